@@ -1,0 +1,1 @@
+//! ImageSetConfiguration and DeleteImageSetConfiguration: parse and check (pure)

@@ -1,0 +1,1 @@
+//! What tests, the demo and the benchmark run on: generated images, registries, an API server

@@ -1,0 +1,1 @@
+//! Collects images, executes a plan, reports

@@ -1,0 +1,21 @@
+//! The nouns of container images: digests, references, platforms, manifests.
+//!
+//! Pure: nothing here touches network, disk, clock or environment. Text is
+//! parsed once, at the edge, into these types; whoever holds one need not
+//! check it again.
+
+mod digest;
+mod manifest;
+mod media_type;
+mod platform;
+mod reference;
+
+pub use digest::{Digest, DigestError, Hasher};
+pub use manifest::{About, Descriptor, Manifest, ManifestError, RawManifest, referrers_index};
+pub use media_type::MediaType;
+pub use platform::{Platform, PlatformError};
+pub use reference::{ImageRef, Pointer, ReferenceError, RegistryHost, Repository, Tag};
+
+/// The largest manifest that is read. Registries refuse bigger ones, and a
+/// hostile one could otherwise fill the memory.
+pub const MAX_MANIFEST_BYTES: u64 = 4 << 20;

@@ -1,0 +1,1 @@
+//! The registry client: the only crate that speaks HTTP to registries

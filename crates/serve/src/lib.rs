@@ -1,0 +1,1 @@
+//! A workspace as a read-only registry

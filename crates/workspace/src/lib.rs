@@ -1,0 +1,1 @@
+//! The disk: blobs by digest, image layouts, archives, audit log, lock
