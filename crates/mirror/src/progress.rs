@@ -1,0 +1,41 @@
+//! What a run tells while it runs. The engine says; the shell shows.
+
+use mirror_plan::{Kind, Origin};
+use oci::Digest;
+
+use crate::report::Outcome;
+
+/// One thing that happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A stage of the run began: `collecting`, `copying`, `archiving`, …
+    Stage { name: &'static str },
+    /// How much there is to do, known once the plan is.
+    Planned { images: usize, present: usize, blobs: u64, bytes: u64 },
+    /// A manifest tree was read.
+    Collected { origin: Origin },
+    BlobStarted { digest: Digest, size: u64 },
+    /// Bytes that arrived (or were found already there) since the last event.
+    Moved { bytes: u64 },
+    BlobDone { digest: Digest },
+    ImageStarted { kind: Kind, origin: Origin },
+    ImageDone { kind: Kind, origin: Origin, destination: String, outcome: Outcome },
+    /// Bytes of the archive written so far, of how many.
+    Archived { bytes: u64, of: u64 },
+    /// Bytes of archives checked so far, of how many.
+    Verified { bytes: u64, of: u64 },
+    Warning { message: String },
+}
+
+/// Receives events, from several threads, and returns quickly.
+pub trait Observer: Send + Sync {
+    fn notice(&self, event: Event);
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn notice(&self, _event: Event) {}
+}

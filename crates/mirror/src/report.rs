@@ -1,0 +1,186 @@
+//! What a run did, for people, machines and the exit code.
+
+use std::path::PathBuf;
+
+use mirror_plan::{Exit, Kind, Origin};
+use oci::Digest;
+use serde::Serialize;
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Ending {
+    /// Everything the configuration selects has arrived.
+    Complete,
+    /// Some images failed; the rest has arrived.
+    Partial,
+    /// Stopped by a signal; a rerun continues.
+    Interrupted,
+    /// Nothing was changed: the run could not start, or there was nothing to do it with.
+    Failed,
+    /// A dry run.
+    Planned,
+}
+
+/// What became of one image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "outcome")]
+pub enum Outcome {
+    Copied,
+    /// It was there already.
+    Present,
+    Failed {
+        error: String,
+    },
+    /// Would be copied (dry run), or was not reached (interrupted).
+    Pending,
+}
+
+/// One image of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageLine {
+    pub kind: Kind,
+    pub origin: Origin,
+    /// Where it is now: a reference at the target, or its directory in the workspace.
+    pub destination: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    /// Bytes of the whole image, shared layers included.
+    pub bytes: u64,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// What a person should know about this image (a referrer kept by digest, for example).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// The archive a run made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ArchiveLine {
+    pub run: u64,
+    /// The run this archive builds on: the other side needs that one too.
+    pub base: Option<u64>,
+    pub chunks: Vec<PathBuf>,
+    pub bytes: u64,
+}
+
+/// Counted work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    pub images: usize,
+    pub copied: usize,
+    pub present: usize,
+    pub failed: usize,
+    /// Blobs moved, and their bytes.
+    pub blobs: u64,
+    pub bytes: u64,
+    pub blobs_mounted: u64,
+    pub source_requests: u64,
+    pub destination_requests: u64,
+    pub retries: u64,
+    pub seconds: f64,
+}
+
+/// The whole story of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub version: u32,
+    pub mode: &'static str,
+    pub ending: Ending,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<u64>,
+    /// Sorted by kind, then origin.
+    pub images: Vec<ImageLine>,
+    pub totals: Totals,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive: Option<ArchiveLine>,
+    /// Files written for the cluster or the user: resources, pinned configurations, logs.
+    pub files: Vec<PathBuf>,
+    pub warnings: Vec<String>,
+    /// What went wrong outside single images, each with the exit bit it sets.
+    pub errors: Vec<Failure>,
+}
+
+/// Something that went wrong outside a single image.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Failure {
+    pub message: String,
+    #[serde(skip)]
+    pub exit: Exit,
+    /// What to do about it, where we know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { message: message.into(), exit, hint: None }
+    }
+
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl Report {
+    pub fn new(mode: &'static str) -> Self {
+        Self {
+            version: 1,
+            mode,
+            ending: Ending::Complete,
+            run: None,
+            images: Vec::new(),
+            totals: Totals::default(),
+            archive: None,
+            files: Vec::new(),
+            warnings: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    /// The bits of all failed kinds together; 130 when interrupted.
+    pub fn exit_code(&self) -> u8 {
+        if self.ending == Ending::Interrupted {
+            return 130;
+        }
+        let images = self.images.iter().filter_map(|image| match image.outcome {
+            Outcome::Failed { .. } => Some(image.kind.exit().0),
+            _ => None,
+        });
+        images.chain(self.errors.iter().map(|error| error.exit.0)).fold(0, |all, bit| all | bit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(kind: Kind) -> ImageLine {
+        ImageLine {
+            kind,
+            origin: Origin::Registry("quay.io/a/b:1".parse().unwrap()),
+            destination: String::new(),
+            digest: None,
+            bytes: 0,
+            outcome: Outcome::Failed { error: "no".into() },
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_exit_code_is_the_bits_of_all_failed_kinds() {
+        let mut report = Report::new("mirrorToDisk");
+        assert_eq!(report.exit_code(), 0);
+        report.images = vec![failed(Kind::Bundle), failed(Kind::Helm), failed(Kind::Catalog)];
+        assert_eq!(report.exit_code(), 20);
+        report.errors.push(Failure::new(Exit::GENERIC, "x"));
+        assert_eq!(report.exit_code(), 21);
+        report.ending = Ending::Interrupted;
+        assert_eq!(report.exit_code(), 130);
+    }
+}

@@ -1,0 +1,86 @@
+//! What a run is told to do: flags and configuration, resolved once.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use image_set::ImageSetConfiguration;
+use mirror_plan::Target;
+
+/// From where to where.
+#[derive(Debug, Clone)]
+pub enum Mode {
+    /// Registries → workspace, and an archive of it.
+    MirrorToDisk { dir: PathBuf },
+    /// Archives or a workspace → a registry. Talks to nothing but that registry.
+    DiskToMirror { dir: PathBuf, target: Target },
+    /// Registries → a registry; the workspace keeps manifests, plan and log.
+    MirrorToMirror { dir: PathBuf, target: Target },
+}
+
+/// The configuration as the user wrote it, and what it says.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    pub path: PathBuf,
+    pub text: String,
+    pub set: ImageSetConfiguration,
+}
+
+/// What to do with signatures, attestations, SBOMs and referrers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attachments {
+    Carry,
+    Remove,
+}
+
+/// Whether to change anything, or only say what would change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DryRun {
+    No,
+    /// Write mapping, plan and resources below `working-dir/dry-run`.
+    Plan,
+    /// The same, with a mapping line for every manifest of a list.
+    PlanWithLists,
+}
+
+/// How the archive of a mirror-to-disk run is made.
+#[derive(Debug, Clone)]
+pub struct Archiving {
+    /// False leaves the workspace only.
+    pub write: bool,
+    /// Builds on the last run before this day instead of on the last run.
+    pub since: Option<jiff::civil::Date>,
+    /// Frees the space of archives of runs before this one, once the new archive is complete.
+    pub remove_before: Option<u64>,
+}
+
+/// Everything a run needs to know. Made by the command line, read by all stages.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub mode: Mode,
+    pub configuration: Configuration,
+    /// How registries are talked to, per side. Nothing of one side reaches the other.
+    pub source: registry::Settings,
+    pub destination: registry::Settings,
+    /// Images whose manifests are handled at once; with `parallel_layers`, the
+    /// number of blobs in flight is their product.
+    pub parallel_images: NonZeroUsize,
+    pub parallel_layers: NonZeroUsize,
+    pub attachments: Attachments,
+    /// Ask again for signatures of images that are already held.
+    pub refresh_attachments: bool,
+    pub max_nested_paths: Option<NonZeroUsize>,
+    pub archiving: Archiving,
+    /// Push archives of an interrupted or damaged run as far as they go.
+    pub allow_incomplete: bool,
+    /// Also write ImageContentSourcePolicy, for clusters before 4.13.
+    pub content_source_policy: bool,
+    /// Bound on one blob or manifest, retries included. None: only a stalled
+    /// connection ends a transfer.
+    pub transfer_timeout: Option<Duration>,
+    pub dry_run: DryRun,
+    /// The command line, for the audit log; redacted there.
+    pub arguments: Vec<String>,
+    /// Version of the program, for resources and records.
+    pub version: String,
+}
