@@ -1,0 +1,242 @@
+//! A real Kubernetes API server: etcd and kube-apiserver on loopback, gone when dropped.
+//!
+//! It knows no nodes and runs no controllers; it stores, validates and admits objects exactly as a
+//! cluster does. With a cluster's CRDs loaded it is the judge of every manifest we make.
+
+mod client;
+mod crds;
+mod credentials;
+mod daemon;
+mod document;
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use reqwest::{Certificate, Url};
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub use client::{ApiError, Client, FieldValidation, Persistence};
+pub use credentials::CredentialsError;
+pub use document::DocumentError;
+
+use crate::tools::{self, Tool};
+use credentials::Credentials;
+use daemon::Daemon;
+
+/// Two seconds are usual; a machine that compiles at the same time takes its time.
+const START_DEADLINE: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(50);
+/// Every request of the client must be answered within this time.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Another process can take a free port between our look and the server's bind.
+const START_ATTEMPTS: usize = 3;
+
+/// A server that could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("starting an API server")]
+    Tool(#[from] tools::Error),
+    #[error("starting an API server: making its certificates")]
+    Credentials(#[from] CredentialsError),
+    #[error("starting an API server: making its client")]
+    Client(#[source] reqwest::Error),
+    #[error("starting an API server: {what}")]
+    Io { what: String, source: io::Error },
+    #[error("starting an API server: {program} ended with {status}; its last lines:\n{last_words}")]
+    Died { program: &'static str, status: ExitStatus, last_words: String },
+    #[error(
+        "starting an API server: not ready within {} s; last lines of kube-apiserver:\n{last_words}",
+        START_DEADLINE.as_secs()
+    )]
+    NotReady { last_words: String },
+}
+
+/// A running API server with its own empty store. Dropped, both processes and all files are gone.
+#[derive(Debug)]
+pub struct ApiServer {
+    client: Client,
+    url: String,
+    credentials: Credentials,
+    kubeconfig: PathBuf,
+    // Dropped in this order: the server before its store, both before their files.
+    apiserver: Daemon,
+    etcd: Daemon,
+    _folder: TempDir,
+}
+
+struct Ports {
+    etcd_client: u16,
+    etcd_peer: u16,
+    api: u16,
+}
+
+impl ApiServer {
+    /// Starts a server and waits until it is ready.
+    pub async fn start() -> Result<Self, StartError> {
+        let programs = (tools::path(Tool::Etcd)?, tools::path(Tool::KubeApiserver)?);
+        let mut attempt = 1;
+        loop {
+            match Self::start_once(&programs.0, &programs.1).await {
+                Err(StartError::Died { last_words, .. })
+                    if last_words.contains("address already in use")
+                        && attempt < START_ATTEMPTS =>
+                {
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn start_once(etcd: &Path, kube_apiserver: &Path) -> Result<Self, StartError> {
+        let folder = tempfile::Builder::new()
+            .prefix("landfall-kube-")
+            .tempdir()
+            .map_err(failed("making a temporary folder"))?;
+        let dir = folder.path();
+        let credentials = Credentials::generate()?;
+        credentials.write(dir).map_err(failed("writing certificates"))?;
+        let ports = free_ports().map_err(failed("looking for free ports"))?;
+        let url = format!("https://127.0.0.1:{}", ports.api);
+        let kubeconfig = dir.join("kubeconfig");
+        fs::write(&kubeconfig, credentials.kubeconfig(&url))
+            .map_err(failed("writing the kubeconfig"))?;
+
+        let etcd = Daemon::start(etcd, &etcd_arguments(dir, &ports), &dir.join("etcd.log"))
+            .map_err(failed("starting etcd"))?;
+        let arguments = apiserver_arguments(dir, &ports);
+        let apiserver = Daemon::start(kube_apiserver, &arguments, &dir.join("kube-apiserver.log"))
+            .map_err(failed("starting kube-apiserver"))?;
+        let client = client(&url, &credentials).map_err(StartError::Client)?;
+        let mut server =
+            Self { client, url, credentials, kubeconfig, apiserver, etcd, _folder: folder };
+        server.wait_until_ready().await?;
+        Ok(server)
+    }
+
+    async fn wait_until_ready(&mut self) -> Result<(), StartError> {
+        let deadline = Instant::now() + START_DEADLINE;
+        while !self.client.is_ready().await {
+            for (program, daemon) in
+                [("etcd", &mut self.etcd), ("kube-apiserver", &mut self.apiserver)]
+            {
+                if let Some(status) = daemon.ended().map_err(failed("waiting for it"))? {
+                    let last_words = daemon.last_words();
+                    return Err(StartError::Died { program, status, last_words });
+                }
+            }
+            if Instant::now() > deadline {
+                return Err(StartError::NotReady { last_words: self.apiserver.last_words() });
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Where it listens: `https://127.0.0.1:<port>`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The certificate authority of its certificate, as PEM.
+    pub fn ca_pem(&self) -> &str {
+        &self.credentials.ca_pem
+    }
+
+    /// A kubeconfig with an administrator's rights, for other programs.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// See [`Client::apply`].
+    pub async fn apply(
+        &self,
+        yaml: &str,
+        persistence: Persistence,
+        fields: FieldValidation,
+    ) -> Result<Vec<Value>, ApiError> {
+        self.client.apply(yaml, persistence, fields).await
+    }
+
+    /// See [`Client::load_crds`].
+    pub async fn load_crds(&self, folder: &Path) -> Result<Vec<String>, ApiError> {
+        self.client.load_crds(folder).await
+    }
+}
+
+fn failed(what: &str) -> impl FnOnce(io::Error) -> StartError {
+    move |source| StartError::Io { what: what.to_owned(), source }
+}
+
+fn client(url: &str, credentials: &Credentials) -> Result<Client, reqwest::Error> {
+    let ca = Certificate::from_pem(credentials.ca_pem.as_bytes())?;
+    let http = reqwest::Client::builder()
+        .tls_certs_only([ca])
+        .no_proxy()
+        .timeout(REQUEST_TIMEOUT)
+        .build()?;
+    let base = Url::parse(url).expect("an address and a port are a URL");
+    Ok(Client::new(http, base, credentials.token.clone()))
+}
+
+/// All are held while they are looked for, so that they differ.
+fn free_ports() -> io::Result<Ports> {
+    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let held = [listen()?, listen()?, listen()?];
+    let port = |listener: &TcpListener| Ok::<_, io::Error>(listener.local_addr()?.port());
+    Ok(Ports { etcd_client: port(&held[0])?, etcd_peer: port(&held[1])?, api: port(&held[2])? })
+}
+
+fn etcd_arguments(dir: &Path, ports: &Ports) -> Vec<String> {
+    let client = format!("http://127.0.0.1:{}", ports.etcd_client);
+    let peer = format!("http://127.0.0.1:{}", ports.etcd_peer);
+    vec![
+        format!("--data-dir={}", dir.join("etcd").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+        // Nobody misses this data after a power cut.
+        "--unsafe-no-fsync".to_owned(),
+    ]
+}
+
+fn apiserver_arguments(dir: &Path, ports: &Ports) -> Vec<String> {
+    let file = |flag: &str, name: &str| format!("--{flag}={}", dir.join(name).display());
+    let mut arguments = vec![
+        format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd_client),
+        format!("--secure-port={}", ports.api),
+        file("cert-dir", "certs"),
+        file("tls-cert-file", credentials::SERVER_CERTIFICATE),
+        file("tls-private-key-file", credentials::SERVER_KEY),
+        file("token-auth-file", credentials::TOKENS),
+        file("service-account-key-file", credentials::SERVICE_ACCOUNT_PUBLIC_KEY),
+        file("service-account-signing-key-file", credentials::SERVICE_ACCOUNT_KEY),
+    ];
+    arguments.extend(
+        [
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            // There is one server; its address need not be kept in the store.
+            "--endpoint-reconciler-type=none",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--authorization-mode=RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            // It waits for a controller that makes service accounts, and there is none.
+            "--disable-admission-plugins=ServiceAccount",
+            "--allow-privileged",
+        ]
+        .map(str::to_owned),
+    );
+    arguments
+}

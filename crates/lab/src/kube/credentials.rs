@@ -1,0 +1,128 @@
+//! Certificates, the service-account key and the administrator's token of one API server.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use serde_json::json;
+
+pub(super) const SERVER_CERTIFICATE: &str = "server.crt";
+pub(super) const SERVER_KEY: &str = "server.key";
+pub(super) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
+pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-account.pub";
+pub(super) const TOKENS: &str = "tokens.csv";
+
+/// Fresh secrets that could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    #[error("making a certificate")]
+    Certificate(#[from] rcgen::Error),
+    #[error("the operating system gave no random bytes")]
+    Random,
+}
+
+/// All made afresh: two servers trust nothing of each other.
+pub(super) struct Credentials {
+    pub(super) ca_pem: String,
+    pub(super) token: String,
+    server_certificate: String,
+    server_key: String,
+    service_account_key: KeyPair,
+}
+
+impl Credentials {
+    pub(super) fn generate() -> Result<Self, CredentialsError> {
+        let mut ca = CertificateParams::new(Vec::new())?;
+        ca.distinguished_name.push(DnType::CommonName, "landfall lab CA");
+        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let ca_key = KeyPair::generate()?;
+        let ca_pem = ca.self_signed(&ca_key)?.pem();
+
+        let mut server = CertificateParams::new(["127.0.0.1", "localhost"].map(str::to_owned))?;
+        server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let server_key = KeyPair::generate()?;
+        let server = server.signed_by(&server_key, &Issuer::new(ca, ca_key))?;
+
+        let mut secret = [0; 24];
+        SystemRandom::new().fill(&mut secret).map_err(|_| CredentialsError::Random)?;
+        Ok(Self {
+            ca_pem,
+            token: URL_SAFE_NO_PAD.encode(secret),
+            server_certificate: server.pem(),
+            server_key: server_key.serialize_pem(),
+            service_account_key: KeyPair::generate()?,
+        })
+    }
+
+    /// Writes what kube-apiserver reads. The folder is the caller's own, closed to others.
+    pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
+        fs::write(dir.join(SERVER_CERTIFICATE), &self.server_certificate)?;
+        fs::write(dir.join(SERVER_KEY), &self.server_key)?;
+        let service_account = &self.service_account_key;
+        fs::write(dir.join(SERVICE_ACCOUNT_KEY), service_account.serialize_pem())?;
+        fs::write(dir.join(SERVICE_ACCOUNT_PUBLIC_KEY), service_account.public_key_pem())?;
+        let administrator = format!("{},admin,admin,system:masters\n", self.token);
+        fs::write(dir.join(TOKENS), administrator)
+    }
+
+    /// JSON, which every reader of kubeconfig's YAML takes too.
+    pub(super) fn kubeconfig(&self, url: &str) -> String {
+        let cluster = json!({
+            "server": url,
+            "certificate-authority-data": STANDARD.encode(&self.ca_pem),
+        });
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{ "name": "lab", "cluster": cluster }],
+            "users": [{ "name": "admin", "user": { "token": self.token } }],
+            "contexts": [{ "name": "lab", "context": { "cluster": "lab", "user": "admin" } }],
+            "current-context": "lab",
+        });
+        format!("{config:#}\n")
+    }
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_servers_have_nothing_in_common() {
+        let (one, two) = (Credentials::generate().unwrap(), Credentials::generate().unwrap());
+        assert_ne!(one.token, two.token);
+        assert_ne!(one.ca_pem, two.ca_pem);
+    }
+
+    #[test]
+    fn secrets_are_not_in_the_debug_text() {
+        let credentials = Credentials::generate().unwrap();
+        assert!(!format!("{credentials:?}").contains(&credentials.token));
+    }
+
+    #[test]
+    fn a_kubeconfig_leads_to_the_server_with_the_token() {
+        let credentials = Credentials::generate().unwrap();
+        let text = credentials.kubeconfig("https://127.0.0.1:1");
+        let config: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(config["clusters"][0]["cluster"]["server"], "https://127.0.0.1:1");
+        assert_eq!(config["users"][0]["user"]["token"], credentials.token.as_str());
+        let ca = config["clusters"][0]["cluster"]["certificate-authority-data"].as_str().unwrap();
+        assert_eq!(STANDARD.decode(ca).unwrap(), credentials.ca_pem.as_bytes());
+    }
+}

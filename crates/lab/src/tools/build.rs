@@ -1,0 +1,177 @@
+//! Builds a tool into the cache: once, one at a time, all or nothing.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use super::{Cache, Error, Recipe, Source, Tool, modules};
+
+/// A tool that could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error("{tool} is not built here")]
+    NotOurs { tool: Tool, source: Error },
+    #[error("building {tool}: preparing {}", path.display())]
+    Prepare { tool: Tool, path: PathBuf, source: io::Error },
+    #[error("building {tool}: starting `{program}`; is it installed and on the PATH?")]
+    Start { tool: Tool, program: &'static str, source: io::Error },
+    #[error("building {tool}: `{command}` ended with {status}; its messages are above")]
+    Failed { tool: Tool, command: String, status: ExitStatus },
+    #[error("building {tool}: `{command}` succeeded, but made no {}", path.display())]
+    NothingMade { tool: Tool, command: String, path: PathBuf },
+}
+
+/// Builds `tool` unless it is there, and returns the program.
+///
+/// Other builds in the same cache wait for this one, in this process or another. The compiler's
+/// messages go to this process's standard error. An interrupted build leaves nothing that would be
+/// taken for the program.
+pub fn build(cache: &Cache, tool: Tool) -> Result<PathBuf, BuildError> {
+    if let Some(path) = held(cache, tool)? {
+        return Ok(path);
+    }
+    let prepare = |path: &Path| {
+        let path = path.to_owned();
+        move |source| BuildError::Prepare { tool, path, source }
+    };
+    fs::create_dir_all(&cache.root).map_err(prepare(&cache.root))?;
+    let lock = cache.root.join(".lock");
+    let locked = File::create(&lock).map_err(prepare(&lock))?;
+    locked.lock().map_err(prepare(&lock))?;
+    // Whoever had the lock may have built it.
+    if let Some(path) = held(cache, tool)? {
+        return Ok(path);
+    }
+
+    // Beside the final folder, so that the rename stays within one filesystem.
+    let made = tempfile::tempdir_in(&cache.root).map_err(prepare(&cache.root))?;
+    let attempt = Cache::new(made.path(), None);
+    let command = run(tool, &attempt.folder(tool))?;
+    let program = attempt.program(tool);
+    if !program.is_file() {
+        return Err(BuildError::NothingMade { tool, command, path: program });
+    }
+    let folder = cache.folder(tool);
+    // A folder without the program is what an older layout or a hand left behind.
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(prepare(&folder)(error));
+        }
+        _ => {}
+    }
+    fs::rename(attempt.folder(tool), &folder).map_err(prepare(&folder))?;
+    Ok(cache.program(tool))
+}
+
+/// The program when it is there, and none when building would make it.
+fn held(cache: &Cache, tool: Tool) -> Result<Option<PathBuf>, BuildError> {
+    match cache.path(tool) {
+        Ok(path) => Ok(Some(path)),
+        Err(Error::Absent { .. }) => Ok(None),
+        Err(error) => Err(BuildError::NotOurs { tool, source: error }),
+    }
+}
+
+/// Builds into `folder`; returns the command line for messages.
+fn run(tool: Tool, folder: &Path) -> Result<String, BuildError> {
+    let mut command = command(tool.recipe(), folder);
+    let program = if tool.recipe().is_go() { "go" } else { "cargo" };
+    let status = command.stdin(Stdio::null()).status().map_err(|source| BuildError::Start {
+        tool,
+        program,
+        source,
+    })?;
+    let line = command_line(&command);
+    if status.success() {
+        Ok(line)
+    } else {
+        Err(BuildError::Failed { tool, command: line, status })
+    }
+}
+
+/// The command that builds a recipe into `folder`.
+fn command(recipe: Recipe, folder: &Path) -> Command {
+    let Recipe { name, version, source, .. } = recipe;
+    match source {
+        Source::GoInstall { package } => {
+            let mut go = go("install", &[]);
+            go.arg(format!("{package}@v{version}")).env("GOBIN", folder);
+            go
+        }
+        Source::GoModule { package, stamp, .. } => {
+            let stamp = stamp.map(|variable| format!("-X {variable}=v{version}"));
+            let mut go = go("build", stamp.as_slice());
+            go.arg("-o").arg(folder.join(name)).arg(package).current_dir(modules().join(name));
+            go
+        }
+        Source::CargoInstall => {
+            let mut cargo = Command::new("cargo");
+            cargo.args(["install", name, "--version", version, "--locked", "--root"]).arg(folder);
+            cargo
+        }
+    }
+}
+
+/// Static programs without paths of this machine in them.
+fn go(verb: &str, linker_flags: &[String]) -> Command {
+    let mut go = Command::new("go");
+    let flags = [&["-s".to_owned(), "-w".to_owned()], linker_flags].concat().join(" ");
+    go.args([verb, "-trimpath", "-ldflags", &flags]).env("CGO_ENABLED", "0");
+    go
+}
+
+impl Recipe {
+    const fn is_go(&self) -> bool {
+        !matches!(self.source, Source::CargoInstall)
+    }
+}
+
+fn command_line(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_is_there_is_not_built_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::new(dir.path(), None);
+        let program = cache.program(Tool::Etcd);
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        fs::write(&program, "kept").unwrap();
+        assert_eq!(build(&cache, Tool::Etcd).unwrap(), program);
+        assert_eq!(fs::read(&program).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn every_build_pins_the_version_of_the_table() {
+        for tool in Tool::ALL {
+            let line = command_line(&command(tool.recipe(), Path::new("/out")));
+            let pinned_by_go_mod =
+                matches!(tool.recipe().source, Source::GoModule { stamp: None, .. });
+            assert!(pinned_by_go_mod || line.contains(tool.recipe().version), "{line}");
+            assert!(!line.contains("@latest"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_module_is_built_in_its_committed_folder_with_its_version_stamped() {
+        let command = command(Tool::KubeApiserver.recipe(), Path::new("/out"));
+        let folder = command.get_current_dir().unwrap();
+        assert!(folder.ends_with("tools/kube-apiserver"), "{}", folder.display());
+        assert!(folder.join("go.sum").is_file());
+        let line = command_line(&command);
+        assert!(line.contains("-X k8s.io/component-base/version.gitVersion=v1.36.3"), "{line}");
+        assert!(
+            line.contains("-o /out/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver"),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Programs that the tests take from the distribution.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// A Debian package, and the program in it that we run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Package {
+    pub name: &'static str,
+    pub program: &'static str,
+    pub purpose: &'static str,
+}
+
+/// All of them. The program decides whether a package is missing, so that a machine which has it
+/// from elsewhere is left alone.
+pub const PACKAGES: [Package; 4] = [
+    Package {
+        name: "apache2-utils",
+        program: "htpasswd",
+        purpose: "makes the password file of a test registry",
+    },
+    Package { name: "docker-registry", program: "docker-registry", purpose: "a real registry" },
+    Package { name: "iproute2", program: "ip", purpose: "network namespaces without a route" },
+    Package { name: "skopeo", program: "skopeo", purpose: "reads and writes what we made" },
+];
+
+/// The packages whose program is not on this machine.
+pub fn missing_packages() -> Vec<Package> {
+    let folders = search_folders(env::var_os("PATH").as_deref());
+    PACKAGES.into_iter().filter(|package| find(package.program, &folders).is_none()).collect()
+}
+
+/// Where programs are: `PATH`, and the folders for system programs that an ordinary user's `PATH`
+/// leaves out.
+fn search_folders(path: Option<&OsStr>) -> Vec<PathBuf> {
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    path.map(|path| env::split_paths(path).collect::<Vec<_>>())
+        .unwrap_or_default()
+        .into_iter()
+        .chain(system)
+        .collect()
+}
+
+fn find(program: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    folders.iter().map(|folder| folder.join(program)).find(|path: &PathBuf| Path::is_file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_in_any_folder_of_the_path() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = env::join_paths([first.path(), second.path()]).unwrap();
+        let folders = search_folders(Some(&path));
+        assert_eq!(find("landfall-probe", &folders), None);
+        fs::write(second.path().join("landfall-probe"), "").unwrap();
+        assert_eq!(find("landfall-probe", &folders), Some(second.path().join("landfall-probe")));
+    }
+
+    #[test]
+    fn system_folders_are_searched_though_the_path_lacks_them() {
+        assert!(search_folders(None).contains(&PathBuf::from("/usr/sbin")));
+    }
+}

@@ -1,0 +1,118 @@
+//! The API server of the lab, against objects whose fate is known.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use lab::kube::{ApiError, ApiServer, FieldValidation, Persistence};
+
+const CRD: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: berths.harbour.example.com
+spec:
+  group: harbour.example.com
+  scope: Namespaced
+  names: {kind: Berth, listKind: BerthList, plural: berths, singular: berth}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [length]
+            properties:
+              length: {type: integer, minimum: 1}
+"#;
+
+fn berth(spec: &str) -> String {
+    format!(
+        "apiVersion: harbour.example.com/v1\nkind: Berth\nmetadata: {{name: b1}}\nspec: {spec}\n"
+    )
+}
+
+fn refusal<T: std::fmt::Debug>(result: Result<T, ApiError>) -> String {
+    match result {
+        Err(ApiError::Refused { message, .. }) => message,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+/// A folder of real-world files beside the checkout. Says so when it is absent, past the capture
+/// of test output, so that a run without it cannot be taken for a run with it.
+fn data_tier(name: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    let mut uncaptured = std::io::stderr().lock();
+    writeln!(uncaptured, "data tier: {} absent, not run", folder.display())
+        .expect("standard error is open");
+    None
+}
+
+#[tokio::test]
+async fn an_object_of_a_loaded_crd_is_judged_by_its_schema() {
+    let server = ApiServer::start().await.unwrap();
+    let names = server.client().load_crd_text(CRD).await.unwrap();
+    assert_eq!(names, ["berths.harbour.example.com"]);
+    let judge = |spec: &str| {
+        let yaml = berth(spec);
+        let server = &server;
+        async move { server.apply(&yaml, Persistence::DryRun, FieldValidation::Strict).await }
+    };
+    let accepted = judge("{length: 120}").await.unwrap();
+    assert_eq!(accepted[0]["spec"]["length"], 120);
+    assert!(refusal(judge("{length: 120, depth: 9}").await).contains("depth"));
+    assert!(refusal(judge("{length: 0}").await).contains("spec.length"));
+    assert!(refusal(judge("{}").await).contains("spec.length"));
+}
+
+#[tokio::test]
+async fn a_dry_run_stores_nothing_and_a_stored_object_is_found_again() {
+    let server = ApiServer::start().await.unwrap();
+    let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {k: v}\n";
+    let path = "/api/v1/namespaces/default/configmaps/c";
+    server.apply(yaml, Persistence::DryRun, FieldValidation::Strict).await.unwrap();
+    assert!(refusal(server.client().get(path).await).contains("not found"));
+    server.apply(yaml, Persistence::Stored, FieldValidation::Strict).await.unwrap();
+    assert_eq!(server.client().get(path).await.unwrap()["data"]["k"], "v");
+}
+
+#[tokio::test]
+async fn a_kind_without_crd_is_named() {
+    let server = ApiServer::start().await.unwrap();
+    let result =
+        server.apply(&berth("{length: 1}"), Persistence::DryRun, FieldValidation::Strict).await;
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("no Berth in harbour.example.com/v1"), "{error}");
+}
+
+#[tokio::test]
+async fn openshift_crds_load_and_judge_a_mirror_set() {
+    let Some(crds) = data_tier("cluster-crds") else { return };
+    let server = ApiServer::start().await.unwrap();
+    let names = server.load_crds(&crds).await.unwrap();
+    assert!(names.contains(&"imagedigestmirrorsets.config.openshift.io".to_owned()), "{names:?}");
+    assert_eq!(names.len(), crds.read_dir().unwrap().count());
+
+    let mirror_set = |key: &str| {
+        format!(
+            "apiVersion: config.openshift.io/v1\n\
+             kind: ImageDigestMirrorSet\n\
+             metadata: {{name: idms-0}}\n\
+             spec:\n  imageDigestMirrors:\n  - source: quay.io/example\n    {key}:\n    - registry.local:5000/example\n"
+        )
+    };
+    let judge = |key: &str| {
+        let yaml = mirror_set(key);
+        let server = &server;
+        async move { server.apply(&yaml, Persistence::DryRun, FieldValidation::Strict).await }
+    };
+    judge("mirrors").await.unwrap();
+    assert!(refusal(judge("mirror").await).contains("mirror"));
+}
