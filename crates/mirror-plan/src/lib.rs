@@ -3,8 +3,31 @@
 //! `wanted × held → plan`, the names images get at their destination, and the
 //! resources a cluster needs to find them there.
 
+mod block;
+mod collide;
 mod image;
+mod naming;
+mod pinned;
+mod plan;
+mod referrers;
+mod resources;
+mod target;
 
+pub use block::blocked_by;
+pub use collide::{Collision, collisions, deduplicated};
 pub use image::{
     Attachment, BlobRef, Exit, ImageRecord, ImageTree, Kind, ManifestNode, Origin, Wanted,
 };
+pub use naming::{Destination, NameError, Naming};
+pub use pinned::{Pin, PinnedFiles};
+pub use plan::{
+    Action, BlobIndex, Found, Held, Journey, Lines, Mode, Nothing, Plan, PlanError,
+    PlannedAttachment, PlannedBlob, PlannedImage, PlannedManifest, PlannedTree, Totals, plan,
+    size_text,
+};
+pub use referrers::Names;
+pub use resources::{
+    Placed, ResourceError, ResourceFile, ResourceOptions, Scope, cluster_resources,
+    hosts_clusters_refuse, same_but_for_time,
+};
+pub use target::{Target, TargetError};

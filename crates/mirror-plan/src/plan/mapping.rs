@@ -1,0 +1,77 @@
+//! `mapping.txt` and `missing.txt`: one `source=destination` line per image,
+//! with transports, as scripts around a dry run read them.
+
+use std::fmt::Write;
+
+use oci::{Digest, ImageRef};
+
+use super::{Action, Plan, PlannedImage};
+use crate::Origin;
+
+/// How finely a mapping lists images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lines {
+    /// One line per image.
+    Images,
+    /// One more line for each manifest that an image lists.
+    Manifests,
+}
+
+impl Plan {
+    /// A line for every image.
+    ///
+    /// Without a target the destination is the name in the workspace, written
+    /// `file://repository:tag`, the form `oc image mirror` has for images on disk.
+    pub fn mapping(&self, lines: Lines) -> String {
+        self.lines(lines, |_| true)
+    }
+
+    /// The lines of images that the far end lacks; `None` if it has them all,
+    /// for then no file is written.
+    pub fn missing(&self, lines: Lines) -> Option<String> {
+        let text = self.lines(lines, |image| image.action == Action::Copy);
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn lines(&self, lines: Lines, listed: impl Fn(&PlannedImage) -> bool) -> String {
+        let mut text = String::new();
+        let mut line = |source: String, destination: String| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{source}={destination}");
+        };
+        for image in self.images.iter().filter(|image| listed(image)) {
+            line(source(&image.origin, None), self.place(image, None));
+            if lines == Lines::Manifests {
+                for child in image.tree.manifests.iter().skip(1) {
+                    let digest = Some(child.digest);
+                    line(source(&image.origin, digest), self.place(image, digest));
+                }
+            }
+        }
+        text
+    }
+
+    /// A manifest inside a list has no tag of its own: under that of the list
+    /// each would replace the other.
+    fn place(&self, image: &PlannedImage, child: Option<Digest>) -> String {
+        let (transport, base) = match &self.target {
+            Some(target) => ("docker://", format!("{}/", target.registry)),
+            None => ("file://", String::new()),
+        };
+        match child {
+            Some(digest) => format!("{transport}{base}{}@{digest}", image.destination.repository),
+            None => format!("{transport}{base}{}", image.destination),
+        }
+    }
+}
+
+fn source(origin: &Origin, child: Option<Digest>) -> String {
+    match (origin, child) {
+        (Origin::Registry(image), Some(digest)) => {
+            format!("docker://{}", ImageRef { digest: Some(digest), ..image.clone() })
+        }
+        (Origin::Registry(image), None) => format!("docker://{image}"),
+        (Origin::Layout(_), Some(digest)) => format!("{origin}@{digest}"),
+        (Origin::Layout(_), None) => origin.to_string(),
+    }
+}
