@@ -1,0 +1,340 @@
+//! A registry inside the test's own process, which misbehaves on demand and
+//! remembers what was asked of it.
+//!
+//! ```
+//! use http::Method;
+//! use lab::images::Image;
+//! use lab::registry::{Effect, Fault, LabRegistry, Settings};
+//!
+//! let registry = LabRegistry::start(Settings::default())?;
+//! registry.put_image(&Image::tiny("hello")?, "org/hello", "v1")?;
+//! registry.fault(Fault::on(Method::GET, "/blobs/").times(1).does(Effect::CutAfter(100)));
+//! let reference = registry.image("org/hello", "v1")?; // 127.0.0.1:port/org/hello:v1
+//! // … let a client pull it, then look at what it asked for:
+//! assert_eq!(registry.requests().count(), 0);
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+
+mod answer;
+mod api;
+mod auth;
+mod fault;
+mod log;
+mod route;
+mod store;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use http::{Method, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use oci::{ImageRef, RegistryHost};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+
+use crate::background::Background;
+use crate::certificates::{Authority, ClientCertificates};
+use crate::images::Image;
+use answer::{Answer, Body};
+use api::{Api, Call};
+use auth::{Challenge, Gate};
+use log::Log;
+use route::{Query, Route};
+
+pub use auth::{Auth, Bearer, Credentials};
+pub use fault::{Effect, Fault, FaultOn};
+pub use log::{Request, Requests};
+
+/// How a registry is set up.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// Which registry it behaves like.
+    pub behaviour: Behaviour,
+    /// What it asks of its clients.
+    pub auth: Auth,
+    /// TLS with a certificate of this authority; without one, plain HTTP.
+    pub tls: Option<Arc<Authority>>,
+    /// Whether TLS clients must show a certificate of the same authority.
+    pub client_certificates: ClientCertificates,
+    /// Keeps blobs in this directory instead of in memory. It is filled, never
+    /// read back: what a registry holds ends with it.
+    pub directory: Option<PathBuf>,
+    /// Where to listen; without one, on a free port of 127.0.0.1.
+    pub listener: Option<TcpListener>,
+}
+
+/// What registries do differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Behaviour {
+    /// Answers `/v2/<name>/referrers/<digest>`.
+    pub referrers_api: bool,
+    /// Takes a list whose children it lacks.
+    pub sparse_lists: bool,
+    /// Gives tags in pages when asked to.
+    pub pages_tags: bool,
+    /// Takes a blob with one `POST ?digest=`.
+    pub single_post: bool,
+    /// Sends `Location` as a path instead of a whole address.
+    pub relative_locations: bool,
+}
+
+impl Behaviour {
+    /// All that the distribution specification offers.
+    pub const MODERN: Self = Self {
+        referrers_api: true,
+        sparse_lists: true,
+        pages_tags: true,
+        single_post: true,
+        relative_locations: true,
+    };
+
+    /// Like docker-registry 2.8: none of it.
+    pub const DOCKER_2_8: Self = Self {
+        referrers_api: false,
+        sparse_lists: false,
+        pages_tags: false,
+        single_post: false,
+        relative_locations: false,
+    };
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self::MODERN
+    }
+}
+
+/// A running registry. It ends when dropped.
+#[derive(Debug)]
+pub struct LabRegistry {
+    desk: Arc<Desk>,
+    address: SocketAddr,
+    _background: Background,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Desk {
+    api: Api,
+    gate: Gate,
+    faults: fault::Faults,
+    log: Arc<Log>,
+}
+
+impl LabRegistry {
+    /// Starts a registry on threads of its own, so that it answers whatever
+    /// the caller does, with or without a runtime.
+    pub fn start(settings: Settings) -> Result<Self> {
+        let listener = match settings.listener {
+            Some(listener) => listener,
+            None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("opening a port")?,
+        };
+        let address = listener.local_addr().context("reading the port")?;
+        let acceptor = match &settings.tls {
+            None => None,
+            Some(authority) => {
+                let config = authority.server_config(settings.client_certificates)?;
+                Some(TlsAcceptor::from(Arc::new(config)))
+            }
+        };
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{address}");
+        let desk = Arc::new(Desk {
+            gate: Gate::new(settings.auth, &url),
+            api: Api {
+                store: store::Store::open(settings.directory.as_deref())?,
+                behaviour: settings.behaviour,
+                address: url,
+            },
+            faults: fault::Faults::default(),
+            log: Arc::default(),
+        });
+        let background = Background::start("lab-registry")?;
+        let listener = background.listener(listener)?;
+        background.spawn(accept(listener, acceptor, desk.clone()));
+        Ok(Self { desk, address, _background: background })
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The registry's name in references: `127.0.0.1:1234`.
+    pub fn host(&self) -> Result<RegistryHost> {
+        Ok(self.address.to_string().parse()?)
+    }
+
+    /// Where it is reached: `http://127.0.0.1:1234`.
+    pub fn url(&self) -> &str {
+        &self.desk.api.address
+    }
+
+    /// The reference of a tag in it.
+    pub fn image(&self, repository: &str, tag: &str) -> Result<ImageRef> {
+        Ok(format!("{}/{repository}:{tag}", self.address).parse()?)
+    }
+
+    /// Puts an image in, with its attachments, past API, faults and log.
+    pub fn put_image(&self, image: &Image, repository: &str, tag: &str) -> Result<()> {
+        self.desk.api.store.put_image(image, &repository.parse()?, &tag.parse()?)
+    }
+
+    /// Forgets all content, like a registry that was made anew.
+    pub fn wipe(&self) {
+        self.desk.api.store.clear();
+    }
+
+    /// Makes the registry misbehave from now on.
+    pub fn fault(&self, fault: Fault) {
+        self.desk.faults.add(fault);
+    }
+
+    /// Makes the registry behave again.
+    pub fn clear_faults(&self) {
+        self.desk.faults.clear();
+    }
+
+    /// What was asked so far. A request counts once its answer has begun.
+    pub fn requests(&self) -> Requests {
+        self.desk.log.requests()
+    }
+
+    /// Forgets what was asked so far.
+    pub fn forget_requests(&self) {
+        self.desk.log.clear();
+    }
+
+    /// The most requests that were in flight at the same moment.
+    pub fn most_concurrent(&self) -> usize {
+        self.desk.log.most_in_flight()
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, acceptor: Option<TlsAcceptor>, desk: Arc<Desk>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        // Small answers must not wait for the other side's acknowledgement.
+        let _ = stream.set_nodelay(true);
+        let (desk, acceptor) = (desk.clone(), acceptor.clone());
+        tokio::spawn(async move {
+            match acceptor {
+                None => serve(stream, desk).await,
+                // A client that does not trust us is that client's business.
+                Some(acceptor) => {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        serve(stream, desk).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, desk: Arc<Desk>) {
+    let service = service_fn(|request| handle(desk.clone(), request));
+    let connection = hyper::server::conn::http1::Builder::new();
+    // Broken connections are wanted here; each side learns of them by itself.
+    let _ = connection.serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn handle(desk: Arc<Desk>, request: http::Request<Incoming>) -> io::Result<Response<Body>> {
+    let in_flight = desk.log.arrived();
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let effects = desk.faults.meet(&parts.method, &path);
+    let method = parts.method.clone();
+    let entry = Request {
+        method: method.clone(),
+        path: path.clone(),
+        headers: parts.headers.clone(),
+        status: 0,
+        sent: 0,
+    };
+    let answer = match desk.respond(parts, body, &path, &effects).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            in_flight.answered(entry);
+            return Err(error);
+        }
+    };
+    in_flight.answered(Request { status: answer.status.as_u16(), ..entry });
+    Ok(answer.send(method == Method::HEAD, &effects, in_flight))
+}
+
+impl Desk {
+    async fn respond(
+        &self,
+        parts: http::request::Parts,
+        body: Incoming,
+        path: &str,
+        effects: &[Effect],
+    ) -> io::Result<Answer> {
+        for effect in effects {
+            match effect {
+                Effect::DropConnection => return Err(io::Error::other("dropped on demand")),
+                Effect::CutRequestAfter(count) => return cut_request(body, *count).await,
+                Effect::Delay(time) => tokio::time::sleep(*time).await,
+                Effect::ExpireTokensNow => self.gate.expire_tokens(),
+                _ => {}
+            }
+        }
+        if let Some(answer) = answer::instead(effects, path) {
+            return Ok(answer);
+        }
+        let query = Query::of(&parts.uri);
+        let route = match Route::parse(parts.uri.path()) {
+            Ok(route) => route,
+            Err(lost) => return Ok(api::lost(lost)),
+        };
+        if route == Route::Token {
+            return Ok(match self.gate.token(&parts.headers, &query) {
+                Some((token, seconds)) => {
+                    Answer::json(StatusCode::OK, &json!({"token": token, "expires_in": seconds}))
+                }
+                None => {
+                    unauthorized(Answer::empty(StatusCode::UNAUTHORIZED), "Basic realm=\"lab\"")
+                }
+            });
+        }
+        let needs = route::needs(&parts.method, &route, &query);
+        if let Err(Challenge(challenge)) = self.gate.check(&parts.headers, &needs) {
+            let refusal = Answer::refusal(
+                StatusCode::UNAUTHORIZED,
+                "UNAUTHORIZED",
+                "authentication required",
+            );
+            return Ok(unauthorized(refusal, &challenge));
+        }
+        let ignore_range = effects.iter().any(|effect| matches!(effect, Effect::IgnoreRange));
+        let call =
+            Call { method: parts.method, route, query, headers: parts.headers, ignore_range };
+        let answer = self.api.answer(&call, body).await?;
+        Ok(answer.with(API_VERSION, "registry/2.0"))
+    }
+}
+
+const API_VERSION: http::HeaderName =
+    http::HeaderName::from_static("docker-distribution-api-version");
+
+fn unauthorized(answer: Answer, challenge: &str) -> Answer {
+    answer.with(header::WWW_AUTHENTICATE, challenge).with(API_VERSION, "registry/2.0")
+}
+
+/// Reads `count` bytes of a body, then gives up.
+async fn cut_request(mut body: Incoming, count: u64) -> io::Result<Answer> {
+    let mut read = 0;
+    while read < count
+        && let Some(frame) = body.frame().await
+    {
+        read += frame.map_err(io::Error::other)?.data_ref().map_or(0, |data| data.len() as u64);
+    }
+    Err(io::Error::other("cut on demand"))
+}
