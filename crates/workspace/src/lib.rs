@@ -1,1 +1,49 @@
-//! The disk: blobs by digest, image layouts, archives, audit log, lock
+//! The disk: everything below a user's `file://DIR`.
+//!
+//! ```text
+//! DIR/mirror_000001.tar …      archives
+//! DIR/blobs/sha256/<hex>       content, shared by all images; manifests too
+//! DIR/blobs/partial/<hex>      downloads under way
+//! DIR/images/<host>/<repository>/_tags/<tag>/  and  …/_digests/sha256-<hex>[.<tag>]/
+//!                              one OCI layout per image, with its record
+//! DIR/working-dir/             logs, run records, generated files
+//! ```
+//!
+//! Synchronous throughout: whoever needs async calls it from blocking threads.
+//! Names become visible when their content is complete, so a reader needs no
+//! lock; a writer holds the one [`Lock`].
+
+pub mod atomic_file;
+mod audit;
+mod blobs;
+mod disk_error;
+mod durability;
+mod generated;
+mod identity;
+mod layout;
+mod lock;
+mod merge;
+mod partial_blob;
+mod place;
+mod records;
+mod redact;
+mod runs;
+#[cfg(test)]
+mod sample;
+mod workers;
+mod workspace;
+
+pub use audit::{AuditEvent, AuditLog, AuditedFile, AuditedImage, AuditedOutcome};
+pub use blobs::{BlobError, BlobStore};
+pub use disk_error::DiskError;
+pub use durability::Recovery;
+pub use generated::{ProgramVersion, replace_generated};
+pub use identity::{WorkspaceId, WorkspaceIdError};
+pub use layout::Linked;
+pub use lock::{Holder, Lock, LockError};
+pub use partial_blob::PartialBlob;
+pub use place::Place;
+pub use records::{RecordError, Records};
+pub use redact::{redact_arguments, redact_urls};
+pub use runs::{FailedImage, Mode, Run, RunRecord, RunStart, RunStatus};
+pub use workspace::Workspace;

@@ -1,0 +1,230 @@
+//! The blob store: content by digest, shared by all images of a workspace.
+//!
+//! A name under `sha256/` appears only when its content is whole and hashed.
+//! Nothing is synced file by file, which would cost a factor; [`crate::Run`]
+//! syncs once at its end, and a workspace that lost power is checked.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use oci::Digest;
+use rustix::fs::OFlags;
+
+use crate::atomic_file::draft_in;
+use crate::disk_error::{At, DiskError, unless_absent};
+use crate::partial_blob::PartialBlob;
+
+/// How temporary files of [`BlobStore::put`] begin.
+const DRAFT: &str = ".put-";
+
+/// A directory of blobs.
+#[derive(Debug, Clone)]
+pub struct BlobStore {
+    root: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BlobError {
+    #[error("the content has the digest {got}, but {want} was announced")]
+    Mismatch {
+        want: Digest,
+        got: Digest,
+        /// Part of it came from an earlier run; starting from zero may help.
+        resumed: bool,
+    },
+    #[error("{digest} is {want} bytes long, but only {got} came")]
+    Short { digest: Digest, want: u64, got: u64 },
+    #[error("{digest} is {want} bytes long, but more came")]
+    Long { digest: Digest, want: u64 },
+    #[error("{digest} is being written already")]
+    Busy { digest: Digest },
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+impl BlobStore {
+    /// The store below `root`, which is a workspace's `blobs` directory.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the blob is, or would be.
+    pub fn path(&self, digest: &Digest) -> PathBuf {
+        self.root.join("sha256").join(digest.hex())
+    }
+
+    pub(crate) fn partial_path(&self, digest: &Digest) -> PathBuf {
+        self.root.join("partial").join(digest.hex())
+    }
+
+    /// The length of a blob that is held.
+    pub fn size(&self, digest: &Digest) -> Result<Option<u64>, DiskError> {
+        let path = self.path(digest);
+        match unless_absent(fs::symlink_metadata(&path)).at("looking at", &path)? {
+            Some(meta) if meta.is_file() => Ok(Some(meta.len())),
+            Some(_) => Err(DiskError::new("reading", &path, io::ErrorKind::AlreadyExists.into())),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether the blob is held, with the length it must have if that is known.
+    pub fn has(&self, digest: &Digest, size: Option<u64>) -> Result<bool, DiskError> {
+        Ok(self.size(digest)?.is_some_and(|held| size.is_none_or(|size| size == held)))
+    }
+
+    /// Opens a blob. Links are not followed: a workspace from elsewhere could
+    /// point with one to any file of this machine.
+    pub fn open(&self, digest: &Digest) -> Result<File, DiskError> {
+        let path = self.path(digest);
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(&path)
+            .at("opening", &path)
+    }
+
+    /// Reads a small blob whole, a manifest for example; larger ones are refused.
+    pub fn read(&self, digest: &Digest, limit: u64) -> Result<Vec<u8>, DiskError> {
+        use io::Read;
+        let mut bytes = Vec::new();
+        let path = self.path(digest);
+        let read = self.open(digest)?.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+        if read.at("reading", &path)? as u64 > limit {
+            let large = io::Error::other(format!("it is larger than {limit} bytes"));
+            return Err(DiskError::new("reading", &path, large));
+        }
+        Ok(bytes)
+    }
+
+    /// Stores `bytes`, which must have the digest `want`.
+    pub fn put(&self, want: &Digest, bytes: &[u8]) -> Result<(), BlobError> {
+        let got = Digest::of(bytes);
+        if got != *want {
+            return Err(BlobError::Mismatch { want: *want, got, resumed: false });
+        }
+        if self.has(want, Some(bytes.len() as u64))? {
+            return Ok(());
+        }
+        let path = self.path(want);
+        let mut draft = self.in_partial(|partial| draft_in(partial, DRAFT))?;
+        draft.write_all(bytes).at("writing", &path)?;
+        draft.persist(&path).map_err(|failed| failed.error).at("writing", &path)?;
+        Ok(())
+    }
+
+    /// Starts or resumes the download of a blob. What an earlier run left is
+    /// hashed again, so that its bytes count as checked.
+    pub fn begin(&self, digest: &Digest, size: u64) -> Result<PartialBlob, BlobError> {
+        let path = self.partial_path(digest);
+        let file = self.in_partial(|_| {
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)
+        })?;
+        PartialBlob::resume(file, path, self.path(digest), *digest, size)
+    }
+
+    /// Removes what killed writers left behind and cannot be resumed.
+    pub(crate) fn sweep(&self) -> Result<(), DiskError> {
+        let partial = self.root.join("partial");
+        let Some(entries) = unless_absent(fs::read_dir(&partial)).at("reading", &partial)? else {
+            return Ok(());
+        };
+        for entry in entries {
+            let entry = entry.at("reading", &partial)?;
+            if entry.file_name().to_string_lossy().starts_with(DRAFT) {
+                let path = entry.path();
+                fs::remove_file(&path).at("removing", &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `make` on the directory of unfinished blobs, making the store's
+    /// directories when they are not there yet.
+    fn in_partial<T>(&self, make: impl Fn(&Path) -> io::Result<T>) -> Result<T, DiskError> {
+        let partial = self.root.join("partial");
+        match make(&partial) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                for directory in [&partial, &self.root.join("sha256")] {
+                    fs::create_dir_all(directory).at("creating", directory)?;
+                }
+                make(&partial).at("writing in", &partial)
+            }
+            made => made.at("writing in", &partial),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store() -> (tempfile::TempDir, BlobStore) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = BlobStore::new(dir.path().join("blobs"));
+        (dir, store)
+    }
+
+    #[test]
+    fn what_is_put_can_be_read() {
+        let (_dir, store) = store();
+        let digest = Digest::of(b"hello");
+        assert!(!store.has(&digest, None).unwrap());
+        store.put(&digest, b"hello").unwrap();
+        assert_eq!(store.read(&digest, 5).unwrap(), b"hello");
+        assert!(store.has(&digest, Some(5)).unwrap());
+        assert!(store.read(&digest, 4).unwrap_err().to_string().contains("reading"));
+    }
+
+    #[test]
+    fn a_blob_of_another_length_is_not_held_and_is_written_anew() {
+        let (_dir, store) = store();
+        let digest = Digest::of(b"hello");
+        store.put(&digest, b"hello").unwrap();
+        fs::write(store.path(&digest), b"").unwrap();
+        assert!(!store.has(&digest, Some(5)).unwrap());
+        store.put(&digest, b"hello").unwrap();
+        assert!(store.has(&digest, Some(5)).unwrap());
+    }
+
+    #[test]
+    fn content_with_another_digest_is_refused() {
+        let (_dir, store) = store();
+        let digest = Digest::of(b"hello");
+        let error = store.put(&digest, b"jello").unwrap_err();
+        assert!(matches!(error, BlobError::Mismatch { resumed: false, .. }));
+        assert!(!store.has(&digest, None).unwrap());
+    }
+
+    #[test]
+    fn a_directory_or_a_link_in_a_blobs_place_is_named() {
+        let (dir, store) = store();
+        let digest = Digest::of(b"hello");
+        fs::create_dir_all(store.path(&digest)).unwrap();
+        assert!(store.put(&digest, b"hello").unwrap_err().to_string().contains("in the way"));
+        fs::remove_dir(store.path(&digest)).unwrap();
+        let secret = dir.path().join("secret");
+        fs::write(&secret, b"secret").unwrap();
+        std::os::unix::fs::symlink(&secret, store.path(&digest)).unwrap();
+        assert!(store.open(&digest).is_err());
+        assert!(store.has(&digest, None).is_err());
+        assert_eq!(fs::read(&secret).unwrap(), b"secret");
+    }
+
+    #[test]
+    fn sweeping_takes_drafts_and_leaves_downloads() {
+        let (_dir, store) = store();
+        let digest = Digest::of(b"hello");
+        store.begin(&digest, 5).unwrap().write(b"he").unwrap();
+        let left = store.root().join("partial/.put-killed");
+        fs::write(&left, b"half").unwrap();
+        store.sweep().unwrap();
+        assert!(!left.exists());
+        assert_eq!(fs::read(store.partial_path(&digest)).unwrap(), b"he");
+    }
+}

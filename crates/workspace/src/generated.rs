@@ -1,0 +1,165 @@
+//! Directories of generated files, and small facts beside them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Workspace;
+use crate::atomic_file::{self, Durability, draft_in};
+use crate::disk_error::{At, DiskError, unless_absent};
+
+/// The list of what we made in a directory, kept in it.
+const LIST: &str = ".generated.json";
+
+/// Which program wrote a workspace last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProgramVersion {
+    pub git_version: String,
+    pub git_commit: String,
+}
+
+/// Replaces what earlier runs generated in `directory` by `files`: names
+/// (which may lead into directories below) and texts. All new files are
+/// written before the first old one is replaced; old ones that are not made
+/// any more are removed last. Files of other makers are left alone.
+pub fn replace_generated(
+    directory: &Path,
+    files: &[(String, String)],
+) -> Result<Vec<PathBuf>, DiskError> {
+    let list = directory.join(LIST);
+    let mut before = read_list(&list)?;
+    let names: BTreeSet<&String> = files.iter().map(|(name, _)| name).collect();
+    let mut drafts = Vec::with_capacity(files.len());
+    for (name, text) in files {
+        let path = inside(directory, name)?;
+        let parent = path.parent().unwrap_or(directory);
+        fs::create_dir_all(parent).at("creating", parent)?;
+        let mut draft = draft_in(parent, ".new-").at("writing in", parent)?;
+        draft.write_all(text.as_bytes()).at("writing", &path)?;
+        drafts.push((path, draft));
+    }
+    // Before the names change: a kill in between must not make ours foreign.
+    before.extend(names.iter().map(|name| (*name).clone()));
+    write_list(&list, &before)?;
+    let mut written = Vec::with_capacity(drafts.len());
+    for (path, draft) in drafts {
+        draft.persist(&path).map_err(|failed| failed.error).at("writing", &path)?;
+        written.push(path);
+    }
+    for old in before.iter().filter(|old| !names.contains(old)) {
+        let path = inside(directory, old)?;
+        unless_absent(fs::remove_file(&path)).at("removing", &path)?;
+    }
+    write_list(&list, &names.into_iter().cloned().collect())?;
+    Ok(written)
+}
+
+fn read_list(list: &Path) -> Result<BTreeSet<String>, DiskError> {
+    let text = unless_absent(fs::read(list)).at("reading", list)?;
+    // A list we cannot read names nothing of ours: nothing is removed.
+    Ok(text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default())
+}
+
+fn write_list(list: &Path, names: &BTreeSet<String>) -> Result<(), DiskError> {
+    let text = serde_json::to_vec(names).map_err(io::Error::other).at("writing", list)?;
+    atomic_file::write(list, &text, Durability::Later)
+}
+
+/// `directory/name`, when that is below `directory`.
+fn inside(directory: &Path, name: &str) -> Result<PathBuf, DiskError> {
+    let mut parts = Path::new(name).components();
+    let plain = parts.all(|part| matches!(part, Component::Normal(_)));
+    if name.is_empty() || !plain {
+        let bad = io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} leads elsewhere"));
+        return Err(DiskError::new("writing in", directory, bad));
+    }
+    Ok(directory.join(name))
+}
+
+impl Workspace {
+    /// Notes which program wrote here last.
+    pub fn save_version(&self, version: &ProgramVersion) -> Result<(), DiskError> {
+        let path = self.version_path();
+        let text = serde_json::to_vec(version).map_err(io::Error::other).at("writing", &path)?;
+        atomic_file::write(&path, &text, Durability::Later)
+    }
+
+    /// Which program wrote here last; `None` when nobody noted it.
+    pub fn version(&self) -> Result<Option<ProgramVersion>, DiskError> {
+        let path = self.version_path();
+        let text = unless_absent(fs::read(&path)).at("reading", &path)?;
+        let version = text.map(|text| serde_json::from_slice(&text).map_err(io::Error::other));
+        version.transpose().at("reading", &path)
+    }
+
+    fn version_path(&self) -> PathBuf {
+        self.internal().join("oc-mirror-version.json")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(names: &[&str]) -> Vec<(String, String)> {
+        names.iter().map(|name| ((*name).to_owned(), format!("text of {name}"))).collect()
+    }
+
+    fn list(directory: &Path) -> Vec<String> {
+        let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|n| n.to_str().unwrap().to_owned()).collect();
+        names.retain(|name| name != LIST);
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn old_files_of_ours_go_and_those_of_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("cluster-resources");
+        replace_generated(&out, &files(&["idms.yaml", "itms.yaml"])).unwrap();
+        fs::write(out.join("mine.yaml"), b"by hand").unwrap();
+        let written = replace_generated(&out, &files(&["idms.yaml", "sub/x.txt"])).unwrap();
+        assert_eq!(written, [out.join("idms.yaml"), out.join("sub/x.txt")]);
+        assert_eq!(list(&out), ["idms.yaml", "mine.yaml", "sub"]);
+        assert_eq!(fs::read_to_string(&written[1]).unwrap(), "text of sub/x.txt");
+    }
+
+    #[test]
+    fn a_failure_on_the_way_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        replace_generated(dir.path(), &files(&["a", "b"])).unwrap();
+        fs::write(dir.path().join("in-the-way"), b"x").unwrap();
+        let mut new = files(&["c", "in-the-way/d"]);
+        new.insert(0, ("a".into(), "changed".into()));
+        assert!(replace_generated(dir.path(), &new).is_err());
+        assert_eq!(list(dir.path()), ["a", "b", "in-the-way"]);
+        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "text of a");
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["", "..", "../x", "/etc/x", "a/../../x"] {
+            let error = replace_generated(dir.path(), &files(&[name])).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_version_is_kept_under_the_names_its_readers_know() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        assert_eq!(workspace.version().unwrap(), None);
+        let version = ProgramVersion { git_version: "v1".into(), git_commit: "abc".into() };
+        workspace.save_version(&version).unwrap();
+        assert_eq!(workspace.version().unwrap(), Some(version));
+        let path = dir.path().join("working-dir/internal/oc-mirror-version.json");
+        let text = fs::read_to_string(path).unwrap();
+        assert_eq!(text, r#"{"gitVersion":"v1","gitCommit":"abc"}"#);
+    }
+}

@@ -1,0 +1,122 @@
+//! Which workspace this is, and the numbers it has given out.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Workspace;
+use crate::atomic_file::{self, Durability};
+use crate::disk_error::{At, DiskError, unless_absent};
+
+/// The random name of a workspace: 32 lowercase hex digits. Archives carry it,
+/// so that those of two workspaces are not taken for one series.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkspaceId(String);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no workspace id: 32 lowercase hex digits are due")]
+pub struct WorkspaceIdError(String);
+
+/// What `working-dir/internal/workspace.json` says. Numbers are given out
+/// once, even when what they were for is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Identity {
+    pub(crate) id: WorkspaceId,
+    pub(crate) last_run: u64,
+    pub(crate) last_chunk: u32,
+}
+
+impl WorkspaceId {
+    fn random() -> io::Result<Self> {
+        let mut bytes = [0_u8; 16];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let flags = rustix::rand::GetRandomFlags::empty();
+            filled += rustix::rand::getrandom(&mut bytes[filled..], flags)?;
+        }
+        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+}
+
+impl Workspace {
+    /// This workspace's identity; made when there is none yet.
+    pub(crate) fn identity(&self) -> Result<Identity, DiskError> {
+        let path = self.internal().join("workspace.json");
+        let Some(text) = unless_absent(fs::read(&path)).at("reading", &path)? else {
+            let id = WorkspaceId::random().at("choosing an id for", &path)?;
+            let identity = Identity { id, last_run: 0, last_chunk: 0 };
+            self.save_identity(&identity)?;
+            return Ok(identity);
+        };
+        serde_json::from_slice(&text).map_err(io::Error::other).at("reading", &path)
+    }
+
+    /// On the disk at once: a number must not be given out again after a power cut.
+    pub(crate) fn save_identity(&self, identity: &Identity) -> Result<(), DiskError> {
+        let path = self.internal().join("workspace.json");
+        let text = serde_json::to_vec_pretty(identity).map_err(io::Error::other);
+        atomic_file::write(&path, &text.at("writing", &path)?, Durability::Now)
+    }
+}
+
+impl FromStr for WorkspaceId {
+    type Err = WorkspaceIdError;
+
+    fn from_str(text: &str) -> Result<Self, WorkspaceIdError> {
+        let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if text.len() == 32 && text.bytes().all(hex) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(WorkspaceIdError(text.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for WorkspaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for WorkspaceId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkspaceId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_chosen_once_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        let mut identity = workspace.identity().unwrap();
+        identity.last_run = 7;
+        workspace.save_identity(&identity).unwrap();
+        assert_eq!(workspace.identity().unwrap(), identity);
+        let other = tempfile::tempdir().unwrap();
+        assert_ne!(Workspace::open(other.path()).identity().unwrap().id, identity.id);
+    }
+
+    #[test]
+    fn ids_from_elsewhere_are_checked() {
+        assert!("0123456789abcdef0123456789abcdef".parse::<WorkspaceId>().is_ok());
+        for text in
+            ["", "0123", "0123456789ABCDEF0123456789ABCDEF", "../456789abcdef0123456789abcdef01"]
+        {
+            assert!(text.parse::<WorkspaceId>().is_err(), "{text}");
+        }
+    }
+}

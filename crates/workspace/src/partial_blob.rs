@@ -1,0 +1,204 @@
+//! A blob under way: written as it arrives, kept when it is cut off.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+use oci::{Digest, Hasher};
+
+use crate::blobs::BlobError;
+use crate::disk_error::At;
+
+/// How much is read at once while hashing what an earlier run left.
+const READ_AT_ONCE: usize = 1 << 20;
+
+/// A download in progress. Dropping it keeps the bytes for a later
+/// [`crate::BlobStore::begin`]; only [`PartialBlob::finish`] makes a blob of them.
+#[derive(Debug)]
+pub struct PartialBlob {
+    file: File,
+    path: PathBuf,
+    target: PathBuf,
+    digest: Digest,
+    size: u64,
+    hasher: Hasher,
+    /// How many bytes an earlier run had left.
+    resumed: u64,
+}
+
+impl PartialBlob {
+    pub(crate) fn resume(
+        file: File,
+        path: PathBuf,
+        target: PathBuf,
+        digest: Digest,
+        size: u64,
+    ) -> Result<Self, BlobError> {
+        // Two writers of one file would mix their bytes.
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(BlobError::Busy { digest }),
+            Err(TryLockError::Error(error)) => Err(error).at("locking", &path)?,
+        }
+        let mut blob = Self { file, path, target, digest, size, hasher: Hasher::new(), resumed: 0 };
+        let left = blob.file.metadata().at("reading", &blob.path)?.len();
+        if left > size {
+            blob.restart()?;
+        } else if left > 0 {
+            blob.hash_what_is_there()?;
+            blob.resumed = blob.offset();
+        }
+        Ok(blob)
+    }
+
+    fn hash_what_is_there(&mut self) -> Result<(), BlobError> {
+        let mut buffer = vec![0; READ_AT_ONCE];
+        loop {
+            let count = self.file.read(&mut buffer).at("reading", &self.path)?;
+            if count == 0 {
+                return Ok(());
+            }
+            self.hasher.update(&buffer[..count]);
+        }
+    }
+
+    /// How many bytes are here: where the sender has to go on.
+    pub fn offset(&self) -> u64 {
+        self.hasher.length()
+    }
+
+    /// The length the blob will have.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Appends what arrived.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
+        if self.offset() + bytes.len() as u64 > self.size {
+            return Err(BlobError::Long { digest: self.digest, want: self.size });
+        }
+        if let Err(error) = self.file.write_all(bytes) {
+            // A full disk may have taken part of it. The file must hold what
+            // was hashed and no more, or it could not be resumed.
+            let _ = self.file.set_len(self.offset());
+            let _ = self.file.seek(SeekFrom::Start(self.offset()));
+            Err(error).at("writing", &self.path)?;
+        }
+        self.hasher.update(bytes);
+        Ok(())
+    }
+
+    /// Drops what is here; the sender starts from zero.
+    pub fn restart(&mut self) -> Result<(), BlobError> {
+        self.file.set_len(0).at("writing", &self.path)?;
+        self.file.seek(SeekFrom::Start(0)).at("writing", &self.path)?;
+        self.hasher = Hasher::new();
+        self.resumed = 0;
+        Ok(())
+    }
+
+    /// Makes a blob of it, once length and hash agree. Too short: the bytes are
+    /// kept for another attempt. Another hash: they are dropped.
+    pub fn finish(self) -> Result<(), BlobError> {
+        let got = self.offset();
+        if got < self.size {
+            return Err(BlobError::Short { digest: self.digest, want: self.size, got });
+        }
+        let hash = self.hasher.finish();
+        if hash != self.digest {
+            fs::remove_file(&self.path).at("removing", &self.path)?;
+            let resumed = self.resumed > 0;
+            return Err(BlobError::Mismatch { want: self.digest, got: hash, resumed });
+        }
+        fs::rename(&self.path, &self.target).at("writing", &self.target)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BlobStore;
+
+    const TEXT: &[u8] = b"a blob that comes in pieces";
+
+    fn store() -> (tempfile::TempDir, BlobStore, Digest) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = BlobStore::new(dir.path().to_owned());
+        (dir, store, Digest::of(TEXT))
+    }
+
+    #[test]
+    fn a_cut_download_goes_on_where_it_stopped() {
+        let (_dir, store, digest) = store();
+        let mut first = store.begin(&digest, TEXT.len() as u64).unwrap();
+        assert_eq!(first.offset(), 0);
+        first.write(&TEXT[..10]).unwrap();
+        drop(first);
+        let mut second = store.begin(&digest, TEXT.len() as u64).unwrap();
+        assert_eq!(second.offset(), 10);
+        second.write(&TEXT[10..]).unwrap();
+        assert!(!store.has(&digest, None).unwrap());
+        second.finish().unwrap();
+        assert_eq!(store.read(&digest, 100).unwrap(), TEXT);
+        assert!(!store.partial_path(&digest).exists());
+    }
+
+    #[test]
+    fn a_resumed_download_with_a_wrong_start_is_dropped_and_says_so() {
+        let (_dir, store, digest) = store();
+        fs::create_dir_all(store.root().join("partial")).unwrap();
+        fs::create_dir_all(store.root().join("sha256")).unwrap();
+        fs::write(store.partial_path(&digest), b"A BLOB").unwrap();
+        let mut blob = store.begin(&digest, TEXT.len() as u64).unwrap();
+        blob.write(&TEXT[6..]).unwrap();
+        let error = blob.finish().unwrap_err();
+        assert!(matches!(error, BlobError::Mismatch { resumed: true, .. }), "{error}");
+        let again = store.begin(&digest, TEXT.len() as u64).unwrap();
+        assert_eq!(again.offset(), 0);
+    }
+
+    #[test]
+    fn a_restart_forgets_what_was_resumed() {
+        let (_dir, store, digest) = store();
+        store.begin(&digest, 27).unwrap().write(b"wrong").unwrap();
+        let mut blob = store.begin(&digest, 27).unwrap();
+        blob.restart().unwrap();
+        assert_eq!(blob.offset(), 0);
+        blob.write(TEXT).unwrap();
+        blob.finish().unwrap();
+        assert!(store.has(&digest, Some(27)).unwrap());
+    }
+
+    #[test]
+    fn a_left_over_longer_than_the_blob_is_started_anew() {
+        let (_dir, store, digest) = store();
+        store.begin(&digest, 100).unwrap().write(&[b'x'; 50]).unwrap();
+        assert_eq!(store.begin(&digest, TEXT.len() as u64).unwrap().offset(), 0);
+    }
+
+    #[test]
+    fn too_little_is_kept_and_too_much_is_refused() {
+        let (_dir, store, digest) = store();
+        let mut blob = store.begin(&digest, TEXT.len() as u64).unwrap();
+        blob.write(&TEXT[..20]).unwrap();
+        assert!(matches!(blob.write(TEXT), Err(BlobError::Long { want: 27, .. })));
+        assert!(matches!(blob.finish(), Err(BlobError::Short { want: 27, got: 20, .. })));
+        assert_eq!(store.begin(&digest, 27).unwrap().offset(), 20);
+    }
+
+    #[test]
+    fn one_blob_has_one_writer() {
+        let (_dir, store, digest) = store();
+        let _first = store.begin(&digest, 27).unwrap();
+        assert!(matches!(store.begin(&digest, 27), Err(BlobError::Busy { .. })));
+    }
+
+    #[test]
+    fn an_empty_blob_is_a_blob() {
+        let (_dir, store, _) = store();
+        let digest = Digest::of(b"");
+        store.begin(&digest, 0).unwrap().finish().unwrap();
+        assert!(store.has(&digest, Some(0)).unwrap());
+    }
+}

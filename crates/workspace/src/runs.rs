@@ -1,0 +1,297 @@
+//! Runs: numbered, recorded while they last, audited, synced at their end.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use mirror_plan::Origin;
+use oci::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::Workspace;
+use crate::atomic_file::{self, Durability};
+use crate::audit::{AuditEvent, AuditLog, AuditedFile};
+use crate::disk_error::{At, DiskError, unless_absent};
+use crate::durability::{Boot, Recovery};
+use crate::lock::Lock;
+use crate::redact::{redact_arguments, redact_urls};
+use crate::workspace::file_time;
+
+/// What a run moves, from where to where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    MirrorToDisk,
+    DiskToMirror,
+    MirrorToMirror,
+    Delete,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RunStatus {
+    Running,
+    /// Everything arrived.
+    Complete,
+    /// Some images failed, the rest arrived.
+    Partial,
+    /// Stopped, or killed.
+    Interrupted,
+}
+
+/// An image that did not arrive, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedImage {
+    pub origin: Origin,
+    pub error: String,
+}
+
+/// What is kept of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunRecord {
+    pub number: u64,
+    pub mode: Mode,
+    pub started: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Timestamp>,
+    pub status: RunStatus,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailedImage>,
+}
+
+/// What a run starts with.
+#[derive(Debug, Clone, Copy)]
+pub struct RunStart<'a> {
+    pub mode: Mode,
+    pub started: Timestamp,
+    /// Name and version, for the audit log.
+    pub program: &'a str,
+    pub arguments: &'a [String],
+    /// File name and text of the configuration.
+    pub configuration: Option<(&'a str, &'a str)>,
+}
+
+/// A run under way. When it is dropped without [`Run::end`], as by a kill, its
+/// record stays `running`; whoever finds that with the lock free reads it as
+/// interrupted.
+#[derive(Debug)]
+pub struct Run {
+    workspace: Workspace,
+    record: RunRecord,
+    audit: AuditLog,
+    recovery: Option<Recovery>,
+}
+
+impl Workspace {
+    /// Starts a run: checks what a power cut may have spoiled, takes the next
+    /// number, opens the audit log. Holding the lock is the caller's part.
+    pub fn begin_run(&self, _lock: &Lock, start: &RunStart<'_>) -> Result<Run, DiskError> {
+        let recovery = self.begin_writing(&Boot::current())?;
+        self.blobs().sweep()?;
+        let records = self.run_records()?;
+        for mut record in records.iter().filter(|r| r.status == RunStatus::Running).cloned() {
+            record.status = RunStatus::Interrupted;
+            self.save_run(&record)?;
+        }
+        let mut identity = self.identity()?;
+        let last = records.last().map_or(0, |record| record.number);
+        identity.last_run = identity.last_run.max(last) + 1;
+        self.save_identity(&identity)?;
+        let record = RunRecord {
+            number: identity.last_run,
+            mode: start.mode,
+            started: start.started,
+            ended: None,
+            status: RunStatus::Running,
+            failures: Vec::new(),
+        };
+        self.save_run(&record)?;
+        let name = format!("audit-{:06}-{}.jsonl", record.number, file_time(start.started));
+        let audit = AuditLog::create(&self.logs().join(name))?;
+        audit.write(&AuditEvent::Started {
+            run: record.number,
+            workspace: identity.id.to_string(),
+            mode: start.mode,
+            program: start.program.to_owned(),
+            arguments: redact_arguments(start.arguments),
+            configuration: start.configuration.map(|(name, text)| AuditedFile {
+                name: name.to_owned(),
+                digest: Digest::of(text.as_bytes()),
+                text: redact_urls(text),
+            }),
+        })?;
+        Ok(Run { workspace: self.clone(), record, audit, recovery })
+    }
+
+    /// All runs, oldest first, as they are now.
+    pub fn runs(&self) -> Result<Vec<RunRecord>, DiskError> {
+        let mut records = self.run_records()?;
+        let running = |record: &RunRecord| record.status == RunStatus::Running;
+        if records.iter().any(running) && !self.is_locked()? {
+            for record in records.iter_mut().filter(|record| running(record)) {
+                record.status = RunStatus::Interrupted;
+            }
+        }
+        Ok(records)
+    }
+
+    fn run_records(&self) -> Result<Vec<RunRecord>, DiskError> {
+        let directory = self.runs_dir();
+        let entries = unless_absent(fs::read_dir(&directory)).at("reading", &directory)?;
+        let mut records: Vec<RunRecord> = Vec::new();
+        for entry in entries.into_iter().flatten() {
+            let path = entry.at("reading", &directory)?.path();
+            if path.to_string_lossy().ends_with(".run.json") {
+                let text = fs::read(&path).at("reading", &path)?;
+                let record = serde_json::from_slice(&text).map_err(io::Error::other);
+                records.push(record.at("reading", &path)?);
+            }
+        }
+        records.sort_by_key(|record| record.number);
+        Ok(records)
+    }
+
+    fn save_run(&self, record: &RunRecord) -> Result<(), DiskError> {
+        let path = self.run_path(record.number);
+        let text = serde_json::to_vec_pretty(record).map_err(io::Error::other);
+        atomic_file::write(&path, &text.at("writing", &path)?, Durability::Now)
+    }
+
+    fn run_path(&self, number: u64) -> PathBuf {
+        self.runs_dir().join(format!("{number:06}.run.json"))
+    }
+}
+
+impl Run {
+    pub fn number(&self) -> u64 {
+        self.record.number
+    }
+
+    pub fn started(&self) -> Timestamp {
+        self.record.started
+    }
+
+    pub fn audit(&self) -> &AuditLog {
+        &self.audit
+    }
+
+    /// What was repaired at the start, when the machine had lost power.
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.recovery.as_ref()
+    }
+
+    /// Puts everything on the disk and closes the run's record and audit log.
+    pub fn end(
+        mut self,
+        status: RunStatus,
+        mut failures: Vec<FailedImage>,
+    ) -> Result<RunRecord, DiskError> {
+        for failure in &mut failures {
+            failure.error = redact_urls(&failure.error);
+        }
+        failures.sort_by(|a, b| a.origin.cmp(&b.origin));
+        let failed = failures.len();
+        self.record.failures = failures;
+        self.record.status = status;
+        self.record.ended = Some(Timestamp::now());
+        self.audit.write(&AuditEvent::Ended { run: self.record.number, status, failed })?;
+        self.workspace.end_writing()?;
+        self.workspace.save_run(&self.record)?;
+        Ok(self.record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(arguments: &[String]) -> RunStart<'_> {
+        RunStart {
+            mode: Mode::MirrorToDisk,
+            started: "2026-03-04T05:06:07Z".parse().unwrap(),
+            program: "oc-mirror 0.1.0",
+            arguments,
+            configuration: Some(("isc.yaml", "helm: https://u:hush@h/x")),
+        }
+    }
+
+    fn statuses(workspace: &Workspace) -> Vec<(u64, RunStatus)> {
+        workspace.runs().unwrap().iter().map(|run| (run.number, run.status)).collect()
+    }
+
+    #[test]
+    fn runs_are_numbered_and_their_ends_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        let lock = workspace.lock(&[]).unwrap();
+        let first = workspace.begin_run(&lock, &start(&[])).unwrap();
+        assert_eq!(statuses(&workspace), [(1, RunStatus::Running)]);
+        first.end(RunStatus::Complete, Vec::new()).unwrap();
+        let failure = FailedImage {
+            origin: Origin::Registry("q.io/a:1".parse().unwrap()),
+            error: "GET https://u:hush@q.io/v2/: 401".into(),
+        };
+        let second = workspace.begin_run(&lock, &start(&[])).unwrap();
+        let ended = second.end(RunStatus::Partial, vec![failure]).unwrap();
+        assert!(!ended.failures[0].error.contains("hush"));
+        assert_eq!(workspace.runs().unwrap()[1], ended);
+        assert_eq!(statuses(&workspace), [(1, RunStatus::Complete), (2, RunStatus::Partial)]);
+        assert!(!workspace.internal().join("unsynced.json").exists());
+    }
+
+    #[test]
+    fn a_run_that_never_ended_is_interrupted_once_its_lock_is_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        let lock = workspace.lock(&[]).unwrap();
+        drop(workspace.begin_run(&lock, &start(&[])).unwrap());
+        assert_eq!(statuses(&workspace), [(1, RunStatus::Running)]);
+        drop(lock);
+        assert_eq!(statuses(&workspace), [(1, RunStatus::Interrupted)]);
+        let lock = workspace.lock(&[]).unwrap();
+        let run = workspace.begin_run(&lock, &start(&[])).unwrap();
+        assert_eq!(run.number(), 2);
+        assert_eq!(statuses(&workspace), [(1, RunStatus::Interrupted), (2, RunStatus::Running)]);
+    }
+
+    #[test]
+    fn the_audit_log_tells_the_run_and_hides_credentials() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        let lock = workspace.lock(&[]).unwrap();
+        let arguments = ["oc-mirror", "--src-creds", "me:hush"].map(str::to_owned);
+        let run = workspace.begin_run(&lock, &start(&arguments)).unwrap();
+        let path = run.audit().path().to_owned();
+        assert!(path.ends_with("working-dir/logs/audit-000001-20260304_050607.jsonl"));
+        run.end(RunStatus::Complete, Vec::new()).unwrap();
+        let text = fs::read_to_string(path).unwrap();
+        assert!(!text.contains("hush"), "{text}");
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[0]["event"], "started");
+        assert_eq!(lines[0]["mode"], "mirrorToDisk");
+        assert_eq!(lines[0]["configuration"]["text"], "helm: https://***@h/x");
+        assert_eq!(
+            lines[0]["configuration"]["digest"],
+            Digest::of(b"helm: https://u:hush@h/x").to_string()
+        );
+        assert_eq!(lines[1]["event"], "ended");
+        assert_eq!(lines[1]["status"], "complete");
+    }
+
+    #[test]
+    fn a_number_is_never_given_out_twice_even_when_records_are_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        let lock = workspace.lock(&[]).unwrap();
+        for wanted in 1..=2 {
+            let run = workspace.begin_run(&lock, &start(&[])).unwrap();
+            assert_eq!(run.number(), wanted);
+            run.end(RunStatus::Complete, Vec::new()).unwrap();
+            fs::remove_dir_all(workspace.runs_dir()).unwrap();
+            fs::remove_dir_all(workspace.logs()).unwrap();
+        }
+    }
+}

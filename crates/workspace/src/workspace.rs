@@ -1,0 +1,87 @@
+//! The directory of a user's `file://DIR`, and where things are in it.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use crate::BlobStore;
+
+/// A workspace on disk. Opening one reads and writes nothing: what is not
+/// there yet is empty, and is made by the first write.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    root: PathBuf,
+    blobs: BlobStore,
+}
+
+impl Workspace {
+    pub fn open(directory: &Path) -> Self {
+        let blobs = BlobStore::new(directory.join("blobs"));
+        Self { root: directory.to_owned(), blobs }
+    }
+
+    /// `DIR`: archives lie here.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn blobs(&self) -> &BlobStore {
+        &self.blobs
+    }
+
+    /// `DIR/working-dir`: all that is neither content nor archive.
+    pub fn working_dir(&self) -> PathBuf {
+        self.root.join("working-dir")
+    }
+
+    pub fn cluster_resources(&self) -> PathBuf {
+        self.working_dir().join("cluster-resources")
+    }
+
+    /// All that a dry run may write.
+    pub fn dry_run(&self) -> PathBuf {
+        self.working_dir().join("dry-run")
+    }
+
+    pub fn logs(&self) -> PathBuf {
+        self.working_dir().join("logs")
+    }
+
+    /// Where a run that started at `started` logs for people.
+    pub fn log_file(&self, started: Timestamp) -> PathBuf {
+        self.logs().join(format!("oc-mirror-{}.log", file_time(started)))
+    }
+
+    /// Where a run that started at `started` lists what failed.
+    pub fn errors_file(&self, started: Timestamp) -> PathBuf {
+        self.logs().join(format!("mirroring_errors_{}.txt", file_time(started)))
+    }
+
+    pub(crate) fn internal(&self) -> PathBuf {
+        self.working_dir().join("internal")
+    }
+
+    pub(crate) fn runs_dir(&self) -> PathBuf {
+        self.working_dir().join("runs")
+    }
+}
+
+/// `YYYYMMDD_HHMMSS`, in UTC, as the names of logs have it.
+pub(crate) fn file_time(time: Timestamp) -> String {
+    time.strftime("%Y%m%d_%H%M%S").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_are_named_by_the_time_of_their_run() {
+        let workspace = Workspace::open(Path::new("/data"));
+        let started = "2026-03-04T05:06:07.8Z".parse().unwrap();
+        let log = workspace.log_file(started);
+        assert_eq!(log, Path::new("/data/working-dir/logs/oc-mirror-20260304_050607.log"));
+        let errors = workspace.errors_file(started);
+        assert!(errors.ends_with("logs/mirroring_errors_20260304_050607.txt"), "{errors:?}");
+    }
+}
