@@ -21,7 +21,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use client::{ApiError, Client, FieldValidation, Persistence};
-pub use credentials::CredentialsError;
 pub use document::DocumentError;
 
 use crate::tools::{self, Tool};
@@ -42,7 +41,7 @@ pub enum StartError {
     #[error("starting an API server")]
     Tool(#[from] tools::Error),
     #[error("starting an API server: making its certificates")]
-    Credentials(#[from] CredentialsError),
+    Credentials(#[source] anyhow::Error),
     #[error("starting an API server: making its client")]
     Client(#[source] reqwest::Error),
     #[error("starting an API server: {what}")]
@@ -99,7 +98,7 @@ impl ApiServer {
             .tempdir()
             .map_err(failed("making a temporary folder"))?;
         let dir = folder.path();
-        let credentials = Credentials::generate()?;
+        let credentials = Credentials::generate().map_err(StartError::Credentials)?;
         credentials.write(dir).map_err(failed("writing certificates"))?;
         let ports = free_ports().map_err(failed("looking for free ports"))?;
         let url = format!("https://127.0.0.1:{}", ports.api);

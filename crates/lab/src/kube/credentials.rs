@@ -4,14 +4,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use anyhow::anyhow;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
-};
+use rcgen::KeyPair;
 use serde_json::json;
+
+use crate::certificates::{Authority, Identity};
 
 pub(super) const SERVER_CERTIFICATE: &str = "server.crt";
 pub(super) const SERVER_KEY: &str = "server.key";
@@ -19,54 +19,33 @@ pub(super) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
 pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-account.pub";
 pub(super) const TOKENS: &str = "tokens.csv";
 
-/// Fresh secrets that could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum CredentialsError {
-    #[error("making a certificate")]
-    Certificate(#[from] rcgen::Error),
-    #[error("the operating system gave no random bytes")]
-    Random,
-}
-
 /// All made afresh: two servers trust nothing of each other.
 pub(super) struct Credentials {
     pub(super) ca_pem: String,
     pub(super) token: String,
-    server_certificate: String,
-    server_key: String,
+    server: Identity,
     service_account_key: KeyPair,
 }
 
 impl Credentials {
-    pub(super) fn generate() -> Result<Self, CredentialsError> {
-        let mut ca = CertificateParams::new(Vec::new())?;
-        ca.distinguished_name.push(DnType::CommonName, "landfall lab CA");
-        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let ca_key = KeyPair::generate()?;
-        let ca_pem = ca.self_signed(&ca_key)?.pem();
-
-        let mut server = CertificateParams::new(["127.0.0.1", "localhost"].map(str::to_owned))?;
-        server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
-        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let server_key = KeyPair::generate()?;
-        let server = server.signed_by(&server_key, &Issuer::new(ca, ca_key))?;
-
+    pub(super) fn generate() -> anyhow::Result<Self> {
+        let authority = Authority::generate()?;
         let mut secret = [0; 24];
-        SystemRandom::new().fill(&mut secret).map_err(|_| CredentialsError::Random)?;
+        SystemRandom::new()
+            .fill(&mut secret)
+            .map_err(|_| anyhow!("the operating system gave no random bytes"))?;
         Ok(Self {
-            ca_pem,
+            ca_pem: authority.pem().to_owned(),
             token: URL_SAFE_NO_PAD.encode(secret),
-            server_certificate: server.pem(),
-            server_key: server_key.serialize_pem(),
+            server: authority.server()?,
             service_account_key: KeyPair::generate()?,
         })
     }
 
     /// Writes what kube-apiserver reads. The folder is the caller's own, closed to others.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
-        fs::write(dir.join(SERVER_CERTIFICATE), &self.server_certificate)?;
-        fs::write(dir.join(SERVER_KEY), &self.server_key)?;
+        fs::write(dir.join(SERVER_CERTIFICATE), &self.server.certificate)?;
+        fs::write(dir.join(SERVER_KEY), &self.server.key)?;
         let service_account = &self.service_account_key;
         fs::write(dir.join(SERVICE_ACCOUNT_KEY), service_account.serialize_pem())?;
         fs::write(dir.join(SERVICE_ACCOUNT_PUBLIC_KEY), service_account.public_key_pem())?;

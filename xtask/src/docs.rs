@@ -1,0 +1,162 @@
+//! Documents that are generated from the program itself: man pages and the reference of flags.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::repository;
+use crate::steps::Outcome;
+
+/// Folders below `docs/` that hold generated files and nothing else.
+const FOLDERS: [&str; 2] = ["man", "reference"];
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Change nothing; fail when a file is not what the program would write
+    #[arg(long)]
+    check: bool,
+}
+
+/// Files by their path below `docs/`.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// A file below `docs/` that is not what the program writes.
+#[derive(Debug, PartialEq, Eq)]
+enum Difference<'a> {
+    Missing(&'a Path),
+    Outdated(&'a Path),
+    Stale(&'a Path),
+}
+
+/// `cargo xtask docs`.
+pub(crate) fn docs(arguments: &Arguments) -> Result<()> {
+    let (generated, committed) = (generate()?, read(&repository::root().join("docs"))?);
+    let differences = compare(&generated, &committed);
+    for difference in &differences {
+        println!("    {difference}");
+    }
+    if !arguments.check {
+        return apply(&generated, &differences);
+    }
+    if !differences.is_empty() {
+        bail!("generated documents differ from the program; run `cargo xtask docs` and commit");
+    }
+    Ok(())
+}
+
+/// The step of `cargo xtask test`.
+pub(crate) fn check() -> Result<Outcome> {
+    docs(&Arguments { check: true })?;
+    Ok(Outcome::Done)
+}
+
+fn generate() -> Result<Files> {
+    let out = tempfile::tempdir().context("making a temporary folder")?;
+    let program = ["run", "--locked", "--quiet", "--package", "oc-mirror", "--"];
+    let mut command = repository::cargo(&program);
+    repository::run(command.args(["generate-docs", "--out"]).arg(out.path()))?;
+    let files = read(out.path())?;
+    for folder in FOLDERS {
+        if !files.keys().any(|path| path.starts_with(folder)) {
+            bail!("`oc-mirror generate-docs` wrote nothing into {folder}/");
+        }
+    }
+    Ok(files)
+}
+
+/// The files in the generated folders below `top`.
+fn read(top: &Path) -> Result<Files> {
+    let mut files = Files::new();
+    for folder in FOLDERS {
+        let entries = match fs::read_dir(top.join(folder)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries,
+        };
+        let reading = || format!("reading {}", top.join(folder).display());
+        for entry in entries.with_context(reading)? {
+            let path = entry.with_context(reading)?.path();
+            let content = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+            files.insert(path.strip_prefix(top)?.to_owned(), content);
+        }
+    }
+    Ok(files)
+}
+
+fn compare<'a>(generated: &'a Files, committed: &'a Files) -> Vec<Difference<'a>> {
+    let new = generated.iter().filter_map(|(path, content)| match committed.get(path) {
+        None => Some(Difference::Missing(path)),
+        Some(held) if held != content => Some(Difference::Outdated(path)),
+        Some(_) => None,
+    });
+    let stale = committed.keys().filter(|path| !generated.contains_key(*path));
+    new.chain(stale.map(|path| Difference::Stale(path))).collect()
+}
+
+fn apply(generated: &Files, differences: &[Difference<'_>]) -> Result<()> {
+    let docs = repository::root().join("docs");
+    for difference in differences {
+        match difference {
+            Difference::Missing(path) | Difference::Outdated(path) => {
+                let target = docs.join(path);
+                let writing = || format!("writing {}", target.display());
+                let folder = target.parent().unwrap_or(&docs);
+                fs::create_dir_all(folder).with_context(writing)?;
+                fs::write(&target, &generated[*path]).with_context(writing)?;
+            }
+            Difference::Stale(path) => {
+                let target = docs.join(path);
+                fs::remove_file(&target)
+                    .with_context(|| format!("removing {}", target.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Difference<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, what) = match self {
+            Self::Missing(path) => (path, "is missing"),
+            Self::Outdated(path) => (path, "is out of date"),
+            Self::Stale(path) => (path, "is not written by the program any more"),
+        };
+        write!(f, "docs/{} {what}", path.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(list: &[(&str, &str)]) -> Files {
+        list.iter().map(|(path, text)| (PathBuf::from(path), text.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn every_way_to_differ_is_found() {
+        let generated = files(&[("man/a.1", "new"), ("man/b.1", "b"), ("man/c.1", "same")]);
+        let committed = files(&[("man/a.1", "old"), ("man/c.1", "same"), ("man/d.1", "d")]);
+        assert_eq!(
+            compare(&generated, &committed),
+            [
+                Difference::Outdated(Path::new("man/a.1")),
+                Difference::Missing(Path::new("man/b.1")),
+                Difference::Stale(Path::new("man/d.1")),
+            ]
+        );
+    }
+
+    #[test]
+    fn only_generated_folders_are_read() {
+        let top = tempfile::tempdir().unwrap();
+        fs::create_dir(top.path().join("man")).unwrap();
+        fs::write(top.path().join("man/a.1"), "a").unwrap();
+        fs::write(top.path().join("handbook.md"), "by hand").unwrap();
+        assert_eq!(read(top.path()).unwrap(), files(&[("man/a.1", "a")]));
+    }
+}

@@ -1,0 +1,56 @@
+//! This checkout: where it is, and how commands are run in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The top folder.
+pub(crate) fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_owned()
+}
+
+/// The cargo that runs us, in the top folder.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(arguments).current_dir(root());
+    cargo
+}
+
+/// Runs a command to its end; its output goes where ours goes.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let line = command_line(command);
+    let status =
+        command.stdin(Stdio::null()).status().with_context(|| format!("starting `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// As a person would type it.
+fn command_line(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    std::iter::once(program)
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_top_folder_is_the_one_with_the_lock_file() {
+        assert!(root().join("Cargo.lock").is_file());
+    }
+
+    #[test]
+    fn a_failed_command_is_named_with_its_status() {
+        let error = run(Command::new("/bin/sh").args(["-c", "exit 3"])).unwrap_err();
+        assert_eq!(error.to_string(), "`sh -c exit 3` ended with exit status: 3");
+    }
+}

@@ -1,0 +1,89 @@
+//! Brings to this machine what the tests run: distribution packages and helper tools.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use lab::tools::{self, Cache, Need, Package, Recipe, Tool};
+
+use crate::repository;
+use crate::steps::Outcome;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Also build what only the benchmark runs
+    #[arg(long)]
+    bench: bool,
+}
+
+/// `cargo xtask tools`.
+pub(crate) fn tools(arguments: &Arguments) -> Result<()> {
+    build_tools(Need::Test)?;
+    if arguments.bench {
+        build_tools(Need::Bench)?;
+    }
+    Ok(())
+}
+
+/// Installs missing packages when we may, else says the command that does.
+pub(crate) fn packages() -> Result<Outcome> {
+    let missing = tools::missing_packages();
+    if missing.is_empty() {
+        return Ok(Outcome::Done);
+    }
+    for Package { name, program, purpose } in &missing {
+        println!("    {name} is missing ({program}: {purpose})");
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+    let may_install =
+        rustix::process::geteuid().is_root() && Path::new("/usr/bin/apt-get").exists();
+    if !may_install {
+        bail!("programs are missing; on Debian run `sudo apt-get install {}`", names.join(" "));
+    }
+    println!("    installing {} with apt-get, about a minute", names.join(", "));
+    let install = || {
+        let fixed = ["install", "--yes", "--no-install-recommends"];
+        repository::run(apt_get().args(fixed).args(&names))
+    };
+    // Fresh machines have no package lists, others do not need to fetch them again.
+    if install().is_err() {
+        repository::run(apt_get().arg("update"))?;
+        install()?;
+    }
+    let still: Vec<&str> =
+        tools::missing_packages().iter().map(|package| package.program).collect();
+    if !still.is_empty() {
+        bail!("apt-get succeeded, but {} cannot be found on the PATH", still.join(", "));
+    }
+    Ok(Outcome::Done)
+}
+
+fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+/// Builds the tools that tests run and that are not there yet.
+pub(crate) fn test_tools() -> Result<Outcome> {
+    build_tools(Need::Test)?;
+    Ok(Outcome::Done)
+}
+
+/// Builds what `need` asks for and is not there yet. Says before each what it is and how long it
+/// takes.
+pub(crate) fn build_tools(need: Need) -> Result<()> {
+    let cache = Cache::of_user()?;
+    for tool in Tool::ALL.into_iter().filter(|tool| tool.recipe().need == need) {
+        if let Ok(path) = cache.path(tool) {
+            println!("    {tool} is there: {}", path.display());
+            continue;
+        }
+        let Recipe { purpose, minutes, .. } = tool.recipe();
+        println!("    building {tool} ({purpose}), once, about {minutes} min on two cores");
+        let path = tools::build(&cache, tool)?;
+        println!("    {tool} is built: {}", path.display());
+    }
+    Ok(())
+}
