@@ -1,1 +1,38 @@
-//! ImageSetConfiguration and DeleteImageSetConfiguration: parse and check (pure)
+//! ImageSetConfiguration and DeleteImageSetConfiguration: read, check, write.
+//!
+//! Pure: text goes in, a checked configuration or the list of all that is
+//! wrong with it comes out. Every finding has its line and column and says
+//! what to write instead.
+//!
+//! ```text
+//! text ──tree──▶ nodes with places ──sections──▶ configuration | findings
+//! ```
+
+mod document;
+mod finding;
+mod helm;
+mod image;
+mod operator;
+mod platform;
+mod scalar;
+mod section;
+mod tree;
+mod version;
+mod write;
+
+pub use document::{
+    Delete, DeleteImageSetConfiguration, Document, ImageSetConfiguration, Mirror, Sample, parse,
+    parse_delete, parse_image_set,
+};
+pub use finding::{Finding, Findings, Position, Problem};
+pub use helm::{Chart, Helm, HelmRepository, LocalChart};
+pub use image::{AdditionalImage, BlockedImage, ImageSource};
+pub use operator::{Operator, Package, PackageChannel};
+pub use platform::{Architecture, Distribution, PlatformSection, ReleaseChannel};
+pub use version::PackageVersion;
+pub use write::WriteError;
+
+/// The version that is written.
+pub const API_VERSION: &str = "mirror.openshift.io/v2alpha1";
+/// The version before it. Its files are read, too, unless they use what is gone.
+pub const OLDER_API_VERSION: &str = "mirror.openshift.io/v1alpha2";

@@ -1,0 +1,248 @@
+//! What is wrong with a configuration, where, and what to write instead.
+
+use std::fmt;
+
+/// A place in the text, counted from 1.
+///
+/// Two positions always compare equal: configurations are compared by what
+/// they say, not by where they say it. Compare `line` and `column` where the
+/// place itself matters.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Position {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl PartialEq for Position {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Position {}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// One thing wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub at: Position,
+    pub problem: Problem,
+}
+
+/// Everything wrong with one file, in the order of the file. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Findings {
+    file: String,
+    list: Vec<Finding>,
+}
+
+impl Findings {
+    /// Orders what was found. An alias makes the same text count twice; what
+    /// is said about it is said once.
+    pub(crate) fn new(file: &str, mut list: Vec<Finding>) -> Self {
+        list.sort_by_cached_key(|found| (found.at.line, found.at.column, found.to_string()));
+        list.dedup_by_key(|found| found.to_string());
+        Self { file: file.to_owned(), list }
+    }
+
+    /// The file that was read, as its reader was told its name.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, Finding> {
+        self.list.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Findings {
+    type Item = &'a Finding;
+    type IntoIter = std::slice::Iter<'a, Finding>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.at, self.problem)
+    }
+}
+
+/// One line each: `file:line:column: what is wrong; what to write`.
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, finding) in self.list.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{}:{finding}", self.file)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Findings {}
+
+/// The kinds of mistakes. Each text says what is wrong, then what to write.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    #[error("not valid YAML: {0}")]
+    Yaml(String),
+    #[error("the aliases up to here repeat more than {0} values; write the document out")]
+    Aliases(usize),
+    #[error("the alias is inside the value that it names; write the value out")]
+    Recursion,
+    #[error("the tag {0} means nothing here; remove it")]
+    Tag(String),
+    #[error("a key must be text; write `key: value`, and put templates in quotes")]
+    Key,
+    #[error("`<<` takes a map or a list of maps, but this is {0}")]
+    Merge(&'static str),
+    #[error(
+        "nothing to read; an image set starts with `kind: ImageSetConfiguration` and `apiVersion: {}`",
+        crate::API_VERSION
+    )]
+    Empty,
+    #[error("unknown key {key:?} in {section}; {}", suggestion(nearest, known))]
+    UnknownKey { key: String, section: String, nearest: Vec<String>, known: Vec<String> },
+    #[error("key {key:?} is not allowed in {section}: {instead}")]
+    RefusedKey { key: String, section: String, instead: &'static str },
+    #[error("duplicate key {key:?}, first given on line {}; keep one", first.line)]
+    DuplicateKey { key: String, first: Position },
+    #[error("{section} has no {key:?}; add it, for example `{key}: {example}`")]
+    MissingKey { key: &'static str, section: String, example: &'static str },
+    #[error("{what} must be {due}, but this is {got}{}", tail(hint))]
+    Shape { what: String, due: &'static str, got: &'static str, hint: Option<String> },
+    #[error("{key} must be text, but {text} is a {got}; write it in quotes: \"{text}\"")]
+    NotText { key: String, text: String, got: &'static str },
+    #[error("{key} must be true or false, but this is {text:?}")]
+    NotBool { key: String, text: String },
+    #[error(
+        "kind {found:?} is unknown; write ImageSetConfiguration, or DeleteImageSetConfiguration to delete"
+    )]
+    UnknownKind { found: String },
+    #[error("the kind is {found}, but {due} is due here; {hint}")]
+    OtherKind { found: &'static str, due: &'static str, hint: &'static str },
+    #[error(
+        "apiVersion {0:?} is unknown; write {new} (or the older {old})",
+        new = crate::API_VERSION,
+        old = crate::OLDER_API_VERSION
+    )]
+    ApiVersion(String),
+    #[error("archiveSize must be a whole number of GiB from 0 to {max}, but this is {text}")]
+    ArchiveSize { text: String, max: u64 },
+    #[error("{key} {text:?} is no image: {why}")]
+    Reference { key: String, text: String, why: oci::ReferenceError },
+    #[error(
+        "{key} {text:?} has neither tag nor digest; add one, for example {text}:latest or {text}@sha256:<digest>"
+    )]
+    Unpinned { key: String, text: String },
+    #[error("{key} {text:?} names no directory; write oci:// and the path of an OCI layout")]
+    LayoutPath { key: String, text: String },
+    #[error("{key} {text:?} must be a path without registry, tag or digest: {why}")]
+    TargetPath { key: String, text: String, why: oci::ReferenceError },
+    #[error("{key} {text:?} must be a tag: {why}")]
+    TargetTag { key: String, text: String, why: oci::ReferenceError },
+    #[error("{key} {text:?} is not a regular expression: {why}")]
+    Pattern { key: String, text: String, why: String },
+    #[error(
+        "{key} {text:?} is not a release version; write all three numbers, for example \"4.18.1\""
+    )]
+    ReleaseVersion { key: String, text: String },
+    #[error(
+        "{key} is the number {text}, but a release version is due; write all three numbers, in quotes: {key}: \"{text}.0\""
+    )]
+    ReleaseVersionNumber { key: String, text: String },
+    #[error("{key} {text:?} is not a semantic version; write for example \"1.2.3\"")]
+    PackageVersion { key: String, text: String },
+    #[error("minVersion {min} is higher than maxVersion {max}; nothing can be between them")]
+    Range { min: String, max: String },
+    #[error(
+        "package {package:?} has a version range for itself and for its channel {channel:?}; keep one of the two"
+    )]
+    MixedRanges { package: String, channel: String },
+    #[error("defaultChannel {channel:?} is not among the channels listed here; add it to them")]
+    DefaultChannel { channel: String },
+    #[error("{what} {name:?} is listed twice, first on line {}; keep one", first.line)]
+    Duplicate { what: &'static str, name: String, first: Position },
+    #[error("{key} {text:?} is unknown; {}", suggestion(nearest, known))]
+    Word { key: String, text: String, nearest: Vec<String>, known: Vec<String> },
+    #[error("platforms and architectures exclude each other; keep platforms")]
+    PlatformsAndArchitectures,
+    #[error(
+        "url {0:?} is no chart repository; write an address that starts with https:// or http://"
+    )]
+    Url(String),
+}
+
+fn suggestion(nearest: &[String], known: &[String]) -> String {
+    let quoted =
+        |words: &[String]| words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>();
+    match nearest {
+        [] if known.is_empty() => "remove it".to_owned(),
+        [] => format!("known are {}", quoted(known).join(", ")),
+        _ => format!("did you mean {}?", quoted(nearest).join(" or ")),
+    }
+}
+
+fn tail(hint: &Option<String>) -> String {
+    hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default()
+}
+
+/// The known words that `word` may be a slip of, nearest first.
+pub(crate) fn nearest(word: &str, known: &[&'static str]) -> Vec<String> {
+    let word = word.to_ascii_lowercase();
+    // One slip in three letters is still a slip; more is another word.
+    let limit = (word.chars().count() / 3).max(1);
+    let mut near: Vec<(usize, &str)> = known
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(&word, &known.to_ascii_lowercase()), *known))
+        .filter(|(distance, _)| *distance <= limit)
+        .collect();
+    near.sort_unstable();
+    let best = near.first().map_or(0, |(distance, _)| *distance);
+    near.into_iter()
+        .take_while(|(distance, _)| *distance == best)
+        .map(|(_, word)| word.to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_words_are_offered_and_far_ones_are_not() {
+        let known = ["minVersion", "maxVersion", "name", "full"];
+        assert_eq!(nearest("minversions", &known), ["minVersion"]);
+        assert_eq!(nearest("mxnVersion", &known), ["minVersion"]);
+        assert_eq!(nearest("mnVersion", &known), ["minVersion"]);
+        assert_eq!(nearest("miaxVersion", &known), ["maxVersion"]);
+        assert_eq!(nearest("fall", &known), ["full"]);
+        assert!(nearest("storageConfig", &known).is_empty());
+    }
+
+    #[test]
+    fn words_that_are_equally_near_are_all_offered() {
+        assert_eq!(nearest("mxVersion", &["mnVersion", "maxVersion", "mixVersion"]).len(), 3);
+    }
+
+    #[test]
+    fn findings_come_in_the_order_of_the_file_and_once() {
+        let finding = |line, problem| Finding { at: Position { line, column: 1 }, problem };
+        let twice = || finding(3, Problem::Key);
+        let findings =
+            Findings::new("x.yaml", vec![twice(), finding(2, Problem::Recursion), twice()]);
+        let lines: Vec<String> = findings.to_string().lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].starts_with("x.yaml:2:1: "), "{lines:?}");
+        assert!(lines[1].starts_with("x.yaml:3:1: "), "{lines:?}");
+    }
+}

@@ -1,0 +1,484 @@
+//! Bad configurations, and exactly what is said about each.
+
+use image_set::{Document, parse, parse_delete, parse_image_set};
+
+/// An image set with `body` as the lines below `mirror:`, which start on line 4.
+fn image_set(body: &str) -> String {
+    format!(
+        "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n{body}"
+    )
+}
+
+#[track_caller]
+fn assert_found(text: &str, wanted: &[&str]) {
+    let found = match parse("isc.yaml", text) {
+        Ok(document) => panic!("{text}\nwas read as {document:?}"),
+        Err(findings) => findings.to_string(),
+    };
+    let wanted: Vec<String> = wanted.iter().map(|line| format!("isc.yaml:{line}")).collect();
+    assert_eq!(found.lines().collect::<Vec<_>>(), wanted, "{text}");
+}
+
+#[test]
+fn the_head_of_a_document_is_checked() {
+    for (text, wanted) in [
+        (
+            "",
+            "1:1: nothing to read; an image set starts with `kind: ImageSetConfiguration` and \
+             `apiVersion: mirror.openshift.io/v2alpha1`",
+        ),
+        (
+            "just words",
+            "1:1: the configuration must be a map, but this is text; write `kind: \
+             ImageSetConfiguration`",
+        ),
+        ("- kind: x", "1:1: the configuration must be a map, but this is a list"),
+        (
+            "mirror: {}\n",
+            "1:1: the configuration has no \"kind\"; add it, for example `kind: \
+             ImageSetConfiguration`",
+        ),
+        (
+            "kind: ImageSet\nmirror: {}\n",
+            "1:7: kind \"ImageSet\" is unknown; write ImageSetConfiguration, or \
+             DeleteImageSetConfiguration to delete",
+        ),
+        (
+            "kind: ImageSetConfiguration\n",
+            "1:1: the configuration has no \"mirror\"; add it, for example `mirror: \
+             {additionalImages: []}`",
+        ),
+        (
+            "kind: ImageSetConfiguration\nmiror:\n",
+            "2:1: unknown key \"miror\" in the configuration; did you mean \"mirror\"?",
+        ),
+        (
+            "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v1\nmirror:\n",
+            "2:13: apiVersion \"mirror.openshift.io/v1\" is unknown; write \
+             mirror.openshift.io/v2alpha1 (or the older mirror.openshift.io/v1alpha2)",
+        ),
+        (
+            "kind: ImageSetConfiguration\nmirror:\ndelete:\n",
+            "3:1: key \"delete\" is not allowed in the configuration: it belongs to kind \
+             DeleteImageSetConfiguration",
+        ),
+        (
+            "kind: DeleteImageSetConfiguration\ndelete:\nmirror:\n",
+            "3:1: key \"mirror\" is not allowed in the configuration: it belongs to kind \
+             ImageSetConfiguration",
+        ),
+        (
+            "kind: DeleteImageSetConfiguration\ndelete:\narchiveSize: 4\n",
+            "3:1: key \"archiveSize\" is not allowed in the configuration: deleting makes no \
+             archive; remove it",
+        ),
+        (
+            "kind: DeleteImageSetConfiguration\ndelete:\n  blockedImages: []\n",
+            "3:3: key \"blockedImages\" is not allowed in delete: what is listed is deleted; \
+             leave out what is to stay",
+        ),
+        (
+            "kind: ImageSetConfiguration\nmirror:\nstorageConfig:\n  local:\n    path: ./x\n",
+            "3:1: key \"storageConfig\" is not allowed in the configuration: the workspace holds \
+             the state now; remove the section",
+        ),
+        (
+            "kind: ImageSetConfiguration\nmirror: []\n",
+            "2:9: mirror must be a map, but this is a list",
+        ),
+    ] {
+        assert_found(text, &[wanted]);
+    }
+}
+
+#[test]
+fn archive_sizes_are_whole_numbers() {
+    for (size, said) in [
+        ("-1", "-1"),
+        ("4.5", "4.5"),
+        ("\"4\"", "the text \"4\""),
+        ("4Gi", "the text \"4Gi\""),
+        ("[4]", "a list"),
+        ("17179869184", "17179869184"),
+        ("yes", "yes"),
+    ] {
+        let text = format!("kind: ImageSetConfiguration\narchiveSize: {size}\nmirror:\n");
+        let wanted = format!(
+            "2:14: archiveSize must be a whole number of GiB from 0 to 17179869183, but this is \
+             {said}"
+        );
+        assert_found(&text, &[&wanted]);
+    }
+}
+
+#[test]
+fn additional_images_are_checked() {
+    let digest = "a".repeat(64);
+    for (body, wanted) in [
+        (
+            "  additionalImage: []\n",
+            "4:3: unknown key \"additionalImage\" in mirror; did you mean \"additionalImages\"?",
+        ),
+        (
+            "  images: []\n",
+            "4:3: unknown key \"images\" in mirror; known are \"platform\", \"operators\", \
+             \"additionalImages\", \"helm\", \"samples\", \"blockedImages\"",
+        ),
+        (
+            "  additionalImages:\n    name: quay.io/a/b:1\n",
+            "5:5: mirror.additionalImages must be a list, but this is a map; start each item with \
+             `- `",
+        ),
+        (
+            "  additionalImages:\n  - quay.io/a/b:1\n",
+            "5:5: mirror.additionalImages[0] must be a map, but this is text; write `name: \
+             quay.io/a/b:1`",
+        ),
+        (
+            "  additionalImages:\n  - name: quay.io/a/b:1\n  -\n",
+            "6:4: mirror.additionalImages[1] must be a map, but this is nothing",
+        ),
+        (
+            "  additionalImages:\n  - targetTag: v1\n",
+            "5:5: mirror.additionalImages[0] has no \"name\"; add it, for example `name: \
+             quay.io/org/image:tag`",
+        ),
+        (
+            "  additionalImages:\n  - name: \"\"\n",
+            "5:5: mirror.additionalImages[0] has no \"name\"; add it, for example `name: \
+             quay.io/org/image:tag`",
+        ),
+        (
+            "  additionalImages:\n  - nmae: quay.io/a/b:1\n",
+            "5:5: unknown key \"nmae\" in mirror.additionalImages[0]; did you mean \"name\"?",
+        ),
+        (
+            "  additionalImages:\n  - name: quay.io/a/b\n",
+            "5:11: name \"quay.io/a/b\" has neither tag nor digest; add one, for example \
+             quay.io/a/b:latest or quay.io/a/b@sha256:<digest>",
+        ),
+        (
+            "  additionalImages:\n  - name: quay.io/A/b:1\n",
+            "5:11: name \"quay.io/A/b:1\" is no image: \"A/b\" is no repository: lowercase \
+             letters and digits, separated by '.', '_', '-' or '/'",
+        ),
+        (
+            "  additionalImages:\n  - name: oci://\n",
+            "5:11: name \"oci://\" names no directory; write oci:// and the path of an OCI layout",
+        ),
+        (
+            "  additionalImages:\n  - name: [quay.io/a/b:1]\n",
+            "5:11: name must be text, but this is a list",
+        ),
+        (
+            "  additionalImages:\n  - {name: \"a:1\", targetRepo: \"b/c:1\"}\n",
+            "5:31: targetRepo \"b/c:1\" must be a path without registry, tag or digest: \
+             \"b/c:1\" is no repository: lowercase letters and digits, separated by '.', '_', '-' \
+             or '/'",
+        ),
+        (
+            "  additionalImages:\n  - name: a:1\n    targetTag: 1.0\n",
+            "6:16: targetTag must be text, but 1.0 is a number; write it in quotes: \"1.0\"",
+        ),
+        (
+            "  additionalImages:\n  - name: a:1\n    targetTag: on\n",
+            "6:16: targetTag must be text, but on is a boolean; write it in quotes: \"on\"",
+        ),
+        (
+            "  additionalImages:\n  - name: a:1\n    targetTag: a/b\n",
+            "6:16: targetTag \"a/b\" must be a tag: \"a/b\" is no tag: letters, digits, '_', '.' \
+             and '-', at most 128, not first '.' or '-'",
+        ),
+        (
+            "  additionalImages:\n  - name: a:1\n    platforms: [linux/arm64]\n",
+            "6:17: mirror.additionalImages[0].platforms[0] must be a map, but this is text; write \
+             `os: linux` and `architecture: arm64`",
+        ),
+        (
+            "  additionalImages:\n  - name: a:1\n    platforms: [{os: linux}]\n",
+            "6:17: mirror.additionalImages[0].platforms[0] has no \"architecture\"; add it, for \
+             example `architecture: amd64`",
+        ),
+        (
+            "  additionalImages:\n  - name: a:1\n    Name: b:1\n",
+            "6:5: duplicate key \"Name\", first given on line 5; keep one",
+        ),
+    ] {
+        assert_found(&image_set(body), &[wanted]);
+    }
+    let short = format!("  additionalImages:\n  - name: quay.io/a/b@sha256:{}\n", &digest[1..]);
+    assert_found(
+        &image_set(&short),
+        &[&format!(
+            "5:11: name \"quay.io/a/b@sha256:{0}\" is no image: \"sha256:{0}\" is not a digest: after \
+             sha256: come 64 lowercase hex digits",
+            &digest[1..]
+        )],
+    );
+}
+
+#[test]
+fn blocked_images_must_be_patterns() {
+    let big = "(((a{100}){100}){100})";
+    for (name, wanted) in [
+        ("quay.io/(a", "5:11: name \"quay.io/(a\" is not a regular expression: unclosed group"),
+        (
+            "'*'",
+            "5:11: name \"*\" is not a regular expression: repetition operator missing expression",
+        ),
+        (
+            big,
+            "5:11: name \"(((a{100}){100}){100})\" is not a regular expression: it takes too much \
+             memory",
+        ),
+        (
+            "~",
+            "5:5: mirror.blockedImages[0] has no \"name\"; add it, for example `name: \
+             quay\\.io/org/.*`",
+        ),
+    ] {
+        assert_found(&image_set(&format!("  blockedImages:\n  - name: {name}\n")), &[wanted]);
+    }
+}
+
+#[test]
+fn releases_are_checked() {
+    for (body, wanted) in [
+        (
+            "    channels: [{name: stable-4.18, minVersion: 4.18}]\n",
+            "5:48: minVersion is the number 4.18, but a release version is due; write all three \
+             numbers, in quotes: minVersion: \"4.18.0\"",
+        ),
+        (
+            "    channels: [{name: stable-4.18, minVersion: \"4.18\"}]\n",
+            "5:48: minVersion \"4.18\" is not a release version; write all three numbers, for \
+             example \"4.18.1\"",
+        ),
+        (
+            "    channels: [{name: stable-4.18, maxVersion: v4.18.1}]\n",
+            "5:48: maxVersion \"v4.18.1\" is not a release version; write all three numbers, for \
+             example \"4.18.1\"",
+        ),
+        (
+            "    channels: [{name: stable-4.18, minVersion: 4.18.9, maxVersion: 4.18.10-rc.1}]\n\
+             \x20   graph: maybe\n",
+            "6:12: graph must be true or false, but this is \"maybe\"",
+        ),
+        (
+            "    channels: [{name: stable-4.18, minVersion: 4.18.10, maxVersion: 4.18.9}]\n",
+            "5:69: minVersion 4.18.10 is higher than maxVersion 4.18.9; nothing can be between \
+             them",
+        ),
+        (
+            "    channels: [{name: s-4.1}, {name: s-4.2}, {name: s-4.1}]\n",
+            "5:53: release channel \"s-4.1\" is listed twice, first on line 5; keep one",
+        ),
+        (
+            "    channels: [{name: s-4.1, type: OCP}]\n",
+            "5:36: type \"OCP\" is unknown; did you mean \"ocp\"?",
+        ),
+        (
+            "    channels: [{name: 4.18}]\n",
+            "5:23: name must be text, but 4.18 is a number; write it in quotes: \"4.18\"",
+        ),
+        (
+            "    channels: [stable-4.18]\n",
+            "5:16: mirror.platform.channels[0] must be a map, but this is text; write `name: \
+             stable-4.18`",
+        ),
+        (
+            "    architectures: [x86_64]\n",
+            "5:21: architecture \"x86_64\" is unknown; did you mean \"amd64\"?",
+        ),
+        (
+            "    architectures: [sparc]\n",
+            "5:21: architecture \"sparc\" is unknown; known are \"amd64\", \"arm64\", \
+             \"ppc64le\", \"s390x\", \"multi\"",
+        ),
+        (
+            "    architectures: [amd64]\n    platforms: [{os: linux, architecture: arm64}]\n",
+            "5:5: platforms and architectures exclude each other; keep platforms",
+        ),
+        (
+            "    release: quay.io/a/b\n",
+            "5:14: release \"quay.io/a/b\" has neither tag nor digest; add one, for example \
+             quay.io/a/b:latest or quay.io/a/b@sha256:<digest>",
+        ),
+        ("    graph: [true]\n", "5:12: graph must be true or false, but this is a list"),
+    ] {
+        assert_found(&image_set(&format!("  platform:\n{body}")), &[wanted]);
+    }
+}
+
+#[test]
+fn operators_are_checked() {
+    for (body, wanted) in [
+        (
+            "  - packages: []\n",
+            "5:5: mirror.operators[0] has no \"catalog\"; add it, for example `catalog: \
+             registry.redhat.io/redhat/redhat-operator-index:v4.18`",
+        ),
+        (
+            "  - catalog: quay.io/a/b\n",
+            "5:14: catalog \"quay.io/a/b\" has neither tag nor digest; add one, for example \
+             quay.io/a/b:latest or quay.io/a/b@sha256:<digest>",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n  - catalog: docker://q.io/a/b:1\n",
+            "6:14: catalog \"q.io/a/b:1\" is listed twice, first on line 5; keep one",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n  - catalog: q.io/x/y:2\n    targetCatalog: a/b\n    \
+             targetTag: \"1\"\n",
+            "6:14: catalog \"q.io/a/b:1\" is listed twice, first on line 5; keep one",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n    targetCatalog: q.io:5000/a\n",
+            "6:20: targetCatalog \"q.io:5000/a\" must be a path without registry, tag or digest: \
+             \"q.io:5000/a\" is no repository: lowercase letters and digits, separated by '.', \
+             '_', '-' or '/'",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n    targetName: x\n",
+            "6:5: key \"targetName\" is not allowed in mirror.operators[0]: the catalog's name is \
+             part of its path; use targetCatalog",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n    originalRef: x\n",
+            "6:5: key \"originalRef\" is not allowed in mirror.operators[0]: it has no effect; \
+             use targetCatalog to name the catalog",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n    packages: [{name: p, bundles: []}]\n",
+            "6:26: key \"bundles\" is not allowed in mirror.operators[0].packages[0]: versions \
+             select bundles now; use minVersion and maxVersion",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n    packages: [{name: p}, {name: q}, {name: p}]\n",
+            "6:45: package \"p\" is listed twice, first on line 6; keep one",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n    packages: [{name: p, channels: [{name: c}, {name: c}]}]\n",
+            "6:55: channel \"c\" is listed twice, first on line 6; keep one",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n    packages: [{name: p, minVersion: 1.5}]\n",
+            "6:38: minVersion must be text, but 1.5 is a number; write it in quotes: \"1.5\"",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n    packages: [{name: p, minVersion: latest}]\n",
+            "6:38: minVersion \"latest\" is not a semantic version; write for example \"1.2.3\"",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n    packages: [{name: p, minVersion: v2, maxVersion: \
+             1.9.9}]\n",
+            "6:54: minVersion 2.0.0 is higher than maxVersion 1.9.9; nothing can be between them",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n    packages: [{name: p, minVersion: v2, channels: [{name: \
+             c, maxVersion: v3}]}]\n",
+            "6:53: package \"p\" has a version range for itself and for its channel \"c\"; keep \
+             one of the two",
+        ),
+        (
+            "  - catalog: q.io/a/b:1\n    packages: [{name: p, defaultChannel: d, channels: \
+             [{name: c}]}]\n",
+            "6:42: defaultChannel \"d\" is not among the channels listed here; add it to them",
+        ),
+    ] {
+        assert_found(&image_set(&format!("  operators:\n{body}")), &[wanted]);
+    }
+}
+
+#[test]
+fn charts_and_samples_are_checked() {
+    for (body, wanted) in [
+        (
+            "  helm: {repositories: [{name: r}]}\n",
+            "4:25: mirror.helm.repositories[0] has no \"url\"; add it, for example `url: \
+             https://stefanprodan.github.io/podinfo`",
+        ),
+        (
+            "  helm: {repositories: [{name: r, url: podinfo}]}\n",
+            "4:40: url \"podinfo\" is no chart repository; write an address that starts with \
+             https:// or http://",
+        ),
+        (
+            "  helm: {repositories: [{name: r, url: \"http://h/\", charts: [{name: c, version: \
+             5.0}]}]}\n",
+            "4:81: version must be text, but 5.0 is a number; write it in quotes: \"5.0\"",
+        ),
+        (
+            "  helm: {repositories: [{name: r, url: \"http://h/\", charts: [{name: c, path: \
+             x}]}]}\n",
+            "4:72: key \"path\" is not allowed in mirror.helm.repositories[0].charts[0]: it is \
+             for charts below helm.local",
+        ),
+        (
+            "  helm: {local: [{name: c}]}\n",
+            "4:18: mirror.helm.local[0] has no \"path\"; add it, for example `path: \
+             /charts/podinfo-5.0.0.tgz`",
+        ),
+        (
+            "  samples: [{}]\n",
+            "4:13: mirror.samples[0] has no \"name\"; add it, for example `name: ruby`",
+        ),
+    ] {
+        assert_found(&image_set(body), &[wanted]);
+    }
+}
+
+#[test]
+fn all_mistakes_are_found_at_once_in_the_order_of_the_file() {
+    let text = "\
+kind: ImageSetConfiguration
+apiVersion: mirror.openshift.io/v3
+storageConfig: {}
+mirror:
+  platform:
+    channels:
+    - name: stable-4.18
+      minVersion: 4.18
+  additionalImages:
+  - name: quay.io/a/b
+  - name: quay.io/a/b:1
+    name: quay.io/a/c:1
+  blockedImages:
+  - name: '['
+";
+    let findings = parse("isc.yaml", text).unwrap_err();
+    let places: Vec<(usize, usize)> = findings.iter().map(|f| (f.at.line, f.at.column)).collect();
+    assert_eq!(places, [(2, 13), (3, 1), (8, 19), (10, 11), (12, 5), (14, 11)]);
+    assert_eq!(findings.to_string().lines().count(), 6);
+}
+
+#[test]
+fn a_document_of_the_other_kind_is_refused_and_still_checked() {
+    let delete = "kind: DeleteImageSetConfiguration\ndelete:\n  additionalImages:\n  - nam: x:1\n";
+    assert_eq!(
+        parse_image_set("d.yaml", delete).unwrap_err().to_string(),
+        "d.yaml:1:1: the kind is DeleteImageSetConfiguration, but ImageSetConfiguration is due \
+         here; to delete what it lists, use `oc-mirror delete`\n\
+         d.yaml:4:5: unknown key \"nam\" in delete.additionalImages[0]; did you mean \"name\"?"
+    );
+    let mirror = "kind: ImageSetConfiguration\nmirror:\n";
+    assert_eq!(
+        parse_delete("m.yaml", mirror).unwrap_err().to_string(),
+        "m.yaml:1:1: the kind is ImageSetConfiguration, but DeleteImageSetConfiguration is due \
+         here; list what to delete below `delete:` in a file of that kind"
+    );
+}
+
+#[test]
+fn what_other_readers_accept_is_accepted() {
+    for text in [
+        "kind: ImageSetConfiguration\nmirror:\n",
+        "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v1alpha2\nmirror: {}\n",
+        "KIND: ImageSetConfiguration\nMirror:\n  additionalimages:\n  - NAME: busybox:1\n",
+        "kind: ImageSetConfiguration\narchiveSize: 0\nmirror: {platform: null, operators: ~}\n",
+        "kind: ImageSetConfiguration\nmirror:\n---\nkind: Other\n",
+        "{\"kind\": \"ImageSetConfiguration\", \"mirror\": {}}",
+    ] {
+        assert!(matches!(parse("x", text), Ok(Document::ImageSet(_))), "{text}");
+    }
+}
