@@ -25,9 +25,10 @@ impl<N: fmt::Display> fmt::Display for Collision<N> {
                 _ => write!(f, " and {origin}")?,
             }
         }
+        let all = if self.origins.len() == 2 { "both" } else { "all" };
         write!(
             f,
-            " would both be stored as {}: give one of them another targetRepo or targetTag",
+            " would {all} be stored as {}: give each a targetRepo or targetTag of its own",
             self.destination
         )
     }
@@ -119,9 +120,11 @@ mod tests {
         let found = collisions(&images);
         assert_eq!(found.len(), 1);
         let text = found[0].to_string();
-        for part in ["quay.io/a/b:1", "docker.io/a/b:1", "stored as a/b:1", "targetRepo"] {
-            assert!(text.contains(part), "{part} is not in {text}");
-        }
+        assert_eq!(
+            text,
+            "docker.io/a/b:1 and quay.io/a/b:1 would both be stored as a/b:1: \
+             give each a targetRepo or targetTag of its own"
+        );
     }
 
     #[test]

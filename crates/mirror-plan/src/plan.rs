@@ -1,7 +1,7 @@
 //! The plan: what a run copies, as a value that can be printed, saved and
 //! carried out later, on the other side of an air gap.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use oci::Digest;
@@ -142,6 +142,8 @@ impl Held for Nothing {
 pub enum PlanError {
     #[error("the plan cannot be read as JSON")]
     Json(#[source] serde_json::Error),
+    #[error("the plan cannot be written as JSON")]
+    Write(#[source] serde_json::Error),
     #[error(
         "the file says it is {schema:?} version {version}, where {SCHEMA:?} version {VERSION} is due"
     )]
@@ -196,35 +198,38 @@ fn action(
     }
 }
 
-/// Blobs in the order they were met. Entries differ in digest or size: a
-/// manifest that lies about a size must not spoil the one that does not.
+/// Blobs by digest and size, numbered as they were met. Two sizes for one
+/// digest are two entries: a manifest that lies about a size must not spoil the
+/// one that does not.
 #[derive(Default)]
-struct BlobTable {
-    places: HashMap<BlobRef, BlobIndex>,
-    blobs: Vec<PlannedBlob>,
+struct BlobTable(BTreeMap<BlobRef, Met>);
+
+struct Met {
+    index: BlobIndex,
+    held: bool,
 }
 
 impl BlobTable {
     fn place(&mut self, blob: BlobRef, action: Action, held: &impl Held) -> BlobIndex {
-        let index = *self.places.entry(blob).or_insert_with(|| {
-            self.blobs.push(PlannedBlob { blob, held: held.content(&blob.digest) });
-            BlobIndex::new(self.blobs.len() - 1)
-        });
-        self.blobs[index.get()].held |= action == Action::Present;
-        index
+        let next = BlobIndex::new(self.0.len());
+        let met = self
+            .0
+            .entry(blob)
+            .or_insert_with(|| Met { index: next, held: held.content(&blob.digest) });
+        met.held |= action == Action::Present;
+        met.index
     }
 
     /// The blobs in order of digest, with the places in `images` set anew.
-    fn sorted(mut self, images: &mut [PlannedImage]) -> Vec<PlannedBlob> {
-        self.blobs.sort_by_key(|blob| blob.blob);
-        let mut moved = vec![BlobIndex::new(0); self.blobs.len()];
-        for (now, blob) in self.blobs.iter().enumerate() {
-            moved[self.places[&blob.blob].get()] = BlobIndex::new(now);
+    fn sorted(self, images: &mut [PlannedImage]) -> Vec<PlannedBlob> {
+        let mut moved = vec![BlobIndex::new(0); self.0.len()];
+        for (now, met) in self.0.values().enumerate() {
+            moved[met.index.get()] = BlobIndex::new(now);
         }
         for index in images.iter_mut().flat_map(|image| image.tree.blob_indexes_mut()) {
             *index = moved[index.get()];
         }
-        self.blobs
+        self.0.into_iter().map(|(blob, met)| PlannedBlob { blob, held: met.held }).collect()
     }
 }
 
@@ -257,7 +262,7 @@ impl Plan {
 
     /// Indented, with a newline at the end; the same plan gives the same text.
     pub fn to_json(&self) -> Result<String, PlanError> {
-        let mut text = serde_json::to_string_pretty(self).map_err(PlanError::Json)?;
+        let mut text = serde_json::to_string_pretty(self).map_err(PlanError::Write)?;
         text.push('\n');
         Ok(text)
     }
