@@ -1,0 +1,66 @@
+//! The server's certificate and key.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+/// What is needed to speak TLS.
+#[derive(Clone)]
+pub struct Tls(TlsAcceptor);
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error(
+        "reading the certificate {path}: a PEM file with the chain, the server's own first, is due"
+    )]
+    Certificate { path: PathBuf, source: rustls_pki_types::pem::Error },
+    #[error(
+        "{path} holds no certificate; a PEM file with the chain, the server's own first, is due"
+    )]
+    NoCertificate { path: PathBuf },
+    #[error("reading the private key {path}: a PEM file with an unencrypted key is due")]
+    Key { path: PathBuf, source: rustls_pki_types::pem::Error },
+    #[error("using the certificate {certificate} with the key {key}")]
+    Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
+}
+
+impl Tls {
+    /// Reads a certificate chain and its key from PEM files.
+    pub fn open(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let bad = |source| TlsError::Certificate { path: certificate.into(), source };
+        let chain = CertificateDer::pem_file_iter(certificate)
+            .map_err(bad)?
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(bad)?;
+        if chain.is_empty() {
+            return Err(TlsError::NoCertificate { path: certificate.into() });
+        }
+        let secret = PrivateKeyDer::from_pem_file(key)
+            .map_err(|source| TlsError::Key { path: key.into(), source })?;
+        let pair =
+            |source| TlsError::Pair { certificate: certificate.into(), key: key.into(), source };
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(pair)?
+            .with_no_client_auth()
+            .with_single_cert(chain, secret)
+            .map_err(pair)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+    }
+
+    pub(crate) fn acceptor(&self) -> &TlsAcceptor {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tls")
+    }
+}
