@@ -119,6 +119,8 @@ pub enum ReadError {
     Read { digest: Digest, source: io::Error },
     #[error("{digest} is {found} bytes on disk and should be {wanted}; mirror it again")]
     Size { digest: Digest, found: u64, wanted: u64 },
+    #[error("the record calls {digest} {media_type:?}, which no manifest is; mirror it again")]
+    MediaType { digest: Digest, media_type: MediaType },
     #[error("the manifest {digest} was changed on disk and is {found} now; mirror it again")]
     Changed { digest: Digest, found: Digest },
 }
@@ -183,6 +185,11 @@ impl Shelf {
     }
 
     fn read_manifest(&self, digest: Digest, stored: &Stored) -> Result<RawManifest, ReadError> {
+        // It becomes the content type: one for browsers must not get through.
+        if !stored.media_type.is_manifest() {
+            let media_type = stored.media_type.clone();
+            return Err(ReadError::MediaType { digest, media_type });
+        }
         let file = self.store.open(&digest).map_err(|source| ReadError::Open { digest, source })?;
         let mut bytes = Vec::new();
         file.take(MAX_MANIFEST_BYTES + 1)

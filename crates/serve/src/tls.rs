@@ -64,3 +64,35 @@ impl std::fmt::Debug for Tls {
         f.write_str("Tls")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_certificate_or_no_key_of_it_is_told_by_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let made = || rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let (one, two) = (made(), made());
+        let certificate = write("one.crt", &one.cert.pem());
+        let key = write("one.key", &one.signing_key.serialize_pem());
+        let other_key = write("two.key", &two.signing_key.serialize_pem());
+        let empty = write("empty", "");
+        let absent = dir.path().join("absent");
+        assert!(Tls::open(&certificate, &key).is_ok());
+        for (certificate, key, wanted) in [
+            (&absent, &key, "reading the certificate"),
+            (&empty, &key, "holds no certificate"),
+            (&certificate, &empty, "reading the private key"),
+            (&certificate, &other_key, "two.key"),
+        ] {
+            let error = Tls::open(certificate, key).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+}

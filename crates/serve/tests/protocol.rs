@@ -282,6 +282,14 @@ fn damaged_content_is_an_error_of_the_server_that_tells_no_paths() {
 }
 
 #[test]
+fn a_record_cannot_make_a_manifest_a_web_page() {
+    let mut stock = two_images();
+    stock.images[0].record.tree.manifests[0].media_type = MediaType::new("text/html");
+    let answer = stock.serve().get("/v2/apps/a/manifests/v1");
+    assert_eq!((answer.status, answer.header("content-type")), (500, Some("application/json")));
+}
+
+#[test]
 fn a_new_shelf_is_served_without_a_restart() {
     let mut stock = two_images();
     let serving = stock.serve();
