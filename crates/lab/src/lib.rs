@@ -2,8 +2,13 @@
 
 mod background;
 pub mod certificates;
+pub mod corpus;
+pub mod docker_registry;
 pub mod images;
 pub mod kube;
+pub mod line;
+pub mod netns;
+mod parallel;
 mod random;
 pub mod registry;
 pub mod tools;

@@ -116,12 +116,14 @@ impl Default for Behaviour {
 pub struct LabRegistry {
     desk: Arc<Desk>,
     address: SocketAddr,
+    url: String,
     _background: Background,
 }
 
 /// What all connections share.
 #[derive(Debug)]
 struct Desk {
+    scheme: &'static str,
     api: Api,
     gate: Gate,
     faults: fault::Faults,
@@ -145,13 +147,12 @@ impl LabRegistry {
             }
         };
         let scheme = if acceptor.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{address}");
         let desk = Arc::new(Desk {
-            gate: Gate::new(settings.auth, &url),
+            scheme,
+            gate: Gate::new(settings.auth),
             api: Api {
                 store: store::Store::open(settings.directory.as_deref())?,
                 behaviour: settings.behaviour,
-                address: url,
             },
             faults: fault::Faults::default(),
             log: Arc::default(),
@@ -159,7 +160,8 @@ impl LabRegistry {
         let background = Background::start("lab-registry")?;
         let listener = background.listener(listener)?;
         background.spawn(accept(listener, acceptor, desk.clone()));
-        Ok(Self { desk, address, _background: background })
+        let url = format!("{scheme}://{address}");
+        Ok(Self { desk, address, url, _background: background })
     }
 
     /// The address it listens on.
@@ -174,7 +176,7 @@ impl LabRegistry {
 
     /// Where it is reached: `http://127.0.0.1:1234`.
     pub fn url(&self) -> &str {
-        &self.desk.api.address
+        &self.url
     }
 
     /// The reference of a tag in it.
@@ -289,6 +291,9 @@ impl Desk {
         if let Some(answer) = answer::instead(effects, path) {
             return Ok(answer);
         }
+        // The name that the client knows us by: there may be a proxy between.
+        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let base = format!("{}://{}", self.scheme, host.unwrap_or_default());
         let query = Query::of(&parts.uri);
         let route = match Route::parse(parts.uri.path()) {
             Ok(route) => route,
@@ -305,7 +310,7 @@ impl Desk {
             });
         }
         let needs = route::needs(&parts.method, &route, &query);
-        if let Err(Challenge(challenge)) = self.gate.check(&parts.headers, &needs) {
+        if let Err(Challenge(challenge)) = self.gate.check(&base, &parts.headers, &needs) {
             let refusal = Answer::refusal(
                 StatusCode::UNAUTHORIZED,
                 "UNAUTHORIZED",
@@ -316,8 +321,11 @@ impl Desk {
         let ignore_range = effects.iter().any(|effect| matches!(effect, Effect::IgnoreRange));
         let call =
             Call { method: parts.method, route, query, headers: parts.headers, ignore_range };
-        let answer = self.api.answer(&call, body).await?;
-        Ok(answer.with(API_VERSION, "registry/2.0"))
+        let answer = self.api.answer(&call, body).await?.with(API_VERSION, "registry/2.0");
+        Ok(match self.api.behaviour.relative_locations {
+            true => answer,
+            false => answer.with_location_below(&base),
+        })
     }
 }
 

@@ -90,6 +90,16 @@ impl Answer {
         self
     }
 
+    /// Makes a `Location` that is a path a whole address below `base`.
+    pub(super) fn with_location_below(mut self, base: &str) -> Self {
+        for (name, value) in &mut self.headers {
+            if *name == header::LOCATION && value.starts_with('/') {
+                value.insert_str(0, base);
+            }
+        }
+        self
+    }
+
     pub(super) fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }

@@ -34,8 +34,6 @@ pub(super) struct Call {
 pub(super) struct Api {
     pub(super) store: Store,
     pub(super) behaviour: Behaviour,
-    /// `http://127.0.0.1:1234`
-    pub(super) address: String,
 }
 
 impl Api {
@@ -128,7 +126,7 @@ impl Api {
             return bad("MANIFEST_BLOB_UNKNOWN", &format!("{missing} is not in {name}"));
         }
         let answer = Answer::empty(StatusCode::CREATED)
-            .with(header::LOCATION, format!("{}/v2/{name}/manifests/{}", self.base(), raw.digest))
+            .with(header::LOCATION, format!("/v2/{name}/manifests/{}", raw.digest))
             .with(DIGEST_HEADER, raw.digest);
         let answer = match &manifest.about().subject {
             Some(subject) if self.behaviour.referrers_api => answer.with(SUBJECT, subject.digest),
@@ -189,7 +187,7 @@ impl Api {
         if let (Some(digest), Some(from)) = (digest("mount"), from)
             && self.store.mount_from(&digest, &from, name)
         {
-            return Ok(self.created(name, &digest));
+            return Ok(Self::created(name, &digest));
         }
         let id = self.store.begin()?;
         match digest("digest") {
@@ -243,14 +241,14 @@ impl Api {
         let Some(mut upload) = self.store.take_upload(id) else { return Ok(no_upload()) };
         receive(&mut upload, body).await?;
         match self.store.finish(upload, name, digest)? {
-            true => Ok(self.created(name, digest)),
+            true => Ok(Self::created(name, digest)),
             false => Ok(wrong_digest()),
         }
     }
 
-    fn created(&self, name: &Repository, digest: &Digest) -> Answer {
+    fn created(name: &Repository, digest: &Digest) -> Answer {
         Answer::empty(StatusCode::CREATED)
-            .with(header::LOCATION, format!("{}/v2/{name}/blobs/{digest}", self.base()))
+            .with(header::LOCATION, format!("/v2/{name}/blobs/{digest}"))
             .with(DIGEST_HEADER, digest)
     }
 
@@ -258,14 +256,9 @@ impl Api {
         // docker-registry keeps its state in the query; a client must add to it.
         let state = if self.behaviour.relative_locations { "" } else { "?_state=lab" };
         Answer::empty(status)
-            .with(header::LOCATION, format!("{}/v2/{name}/blobs/uploads/{id}{state}", self.base()))
+            .with(header::LOCATION, format!("/v2/{name}/blobs/uploads/{id}{state}"))
             .with(header::RANGE, format!("0-{}", received.saturating_sub(1)))
             .with(UPLOAD_ID, id)
-    }
-
-    /// What a `Location` begins with.
-    fn base(&self) -> &str {
-        if self.behaviour.relative_locations { "" } else { &self.address }
     }
 
     fn referrers(&self, name: &Repository, of: &Digest, artifact_type: Option<&str>) -> Answer {

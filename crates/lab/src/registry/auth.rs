@@ -88,62 +88,52 @@ struct Token {
 #[derive(Debug)]
 pub(super) struct Gate {
     auth: Auth,
-    /// The address of the token endpoint.
-    realm: String,
     tokens: Mutex<HashMap<String, Token>>,
 }
 
 impl Gate {
-    pub(super) fn new(auth: Auth, address: &str) -> Self {
-        Self { auth, realm: format!("{address}/token"), tokens: Mutex::default() }
+    pub(super) fn new(auth: Auth) -> Self {
+        Self { auth, tokens: Mutex::default() }
     }
 
-    pub(super) fn check(&self, headers: &HeaderMap, needs: &[Need]) -> Result<(), Challenge> {
+    /// Whether a request has the right to all it needs. `base` is where the
+    /// client finds the token endpoint.
+    pub(super) fn check(
+        &self,
+        base: &str,
+        headers: &HeaderMap,
+        needs: &[Need],
+    ) -> Result<(), Challenge> {
         match &self.auth {
             Auth::None => Ok(()),
             Auth::Basic(credentials) if basic(headers).as_ref() == Some(credentials) => Ok(()),
             Auth::Basic(_) => Err(Challenge(r#"Basic realm="lab""#.into())),
-            Auth::Bearer(_) => self.check_token(headers, needs),
+            Auth::Bearer(_) => {
+                self.check_token(headers, needs).map_err(|error| challenge(base, needs, error))
+            }
         }
     }
 
-    fn check_token(&self, headers: &HeaderMap, needs: &[Need]) -> Result<(), Challenge> {
-        let Some(presented) = credential(headers, "Bearer ") else {
-            return Err(self.challenge(needs, None));
-        };
+    /// The error is the one to name in the challenge, if any.
+    fn check_token(&self, headers: &HeaderMap, needs: &[Need]) -> Result<(), Option<&str>> {
+        let presented = credential(headers, "Bearer ").ok_or(None)?;
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(token) = tokens.get_mut(presented).filter(|token| {
+        let good = |token: &&mut Token| {
             token.until > Instant::now() && token.requests_left.is_none_or(|left| left > 0)
-        }) else {
-            return Err(self.challenge(needs, Some("invalid_token")));
         };
+        let token = tokens.get_mut(presented).filter(good).ok_or(Some("invalid_token"))?;
         let allowed = |need: &Need| {
             token.allows.get(&need.repository).is_some_and(|actions| {
                 need.actions.iter().all(|action| actions.iter().any(|a| a == action))
             })
         };
         if !needs.iter().all(allowed) {
-            return Err(self.challenge(needs, Some("insufficient_scope")));
+            return Err(Some("insufficient_scope"));
         }
         if let Some(left) = &mut token.requests_left {
             *left -= 1;
         }
         Ok(())
-    }
-
-    fn challenge(&self, needs: &[Need], error: Option<&str>) -> Challenge {
-        let scope: Vec<_> = needs
-            .iter()
-            .map(|need| format!("repository:{}:{}", need.repository, need.actions.join(",")))
-            .collect();
-        let mut text = format!(r#"Bearer realm="{}",service="lab""#, self.realm);
-        if !scope.is_empty() {
-            text += &format!(r#",scope="{}""#, scope.join(" "));
-        }
-        if let Some(error) = error {
-            text += &format!(r#",error="{error}""#);
-        }
-        Challenge(text)
     }
 
     /// A token and how many seconds it is good for, if this client may have one.
@@ -161,7 +151,7 @@ impl Gate {
         }
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let number = tokens.len();
-        let name = oci::Digest::of(format!("{}{number}", self.realm).as_bytes()).hex();
+        let name = oci::Digest::of(format!("token {number}").as_bytes()).hex();
         let until = Instant::now() + bearer.lifetime;
         tokens.insert(name.clone(), Token { allows, until, requests_left: bearer.requests });
         Some((name, bearer.lifetime.as_secs()))
@@ -173,6 +163,19 @@ impl Gate {
         let now = Instant::now();
         tokens.values_mut().for_each(|token| token.until = now);
     }
+}
+
+fn challenge(base: &str, needs: &[Need], error: Option<&str>) -> Challenge {
+    let mut text = format!(r#"Bearer realm="{base}/token",service="lab""#);
+    let scope = |need: &Need| format!("repository:{}:{}", need.repository, need.actions.join(","));
+    let scopes: Vec<_> = needs.iter().map(scope).collect();
+    if !scopes.is_empty() {
+        text += &format!(r#",scope="{}""#, scopes.join(" "));
+    }
+    if let Some(error) = error {
+        text += &format!(r#",error="{error}""#);
+    }
+    Challenge(text)
 }
 
 fn credential<'a>(headers: &'a HeaderMap, scheme: &str) -> Option<&'a str> {
@@ -195,7 +198,7 @@ mod tests {
     fn gate(change: impl FnOnce(&mut Bearer)) -> Gate {
         let mut bearer = Bearer::new(Credentials::new("me", "secret"));
         change(&mut bearer);
-        Gate::new(Auth::Bearer(bearer), "http://lab")
+        Gate::new(Auth::Bearer(bearer))
     }
 
     fn headers(value: &str) -> HeaderMap {
@@ -219,9 +222,9 @@ mod tests {
     fn a_token_is_good_for_its_scope_only() {
         let gate = gate(|_| {});
         let token = ask(&gate, Some("me:secret"), "repository:a:pull").unwrap();
-        assert_eq!(gate.check(&token, &need("a", &["pull"])), Ok(()));
+        assert_eq!(gate.check("http://lab", &token, &need("a", &["pull"])), Ok(()));
         for beyond in [need("a", &["pull", "push"]), need("b", &["pull"])] {
-            let Challenge(text) = gate.check(&token, &beyond).unwrap_err();
+            let Challenge(text) = gate.check("http://lab", &token, &beyond).unwrap_err();
             assert!(text.contains("insufficient_scope"), "{text}");
         }
         assert!(ask(&gate, Some("me:wrong"), "repository:a:pull").is_none());
@@ -232,8 +235,8 @@ mod tests {
     fn anybody_may_pull_where_that_is_allowed_but_not_push() {
         let gate = gate(|bearer| bearer.anonymous_pull = true);
         let token = ask(&gate, None, "repository:a:pull,push").unwrap();
-        assert_eq!(gate.check(&token, &need("a", &["pull"])), Ok(()));
-        assert!(gate.check(&token, &need("a", &["pull", "push"])).is_err());
+        assert_eq!(gate.check("http://lab", &token, &need("a", &["pull"])), Ok(()));
+        assert!(gate.check("http://lab", &token, &need("a", &["pull", "push"])).is_err());
     }
 
     #[test]
@@ -241,17 +244,19 @@ mod tests {
         let pull = need("a", &["pull"]);
         let counted = gate(|bearer| bearer.requests = Some(1));
         let token = ask(&counted, Some("me:secret"), "repository:a:pull").unwrap();
-        assert!(counted.check(&token, &pull).is_ok());
-        assert!(counted.check(&token, &pull).unwrap_err().0.contains("invalid_token"));
+        assert!(counted.check("http://lab", &token, &pull).is_ok());
+        assert!(
+            counted.check("http://lab", &token, &pull).unwrap_err().0.contains("invalid_token")
+        );
 
         let short = gate(|bearer| bearer.lifetime = Duration::ZERO);
         let token = ask(&short, Some("me:secret"), "repository:a:pull").unwrap();
-        assert!(short.check(&token, &pull).is_err());
+        assert!(short.check("http://lab", &token, &pull).is_err());
 
         let gate = gate(|_| {});
         let token = ask(&gate, Some("me:secret"), "repository:a:pull").unwrap();
         gate.expire_tokens();
-        assert!(gate.check(&token, &pull).is_err());
+        assert!(gate.check("http://lab", &token, &pull).is_err());
     }
 
     #[test]

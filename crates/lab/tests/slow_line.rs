@@ -1,0 +1,89 @@
+//! The slow line, measured.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail this way")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lab::line::{Line, SlowLine};
+
+/// A server that sends `size` bytes to whoever sends it one, and then closes.
+fn server(size: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || {
+                let mut stream = stream.unwrap();
+                let mut asked = [0];
+                if stream.read_exact(&mut asked).is_ok() {
+                    let piece = vec![7; 64 << 10];
+                    let mut left = size;
+                    while left > 0 {
+                        let count = left.min(piece.len());
+                        stream.write_all(&piece[..count]).unwrap();
+                        left -= count;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Fetches over so many connections at once and returns how long it took.
+fn fetch(from: SocketAddr, connections: usize) -> (usize, Duration) {
+    let began = Instant::now();
+    let fetchers: Vec<_> = (0..connections)
+        .map(|_| {
+            thread::spawn(move || {
+                let mut stream = TcpStream::connect(from).unwrap();
+                stream.write_all(&[1]).unwrap();
+                let mut buffer = vec![0; 256 << 10];
+                let mut total = 0;
+                loop {
+                    match stream.read(&mut buffer).unwrap() {
+                        0 => return total,
+                        count => total += count,
+                    }
+                }
+            })
+        })
+        .collect();
+    let total = fetchers.into_iter().map(|fetcher| fetcher.join().unwrap()).sum();
+    (total, began.elapsed())
+}
+
+/// Bytes per second once the handshake and the first request have passed.
+fn rate(bytes: usize, took: Duration, line: &Line) -> f64 {
+    bytes as f64 / (took - 2 * line.round_trip).as_secs_f64()
+}
+
+#[test]
+fn one_connection_gets_its_rate_and_many_share_the_total() {
+    let size = 20_000_000;
+    let line = SlowLine::start(server(size), Line::DISTANT).unwrap();
+    let (bytes, took) = fetch(line.address(), 1);
+    assert_eq!(bytes, size);
+    let one = rate(bytes, took, &Line::DISTANT);
+    let (bytes, took) = fetch(line.address(), 10);
+    let many = rate(bytes, took, &Line::DISTANT);
+    println!("one connection: {one:.0}, ten: {many:.0} bytes/s");
+    // Never faster than promised; slower only as far as a busy machine makes it.
+    assert!((18_000_000.0..20_400_000.0).contains(&one), "{one}");
+    assert!((106_000_000.0..127_500_000.0).contains(&many), "{many}");
+    let traffic = line.traffic();
+    assert_eq!((traffic.connections, traffic.up, traffic.down), (11, 11, 11 * size as u64));
+}
+
+#[test]
+fn a_request_takes_a_round_trip_and_a_new_connection_one_more() {
+    let line = Line { round_trip: Duration::from_millis(100), ..Line::DISTANT };
+    let slow = SlowLine::start(server(1), line).unwrap();
+    let (bytes, took) = fetch(slow.address(), 1);
+    assert_eq!(bytes, 1);
+    assert!(took >= 2 * line.round_trip, "{took:?}");
+    assert!(took < 3 * line.round_trip, "{took:?}");
+}
