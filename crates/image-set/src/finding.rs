@@ -101,8 +101,8 @@ pub enum Problem {
     Recursion,
     #[error("the tag {0} means nothing here; remove it")]
     Tag(String),
-    #[error("a key must be text; write `key: value`, and put templates in quotes")]
-    Key,
+    #[error("a key must be text, but this is {0}; put text that starts with a bracket in quotes")]
+    Key(&'static str),
     #[error("`<<` takes a map or a list of maps, but this is {0}")]
     Merge(&'static str),
     #[error(
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn findings_come_in_the_order_of_the_file_and_once() {
         let finding = |line, problem| Finding { at: Position { line, column: 1 }, problem };
-        let twice = || finding(3, Problem::Key);
+        let twice = || finding(3, Problem::Key("a map"));
         let findings =
             Findings::new("x.yaml", vec![twice(), finding(2, Problem::Recursion), twice()]);
         let lines: Vec<String> = findings.to_string().lines().map(str::to_owned).collect();

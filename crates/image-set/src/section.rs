@@ -108,7 +108,12 @@ impl<'a> Section<'a> {
     pub(crate) fn open(place: Place<'a>, hint: impl FnOnce(&str) -> String) -> Option<Self> {
         let Value::Map(entries) = &place.node.value else {
             let hint = match &place.node.value {
-                Value::Scalar { text, meaning: Meaning::Text } => Some(hint(text)),
+                // Text that could steer a terminal is not shown as it is.
+                Value::Scalar { text, meaning: Meaning::Text }
+                    if !text.contains(char::is_control) =>
+                {
+                    Some(hint(text))
+                }
                 _ => None,
             };
             let (what, got) = (name_of(&place.path), place.node.shape());

@@ -182,7 +182,7 @@ impl<'a> Loader<'a> {
                 Some((event, span)) => self.node(event, span)?,
                 None => Node::null(key.at),
             };
-            let at = key.at;
+            let (at, shape) = (key.at, key.shape());
             match key.value {
                 _ if is_merge => merged.push(value),
                 Value::Scalar { text: key, .. } => match first.get(&key.to_ascii_lowercase()) {
@@ -192,7 +192,7 @@ impl<'a> Loader<'a> {
                         written.push(Entry { key, at, value });
                     }
                 },
-                Value::List(_) | Value::Map(_) => self.report(at, Problem::Key),
+                Value::List(_) | Value::Map(_) => self.report(at, Problem::Key(shape)),
             }
         }
         let mut taken = first.into_keys().collect();
@@ -317,7 +317,8 @@ mod tests {
             ),
             (
                 "[1]: 2\n",
-                "1:1: a key must be text; write `key: value`, and put templates in quotes",
+                "1:1: a key must be text, but this is a list; put text that starts with a bracket in \
+                 quotes",
             ),
             (
                 "a: &x\n  - *x\n",
