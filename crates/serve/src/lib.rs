@@ -1,8 +1,27 @@
 //! A workspace as a read-only registry.
 //!
-//! [`Offer`] reads a workspace and makes a [`Shelf`] of it, which says which repositories, tags, manifests and blobs there are;
-//! [`Server`] gives them out by the pull half of the OCI distribution rules:
-//! manifests, blobs with ranges, tag and repository lists by pages, referrers.
+//! [`Offer`] reads a workspace and makes a [`Shelf`] of it, which knows the
+//! repositories, tags, manifests and blobs there are. [`Server`] gives them out
+//! by the pull half of the OCI distribution rules: manifests, blobs with ranges,
+//! tag and repository lists by pages, referrers.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//!
+//! let offer = serve::Offer::new(workspace::Workspace::open("/data".as_ref()));
+//! let stocked = offer.stock()?;
+//! stocked.warn();
+//! let address = "127.0.0.1:5000".parse()?;
+//! let server = serve::Server::bind(address, stocked.shelf, serve::Options::default()).await?;
+//! let follow = offer.follow(server.shelf(), stocked.seen, Duration::from_secs(5));
+//! tokio::select! {
+//!     () = server.run(async { _ = tokio::signal::ctrl_c().await }) => {}
+//!     () = follow => {}
+//! }
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! - Manifests go out byte for byte as their source gave them. The `Accept`
 //!   header is not consulted: a manifest in another format would have another
