@@ -1,1 +1,52 @@
-//! The registry client: the only crate that speaks HTTP to registries
+//! The registry client: the only crate that speaks HTTP to registries.
+//!
+//! A [`Client`] is made from [`Settings`], one for each side of a copy. It finds
+//! credentials, follows `registries.conf` and `certs.d`, gets and renews tokens,
+//! tries again what may pass, and leaves a registry alone that asks for it. What
+//! it gives is checked as far as it can be without reading a blob twice:
+//! manifests against their digest, blobs against their length.
+//!
+//! *There*, *not there* and *could not tell* are three answers: `Some`, `None`
+//! and an [`Error`].
+
+mod authfile;
+mod challenge;
+mod client;
+mod credential_helper;
+mod credentials;
+mod download;
+mod environment;
+mod error;
+mod host;
+mod listing;
+mod location;
+mod manifests;
+mod registries_conf;
+mod retry;
+mod said;
+mod session;
+mod settings;
+mod throttle;
+mod tls;
+mod token;
+mod traffic;
+mod transport;
+mod upload;
+
+pub use authfile::AuthFileError;
+pub use client::{Blob, Client, SettingsError};
+pub use credentials::Provenance;
+pub use download::BlobStream;
+pub use environment::Environment;
+pub use error::{Asked, BodyError, Error, Fault, RootCause, Wait};
+pub use listing::Tags;
+pub use location::Location;
+pub use manifests::{Found, Pushed};
+pub use registries_conf::{ConfError, ResolveError};
+pub use retry::Retry;
+pub use said::Said;
+pub use settings::{CredentialSource, Settings, Side, Timeouts};
+pub use tls::TlsError;
+pub use traffic::Traffic;
+pub use transport::ProxyError;
+pub use upload::Uploaded;

@@ -1,0 +1,68 @@
+//! The client: what the rest of the program sees of registries.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use oci::{Descriptor, Digest};
+
+use crate::authfile::AuthFileError;
+use crate::credentials::Credentials;
+use crate::registries_conf::{ConfError, RegistriesConf};
+use crate::session::Session;
+use crate::settings::Settings;
+use crate::traffic::Traffic;
+use crate::transport::{ProxyError, Transport};
+
+/// Speaks to registries on behalf of one side of a copy. Cheap to clone; all
+/// clones share connections, tokens, limits and counters.
+#[derive(Debug, Clone)]
+pub struct Client(Arc<Session>);
+
+/// A blob by what its manifest says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blob {
+    pub digest: Digest,
+    pub size: u64,
+}
+
+/// A setting that cannot be honoured.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
+    #[error(transparent)]
+    Credentials(#[from] AuthFileError),
+    #[error(transparent)]
+    RegistriesConf(#[from] ConfError),
+}
+
+impl Client {
+    /// Reads the files the settings name. Contacts nobody.
+    pub fn open(settings: Settings) -> Result<Self, SettingsError> {
+        Ok(Self(Arc::new(Session {
+            side: settings.side,
+            tls_verify: settings.tls_verify,
+            per_host: settings.per_host.get(),
+            retry: settings.retry,
+            conf: RegistriesConf::open(&settings.environment)?,
+            transport: Transport::new(&settings)?,
+            credentials: Credentials::open(settings.credentials, &settings.environment)?,
+            hosts: Mutex::new(HashMap::new()),
+        })))
+    }
+
+    /// What passed so far.
+    pub fn traffic(&self) -> Traffic {
+        self.0.transport.counters.read()
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.0
+    }
+}
+
+impl From<&Descriptor> for Blob {
+    fn from(descriptor: &Descriptor) -> Self {
+        Self { digest: descriptor.digest, size: descriptor.size }
+    }
+}

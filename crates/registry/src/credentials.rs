@@ -1,0 +1,324 @@
+//! Which credentials are for which place, and where they were found.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::authfile::{AuthFile, AuthFileError, Entry, Secret};
+use crate::credential_helper;
+use crate::environment::Environment;
+use crate::location::Location;
+use crate::settings::CredentialSource;
+
+/// How long a helper's answer is used before it is asked again.
+const HELPER_MEMORY: Duration = Duration::from_secs(300);
+
+/// Credentials and their origin, or the reason there are none.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) secret: Option<Secret>,
+    pub(crate) provenance: Provenance,
+}
+
+/// Where the credentials of a request came from, as errors tell it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Provenance {
+    /// Given on the command line.
+    Given,
+    /// Under this key of this file.
+    File { path: Arc<Path>, key: Box<str> },
+    /// From this helper, named in this file.
+    Helper { path: Arc<Path>, name: Box<str> },
+    /// There are none, in any of these files.
+    NotFound { searched: Arc<[PathBuf]> },
+    /// None were to be used.
+    Anonymous,
+}
+
+#[derive(Debug)]
+pub(crate) struct Credentials {
+    source: CredentialSource,
+    files: Arc<[PathBuf]>,
+    /// A file that was named must be there; those of the search need not.
+    must_exist: bool,
+    helper_path: Option<std::ffi::OsString>,
+    read: Mutex<HashMap<PathBuf, Read>>,
+    helped: Mutex<HashMap<(String, String), Helped>>,
+}
+
+#[derive(Debug)]
+struct Read {
+    stamp: Stamp,
+    file: Arc<AuthFile>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    length: u64,
+}
+
+#[derive(Debug)]
+struct Helped {
+    since: Instant,
+    secret: Option<Secret>,
+}
+
+impl Credentials {
+    /// Reads a named file right away: a wrong name is an error of the
+    /// settings, not of the first request.
+    pub(crate) fn open(
+        source: CredentialSource,
+        environment: &Environment,
+    ) -> Result<Self, AuthFileError> {
+        let (files, must_exist) = match (&source, &environment.registry_auth_file) {
+            (CredentialSource::File(path), _) => (vec![path.clone()], true),
+            (CredentialSource::Search, Some(path)) => (vec![path.clone()], true),
+            (CredentialSource::Search, None) => (search_path(environment), false),
+            _ => (Vec::new(), false),
+        };
+        let credentials = Self {
+            source,
+            files: files.into(),
+            must_exist,
+            helper_path: environment.path.clone(),
+            read: Mutex::default(),
+            helped: Mutex::default(),
+        };
+        for path in credentials.files.iter() {
+            credentials.file(path)?;
+        }
+        Ok(credentials)
+    }
+
+    pub(crate) async fn find(&self, at: &Location) -> Result<Found, AuthFileError> {
+        let given = |secret| Found { secret: Some(secret), provenance: Provenance::Given };
+        match &self.source {
+            CredentialSource::User { name, password } => {
+                Ok(given(Secret::Password { user: name.clone(), password: password.clone() }))
+            }
+            CredentialSource::Token(token) => Ok(given(Secret::Bearer(token.clone()))),
+            CredentialSource::Anonymous => {
+                Ok(Found { secret: None, provenance: Provenance::Anonymous })
+            }
+            CredentialSource::Search | CredentialSource::File(_) => self.search(at).await,
+        }
+    }
+
+    /// The registry did not like what it was shown: ask everyone anew.
+    pub(crate) fn forget(&self) {
+        lock(&self.read).clear();
+        lock(&self.helped).clear();
+    }
+
+    async fn search(&self, at: &Location) -> Result<Found, AuthFileError> {
+        for path in self.files.iter() {
+            let Some(file) = self.file(path)? else { continue };
+            let entries = file.find(at)?.into_iter().chain(file.store(at));
+            for entry in entries {
+                let path: Arc<Path> = path.as_path().into();
+                let found = match entry {
+                    Entry::Secret { key, secret } => {
+                        let provenance = Provenance::File { path, key: key.into() };
+                        Some(Found { secret: Some(secret), provenance })
+                    }
+                    Entry::Helper { name, server } => {
+                        let secret = self.ask_helper(&path, name, server).await?;
+                        let provenance = Provenance::Helper { path, name: name.into() };
+                        secret.map(|secret| Found { secret: Some(secret), provenance })
+                    }
+                };
+                if let Some(found) = found {
+                    return Ok(found);
+                }
+            }
+        }
+        let provenance = Provenance::NotFound { searched: Arc::clone(&self.files) };
+        Ok(Found { secret: None, provenance })
+    }
+
+    /// A file as it is now: read again when its time or length changed.
+    fn file(&self, path: &Path) -> Result<Option<Arc<AuthFile>>, AuthFileError> {
+        let failed = |source| AuthFileError::Read { path: path.into(), source };
+        let stamp = match std::fs::metadata(path) {
+            Ok(about) => Stamp { modified: about.modified().ok(), length: about.len() },
+            Err(error) if self.may_be_absent(&error) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        if let Some(read) = lock(&self.read).get(path)
+            && read.stamp == stamp
+        {
+            return Ok(Some(Arc::clone(&read.file)));
+        }
+        let text = std::fs::read(path).map_err(failed)?;
+        let file = Arc::new(AuthFile::parse(path, &text)?);
+        lock(&self.read).insert(path.into(), Read { stamp, file: Arc::clone(&file) });
+        Ok(Some(file))
+    }
+
+    fn may_be_absent(&self, error: &io::Error) -> bool {
+        let absent = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+        absent && !self.must_exist
+    }
+
+    async fn ask_helper(
+        &self,
+        file: &Path,
+        name: &str,
+        server: String,
+    ) -> Result<Option<Secret>, AuthFileError> {
+        let key = (name.to_owned(), server);
+        if let Some(helped) = lock(&self.helped).get(&key)
+            && helped.since.elapsed() < HELPER_MEMORY
+        {
+            return Ok(helped.secret.clone());
+        }
+        let secret =
+            credential_helper::get(file, name, &key.1, self.helper_path.as_deref()).await?;
+        let helped = Helped { since: Instant::now(), secret: secret.clone() };
+        lock(&self.helped).insert(key, helped);
+        Ok(secret)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where podman and docker keep logins, in the order podman looks.
+fn search_path(environment: &Environment) -> Vec<PathBuf> {
+    let below = |dir: &Option<PathBuf>, name: &str| dir.as_ref().map(|dir| dir.join(name));
+    [
+        below(&environment.runtime_dir, "auth.json"),
+        environment.user_containers("auth.json"),
+        below(&environment.docker_config, "config.json"),
+        environment.below_home(".dockercfg"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given => f.write_str(
+                "the credentials given on the command line do not suffice or have expired",
+            ),
+            Self::File { path, key } => write!(
+                f,
+                "the credentials for {key:?} in {} do not suffice or have expired",
+                path.display()
+            ),
+            Self::Helper { path, name } => write!(
+                f,
+                "the credentials of the helper docker-credential-{name} (named in {}) do not suffice or have expired",
+                path.display()
+            ),
+            Self::NotFound { searched } if searched.is_empty() => {
+                f.write_str("no credentials were given; log in with podman login")
+            }
+            Self::NotFound { searched } => {
+                let files: Vec<String> =
+                    searched.iter().map(|path| path.display().to_string()).collect();
+                write!(
+                    f,
+                    "no credentials for it in {}; log in with podman login, or check the name: registries hide what does not exist behind this answer",
+                    files.join(", ")
+                )
+            }
+            Self::Anonymous => f.write_str("no credentials were to be used"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Location {
+        Location::from(&text.parse::<oci::ImageRef>().unwrap())
+    }
+
+    fn user(found: Found) -> Option<String> {
+        match found.secret? {
+            Secret::Password { user, .. } => Some(user),
+            _ => None,
+        }
+    }
+
+    /// `YTox` is a:1, `Yjoy` is b:2.
+    fn login(registry: &str, auth: &str) -> String {
+        format!(r#"{{"auths":{{"{registry}":{{"auth":"{auth}"}}}}}}"#)
+    }
+
+    #[tokio::test]
+    async fn the_first_file_that_has_the_place_wins() {
+        let home = tempfile::tempdir().unwrap();
+        let environment = Environment {
+            home: Some(home.path().into()),
+            config_home: Some(home.path().join(".config")),
+            docker_config: Some(home.path().join(".docker")),
+            runtime_dir: Some(home.path().join("absent")),
+            ..Environment::default()
+        };
+        std::fs::create_dir_all(home.path().join(".config/containers")).unwrap();
+        std::fs::create_dir_all(home.path().join(".docker")).unwrap();
+        let podman = home.path().join(".config/containers/auth.json");
+        std::fs::write(&podman, login("quay.io", "YTox")).unwrap();
+        let docker = home.path().join(".docker/config.json");
+        std::fs::write(&docker, r#"{"auths":{"quay.io":{"auth":"Yjoy"},"h:1":{"auth":"Yjoy"}}}"#)
+            .unwrap();
+        let credentials = Credentials::open(CredentialSource::Search, &environment).unwrap();
+        assert_eq!(user(credentials.find(&at("quay.io/x")).await.unwrap()).as_deref(), Some("a"));
+        assert_eq!(user(credentials.find(&at("h:1/x")).await.unwrap()).as_deref(), Some("b"));
+        let none = credentials.find(&at("h:2/x")).await.unwrap();
+        assert!(none.provenance.to_string().contains(".docker/config.json"), "{none:?}");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_changes_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("auth.json");
+        std::fs::write(&path, login("quay.io", "YTox")).unwrap();
+        let source = CredentialSource::File(path.clone());
+        let credentials = Credentials::open(source, &Environment::default()).unwrap();
+        assert_eq!(user(credentials.find(&at("quay.io/x")).await.unwrap()).as_deref(), Some("a"));
+        std::fs::write(&path, login("quay.io", "bG9uZ2VyOjI=")).unwrap();
+        let found = credentials.find(&at("quay.io/x")).await.unwrap();
+        assert_eq!(user(found).as_deref(), Some("longer"));
+    }
+
+    #[test]
+    fn a_named_file_must_exist_and_be_readable_as_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("auth.json");
+        let open =
+            || Credentials::open(CredentialSource::File(path.clone()), &Environment::default());
+        assert!(matches!(open().unwrap_err(), AuthFileError::Read { .. }));
+        std::fs::write(&path, "not json").unwrap();
+        assert!(matches!(open().unwrap_err(), AuthFileError::Parse { .. }));
+        let environment = Environment {
+            registry_auth_file: Some("/nowhere/auth.json".into()),
+            ..Environment::default()
+        };
+        assert!(Credentials::open(CredentialSource::Search, &environment).is_err());
+        assert!(Credentials::open(CredentialSource::Anonymous, &environment).is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_is_given_beats_files_and_anonymous_beats_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("auth.json");
+        std::fs::write(&path, login("quay.io", "YTox")).unwrap();
+        let environment = Environment { registry_auth_file: Some(path), ..Environment::default() };
+        let given = CredentialSource::from_pair("me:secret").unwrap();
+        let credentials = Credentials::open(given, &environment).unwrap();
+        assert_eq!(user(credentials.find(&at("quay.io/x")).await.unwrap()).as_deref(), Some("me"));
+        let credentials = Credentials::open(CredentialSource::Anonymous, &environment).unwrap();
+        assert!(credentials.find(&at("quay.io/x")).await.unwrap().secret.is_none());
+    }
+}

@@ -1,0 +1,208 @@
+//! Blobs coming in: a stream that goes on where it was cut off.
+
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream::try_unfold;
+use http::header::{HeaderValue, RANGE};
+use http::{Method, StatusCode};
+use oci::Digest;
+
+use crate::client::{Blob, Client};
+use crate::error::Error;
+use crate::location::Location;
+use crate::registries_conf::Asking;
+use crate::retry::wait;
+use crate::session::{Call, Spot};
+use crate::throttle::{Lane, Permit};
+use crate::token::Scope;
+use crate::transport::{Answer, Protocol};
+
+impl Client {
+    /// Whether a repository holds a blob.
+    pub async fn has_blob(&self, at: &Location, digest: &Digest) -> Result<bool, Error> {
+        let found = self
+            .session()
+            .everywhere(at, Asking::Content, |spot| async move {
+                let call = call(Method::HEAD, &spot, digest);
+                let answer = self.session().question(&spot, &call).await?;
+                match answer.status() {
+                    status if status.is_success() => Ok(Some(())),
+                    StatusCode::NOT_FOUND => Ok(None),
+                    _ => Err(answer.refusal().await.into()),
+                }
+            })
+            .await?;
+        Ok(found.is_some())
+    }
+
+    /// A blob from `offset` to its end. The stream gives exactly the bytes
+    /// that are missing, or an error; a connection that breaks is made anew
+    /// from where it broke. The caller checks the digest.
+    ///
+    /// The stream holds one of the places a registry gives us until it ends or
+    /// is dropped, so a caller must not wait with it for another transfer of
+    /// the same client.
+    pub async fn blob(
+        &self,
+        from: &Location,
+        blob: Blob,
+        offset: u64,
+    ) -> Result<BlobStream, Error> {
+        let mut stream =
+            BlobStream { client: self.clone(), from: from.clone(), blob, offset, open: None };
+        if offset < blob.size {
+            let session = self.session();
+            let counters = &session.transport.counters;
+            stream.open = Some(session.retry.run(counters, || stream.reopen()).await?);
+        }
+        Ok(stream)
+    }
+}
+
+fn call(method: Method, spot: &Spot, digest: &Digest) -> Call {
+    let repository = &spot.at.repository;
+    Call::new(method, format!("{repository}/blobs/{digest}"), Scope::pull(repository))
+}
+
+/// A blob on its way. See [`Client::blob`].
+#[derive(Debug)]
+pub struct BlobStream {
+    client: Client,
+    from: Location,
+    blob: Blob,
+    /// How much has been given, counted from the blob's start.
+    offset: u64,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    answer: Answer,
+    /// Bytes to come that were given before: the registry did not heed the range.
+    skip: u64,
+    _place: Permit,
+}
+
+impl BlobStream {
+    /// The next bytes; `None` after the last.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        let mut failed = 0;
+        loop {
+            match self.step().await {
+                Ok(chunk) => return Ok(chunk),
+                Err(error) => {
+                    self.open = None;
+                    let session = self.client.session();
+                    let Some(pause) = session.retry.after(failed, &error) else {
+                        return Err(error);
+                    };
+                    wait(&session.transport.counters, &error, pause).await;
+                    failed += 1;
+                }
+            }
+        }
+    }
+
+    /// The same as a stream.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, Error>> + Send + 'static {
+        try_unfold(
+            self,
+            |mut blob| async move { Ok(blob.chunk().await?.map(|chunk| (chunk, blob))) },
+        )
+    }
+
+    async fn step(&mut self) -> Result<Option<Bytes>, Error> {
+        if self.open.is_none() && self.offset < self.blob.size {
+            self.open = Some(self.reopen().await?);
+        }
+        let Some(open) = &mut self.open else { return Ok(None) };
+        let missing = self.blob.size - self.offset;
+        loop {
+            let Some(mut chunk) = open.answer.chunk().await? else {
+                if missing == 0 {
+                    self.open = None;
+                    return Ok(None);
+                }
+                let asked = open.answer.asked.clone();
+                return Err(Error::Length { asked, wanted: self.blob.size, got: self.offset });
+            };
+            self.client.session().transport.counters.received(chunk.len());
+            let skipped = open.skip.min(chunk.len() as u64);
+            open.skip -= skipped;
+            let _ = chunk.split_to(usize::try_from(skipped).unwrap_or(chunk.len()));
+            if chunk.is_empty() {
+                continue;
+            }
+            let length = chunk.len() as u64;
+            if length > missing {
+                // Asking again would give the same: a blob that is not what
+                // its manifest says.
+                let asked = open.answer.asked.clone();
+                let what = format!("more than the {} bytes that were due", self.blob.size);
+                return Err(Error::Protocol { asked, what });
+            }
+            self.offset += length;
+            return Ok(Some(chunk));
+        }
+    }
+
+    async fn reopen(&self) -> Result<Open, Error> {
+        let attempt = |spot| self.open_at(spot);
+        let open = self.client.session().once(&self.from, Asking::Content, attempt).await?;
+        open.ok_or_else(|| Error::Absent { place: format!("{}@{}", self.from, self.blob.digest) })
+    }
+
+    async fn open_at(&self, spot: Spot) -> Result<Option<Open>, Error> {
+        let place = spot.host.throttle.enter(Lane::Transfer).await;
+        let mut call = call(Method::GET, &spot, &self.blob.digest);
+        call.protocol = Protocol::Http1;
+        if self.offset > 0 {
+            let range = HeaderValue::from_str(&format!("bytes={}-", self.offset));
+            if let Ok(range) = range {
+                call.headers.insert(RANGE, range);
+            }
+        }
+        let answer = self.client.session().ask(&spot, &place, &call).await?;
+        let skip = match answer.status() {
+            StatusCode::OK => self.offset,
+            StatusCode::PARTIAL_CONTENT if self.offset > 0 => {
+                let start = answer.header("content-range").and_then(range_start);
+                if start != Some(self.offset) {
+                    return Err(answer.broken("another range than was asked for"));
+                }
+                0
+            }
+            StatusCode::NOT_FOUND => return Ok(None),
+            _ => return Err(answer.refusal().await.into()),
+        };
+        let due = self.blob.size - self.offset + skip;
+        match answer.content_length() {
+            Some(length) if length != due => {
+                Err(Error::Length { asked: answer.asked, wanted: due, got: length })
+            }
+            _ => Ok(Some(Open { answer, skip, _place: place })),
+        }
+    }
+}
+
+/// The first number of `bytes 5-9/10`.
+fn range_start(value: &str) -> Option<u64> {
+    value.strip_prefix("bytes ")?.split('-').next()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_of_a_range_is_read() {
+        for (value, wanted) in [
+            ("bytes 5-9/10", Some(5)),
+            ("bytes 0-0/*", Some(0)),
+            ("bytes */10", None),
+            ("5-9", None),
+        ] {
+            assert_eq!(range_start(value), wanted, "{value}");
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! What can go wrong while talking to a registry, and whether trying again
+//! can help.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use oci::{Digest, ImageRef, ManifestError};
+use url::Url;
+
+use crate::authfile::AuthFileError;
+use crate::credentials::Provenance;
+use crate::registries_conf::ResolveError;
+use crate::said::Said;
+use crate::tls::TlsError;
+
+/// An error of the caller's own body stream.
+pub type BodyError = Box<dyn StdError + Send + Sync>;
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("{image} has neither tag nor digest")]
+    NoPointer { image: Box<ImageRef> },
+    #[error("https://{host}/v2/{path} is not an address")]
+    Address { host: String, path: String },
+    #[error("{what} does not end")]
+    Endless { what: String },
+    #[error("{place} does not have it")]
+    Absent { place: String },
+    /// The registry forgot an upload before it was finished.
+    #[error("{asked}: the registry no longer knows the upload ({status}{said})")]
+    UploadLost { asked: Asked, status: StatusCode, said: Said },
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    #[error(transparent)]
+    Credentials(#[from] AuthFileError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// 401 or 403. Says nothing about whether the thing asked for exists.
+    #[error("{asked}: access refused ({status}{said}); {provenance}")]
+    Denied { asked: Asked, status: StatusCode, said: Said, provenance: Provenance },
+    /// The registry does not take a list whose images it does not all hold.
+    #[error(
+        "{asked}: the registry refuses a list without all its images ({status}{said}); mirror all platforms of this image, or use a registry that takes sparse lists"
+    )]
+    SparseList { asked: Asked, status: StatusCode, said: Said },
+    #[error("{asked}: the registry answered {status}{said}")]
+    Status { asked: Asked, status: StatusCode, said: Said, retry_after: Option<Duration> },
+    #[error("{asked}: {fault}")]
+    Transport {
+        asked: Asked,
+        fault: Fault,
+        #[source]
+        source: RootCause,
+    },
+    #[error("{asked}: {wait} within {} s", after.as_secs_f64())]
+    Timeout { asked: Asked, wait: Wait, after: Duration },
+    #[error("{asked}: {got} bytes came where {wanted} were due")]
+    Length { asked: Asked, wanted: u64, got: u64 },
+    #[error("{asked}: the answer is longer than the {limit} bytes that are read")]
+    Large { asked: Asked, limit: u64 },
+    #[error("{asked}: the content has the digest {got}, not {wanted}")]
+    Digest { asked: Asked, wanted: Digest, got: Digest },
+    #[error("{asked}")]
+    Manifest {
+        asked: Asked,
+        #[source]
+        source: ManifestError,
+    },
+    /// An answer that breaks the protocol.
+    #[error("{asked}: {what}")]
+    Protocol { asked: Asked, what: String },
+    /// The caller's stream failed while it was being uploaded.
+    #[error("{asked}: reading what was to be sent")]
+    Body {
+        asked: Asked,
+        #[source]
+        source: BodyError,
+    },
+    /// The registry and all its mirrors failed.
+    #[error("{name}: no place it can come from works: {}", list(tried))]
+    Everywhere { name: String, tried: Vec<Error> },
+}
+
+/// A request, as errors and logs name it: method and address, without query.
+/// Queries carry upload states and signatures of storage services.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Asked(Box<str>);
+
+/// What broke below HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    Resolve,
+    Connect,
+    Certificate,
+    NotTls,
+    Handshake,
+    Cut,
+    Request,
+}
+
+/// What was waited for in vain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    Connect,
+    Answer,
+    Receive,
+    Send,
+    Commit,
+}
+
+impl Error {
+    /// Whether the same request may succeed a little later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => {
+                matches!(status.as_u16(), 408 | 429 | 500..=504)
+            }
+            Self::Transport { fault, .. } => {
+                matches!(fault, Fault::Resolve | Fault::Connect | Fault::Cut)
+            }
+            Self::Timeout { .. } | Self::Length { .. } | Self::UploadLost { .. } => true,
+            Self::Everywhere { tried, .. } => tried.iter().any(Self::is_retryable),
+            Self::NoPointer { .. }
+            | Self::Address { .. }
+            | Self::Absent { .. }
+            | Self::Endless { .. }
+            | Self::Resolve(_)
+            | Self::Credentials(_)
+            | Self::Tls(_)
+            | Self::Denied { .. }
+            | Self::SparseList { .. }
+            | Self::Large { .. }
+            | Self::Digest { .. }
+            | Self::Manifest { .. }
+            | Self::Protocol { .. }
+            | Self::Body { .. } => false,
+        }
+    }
+
+    /// The registry refused for want of rights: with 401 or 403.
+    pub fn is_denied(&self) -> bool {
+        match self {
+            Self::Denied { .. } => true,
+            Self::Everywhere { tried, .. } => tried.iter().any(Self::is_denied),
+            _ => false,
+        }
+    }
+
+    /// How long the registry asked us to stay away.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            Self::Everywhere { tried, .. } => tried.iter().filter_map(Self::retry_after).max(),
+            _ => None,
+        }
+    }
+
+    /// This error and its sources on one line.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = self.source();
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        text
+    }
+
+    /// Sorts an error of the HTTP library.
+    pub(crate) fn of_transport(asked: Asked, error: reqwest::Error, connect: Duration) -> Self {
+        let error = error.without_url();
+        if error.is_connect() && error.is_timeout() {
+            return Self::Timeout { asked, wait: Wait::Connect, after: connect };
+        }
+        let fault = fault(&error);
+        Self::Transport { asked, fault, source: RootCause(Box::new(error)) }
+    }
+}
+
+fn list(tried: &[Error]) -> String {
+    let lines: Vec<String> = tried.iter().map(|error| format!("\n  {}", error.chain())).collect();
+    lines.concat()
+}
+
+fn fault(error: &reqwest::Error) -> Fault {
+    if let Some(tls) = causes(error).find_map(tls_error) {
+        return match tls {
+            rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => {
+                Fault::Certificate
+            }
+            rustls::Error::InvalidMessage(_) => Fault::NotTls,
+            _ => Fault::Handshake,
+        };
+    }
+    if error.is_dns() {
+        Fault::Resolve
+    } else if error.is_connect() {
+        Fault::Connect
+    } else if error.is_builder() {
+        Fault::Request
+    } else {
+        Fault::Cut
+    }
+}
+
+/// The error and all that caused it, including those that `io::Error` carries
+/// but leaves out of its chain.
+fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>() {
+        Some(io) => io.get_ref().map(|inner| inner as &(dyn StdError + 'static)),
+        None => error.source(),
+    })
+}
+
+fn tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
+    error.downcast_ref()
+}
+
+impl Asked {
+    pub(crate) fn new(method: &Method, url: &Url) -> Self {
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        Self(format!("{method} {}://{host}{port}{}", url.scheme(), url.path()).into())
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Resolve => "the host name cannot be resolved",
+            Self::Connect => "no connection",
+            Self::Certificate => {
+                "the certificate is not trusted; put the CA's certificate into certs.d/<host[:port]>/ca.crt below /etc/containers, or switch verification off for this side"
+            }
+            Self::NotTls => {
+                "the answer is not TLS; if the registry speaks plain HTTP, switch verification off for this side or mark it insecure in registries.conf"
+            }
+            Self::Handshake => "the TLS handshake failed",
+            Self::Cut => "the connection broke",
+            Self::Request => "the request cannot be made",
+        })
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "no connection",
+            Self::Answer => "no answer",
+            Self::Receive => "no further bytes came",
+            Self::Send => "the registry took no further bytes",
+            Self::Commit => "no answer to the finished upload",
+        })
+    }
+}
+
+/// An error of the HTTP library, printed as its first cause: the layers above
+/// it say nothing more.
+pub struct RootCause(Box<reqwest::Error>);
+
+impl fmt::Display for RootCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match causes(&*self.0).last() {
+            Some(root) => fmt::Display::fmt(root, f),
+            None => fmt::Display::fmt(&self.0, f),
+        }
+    }
+}
+
+impl fmt::Debug for RootCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl StdError for RootCause {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked() -> Asked {
+        let url =
+            Url::parse("https://u:p@quay.io:8443/v2/a/blobs/uploads/1?_state=secret").unwrap();
+        Asked::new(&Method::PUT, &url)
+    }
+
+    fn status(code: u16) -> Error {
+        let status = StatusCode::from_u16(code).unwrap();
+        Error::Status { asked: asked(), status, said: Said::Nothing, retry_after: None }
+    }
+
+    #[test]
+    fn a_request_is_named_without_what_is_secret_in_its_address() {
+        assert_eq!(asked().to_string(), "PUT https://quay.io:8443/v2/a/blobs/uploads/1");
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        for code in [408, 429, 500, 502, 503, 504] {
+            assert!(status(code).is_retryable(), "{code}");
+        }
+        for code in [400, 404, 405, 413, 501 + 4] {
+            assert!(!status(code).is_retryable(), "{code}");
+        }
+        let length = Error::Length { asked: asked(), wanted: 2, got: 1 };
+        assert!(length.is_retryable());
+        let digest = Digest::of(b"");
+        assert!(!Error::Digest { asked: asked(), wanted: digest, got: digest }.is_retryable());
+    }
+
+    #[test]
+    fn when_all_places_fail_each_is_told() {
+        let error =
+            Error::Everywhere { name: "quay.io/a".into(), tried: vec![status(404), status(503)] };
+        let text = error.to_string();
+        assert!(
+            text.contains("404 Not Found") && text.contains("503 Service Unavailable"),
+            "{text}"
+        );
+        assert!(error.is_retryable());
+    }
+}

@@ -1,0 +1,188 @@
+//! Manifests: asking for them and putting them.
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use http::{Method, StatusCode};
+use oci::{Digest, ImageRef, MAX_MANIFEST_BYTES, MediaType, Pointer, RawManifest, Repository};
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::location::Location;
+use crate::registries_conf::Asking;
+use crate::session::{Call, Spot};
+use crate::token::Scope;
+use crate::transport::{Answer, Refusal};
+
+/// What a registry says of a manifest without giving it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub digest: Digest,
+    pub media_type: Option<MediaType>,
+    pub size: Option<u64>,
+}
+
+/// A manifest that arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pushed {
+    pub digest: Digest,
+    /// The registry took notice of the manifest's subject, so it lists it in
+    /// its referrers API. Without this, the fallback tag must be kept up.
+    pub subject: Option<Digest>,
+}
+
+impl Client {
+    /// Asks whether an image exists, and as what. `None`: the registry says it
+    /// does not. Costs no quota at registries that count pulls.
+    pub async fn head(&self, image: &ImageRef) -> Result<Option<Found>, Error> {
+        let (pointer, asking) = pointer(image)?;
+        let at = Location::from(image);
+        let found =
+            self.session().everywhere(&at, asking, |spot| self.head_at(spot, &pointer)).await?;
+        match found {
+            None => Ok(None),
+            Some(Some(found)) => Ok(Some(found)),
+            // The registry answers HEAD without a digest, or not at all.
+            Some(None) => Ok(self.manifest(image).await?.map(|manifest| Found {
+                digest: manifest.digest,
+                size: Some(manifest.bytes.len() as u64),
+                media_type: Some(manifest.media_type),
+            })),
+        }
+    }
+
+    /// `Some(None)`: it is there, but its digest was not told.
+    async fn head_at(&self, spot: Spot, pointer: &Pointer) -> Result<Option<Option<Found>>, Error> {
+        let call = get(Method::HEAD, &spot.at.repository, pointer);
+        let answer = self.session().question(&spot, &call).await?;
+        match answer.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND => return Ok(None),
+            StatusCode::METHOD_NOT_ALLOWED => return Ok(Some(None)),
+            _ => return Err(answer.refusal().await.into()),
+        }
+        let told = told_digest(&answer);
+        let digest = match (pointer, told) {
+            (Pointer::Digest(wanted), Some(got)) if *wanted != got => {
+                return Err(Error::Digest { asked: answer.asked, wanted: *wanted, got });
+            }
+            (Pointer::Digest(wanted), _) => *wanted,
+            (Pointer::Tag(_), Some(told)) => told,
+            (Pointer::Tag(_), None) => return Ok(Some(None)),
+        };
+        let media_type = answer.header(CONTENT_TYPE.as_str()).map(MediaType::new);
+        Ok(Some(Some(Found { digest, media_type, size: answer.content_length() })))
+    }
+
+    /// A manifest, byte for byte. `None`: the registry says it does not exist.
+    /// Its digest is the one asked for, or the one the registry announced.
+    pub async fn manifest(&self, image: &ImageRef) -> Result<Option<RawManifest>, Error> {
+        let (pointer, asking) = pointer(image)?;
+        let at = Location::from(image);
+        self.session().everywhere(&at, asking, |spot| self.manifest_at(spot, &pointer)).await
+    }
+
+    async fn manifest_at(
+        &self,
+        spot: Spot,
+        pointer: &Pointer,
+    ) -> Result<Option<RawManifest>, Error> {
+        let call = get(Method::GET, &spot.at.repository, pointer);
+        let answer = self.session().question(&spot, &call).await?;
+        match answer.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND => return Ok(None),
+            _ => return Err(answer.refusal().await.into()),
+        }
+        let told = told_digest(&answer);
+        let sent_as = answer.header(CONTENT_TYPE.as_str()).map(str::to_owned);
+        let counters = &self.session().transport.counters;
+        let (asked, bytes) = answer.body(MAX_MANIFEST_BYTES, counters).await?;
+        let manifest = match RawManifest::new(sent_as.as_deref(), bytes) {
+            Ok(manifest) => manifest,
+            Err(source) => return Err(Error::Manifest { asked, source }),
+        };
+        let wanted = match pointer {
+            Pointer::Digest(wanted) => Some(*wanted),
+            Pointer::Tag(_) => told,
+        };
+        match wanted {
+            Some(wanted) if wanted != manifest.digest => {
+                Err(Error::Digest { asked, wanted, got: manifest.digest })
+            }
+            _ => Ok(Some(manifest)),
+        }
+    }
+
+    /// Puts a manifest under the tag or digest of `to`. All it points at must
+    /// be there already; a registry that insists on it for lists answers with
+    /// [`Error::SparseList`].
+    pub async fn put_manifest(
+        &self,
+        to: &ImageRef,
+        manifest: &RawManifest,
+    ) -> Result<Pushed, Error> {
+        let (pointer, _) = pointer(to)?;
+        let session = self.session();
+        let spot = session.target(&Location::from(to))?;
+        let repository = &spot.at.repository;
+        let path = format!("{repository}/manifests/{pointer}");
+        let mut call = Call::new(Method::PUT, path, Scope::push(repository, None));
+        let kind = HeaderValue::from_str(manifest.media_type.as_str())
+            .unwrap_or(HeaderValue::from_static(MediaType::OCI_MANIFEST));
+        call.headers.insert(CONTENT_TYPE, kind);
+        call.body = Some(manifest.bytes.clone().into());
+        let counters = &session.transport.counters;
+        session
+            .retry
+            .run(counters, || async {
+                counters.sent(manifest.bytes.len());
+                let answer = session.question(&spot, &call).await?;
+                if !answer.status().is_success() {
+                    return Err(put_refused(manifest, answer.refusal().await));
+                }
+                match told_digest(&answer) {
+                    Some(got) if got != manifest.digest => {
+                        Err(Error::Digest { asked: answer.asked, wanted: manifest.digest, got })
+                    }
+                    _ => {
+                        let subject = answer.header("oci-subject");
+                        let subject = subject.and_then(|subject| subject.parse().ok());
+                        Ok(Pushed { digest: manifest.digest, subject })
+                    }
+                }
+            })
+            .await
+    }
+}
+
+fn pointer(image: &ImageRef) -> Result<(Pointer, Asking), Error> {
+    match image.pointer() {
+        Some(pointer @ Pointer::Tag(_)) => Ok((pointer, Asking::Tag)),
+        Some(pointer @ Pointer::Digest(_)) => Ok((pointer, Asking::Digest)),
+        None => Err(Error::NoPointer { image: Box::new(image.clone()) }),
+    }
+}
+
+/// HEAD or GET of a manifest, with all four kinds accepted: a registry that is
+/// not offered the kind it holds may convert it, and give another digest.
+fn get(method: Method, repository: &Repository, pointer: &Pointer) -> Call {
+    let path = format!("{repository}/manifests/{pointer}");
+    let mut call = Call::new(method, path, Scope::pull(repository));
+    for kind in MediaType::ACCEPT {
+        call.headers.append(ACCEPT, HeaderValue::from_static(kind));
+    }
+    call
+}
+
+fn told_digest(answer: &Answer) -> Option<Digest> {
+    answer.header("docker-content-digest")?.parse().ok()
+}
+
+fn put_refused(manifest: &RawManifest, refusal: Refusal) -> Error {
+    let codes = ["MANIFEST_BLOB_UNKNOWN", "MANIFEST_UNKNOWN", "BLOB_UNKNOWN"];
+    let children_missing = codes.iter().any(|code| refusal.said.has_code(code));
+    if manifest.media_type.is_index() && children_missing {
+        let Refusal { asked, status, said, .. } = refusal;
+        return Error::SparseList { asked, status, said };
+    }
+    refusal.into()
+}

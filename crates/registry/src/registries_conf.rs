@@ -1,0 +1,330 @@
+//! `registries.conf`: where an image really is, and which mirrors have it too.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use oci::{RegistryHost, Repository};
+use serde::Deserialize;
+
+use crate::environment::Environment;
+use crate::location::Location;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfError {
+    #[error("reading {}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{} is not valid", path.display())]
+    Parse {
+        path: PathBuf,
+        #[source]
+        source: Box<toml::de::Error>,
+    },
+    #[error("{}: {what}", path.display())]
+    Invalid { path: PathBuf, what: String },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    #[error("{name} is blocked by registries.conf (prefix {prefix:?})")]
+    Blocked { name: String, prefix: String },
+    #[error("registries.conf makes {place:?} of {name}, which is no repository of a registry")]
+    Rewrite { name: String, place: String },
+}
+
+/// The rules of all files together.
+#[derive(Debug, Default)]
+pub(crate) struct RegistriesConf {
+    rules: Vec<Rule>,
+}
+
+/// A place to look for an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) at: Location,
+    pub(crate) insecure: bool,
+}
+
+/// What a place is asked for; mirrors may serve only one of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asking {
+    Tag,
+    Digest,
+    /// A blob, which belongs to an image asked for either way.
+    Content,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Rule {
+    prefix: String,
+    location: String,
+    insecure: bool,
+    blocked: bool,
+    mirrors: Vec<Mirror>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Mirror {
+    location: String,
+    insecure: bool,
+    serves: Serves,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    All,
+    Digests,
+    Tags,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    #[serde(default)]
+    registry: Vec<RegistryTable>,
+    /// The first version of the format.
+    registries: Option<toml::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct RegistryTable {
+    #[serde(default)]
+    prefix: String,
+    #[serde(default)]
+    location: String,
+    #[serde(default)]
+    insecure: bool,
+    #[serde(default)]
+    blocked: bool,
+    #[serde(default)]
+    mirror_by_digest_only: bool,
+    #[serde(default)]
+    mirror: Vec<MirrorTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct MirrorTable {
+    #[serde(default)]
+    location: String,
+    #[serde(default)]
+    insecure: bool,
+    #[serde(default)]
+    pull_from_mirror: String,
+}
+
+impl RegistriesConf {
+    /// Reads the file that holds, and its drop-ins: a rule of a later file
+    /// takes the place of one with the same prefix.
+    pub(crate) fn open(environment: &Environment) -> Result<Self, ConfError> {
+        let mut files = Vec::new();
+        match &environment.registries_conf {
+            Some(named) => files.push((named.clone(), true)),
+            None => {
+                let user = environment.user_containers("registries.conf");
+                let user = user.filter(|path| path.exists());
+                let file = user.unwrap_or_else(|| environment.system_containers("registries.conf"));
+                files.push((file, false));
+                let dirs = [
+                    Some(environment.system_containers("registries.conf.d")),
+                    environment.user_containers("registries.conf.d"),
+                ];
+                for dir in dirs.into_iter().flatten() {
+                    files.extend(drop_ins(&dir)?.into_iter().map(|path| (path, true)));
+                }
+            }
+        }
+        let mut conf = Self::default();
+        for (path, must_exist) in files {
+            match std::fs::read_to_string(&path) {
+                Ok(text) => conf.merge(Self::parse(&path, &text)?),
+                Err(error) if !must_exist && is_absent(&error) => {}
+                Err(source) => return Err(ConfError::Read { path, source }),
+            }
+        }
+        Ok(conf)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, ConfError> {
+        let document: Document = toml::from_str(text)
+            .map_err(|source| ConfError::Parse { path: path.into(), source: Box::new(source) })?;
+        let invalid = |what: String| ConfError::Invalid { path: path.into(), what };
+        if document.registries.is_some() {
+            return Err(invalid(
+                "this is the first version of the format ([registries.…]); write [[registry]] tables instead".into(),
+            ));
+        }
+        let rules: Result<_, _> = document.registry.into_iter().map(Rule::read).collect();
+        Ok(Self { rules: rules.map_err(invalid)? })
+    }
+
+    fn merge(&mut self, later: Self) {
+        for rule in later.rules {
+            self.rules.retain(|earlier| earlier.prefix != rule.prefix);
+            self.rules.push(rule);
+        }
+    }
+
+    fn rule(&self, name: &str) -> Option<(&Rule, usize)> {
+        let matching = |rule| matched(rule, name).map(|length| (rule, length));
+        self.rules.iter().filter_map(matching).max_by_key(|(rule, _)| rule.prefix.len())
+    }
+
+    /// Where an image is written: its registry's own location.
+    pub(crate) fn destination(&self, at: &Location) -> Result<Place, ResolveError> {
+        let name = at.to_string();
+        let Some((rule, length)) = self.rule(&name) else {
+            return Ok(Place { at: at.clone(), insecure: false });
+        };
+        if rule.blocked {
+            return Err(ResolveError::Blocked { prefix: rule.prefix.clone(), name });
+        }
+        place(&rule.location, rule.insecure, &name, length)
+    }
+
+    /// Where an image may be read, in the order to try. The last is the
+    /// registry itself.
+    pub(crate) fn sources(
+        &self,
+        at: &Location,
+        asking: Asking,
+    ) -> Result<Vec<Place>, ResolveError> {
+        let own = self.destination(at)?;
+        let name = at.to_string();
+        let Some((rule, length)) = self.rule(&name) else { return Ok(vec![own]) };
+        let mirrors = rule.mirrors.iter().filter(|mirror| mirror.serves.answers(asking));
+        let mut places: Vec<Place> = mirrors
+            .map(|mirror| place(&mirror.location, mirror.insecure, &name, length))
+            .collect::<Result<_, _>>()?;
+        places.push(own);
+        Ok(places)
+    }
+}
+
+impl Serves {
+    fn answers(self, asking: Asking) -> bool {
+        match (self, asking) {
+            (Self::All, _) | (_, Asking::Content) => true,
+            (Self::Digests, asking) => asking == Asking::Digest,
+            (Self::Tags, asking) => asking == Asking::Tag,
+        }
+    }
+}
+
+impl Rule {
+    fn read(table: RegistryTable) -> Result<Self, String> {
+        let trim = |text: String| text.trim_end_matches('/').to_owned();
+        let (prefix, location) = match (trim(table.prefix), trim(table.location)) {
+            (prefix, location) if prefix.is_empty() && location.is_empty() => {
+                return Err("a [[registry]] has neither prefix nor location".into());
+            }
+            (prefix, location) if prefix.is_empty() => (location.clone(), location),
+            (prefix, location) if location.is_empty() && !prefix.starts_with("*.") => {
+                (prefix.clone(), prefix)
+            }
+            both => both,
+        };
+        for text in [&prefix, &location] {
+            if text.contains("://") {
+                return Err(format!("{text:?} has a scheme; write host[:port][/path]"));
+            }
+        }
+        let by_digest_only = table.mirror_by_digest_only;
+        let mirrors: Result<_, String> =
+            table.mirror.iter().map(|mirror| Mirror::read(mirror, by_digest_only)).collect();
+        let (insecure, blocked) = (table.insecure, table.blocked);
+        Ok(Self { mirrors: mirrors?, prefix, location, insecure, blocked })
+    }
+}
+
+impl Mirror {
+    fn read(table: &MirrorTable, by_digest_only: bool) -> Result<Self, String> {
+        let location = table.location.trim_end_matches('/').to_owned();
+        if location.is_empty() {
+            return Err("a [[registry.mirror]] has no location".into());
+        }
+        if location.contains("://") {
+            return Err(format!("{location:?} has a scheme; write host[:port][/path]"));
+        }
+        let serves = match table.pull_from_mirror.as_str() {
+            "" if by_digest_only => Serves::Digests,
+            "" | "all" => Serves::All,
+            "digest-only" => Serves::Digests,
+            "tag-only" => Serves::Tags,
+            other => {
+                return Err(format!(
+                    "pull-from-mirror is {other:?}; it may be all, digest-only or tag-only"
+                ));
+            }
+        };
+        if by_digest_only && !table.pull_from_mirror.is_empty() {
+            return Err(format!(
+                "mirror-by-digest-only and pull-from-mirror (of {location:?}) cannot both be set"
+            ));
+        }
+        Ok(Self { location, insecure: table.insecure, serves })
+    }
+}
+
+/// How much of `name` a rule's prefix takes, if it fits: up to a `/` or the end.
+fn matched(rule: &Rule, name: &str) -> Option<usize> {
+    let length = match rule.prefix.strip_prefix('*') {
+        None => name.starts_with(&rule.prefix).then_some(rule.prefix.len())?,
+        Some(wanted) => {
+            let host = name.split('/').next().unwrap_or_default();
+            let domain = wanted.split('/').next().unwrap_or_default();
+            let path = &wanted[domain.len()..];
+            let fits = host.len() > domain.len()
+                && host.ends_with(domain)
+                && name[host.len()..].starts_with(path);
+            fits.then_some(host.len() + path.len())?
+        }
+    };
+    matches!(name.as_bytes().get(length), None | Some(b'/')).then_some(length)
+}
+
+fn place(location: &str, insecure: bool, name: &str, length: usize) -> Result<Place, ResolveError> {
+    // A rule for a whole domain need not move anything.
+    let place = if location.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{location}{}", &name[length..])
+    };
+    let parsed = place.split_once('/').and_then(|(host, path)| {
+        let registry: RegistryHost = host.parse().ok()?;
+        let repository: Repository = path.parse().ok()?;
+        Some(Location { registry, repository })
+    });
+    match parsed {
+        Some(at) => Ok(Place { at, insecure }),
+        None => Err(ResolveError::Rewrite { name: name.to_owned(), place }),
+    }
+}
+
+fn drop_ins(dir: &Path) -> Result<Vec<PathBuf>, ConfError> {
+    let failed = |source| ConfError::Read { path: dir.into(), source };
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if is_absent(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "conf") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests;

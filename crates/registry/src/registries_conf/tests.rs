@@ -1,0 +1,165 @@
+use super::*;
+
+fn conf(text: &str) -> RegistriesConf {
+    RegistriesConf::parse(Path::new("registries.conf"), text).unwrap()
+}
+
+fn at(text: &str) -> Location {
+    Location::from(&text.parse::<oci::ImageRef>().unwrap())
+}
+
+fn places(conf: &RegistriesConf, name: &str, asking: Asking) -> Vec<String> {
+    let print =
+        |place: Place| format!("{}{}", place.at, if place.insecure { " insecure" } else { "" });
+    conf.sources(&at(name), asking).unwrap().into_iter().map(print).collect()
+}
+
+#[test]
+fn mirrors_come_first_then_the_location_and_the_longest_prefix_wins() {
+    let conf = conf(
+        r#"
+        unqualified-search-registries = ["docker.io"]
+        short-name-mode = "enforcing"
+        [[registry]]
+        prefix = "quay.io/openshift"
+        location = "inner.lan:5000/ocp"
+        insecure = true
+        [[registry.mirror]]
+        location = "near.lan/cache"
+        [[registry.mirror]]
+        location = "digests.lan/d"
+        pull-from-mirror = "digest-only"
+        [[registry.mirror]]
+        location = "tags.lan/t"
+        insecure = true
+        pull-from-mirror = "tag-only"
+        [[registry]]
+        location = "quay.io"
+        "#,
+    );
+    let name = "quay.io/openshift/release";
+    assert_eq!(
+        places(&conf, name, Asking::Tag),
+        [
+            "near.lan/cache/release",
+            "tags.lan/t/release insecure",
+            "inner.lan:5000/ocp/release insecure"
+        ]
+    );
+    assert_eq!(
+        places(&conf, name, Asking::Digest),
+        ["near.lan/cache/release", "digests.lan/d/release", "inner.lan:5000/ocp/release insecure"]
+    );
+    assert_eq!(places(&conf, name, Asking::Content).len(), 4);
+    assert_eq!(places(&conf, "quay.io/openshift-x/y", Asking::Tag), ["quay.io/openshift-x/y"]);
+    assert_eq!(places(&conf, "ghcr.io/a/b", Asking::Tag), ["ghcr.io/a/b"]);
+    let destination = conf.destination(&at(name)).unwrap();
+    assert_eq!(destination, Place { at: at("inner.lan:5000/ocp/release"), insecure: true });
+}
+
+#[test]
+fn a_wildcard_stands_for_subdomains_only() {
+    let conf = conf(
+        r#"
+        [[registry]]
+        prefix = "*.example.com"
+        [[registry.mirror]]
+        location = "m.lan"
+        [[registry]]
+        prefix = "*.moved.org"
+        location = "new.org/all"
+        "#,
+    );
+    for (name, wanted) in [
+        ("a.example.com/x/y", &["m.lan/x/y", "a.example.com/x/y"][..]),
+        ("a.b.example.com/x", &["m.lan/x", "a.b.example.com/x"]),
+        ("example.com/x", &["example.com/x"]),
+        ("a.example.com.evil.org/x", &["a.example.com.evil.org/x"]),
+        ("evil.org/a.example.com/x", &["evil.org/a.example.com/x"]),
+        ("r.moved.org/x/y", &["new.org/all/x/y"]),
+    ] {
+        assert_eq!(places(&conf, name, Asking::Tag), wanted, "{name}");
+    }
+}
+
+#[test]
+fn docker_io_is_found_under_its_full_name_and_ports_belong_to_hosts() {
+    let conf = conf(
+        r#"
+        [[registry]]
+        location = "docker.io"
+        [[registry.mirror]]
+        location = "mirror.lan:5000/hub"
+        [[registry]]
+        location = "host"
+        insecure = true
+        "#,
+    );
+    assert_eq!(
+        places(&conf, "busybox", Asking::Tag),
+        ["mirror.lan:5000/hub/library/busybox", "docker.io/library/busybox"]
+    );
+    assert_eq!(places(&conf, "hosts.lan/x", Asking::Tag), ["hosts.lan/x"]);
+}
+
+#[test]
+fn blocked_places_are_refused_for_both_directions() {
+    let conf = conf("[[registry]]\nprefix = \"evil.io/x\"\nblocked = true\n");
+    let error = conf.sources(&at("evil.io/x/y"), Asking::Tag).unwrap_err().to_string();
+    assert!(error.contains("evil.io/x/y is blocked"), "{error}");
+    assert!(conf.destination(&at("evil.io/x/y")).is_err());
+    assert!(conf.destination(&at("evil.io/xy")).is_ok());
+}
+
+#[test]
+fn a_location_that_makes_no_repository_is_an_error() {
+    let conf = conf("[[registry]]\nprefix = \"a.io\"\nlocation = \"b.io/UPPER\"\n");
+    let error = conf.destination(&at("a.io/x")).unwrap_err().to_string();
+    assert!(error.contains("b.io/UPPER/x"), "{error}");
+}
+
+#[test]
+fn bad_files_say_what_is_bad() {
+    for (text, wanted) in [
+        ("[[registry]]\nlocation = 5\n", "registries.conf is not valid"),
+        ("[[registry]]\ninsecure = true\n", "neither prefix nor location"),
+        ("[[registry]]\nlocation = \"https://a.io\"\n", "has a scheme"),
+        ("[[registry]]\nlocation = \"a.io\"\n[[registry.mirror]]\n", "no location"),
+        (
+            "[[registry]]\nlocation = \"a.io\"\n[[registry.mirror]]\nlocation = \"b\"\npull-from-mirror = \"x\"\n",
+            "may be all, digest-only or tag-only",
+        ),
+        (
+            "[[registry]]\nlocation = \"a.io\"\nmirror-by-digest-only = true\n[[registry.mirror]]\nlocation = \"b\"\npull-from-mirror = \"all\"\n",
+            "cannot both be set",
+        ),
+        ("[registries.insecure]\nregistries = [\"a\"]\n", "first version of the format"),
+    ] {
+        let error = RegistriesConf::parse(Path::new("registries.conf"), text).unwrap_err();
+        assert!(error.to_string().contains(wanted), "{text}: {error}");
+    }
+}
+
+#[test]
+fn drop_ins_override_and_a_named_file_stands_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let etc = dir.path().join("etc/containers");
+    std::fs::create_dir_all(etc.join("registries.conf.d")).unwrap();
+    let mirror = |at: &str| {
+        format!("[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"{at}\"\n")
+    };
+    std::fs::write(etc.join("registries.conf"), mirror("main.lan")).unwrap();
+    std::fs::write(etc.join("registries.conf.d/10-a.conf"), mirror("ten.lan")).unwrap();
+    std::fs::write(etc.join("registries.conf.d/20-b.conf"), mirror("twenty.lan")).unwrap();
+    std::fs::write(etc.join("registries.conf.d/30-c.txt"), "not read").unwrap();
+    let mut environment = Environment { system_root: dir.path().into(), ..Environment::default() };
+    let conf = RegistriesConf::open(&environment).unwrap();
+    assert_eq!(places(&conf, "quay.io/a", Asking::Tag), ["twenty.lan/a", "quay.io/a"]);
+    let named = dir.path().join("named.conf");
+    std::fs::write(&named, mirror("named.lan")).unwrap();
+    environment.registries_conf = Some(named);
+    let conf = RegistriesConf::open(&environment).unwrap();
+    assert_eq!(places(&conf, "quay.io/a", Asking::Tag), ["named.lan/a", "quay.io/a"]);
+    environment.registries_conf = Some(dir.path().join("absent.conf"));
+    assert!(RegistriesConf::open(&environment).is_err());
+}

@@ -1,0 +1,349 @@
+//! A request to a registry with everything around it: the right address, what
+//! the registry wants to be shown, the limit on requests at a time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method, StatusCode};
+use oci::RegistryHost;
+use url::Url;
+
+use crate::authfile::Secret;
+use crate::challenge::Challenge;
+use crate::credentials::{Credentials, Found};
+use crate::error::{Asked, Error, Fault, Wait};
+use crate::host::{Host, Pass, Scheme};
+use crate::location::Location;
+use crate::registries_conf::{Asking, Place, RegistriesConf};
+use crate::retry::Retry;
+use crate::settings::Side;
+use crate::throttle::{Lane, Permit};
+use crate::token::{self, Scope, basic, bearer};
+use crate::transport::{Answer, Outgoing, Protocol, Transport, Verify};
+
+/// How long a login is used before its file is looked at again.
+const LOGIN_MEMORY: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) side: Side,
+    pub(crate) tls_verify: bool,
+    pub(crate) per_host: usize,
+    pub(crate) retry: Retry,
+    pub(crate) conf: RegistriesConf,
+    pub(crate) credentials: Credentials,
+    pub(crate) transport: Transport,
+    pub(crate) hosts: Mutex<HashMap<(RegistryHost, Verify), Arc<Host>>>,
+}
+
+/// A repository where it really is, at a registry we know.
+#[derive(Debug, Clone)]
+pub(crate) struct Spot {
+    pub(crate) host: Arc<Host>,
+    pub(crate) at: Location,
+}
+
+/// A request that needs no body or a small one.
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    /// Below `/v2/`.
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) scope: Scope,
+    pub(crate) protocol: Protocol,
+    pub(crate) body: Option<Bytes>,
+}
+
+impl Call {
+    pub(crate) fn new(method: Method, path: String, scope: Scope) -> Self {
+        let headers = HeaderMap::new();
+        Self { method, path, headers, scope, protocol: Protocol::Any, body: None }
+    }
+}
+
+impl Session {
+    /// Where to go for `at`, in the order to try.
+    pub(crate) fn spots(&self, at: &Location, asking: Asking) -> Result<Vec<Spot>, Error> {
+        let places = match self.side {
+            Side::Source => self.conf.sources(at, asking)?,
+            Side::Destination => vec![self.conf.destination(at)?],
+        };
+        Ok(places.into_iter().map(|place| self.spot(place)).collect())
+    }
+
+    /// Where `at` is written, whatever the side.
+    pub(crate) fn target(&self, at: &Location) -> Result<Spot, Error> {
+        Ok(self.spot(self.conf.destination(at)?))
+    }
+
+    fn spot(&self, place: Place) -> Spot {
+        let verify = if self.tls_verify && !place.insecure { Verify::Yes } else { Verify::No };
+        let name = place.at.registry.clone();
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let host = hosts
+            .entry((name.clone(), verify))
+            .or_insert_with(|| Arc::new(Host::new(name, verify, self.per_host)));
+        Spot { host: Arc::clone(host), at: place.at }
+    }
+
+    /// Asks each place for `at` in turn, and all of them again as the retry
+    /// policy has it. `Ok(None)` is the word of the registry itself; a mirror
+    /// that lacks something says nothing about the next.
+    pub(crate) async fn everywhere<T, F: Future<Output = Result<Option<T>, Error>>>(
+        &self,
+        at: &Location,
+        asking: Asking,
+        attempt: impl Fn(Spot) -> F,
+    ) -> Result<Option<T>, Error> {
+        self.retry.run(&self.transport.counters, || self.once(at, asking, &attempt)).await
+    }
+
+    /// One round of [`Session::everywhere`].
+    pub(crate) async fn once<T, F: Future<Output = Result<Option<T>, Error>>>(
+        &self,
+        at: &Location,
+        asking: Asking,
+        attempt: impl Fn(Spot) -> F,
+    ) -> Result<Option<T>, Error> {
+        let mut spots = self.spots(at, asking)?;
+        let Some(own) = spots.pop() else { return Ok(None) };
+        let mut tried = Vec::new();
+        for mirror in spots {
+            let place = mirror.at.to_string();
+            match attempt(mirror).await {
+                Ok(Some(value)) => return Ok(Some(value)),
+                Ok(None) => tried.push(Error::Absent { place }),
+                Err(error) => {
+                    tracing::warn!("a mirror of {at} fails, trying the next: {}", error.chain());
+                    tried.push(error);
+                }
+            }
+        }
+        match attempt(own).await {
+            Ok(answer) => Ok(answer),
+            Err(error) if tried.is_empty() => Err(error),
+            Err(error) => {
+                tried.push(error);
+                Err(Error::Everywhere { name: at.to_string(), tried })
+            }
+        }
+    }
+
+    /// Sends a call and gives its answer: anything but a refusal of access and
+    /// what a retry may mend, which are errors.
+    pub(crate) async fn ask(
+        &self,
+        spot: &Spot,
+        permit: &Permit,
+        call: &Call,
+    ) -> Result<Answer, Error> {
+        let attempt = |authorization: Option<HeaderValue>| {
+            self.contact(&spot.host, &call.path, move |url| Outgoing {
+                method: call.method.clone(),
+                url,
+                headers: call.headers.clone(),
+                authorization: authorization.clone(),
+                body: call.body.clone().map(reqwest::Body::from),
+                verify: spot.host.verify,
+                protocol: call.protocol,
+            })
+        };
+        self.authorised(spot, permit, &call.scope, attempt).await
+    }
+
+    /// [`Session::ask`] with a place in the queue of small requests.
+    pub(crate) async fn question(&self, spot: &Spot, call: &Call) -> Result<Answer, Error> {
+        let permit = spot.host.throttle.enter(Lane::Question).await;
+        self.ask(spot, &permit, call).await
+    }
+
+    /// Runs `attempt` with what the registry wants to be shown; once more,
+    /// with something fresh, when that was refused.
+    pub(crate) async fn authorised<F: Future<Output = Result<Answer, Error>>>(
+        &self,
+        spot: &Spot,
+        permit: &Permit,
+        scope: &Scope,
+        attempt: impl Fn(Option<HeaderValue>) -> F,
+    ) -> Result<Answer, Error> {
+        self.introduce(spot).await?;
+        let mut pass = self.pass(spot, scope, None).await?;
+        let shown = pass.as_ref().map(|pass| pass.header.clone());
+        let mut answer = attempt(shown.clone()).await?;
+        if answer.status() == StatusCode::UNAUTHORIZED {
+            if let Some(challenge) = Challenge::pick(answer.headers(WWW_AUTHENTICATE.as_str())) {
+                spot.host.wants(challenge);
+            }
+            if shown.is_some() {
+                self.credentials.forget();
+            }
+            let renewed = self.pass(spot, scope, shown.as_ref()).await?;
+            if renewed.as_ref().map(|pass| &pass.header) != shown.as_ref() {
+                answer = attempt(renewed.as_ref().map(|pass| pass.header.clone())).await?;
+            }
+            pass = renewed;
+        }
+        self.settle(spot, permit, pass, answer).await
+    }
+
+    /// Tells the throttle how it went, and turns refusals into errors.
+    async fn settle(
+        &self,
+        spot: &Spot,
+        permit: &Permit,
+        pass: Option<Pass>,
+        answer: Answer,
+    ) -> Result<Answer, Error> {
+        match answer.status().as_u16() {
+            401 | 403 => {
+                let provenance = match pass {
+                    Some(pass) => pass.provenance,
+                    None => self.credentials.find(&spot.at).await?.provenance,
+                };
+                let refusal = answer.refusal().await;
+                let (asked, status, said) = (refusal.asked, refusal.status, refusal.said);
+                return Err(Error::Denied { asked, status, said, provenance });
+            }
+            429 => permit.too_many(answer.retry_after()),
+            503 => {
+                if let Some(wait) = answer.retry_after() {
+                    permit.stay_away(wait);
+                }
+            }
+            408 | 500 | 502 | 504 => {}
+            _ => {
+                permit.answered_well();
+                return Ok(answer);
+            }
+        }
+        Err(answer.refusal().await.into())
+    }
+
+    /// Asks a registry once what it wants, if we have anything to show. Others
+    /// are not asked: the answer to the first request will tell.
+    async fn introduce(&self, spot: &Spot) -> Result<(), Error> {
+        let introduce = || async {
+            if self.credentials.find(&spot.at).await?.secret.is_none() {
+                return Ok(());
+            }
+            let hello = |url| Outgoing {
+                method: Method::GET,
+                url,
+                headers: HeaderMap::new(),
+                authorization: None,
+                body: None,
+                verify: spot.host.verify,
+                protocol: Protocol::Any,
+            };
+            let answer = self.contact(&spot.host, "", hello).await?;
+            let wanted = Challenge::pick(answer.headers(WWW_AUTHENTICATE.as_str()));
+            if let Some(challenge) = wanted.filter(|_| answer.status() == StatusCode::UNAUTHORIZED)
+            {
+                spot.host.wants(challenge);
+            }
+            Ok(())
+        };
+        spot.host.introduced.get_or_try_init(introduce).await.copied()
+    }
+
+    /// What to show for `scope`; never `refused`, unless there is nothing else.
+    async fn pass(
+        &self,
+        spot: &Spot,
+        scope: &Scope,
+        refused: Option<&HeaderValue>,
+    ) -> Result<Option<Pass>, Error> {
+        let Some(challenge) = spot.host.challenge() else { return Ok(None) };
+        let slot = spot.host.slot(scope);
+        let mut held = slot.lock().await;
+        if let Some(pass) = &*held
+            && pass.until > Instant::now()
+            && refused != Some(&pass.header)
+        {
+            return Ok(Some(pass.clone()));
+        }
+        let Found { secret, provenance } = self.credentials.find(&spot.at).await?;
+        let (header, use_for) = match (&challenge, &secret) {
+            (_, Some(Secret::Bearer(token))) => (bearer(token), LOGIN_MEMORY),
+            (Challenge::Basic, secret) => (secret.as_ref().and_then(basic), LOGIN_MEMORY),
+            (Challenge::Bearer { realm, service }, secret) => {
+                self.check_realm(spot, realm)?;
+                let service = service.as_deref();
+                let wanted = token::Wanted { realm, service, scope, secret: secret.as_ref() };
+                match token::fetch(&self.transport, wanted, spot.host.verify).await? {
+                    Ok(token) => (Some(token.header), token.use_for),
+                    Err(refusal) if matches!(refusal.status.as_u16(), 400 | 401 | 403) => {
+                        let (asked, status, said) = (refusal.asked, refusal.status, refusal.said);
+                        return Err(Error::Denied { asked, status, said, provenance });
+                    }
+                    Err(refusal) => return Err(refusal.into()),
+                }
+            }
+        };
+        let until = Instant::now() + use_for;
+        *held = header.map(|header| Pass { header, provenance, until });
+        Ok(held.clone())
+    }
+
+    /// Credentials and tokens travel encrypted, unless the registry itself
+    /// does not know how to.
+    fn check_realm(&self, spot: &Spot, realm: &Url) -> Result<(), Error> {
+        if realm.scheme() == "https" || spot.host.scheme() == Some(Scheme::Http) {
+            return Ok(());
+        }
+        let what = format!(
+            "the registry {} wants tokens from this plain http address, which is not used",
+            spot.host.name
+        );
+        Err(Error::Protocol { asked: Asked::new(&Method::GET, realm), what })
+    }
+
+    /// Sends to a path of the registry. Where plain HTTP is allowed and nothing
+    /// is known yet, TLS is tried first; what works is remembered.
+    async fn contact(
+        &self,
+        host: &Host,
+        path: &str,
+        outgoing: impl Fn(Url) -> Outgoing,
+    ) -> Result<Answer, Error> {
+        let outgoing = &outgoing;
+        let exchange = |scheme| async move {
+            let url = host.url(scheme, path).ok_or_else(|| Error::Address {
+                host: host.name.to_string(),
+                path: path.to_owned(),
+            })?;
+            self.transport.exchange(outgoing(url), Some(self.transport.timeouts.stall)).await
+        };
+        if let Some(scheme) = host.scheme() {
+            return exchange(scheme).await;
+        }
+        match exchange(Scheme::Https).await {
+            Ok(answer) => {
+                host.speaks(Scheme::Https);
+                Ok(answer)
+            }
+            Err(error) if may_be_plain(&error) => {
+                let Ok(answer) = exchange(Scheme::Http).await else { return Err(error) };
+                if answer.url().scheme() == "http" {
+                    tracing::debug!("{} speaks plain HTTP", host.name);
+                    host.speaks(Scheme::Http);
+                }
+                Ok(answer)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn may_be_plain(error: &Error) -> bool {
+    match error {
+        Error::Transport { fault, .. } => {
+            matches!(fault, Fault::NotTls | Fault::Handshake | Fault::Connect | Fault::Cut)
+        }
+        Error::Timeout { wait, .. } => *wait == Wait::Connect,
+        _ => false,
+    }
+}

@@ -1,0 +1,374 @@
+//! One HTTP exchange: request out, redirects followed, answer in. Knows hosts,
+//! proxies and timeouts; knows nothing of registries.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use http::{Method, StatusCode};
+use url::Url;
+
+use crate::error::{Asked, Error, Wait};
+use crate::retry::parse_retry_after;
+use crate::said::{MAX_ERROR_BYTES, Said};
+use crate::settings::{Settings, Timeouts};
+use crate::tls::Trust;
+use crate::traffic::Counters;
+
+const MAX_REDIRECTS: usize = 8;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    #[error("the {variable} of the environment is not the address of a proxy")]
+    Address {
+        variable: &'static str,
+        #[source]
+        source: reqwest::Error,
+    },
+    #[error(
+        "the {variable} of the environment is not the address of a proxy: its scheme may be http or https"
+    )]
+    Scheme { variable: &'static str },
+}
+
+#[derive(Debug)]
+pub(crate) struct Transport {
+    trust: Trust,
+    proxies: Vec<reqwest::Proxy>,
+    user_agent: String,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) counters: Counters,
+    hosts: Mutex<HashMap<(String, Verify), Arc<Connections>>>,
+}
+
+/// Whether a host must prove who it is. Redirects inherit it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Verify {
+    Yes,
+    No,
+}
+
+/// Blobs go over HTTP/1.1: with HTTP/2 all of them would share a single
+/// connection, and a line that is slow per connection would carry one share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Any,
+    Http1,
+}
+
+#[derive(Debug)]
+struct Connections {
+    any: reqwest::Client,
+    http1: reqwest::Client,
+}
+
+/// A request. `authorization` goes to the authority of `url` and to no other.
+pub(crate) struct Outgoing {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) authorization: Option<HeaderValue>,
+    pub(crate) body: Option<reqwest::Body>,
+    pub(crate) verify: Verify,
+    pub(crate) protocol: Protocol,
+}
+
+/// An answer whose body is still to come.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) asked: Asked,
+    response: reqwest::Response,
+    timeouts: Timeouts,
+}
+
+impl Transport {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, ProxyError> {
+        Ok(Self {
+            trust: Trust::new(&settings.environment, settings.cert_dir.clone()),
+            proxies: proxies(settings)?,
+            user_agent: settings.user_agent.clone(),
+            timeouts: settings.timeouts,
+            counters: Counters::default(),
+            hosts: Mutex::default(),
+        })
+    }
+
+    /// Sends and follows redirects of GET and HEAD. Waits for the head of the
+    /// answer for `patience`; `None` leaves that to the caller.
+    pub(crate) async fn exchange(
+        &self,
+        mut outgoing: Outgoing,
+        patience: Option<Duration>,
+    ) -> Result<Answer, Error> {
+        for _ in 0..=MAX_REDIRECTS {
+            let may_follow = matches!(outgoing.method, Method::GET | Method::HEAD);
+            let next = may_follow.then(|| Outgoing {
+                method: outgoing.method.clone(),
+                url: outgoing.url.clone(),
+                headers: outgoing.headers.clone(),
+                authorization: outgoing.authorization.clone(),
+                body: None,
+                ..outgoing
+            });
+            let answer = self.send(outgoing, patience).await?;
+            let target = answer.redirect()?;
+            let (Some(mut next), Some(target)) = (next, target) else { return Ok(answer) };
+            if next.url.scheme() == "https"
+                && target.scheme() == "http"
+                && next.verify == Verify::Yes
+            {
+                let what = "the registry redirects from https to http, which is not followed";
+                return Err(Error::Protocol { asked: answer.asked, what: what.into() });
+            }
+            if target.origin() != next.url.origin() {
+                next.authorization = None;
+            }
+            next.url = target;
+            outgoing = next;
+        }
+        let asked = Asked::new(&outgoing.method, &outgoing.url);
+        Err(Error::Protocol { asked, what: format!("more than {MAX_REDIRECTS} redirects") })
+    }
+
+    async fn send(&self, outgoing: Outgoing, patience: Option<Duration>) -> Result<Answer, Error> {
+        let Outgoing { method, url, headers, authorization, body, verify, protocol } = outgoing;
+        let asked = Asked::new(&method, &url);
+        let connections = self.connections(&url, verify, &asked)?;
+        let client = match protocol {
+            Protocol::Any => &connections.any,
+            Protocol::Http1 => &connections.http1,
+        };
+        let mut request = reqwest::Request::new(method, url);
+        *request.headers_mut() = headers;
+        if let Some(authorization) = authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization);
+        }
+        *request.body_mut() = body;
+        self.counters.request();
+        let sent = client.execute(request);
+        let response =
+            match patience {
+                None => sent.await,
+                Some(after) => tokio::time::timeout(after, sent).await.map_err(|_| {
+                    Error::Timeout { asked: asked.clone(), wait: Wait::Answer, after }
+                })?,
+            };
+        let response = response.map_err(|error| {
+            let error = Error::of_transport(asked.clone(), error, self.timeouts.connect);
+            tracing::debug!("{}", error.chain());
+            error
+        })?;
+        tracing::debug!(status = response.status().as_u16(), "{asked}");
+        Ok(Answer { asked, response, timeouts: self.timeouts })
+    }
+
+    fn connections(
+        &self,
+        url: &Url,
+        verify: Verify,
+        asked: &Asked,
+    ) -> Result<Arc<Connections>, Error> {
+        let host = host_with_port(url);
+        let key = (host, verify);
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(connections) = hosts.get(&key) {
+            return Ok(Arc::clone(connections));
+        }
+        // Docker's registry answers under another name than it is known by.
+        let known_as = if key.0 == HUB_API { HUB } else { &key.0 };
+        let mut config = self.trust.config(known_as, verify == Verify::Yes)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let http1 = config.clone();
+        config.alpn_protocols.insert(0, b"h2".to_vec());
+        let made = |error| Error::of_transport(asked.clone(), error, self.timeouts.connect);
+        let connections = Arc::new(Connections {
+            any: self.client(config, Protocol::Any).map_err(made)?,
+            http1: self.client(http1, Protocol::Http1).map_err(made)?,
+        });
+        hosts.insert(key, Arc::clone(&connections));
+        Ok(connections)
+    }
+
+    fn client(
+        &self,
+        tls: rustls::ClientConfig,
+        protocol: Protocol,
+    ) -> Result<reqwest::Client, reqwest::Error> {
+        let mut builder = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .user_agent(&self.user_agent)
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .connect_timeout(self.timeouts.connect)
+            .tcp_nodelay(true)
+            .no_proxy();
+        if protocol == Protocol::Http1 {
+            builder = builder.http1_only();
+        }
+        for proxy in &self.proxies {
+            builder = builder.proxy(proxy.clone());
+        }
+        builder.build()
+    }
+}
+
+/// The name docker's registry is known by, and the one it answers under.
+pub(crate) const HUB: &str = "docker.io";
+pub(crate) const HUB_API: &str = "registry-1.docker.io";
+
+/// `host[:port]` as references and `certs.d` write it.
+pub(crate) fn host_with_port(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+fn proxies(settings: &Settings) -> Result<Vec<reqwest::Proxy>, ProxyError> {
+    let environment = &settings.environment;
+    let except = environment.no_proxy.as_deref().and_then(reqwest::NoProxy::from_string);
+    type Make = fn(String) -> reqwest::Result<reqwest::Proxy>;
+    let wanted: [(&'static str, &Option<String>, Make); 2] = [
+        ("HTTP_PROXY", &environment.http_proxy, reqwest::Proxy::http),
+        ("HTTPS_PROXY", &environment.https_proxy, reqwest::Proxy::https),
+    ];
+    let mut proxies = Vec::new();
+    for (variable, value, make) in wanted {
+        let Some(value) = value else { continue };
+        if let Some((scheme, _)) = value.split_once("://")
+            && !matches!(scheme, "http" | "https")
+        {
+            return Err(ProxyError::Scheme { variable });
+        }
+        let proxy = make(value.clone())
+            .map_err(|error| ProxyError::Address { variable, source: error.without_url() })?;
+        proxies.push(proxy.no_proxy(except.clone()));
+    }
+    Ok(proxies)
+}
+
+impl Answer {
+    pub(crate) fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.response.headers().get(name)?.to_str().ok()
+    }
+
+    pub(crate) fn headers(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.response.headers().get_all(name).iter().filter_map(|value| value.to_str().ok())
+    }
+
+    pub(crate) fn url(&self) -> &Url {
+        self.response.url()
+    }
+
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        self.header("content-length")?.parse().ok()
+    }
+
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        parse_retry_after(self.header(RETRY_AFTER.as_str())?, SystemTime::now())
+    }
+
+    fn redirect(&self) -> Result<Option<Url>, Error> {
+        if !matches!(self.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+            return Ok(None);
+        }
+        let target = self.header(LOCATION.as_str()).and_then(|to| self.url().join(to).ok());
+        let target = target.filter(|to| matches!(to.scheme(), "http" | "https") && to.has_host());
+        target.map(Some).ok_or_else(|| self.broken("a redirect without a usable Location"))
+    }
+
+    /// The next piece of the body.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        let after = self.timeouts.stall;
+        match tokio::time::timeout(after, self.response.chunk()).await {
+            Err(_) => Err(Error::Timeout { asked: self.asked.clone(), wait: Wait::Receive, after }),
+            Ok(Err(error)) => {
+                Err(Error::of_transport(self.asked.clone(), error, self.timeouts.connect))
+            }
+            Ok(Ok(chunk)) => Ok(chunk),
+        }
+    }
+
+    /// The whole body, which may be at most `limit` bytes.
+    pub(crate) async fn body(
+        mut self,
+        limit: u64,
+        counters: &Counters,
+    ) -> Result<(Asked, Vec<u8>), Error> {
+        let announced = self.content_length().unwrap_or(0);
+        let too_large = |asked: &Asked| Error::Large { asked: asked.clone(), limit };
+        if announced > limit {
+            return Err(too_large(&self.asked));
+        }
+        let mut body = Vec::with_capacity(usize::try_from(announced).unwrap_or(0));
+        while let Some(chunk) = self.chunk().await? {
+            counters.received(chunk.len());
+            if body.len() as u64 + chunk.len() as u64 > limit {
+                return Err(too_large(&self.asked));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok((self.asked, body))
+    }
+
+    /// Status and reason of a refusal. Reads no more of the body than is
+    /// shown, and does not mind if that fails.
+    pub(crate) async fn refusal(mut self) -> Refusal {
+        let mut body = Vec::new();
+        while body.len() < MAX_ERROR_BYTES
+            && let Ok(Some(chunk)) = self.chunk().await
+        {
+            let room = MAX_ERROR_BYTES - body.len();
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        }
+        let (status, retry_after) = (self.status(), self.retry_after());
+        Refusal { asked: self.asked, status, said: Said::parse(&body), retry_after }
+    }
+
+    /// An answer that makes no sense.
+    pub(crate) fn broken(&self, what: impl Into<String>) -> Error {
+        Error::Protocol { asked: self.asked.clone(), what: what.into() }
+    }
+}
+
+/// An answer that is not the one hoped for.
+pub(crate) struct Refusal {
+    pub(crate) asked: Asked,
+    pub(crate) status: StatusCode,
+    pub(crate) said: Said,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        let Refusal { asked, status, said, retry_after } = refusal;
+        Self::Status { asked, status, said, retry_after }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::Environment;
+    use crate::settings::Side;
+
+    fn with_proxy(value: &str) -> Result<Transport, ProxyError> {
+        let environment = Environment { https_proxy: Some(value.into()), ..Environment::default() };
+        Transport::new(&Settings::new(environment, Side::Source))
+    }
+
+    #[test]
+    fn a_bad_proxy_is_an_error_not_a_direct_connection() {
+        for good in ["http://proxy.lan:3128", "proxy.lan:3128", "http://me:secret@proxy.lan:3128"] {
+            assert!(with_proxy(good).is_ok(), "{good}");
+        }
+        for bad in ["http://", "socks5://proxy:1080", "http://proxy:port", "::"] {
+            let error = with_proxy(bad).unwrap_err();
+            assert!(error.to_string().contains("HTTPS_PROXY"), "{bad}: {error}");
+        }
+    }
+}
