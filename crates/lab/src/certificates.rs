@@ -33,7 +33,7 @@ pub struct Identity {
     pub key: String,
 }
 
-/// Where [`Authority::write_certs_dir`] put things.
+/// Where [`Identity::write`] put things.
 #[derive(Debug, Clone)]
 pub struct CertificateFiles {
     /// The certificate.

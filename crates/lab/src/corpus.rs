@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use oci::{Digest, ImageRef, Platform, RegistryHost, Repository, Tag};
 
-use crate::images::{Compression, Format, Image, Layer};
+use crate::images::{Compression, Format, Image, Layer, SigningKey};
 use crate::parallel;
 use crate::registry::LabRegistry;
 
@@ -92,6 +92,47 @@ impl Corpus {
             entries.push(Entry::new(&format!("multi/{list}"), "v1.0", image)?);
         }
         Ok(Self { entries })
+    }
+
+    /// One of each kind, all small: both formats, every packing of layers, a
+    /// list of four architectures, an image that `key` signed and attested with
+    /// a list of contents, and one with an OCI referrer.
+    pub fn sample(key: &SigningKey) -> Result<Self> {
+        let amd64 = || Platform::new("linux", "amd64");
+        let layer = |name: &str, compression| Layer::generate(name, 40 * KB, compression);
+        let base = layer("sample base", Compression::Gzip)?;
+        let on_base = |name: &str, compression| -> Result<[Layer; 2]> {
+            Ok([base.clone(), layer(name, compression)?])
+        };
+        let docker = on_base("docker", Compression::Gzip)?;
+        let mixed = [
+            layer("mixed plain", Compression::None)?,
+            layer("mixed gzip", Compression::Gzip)?,
+            layer("mixed zstd", Compression::Zstd)?,
+        ];
+        let list = ARCHITECTURES.iter().map(|architecture| {
+            let stack = on_base(architecture, Compression::Gzip)?;
+            Image::new(Format::Oci, Platform::new("linux", architecture), &stack)
+        });
+        let signed = Image::new(Format::Oci, amd64(), &on_base("signed", Compression::Gzip)?)?
+            .signed(key, "registry.example.com/sample/signed")?
+            .attested(key)?
+            .with_sbom()?;
+        let referred = Image::new(Format::Oci, amd64(), &on_base("referred", Compression::Zstd)?)?
+            .with_referrer("application/vnd.example.report", b"all well")?;
+        Ok(Self {
+            entries: vec![
+                Entry::new("sample/docker", "v1", Image::new(Format::Docker, amd64(), &docker)?)?,
+                Entry::new("sample/mixed", "v1", Image::new(Format::Oci, amd64(), &mixed)?)?,
+                Entry::new(
+                    "sample/list",
+                    "v1",
+                    Image::list(Format::Oci, list.collect::<Result<Vec<_>>>()?)?,
+                )?,
+                Entry::new("sample/signed", "v1", signed)?,
+                Entry::new("sample/referred", "v1", referred)?,
+            ],
+        })
     }
 
     /// So many images of a few kilobytes on one base layer, ten to a repository.
@@ -242,6 +283,21 @@ mod tests {
         assert_eq!(in_release.count(), 42);
         let share = corpus.referenced_bytes() / corpus.unique_bytes();
         assert!((3..6).contains(&share), "shared {share} times");
+    }
+
+    #[test]
+    fn the_sample_brings_every_blob_its_manifests_name() {
+        let corpus = Corpus::sample(&SigningKey::generate().unwrap()).unwrap();
+        let blobs = corpus.blobs();
+        for Entry { image, .. } in &corpus.entries {
+            let attached = image.attachments.iter().map(|attachment| &attachment.manifest);
+            for manifest in image.manifests.iter().chain(attached) {
+                let manifest = manifest.parse().unwrap();
+                assert!(manifest.blobs().iter().all(|blob| blobs[&blob.digest] == blob.size));
+            }
+        }
+        let attachments = corpus.entries.iter().map(|entry| entry.image.attachments.len());
+        assert_eq!(attachments.collect::<Vec<_>>(), [0, 0, 0, 3, 1]);
     }
 
     #[test]

@@ -1,4 +1,19 @@
 //! What tests, the demo and the benchmark run on: generated images, registries, an API server
+//!
+//! | module | gives |
+//! |---|---|
+//! | [`images`] | images, lists, signatures and referrers whose bytes follow from names |
+//! | [`corpus`] | sets of them: like a real mirror's, many tiny ones, a sample of all kinds |
+//! | [`registry`] | a registry in this process that misbehaves on demand and logs requests |
+//! | [`docker_registry`] | Debian's docker-registry as a child process |
+//! | [`certificates`] | a private authority for servers and clients on loopback |
+//! | [`line`] | a TCP proxy with latency and limited rate |
+//! | [`netns`] | a network namespace without any route |
+//! | [`kube`] | a real Kubernetes API server |
+//! | [`tools`] | programs of others, built once in exact versions |
+//!
+//! Everything that runs ends when its value is dropped. Nothing here needs an
+//! asynchronous caller, and nothing minds one.
 
 mod background;
 pub mod certificates;
