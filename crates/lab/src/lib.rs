@@ -7,7 +7,7 @@
 //! | [`registry`] | a registry in this process that misbehaves on demand and logs requests |
 //! | [`docker_registry`] | Debian's docker-registry as a child process |
 //! | [`certificates`] | a private authority for servers and clients on loopback |
-//! | [`line`] | a TCP proxy with latency and limited rate |
+//! | [`mod@line`] | a TCP proxy with latency and limited rate |
 //! | [`netns`] | a network namespace without any route |
 //! | [`kube`] | a real Kubernetes API server |
 //! | [`tools`] | programs of others, built once in exact versions |

@@ -73,7 +73,7 @@ fn one_connection_gets_its_rate_and_many_share_the_total() {
     println!("one connection: {one:.0}, ten: {many:.0} bytes/s");
     // Never faster than promised; slower only as far as a busy machine makes it.
     assert!((18_000_000.0..20_400_000.0).contains(&one), "{one}");
-    assert!((106_000_000.0..127_500_000.0).contains(&many), "{many}");
+    assert!((95_000_000.0..127_500_000.0).contains(&many), "{many}");
     let traffic = line.traffic();
     assert_eq!((traffic.connections, traffic.up, traffic.down), (11, 11, 11 * size as u64));
 }

@@ -29,7 +29,7 @@ impl Request {
     }
 }
 
-/// The requests so far, in the order they arrived.
+/// The requests so far, in the order they were answered.
 #[derive(Debug, Clone, Default)]
 pub struct Requests(pub Vec<Request>);
 
