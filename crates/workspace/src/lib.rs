@@ -13,12 +13,15 @@
 //! Names become visible when their content is complete, so a reader needs no
 //! lock; a writer holds the one [`Lock`].
 
+pub mod archive;
 pub mod atomic_file;
 mod audit;
+mod blob_reader;
 mod blobs;
 mod disk_error;
 mod durability;
 mod generated;
+mod holdings;
 mod identity;
 mod layout;
 mod lock;
@@ -34,10 +37,12 @@ mod workers;
 mod workspace;
 
 pub use audit::{AuditEvent, AuditLog, AuditedFile, AuditedImage, AuditedOutcome};
+pub use blob_reader::BlobReader;
 pub use blobs::{BlobError, BlobStore};
 pub use disk_error::DiskError;
 pub use durability::Recovery;
 pub use generated::{ProgramVersion, replace_generated};
+pub use holdings::Holdings;
 pub use identity::{WorkspaceId, WorkspaceIdError};
 pub use layout::Linked;
 pub use lock::{Holder, Lock, LockError};

@@ -80,9 +80,18 @@ impl Workspace {
 
     /// What is held of the image from `origin`.
     pub fn record(&self, origin: &Origin) -> Result<Option<ImageRecord>, RecordError> {
+        Ok(self.record_with_time(origin)?.map(|(record, _)| record))
+    }
+
+    /// As [`Workspace::record`], with the time it was saved.
+    pub(crate) fn record_with_time(
+        &self,
+        origin: &Origin,
+    ) -> Result<Option<(ImageRecord, Timestamp)>, RecordError> {
         let place = Place::of(origin);
         let stored = self.stored(&place)?.filter(|held| Place::of(&held.image.origin) == place);
-        Ok(stored.map(|held| ImageRecord { origin: origin.clone(), ..held.image }))
+        let asked = |image| ImageRecord { origin: origin.clone(), ..image };
+        Ok(stored.map(|held| (asked(held.image), held.saved)))
     }
 
     /// All images that are held, sorted by where they are, one at a time.

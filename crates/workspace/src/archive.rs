@@ -1,0 +1,32 @@
+//! Archives: what a run carries across the gap, in tar files of limited size.
+//!
+//! ```text
+//! history × request ──plan──▶ index ──write──▶ mirror_000001.tar … ──open──▶ images, blobs
+//! ```
+//!
+//! All digests and sizes are known before the first byte is written. So the
+//! index, which says where every blob is, is known too, and stands first in
+//! every chunk: each chunk tells what the others hold. `docs/archive-format.md`
+//! is the format in words.
+
+mod copy;
+mod entry;
+mod finding;
+mod first_entry;
+mod history;
+mod index;
+mod open;
+mod pending;
+mod plan;
+mod prepare;
+#[cfg(test)]
+mod tests;
+mod verify;
+mod write;
+
+pub use finding::{Finding, Severity};
+pub use history::{Base, RemovedArchives, SealedRun};
+pub use index::{ArchiveStatus, BlobEntry, ChunkEntry, Index, IndexError, Part};
+pub use open::{Archives, OpenError, Whereabouts};
+pub use prepare::{ArchiveError, ArchivePlan, ArchiveRequest, PlannedArchive};
+pub use write::SealedArchive;

@@ -1,0 +1,106 @@
+//! What is wrong with a directory of archives.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use oci::Digest;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing; nothing of ours is affected.
+    Note,
+    /// Something of a run is not here. What is here can be used.
+    Incomplete,
+    /// Something is here and not as it was written.
+    Damaged,
+}
+
+/// One thing that is wrong. Its text names the file, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Finding {
+    /// A file without content.
+    Empty { file: PathBuf },
+    /// A tar file that is no archive of this program.
+    Foreign { file: PathBuf },
+    /// An archive of the first oc-mirror.
+    RegistryTree { file: PathBuf },
+    /// The index cannot be read.
+    BadIndex { file: PathBuf, reason: String },
+    /// A chunk of another length than it was written with.
+    Length { file: PathBuf, run: u64, length: u64, expected: u64 },
+    /// A chunk of a run, of which other chunks are here.
+    Missing { file: PathBuf, run: u64, chunks: usize },
+    /// A chunk of the right name and another content than a later run builds on.
+    Replaced { file: PathBuf, run: u64 },
+    /// A blob whose content is not what its digest says.
+    BadBlob { digest: Digest, run: u64, files: Vec<PathBuf> },
+    /// Bytes around the contents that are not as they were written.
+    BadFrame { file: PathBuf, run: u64, entry: String },
+    /// A file that cannot be read.
+    Unreadable { file: PathBuf, reason: String },
+}
+
+impl Finding {
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::Foreign { .. } | Self::RegistryTree { .. } => Severity::Note,
+            Self::Missing { .. } => Severity::Incomplete,
+            _ => Severity::Damaged,
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty { file } => {
+                write!(f, "{}: empty archive file (copy it again)", file.display())
+            }
+            Self::Foreign { file } => {
+                write!(f, "{} is no archive of this program and is left alone", file.display())
+            }
+            Self::RegistryTree { file } => write!(
+                f,
+                "{} was made by another oc-mirror, as a registry's directory tree, which this program does not read (push it with the program that made it, or mirror to disk anew with this one)",
+                file.display()
+            ),
+            Self::BadIndex { file, reason } => {
+                write!(f, "{} is damaged: {reason} (copy it again)", file.display())
+            }
+            Self::Length { file, run, length, expected } => write!(
+                f,
+                "{} of run {run} is {length} bytes long and should be {expected} (copy it again)",
+                file.display()
+            ),
+            Self::Missing { file, run, chunks } => write!(
+                f,
+                "{} is missing: run {run} made {chunks} archive files (copy it too; if it was never made, the run was interrupted: start it again)",
+                file.display()
+            ),
+            Self::Replaced { file, run } => write!(
+                f,
+                "{} is not the file that run {run} builds on (use that of the same workspace and run)",
+                file.display()
+            ),
+            Self::BadBlob { digest, run, files } => {
+                write!(f, "blob {digest} of run {run} is damaged in ")?;
+                for (position, file) in files.iter().enumerate() {
+                    let comma = if position == 0 { "" } else { ", " };
+                    write!(f, "{comma}{}", file.display())?;
+                }
+                f.write_str(" (copy again)")
+            }
+            Self::BadFrame { file, run, entry } => {
+                write!(
+                    f,
+                    "{} of run {run} is damaged around {entry} (copy it again)",
+                    file.display()
+                )
+            }
+            Self::Unreadable { file, reason } => {
+                write!(f, "{} cannot be read: {reason}", file.display())
+            }
+        }
+    }
+}

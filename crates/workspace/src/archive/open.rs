@@ -1,0 +1,361 @@
+//! Archives as they were carried over: found, checked, read in place.
+//!
+//! Nothing is extracted. Blobs are read straight from the chunks, at the
+//! places that the indexes name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use mirror_plan::{ImageRecord, Origin};
+use oci::Digest;
+
+use super::entry::{BLOCK, TRAILER, chunk_name, footprint, parse_chunk_name};
+use super::finding::Finding;
+use super::first_entry::{FirstEntry, ReadAt, first_entry};
+use super::index::{Index, IndexError, digest_of};
+use crate::blob_reader::{BlobReader, Extent};
+use crate::disk_error::{At, DiskError};
+use crate::place::Place;
+
+/// All archives in a directory.
+#[derive(Debug)]
+pub struct Archives {
+    /// Oldest first.
+    pub(crate) runs: Vec<RunArchive>,
+    findings: Vec<Finding>,
+    /// Where the newest record of each image is: run, position.
+    images: BTreeMap<Place, (usize, usize)>,
+    blobs: BTreeMap<Digest, Arc<[Extent]>>,
+}
+
+/// The archive of one run, as far as it is here.
+#[derive(Debug)]
+pub(crate) struct RunArchive {
+    pub(crate) index: Index,
+    pub(crate) chunks: BTreeMap<u32, ChunkFile>,
+}
+
+/// A chunk that is here and has the length it should.
+#[derive(Debug)]
+pub(crate) struct ChunkFile {
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<File>,
+    /// Where the index ends.
+    pub(crate) index_end: u64,
+    /// Where its entry ends, padding included.
+    pub(crate) start: u64,
+}
+
+/// Where a blob would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whereabouts {
+    pub digest: Digest,
+    pub run: u64,
+    /// File names of the chunks that hold it and are not here.
+    pub absent: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(r#"no tar archives matching "mirror_[0-9]{{6}}\\.tar" found in {}"#, .0.display())]
+    None(PathBuf),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+/// A chunk whose index is being looked at.
+struct Candidate {
+    path: PathBuf,
+    file: File,
+    number: u32,
+    index_length: u64,
+}
+
+impl Archives {
+    /// Finds the archives in `directory` and reads their indexes. What is
+    /// wrong with them is in [`Archives::findings`]; an error means that there
+    /// is nothing to look at.
+    pub fn open(directory: &Path) -> Result<Self, OpenError> {
+        let mut findings = Vec::new();
+        let mut groups: BTreeMap<Digest, Vec<Candidate>> = BTreeMap::new();
+        let files = chunk_files(directory)?;
+        if files.is_empty() {
+            return Err(OpenError::None(directory.to_owned()));
+        }
+        for path in files {
+            match candidate(&path) {
+                Ok((digest, candidate)) => groups.entry(digest).or_default().push(candidate),
+                Err(finding) => findings.push(finding),
+            }
+        }
+        let mut runs = Vec::new();
+        for (digest, candidates) in groups {
+            runs.extend(RunArchive::gather(directory, &digest, candidates, &mut findings));
+        }
+        runs.sort_by(|a, b| {
+            let key = |run: &RunArchive| (run.index.created, run.index.run);
+            key(a).cmp(&key(b)).then_with(|| a.index.content.cmp(&b.index.content))
+        });
+        find_replaced(&runs, &mut findings);
+        findings.sort();
+        let (images, blobs) = (newest_images(&runs), readable_blobs(&runs));
+        Ok(Self { runs, findings, images, blobs })
+    }
+
+    /// What is wrong, as far as it shows without reading all content; sorted.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// The indexes of all runs that are here, oldest first.
+    pub fn indexes(&self) -> impl Iterator<Item = &Index> {
+        self.runs.iter().map(|run| &run.index)
+    }
+
+    /// All images, sorted by where a workspace would have them. Where several
+    /// runs carried one, it is the newest.
+    pub fn images(&self) -> impl Iterator<Item = &ImageRecord> {
+        self.images.values().map(|(run, image)| &self.runs[*run].index.images[*image])
+    }
+
+    /// The newest record of an image, and when it was archived.
+    pub fn image(&self, origin: &Origin) -> Option<(&ImageRecord, Timestamp)> {
+        let (run, image) = self.images.get(&Place::of(origin))?;
+        let index = &self.runs[*run].index;
+        Some((&index.images[*image], index.created))
+    }
+
+    /// The length of a blob that is here.
+    pub fn size(&self, digest: &Digest) -> Option<u64> {
+        self.blobs.get(digest).map(|extents| extents.iter().map(|extent| extent.length).sum())
+    }
+
+    /// Reads a blob that is here.
+    pub fn blob(&self, digest: &Digest) -> Option<BlobReader> {
+        self.blobs.get(digest).map(|extents| BlobReader::new(extents.clone()))
+    }
+
+    /// The files that a blob which is here lies in.
+    pub fn files_of(&self, digest: &Digest) -> Vec<PathBuf> {
+        let holding = self.runs.iter().rev().find_map(|run| {
+            let parts = &run.index.blob(digest)?.parts;
+            parts.iter().map(|part| Some(run.chunks.get(&part.chunk)?.path.clone())).collect()
+        });
+        let mut files: Vec<PathBuf> = holding.unwrap_or_default();
+        files.dedup();
+        files
+    }
+
+    /// Which files would hold a blob that is not here. `None` when no index
+    /// knows it, or it is here.
+    pub fn whereabouts(&self, digest: &Digest) -> Option<Whereabouts> {
+        if self.blobs.contains_key(digest) {
+            return None;
+        }
+        let newest_first = self.runs.iter().rev();
+        let (index, blob) =
+            newest_first.filter_map(|run| Some((&run.index, run.index.blob(digest)?))).next()?;
+        let run = index.chunk(blob.parts.first()?.chunk)?.run;
+        let here = |number: u32| {
+            let mut same_run = self
+                .runs
+                .iter()
+                .filter(|other| other.index.workspace == index.workspace && other.index.run == run);
+            same_run.any(|other| other.chunks.contains_key(&number))
+        };
+        let mut absent: Vec<u32> = blob.parts.iter().map(|part| part.chunk).collect();
+        absent.retain(|number| !here(*number));
+        absent.dedup();
+        Some(Whereabouts {
+            digest: *digest,
+            run,
+            absent: absent.into_iter().map(chunk_name).collect(),
+        })
+    }
+}
+
+impl fmt::Display for Whereabouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { digest, run, absent } = self;
+        if absent.is_empty() {
+            return write!(f, "{digest} is in an archive of run {run} that is damaged");
+        }
+        write!(f, "{digest} is in {} of run {run}, not in this directory", absent.join(", "))
+    }
+}
+
+impl RunArchive {
+    /// Reads the one index of `candidates` and checks each file against it.
+    fn gather(
+        directory: &Path,
+        digest: &Digest,
+        candidates: Vec<Candidate>,
+        findings: &mut Vec<Finding>,
+    ) -> Option<Self> {
+        let mut index = None;
+        let mut sound = Vec::new();
+        for candidate in candidates {
+            // Parsed once; the other copies need only be the same.
+            let read = match &index {
+                None => read_index(&candidate, digest).map(|read| index = Some(read)),
+                Some(_) => check_copy(&candidate, digest),
+            };
+            match read {
+                Ok(()) => sound.push(candidate),
+                Err(error) => {
+                    let reason = with_sources(&error);
+                    findings.push(Finding::BadIndex { file: candidate.path, reason });
+                }
+            }
+        }
+        let index: Index = index?;
+        let mut run = Self { index, chunks: BTreeMap::new() };
+        let mut seen = Vec::new();
+        for candidate in sound {
+            seen.push(candidate.number);
+            run.take(candidate, findings);
+        }
+        let chunks = run.index.own_chunks().count();
+        for chunk in run.index.own_chunks().filter(|chunk| !seen.contains(&chunk.number)) {
+            let file = directory.join(chunk_name(chunk.number));
+            findings.push(Finding::Missing { file, run: run.index.run, chunks });
+        }
+        Some(run)
+    }
+
+    /// Takes a chunk in when the index lists it and its length is right.
+    fn take(&mut self, candidate: Candidate, findings: &mut Vec<Finding>) {
+        let Candidate { path, file, number, index_length } = candidate;
+        let listed = self.index.own_chunks().find(|chunk| chunk.number == number);
+        let start = footprint(index_length);
+        let expected =
+            listed.and_then(|chunk| start.checked_add(chunk.length)?.checked_add(TRAILER));
+        let Some(expected) = expected else {
+            let reason = format!("it says it is chunk {number}, which its index does not list");
+            findings.push(Finding::BadIndex { file: path, reason });
+            return;
+        };
+        match file.metadata() {
+            Ok(meta) if meta.len() == expected => {
+                let (file, index_end) = (Arc::new(file), BLOCK + index_length);
+                self.chunks.insert(number, ChunkFile { path, file, index_end, start });
+            }
+            Ok(meta) => {
+                let (run, length) = (self.index.run, meta.len());
+                findings.push(Finding::Length { file: path, run, length, expected });
+            }
+            Err(error) => {
+                findings.push(Finding::Unreadable { file: path, reason: error.to_string() });
+            }
+        }
+    }
+}
+
+/// The chunk files of a directory, sorted by name.
+fn chunk_files(directory: &Path) -> Result<Vec<PathBuf>, DiskError> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).at("reading", directory)? {
+        let entry = entry.at("reading", directory)?;
+        if entry.file_name().to_str().and_then(parse_chunk_name).is_some() {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn candidate(path: &Path) -> Result<(Digest, Candidate), Finding> {
+    let owned = || path.to_owned();
+    let unreadable =
+        |error: io::Error| Finding::Unreadable { file: owned(), reason: error.to_string() };
+    let file = File::open(path).map_err(unreadable)?;
+    match first_entry(&file).map_err(unreadable)? {
+        FirstEntry::Index { chunk: number, digest, length: index_length } => {
+            Ok((digest, Candidate { path: owned(), file, number, index_length }))
+        }
+        FirstEntry::Nothing => Err(Finding::Empty { file: owned() }),
+        FirstEntry::RegistryTree => Err(Finding::RegistryTree { file: owned() }),
+        FirstEntry::Foreign => Err(Finding::Foreign { file: owned() }),
+    }
+}
+
+fn read_index(candidate: &Candidate, digest: &Digest) -> Result<Index, IndexError> {
+    let open = || -> io::Result<Box<dyn Read + '_>> {
+        Ok(Box::new(ReadAt { file: &candidate.file, position: BLOCK }))
+    };
+    Index::read(open, candidate.index_length, digest)
+}
+
+fn check_copy(candidate: &Candidate, want: &Digest) -> Result<(), IndexError> {
+    let text = ReadAt { file: &candidate.file, position: BLOCK };
+    let got = digest_of(text, candidate.index_length)?;
+    if got == *want { Ok(()) } else { Err(IndexError::Digest { want: *want, got }) }
+}
+
+/// Two runs may differ under one number, when a workspace was restored from a
+/// backup. What one of them builds on is then not what the other wrote.
+fn find_replaced(runs: &[RunArchive], findings: &mut Vec<Finding>) {
+    for run in runs {
+        let earlier = run.index.chunks.iter().filter(|chunk| chunk.run != run.index.run);
+        for wanted in earlier {
+            let same = |other: &&RunArchive| {
+                other.index.workspace == run.index.workspace && other.index.run == wanted.run
+            };
+            let here = runs.iter().filter(same).filter_map(|other| {
+                let file = other.chunks.get(&wanted.number)?;
+                Some((other.index.chunk(wanted.number)?, file))
+            });
+            let here: Vec<_> = here.collect();
+            let right = here.iter().any(|(chunk, _)| chunk.checksum == wanted.checksum);
+            if let (false, Some((_, file))) = (right, here.first()) {
+                findings.push(Finding::Replaced { file: file.path.clone(), run: run.index.run });
+            }
+        }
+    }
+}
+
+fn newest_images(runs: &[RunArchive]) -> BTreeMap<Place, (usize, usize)> {
+    let mut images = BTreeMap::new();
+    for (at, run) in runs.iter().enumerate() {
+        for (position, image) in run.index.images.iter().enumerate() {
+            images.insert(Place::of(&image.origin), (at, position));
+        }
+    }
+    images
+}
+
+/// The blobs all of whose parts are here. Each is looked for in the run that
+/// wrote it, whose index is in its own chunks.
+fn readable_blobs(runs: &[RunArchive]) -> BTreeMap<Digest, Arc<[Extent]>> {
+    let mut blobs = BTreeMap::new();
+    for run in runs {
+        for blob in run.index.own_blobs() {
+            let extents = blob.parts.iter().map(|part| {
+                let chunk = run.chunks.get(&part.chunk)?;
+                let start = chunk.start.checked_add(part.offset)?;
+                Some(Extent { file: chunk.file.clone(), start, length: part.length })
+            });
+            if let Some(extents) = extents.collect::<Option<Arc<[Extent]>>>() {
+                blobs.entry(blob.digest).or_insert(extents);
+            }
+        }
+    }
+    blobs
+}
+
+/// An error and what led to it, in one line.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}

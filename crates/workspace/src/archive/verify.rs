@@ -1,0 +1,168 @@
+//! Reads every byte of the archives and compares it with what it should be.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use oci::{Digest, Hasher};
+
+use super::entry::{BLOCK, TRAILER, blob_name, header, padded};
+use super::finding::Finding;
+use super::index::{BlobEntry, Part};
+use super::open::{Archives, ChunkFile, RunArchive};
+use crate::blob_reader::{BlobReader, Extent};
+use crate::workers;
+
+const READ_AT_ONCE: usize = 1 << 20;
+
+/// One blob of one run, all of whose parts are here.
+struct Job<'a> {
+    run: &'a RunArchive,
+    blob: &'a BlobEntry,
+}
+
+impl Archives {
+    /// How many bytes of content [`Archives::verify`] reads.
+    pub fn bytes_to_verify(&self) -> u64 {
+        self.jobs().iter().map(|job| job.blob.size).sum()
+    }
+
+    /// Hashes all blobs and compares everything around them. Indexes and
+    /// lengths were checked on opening. `progress` is told, from several
+    /// threads, how many bytes are done. The findings are sorted; none means
+    /// that every byte that is here is as it was written.
+    pub fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Vec<Finding> {
+        let done = AtomicU64::new(0);
+        let moved = |bytes: u64| progress(done.fetch_add(bytes, Ordering::Relaxed) + bytes);
+        let jobs = self.jobs();
+        let findings = workers::map(&jobs, workers::processors(), |job| job.check(&moved));
+        let ends = self.runs.iter().flat_map(check_ends);
+        let all: BTreeSet<Finding> = findings.into_iter().flatten().chain(ends).collect();
+        all.into_iter().collect()
+    }
+
+    /// In the order the bytes lie on the disk.
+    fn jobs(&self) -> Vec<Job<'_>> {
+        let mut jobs = Vec::new();
+        for run in &self.runs {
+            for blob in run.index.own_blobs() {
+                if blob.parts.iter().all(|part| run.chunks.contains_key(&part.chunk)) {
+                    jobs.push(Job { run, blob });
+                }
+            }
+        }
+        let place = |job: &Job<'_>| {
+            let first = job.blob.parts.first();
+            (job.run.index.run, first.map_or((0, 0), |part| (part.chunk, part.offset)))
+        };
+        jobs.sort_by_key(place);
+        jobs
+    }
+}
+
+impl Job<'_> {
+    fn chunk(&self, part: &Part) -> Option<&ChunkFile> {
+        self.run.chunks.get(&part.chunk)
+    }
+
+    fn check(&self, moved: &dyn Fn(u64)) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let several = self.blob.parts.len() > 1;
+        for (position, part) in self.blob.parts.iter().enumerate() {
+            let Some(chunk) = self.chunk(part) else { continue };
+            let entry = blob_name(&self.blob.digest, several.then_some(position + 1));
+            let file = chunk.path.clone();
+            match frame_is_right(chunk, part, &entry) {
+                Ok(true) => {}
+                Ok(false) => {
+                    findings.push(Finding::BadFrame { file, run: self.run.index.run, entry });
+                }
+                Err(error) => {
+                    findings.push(Finding::Unreadable { file, reason: error.to_string() });
+                }
+            }
+        }
+        match self.hash(moved) {
+            Ok(digest) if digest == self.blob.digest => {}
+            // A disk that cannot give the bytes back has damaged them too.
+            _ => findings.push(Finding::BadBlob {
+                digest: self.blob.digest,
+                run: self.run.index.run,
+                files: self.files(),
+            }),
+        }
+        findings
+    }
+
+    fn hash(&self, moved: &dyn Fn(u64)) -> io::Result<Digest> {
+        let extents = self.blob.parts.iter().filter_map(|part| {
+            let chunk = self.chunk(part)?;
+            let start = chunk.start + part.offset;
+            Some(Extent { file: chunk.file.clone(), start, length: part.length })
+        });
+        let mut reader = BlobReader::new(extents.collect());
+        let mut hasher = Hasher::new();
+        let size = usize::try_from(self.blob.size).unwrap_or(READ_AT_ONCE);
+        let mut buffer = vec![0; size.clamp(1, READ_AT_ONCE)];
+        loop {
+            match reader.read(&mut buffer)? {
+                0 => return Ok(hasher.finish()),
+                count => {
+                    hasher.update(&buffer[..count]);
+                    moved(count as u64);
+                }
+            }
+        }
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let chunks = self.blob.parts.iter().filter_map(|part| self.chunk(part));
+        chunks.map(|chunk| chunk.path.clone()).collect()
+    }
+}
+
+/// Whether header and padding of an entry are as we write them.
+fn frame_is_right(chunk: &ChunkFile, part: &Part, name: &str) -> io::Result<bool> {
+    let at = chunk.start + part.offset;
+    let mut block = [0; BLOCK as usize];
+    chunk.file.read_exact_at(&mut block, at - BLOCK)?;
+    if block != header(name, part.length) {
+        return Ok(false);
+    }
+    let padding = padded(part.length) - part.length;
+    are_zeros(chunk, at + part.length, padding)
+}
+
+/// Whether the padding of the index and the end of each chunk are as we write them.
+fn check_ends(run: &RunArchive) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (number, chunk) in &run.chunks {
+        let Some(listed) = run.index.chunk(*number) else { continue };
+        let padding = (chunk.index_end, chunk.start - chunk.index_end, "its index");
+        let end = (chunk.start + listed.length, TRAILER, "its end");
+        for (at, length, entry) in [padding, end] {
+            let file = chunk.path.clone();
+            match are_zeros(chunk, at, length) {
+                Ok(true) => {}
+                Ok(false) => {
+                    let (run, entry) = (run.index.run, entry.to_owned());
+                    findings.push(Finding::BadFrame { file, run, entry });
+                }
+                Err(error) => {
+                    findings.push(Finding::Unreadable { file, reason: error.to_string() });
+                }
+            }
+        }
+    }
+    findings
+}
+
+fn are_zeros(chunk: &ChunkFile, at: u64, length: u64) -> io::Result<bool> {
+    // At most a tar's end, or a block's padding.
+    let mut bytes = [0; TRAILER as usize];
+    let length = usize::try_from(length).unwrap_or(bytes.len()).min(bytes.len());
+    chunk.file.read_exact_at(&mut bytes[..length], at)?;
+    Ok(bytes.iter().all(|byte| *byte == 0))
+}

@@ -1,0 +1,156 @@
+//! Writes a planned archive: chunk by chunk, then the seal.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FallocateFlags, RenameFlags, fallocate, renameat_with};
+use rustix::io::Errno;
+
+use super::copy::{Range, copy};
+use super::entry::{BLOCK, chunk_name, footprint, header, index_name, partial_name};
+use super::history::is_chunk;
+use super::index::{ChunkEntry, PlacedPiece, write_json};
+use super::prepare::{ArchiveError, PlannedArchive};
+use crate::Workspace;
+use crate::atomic_file::{self, Durability, sync_directory};
+use crate::disk_error::{At, DiskError};
+use crate::lock::Lock;
+
+/// An archive that is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedArchive {
+    /// The run it is of: an earlier one, if that began it and was killed.
+    pub run: u64,
+    pub base: Option<u64>,
+    pub chunks: Vec<PathBuf>,
+    /// The length of all chunk files together.
+    pub bytes: u64,
+    pub resumed: bool,
+}
+
+impl Workspace {
+    /// Writes an archive and seals it. `progress` is told how many of
+    /// [`PlannedArchive::bytes`] are there. Killed at any moment, a run that
+    /// asks for the same goes on with the chunks that are finished.
+    pub fn write_archive(
+        &self,
+        _lock: &Lock,
+        planned: &PlannedArchive,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<SealedArchive, ArchiveError> {
+        let index = &planned.index;
+        let pending = self.pending_path(index.run);
+        if !planned.resumed {
+            for left in self.pending()? {
+                self.clear(&left)?;
+            }
+            let mut identity = self.identity()?;
+            let last = index.own_chunks().map(|chunk| chunk.number).max().unwrap_or(0);
+            identity.last_chunk = identity.last_chunk.max(last);
+            self.save_identity(&identity)?;
+            atomic_file::write_with(&pending, Durability::Now, |file| {
+                write_json(index, file).map(|_| ())
+            })?;
+        }
+        let pieces = index.own_pieces();
+        let mut done = 0;
+        let mut chunks = Vec::new();
+        for chunk in index.own_chunks() {
+            let path = self.chunk_path(chunk.number);
+            let held = is_chunk(&path, chunk.number, &planned.index_digest).at("reading", &path)?;
+            // It got its name when it was complete, so its length tells enough.
+            if held != Some(planned.length_of(chunk)) {
+                let none = Vec::new();
+                let pieces = pieces.get(&chunk.number).unwrap_or(&none);
+                let mut so_far = done;
+                self.write_chunk(planned, chunk, pieces, &mut |bytes| {
+                    so_far += bytes;
+                    progress(so_far);
+                })?;
+            }
+            done += planned.length_of(chunk);
+            progress(done);
+            chunks.push(path);
+        }
+        sync_directory(self.root())?;
+        // The blobs count as delivered from now on.
+        self.sync()?;
+        let sealed = self.sealed_path(index.run);
+        fs::rename(&pending, &sealed).at("writing", &sealed)?;
+        sync_directory(&self.runs_dir())?;
+        self.write_history_list(index.created)?;
+        let (run, base, resumed) = (index.run, index.base, planned.resumed);
+        Ok(SealedArchive { run, base, chunks, bytes: done, resumed })
+    }
+
+    fn write_chunk(
+        &self,
+        planned: &PlannedArchive,
+        chunk: &ChunkEntry,
+        pieces: &[PlacedPiece],
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), DiskError> {
+        let partial = self.root().join(partial_name(chunk.number));
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&partial);
+        let file = file.at("writing", &partial)?;
+        reserve(&file, planned.length_of(chunk)).at("writing", &partial)?;
+        self.write_index(planned, chunk.number, &file, &partial, progress)?;
+        let start = footprint(planned.index_length);
+        for piece in pieces {
+            let at = start + piece.part.offset;
+            let head = header(&piece.name, piece.part.length);
+            file.write_all_at(&head, at - BLOCK).at("writing", &partial)?;
+            let source = self.blobs().open(&piece.blob)?;
+            let range = Range { from: piece.from, to: at, length: piece.part.length };
+            copy(&source, &file, range, progress).at("writing", &partial)?;
+        }
+        // What was not written reads as zeros: padding, and the end of the tar.
+        file.set_len(planned.length_of(chunk)).at("writing", &partial)?;
+        file.sync_all().at("writing", &partial)?;
+        drop(file);
+        rename_new(&partial, &self.root().join(chunk_name(chunk.number)))
+    }
+
+    /// Puts the index first, from the very file that is sealed later.
+    fn write_index(
+        &self,
+        planned: &PlannedArchive,
+        number: u32,
+        file: &File,
+        partial: &Path,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), DiskError> {
+        let name = index_name(number, &planned.index_digest);
+        let head = header(&name, planned.index_length);
+        file.write_all_at(&head, 0).at("writing", partial)?;
+        let pending = self.pending_path(planned.index.run);
+        let source = File::open(&pending).at("reading", &pending)?;
+        let range = Range { from: 0, to: BLOCK, length: planned.index_length };
+        copy(&source, file, range, progress).at("writing", partial)
+    }
+}
+
+/// Takes the room a chunk will need, so that a full disk shows before hours of
+/// copying. Filesystems that cannot do that are filled without.
+fn reserve(file: &File, length: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, length) {
+        Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(errno.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Renames to a name that must be free: an archive is never replaced.
+fn rename_new(from: &Path, to: &Path) -> Result<(), DiskError> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Filesystems without this flag; the lock keeps others of us away.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            if fs::symlink_metadata(to).is_ok() {
+                return Err(DiskError::new("writing", to, io::ErrorKind::AlreadyExists.into()));
+            }
+            fs::rename(from, to).at("writing", to)
+        }
+        renamed => renamed.at("writing", to),
+    }
+}

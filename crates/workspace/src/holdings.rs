@@ -1,0 +1,141 @@
+//! What can be pushed: the images of a workspace, of archives, or of both.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use mirror_plan::{ImageRecord, Origin};
+use oci::Digest;
+
+use crate::archive::{Archives, Whereabouts};
+use crate::blob_reader::BlobReader;
+use crate::disk_error::{At, DiskError};
+use crate::merge::merged;
+use crate::place::Place;
+use crate::{RecordError, Workspace};
+
+/// One lookup over everything that is at hand.
+#[derive(Debug)]
+pub struct Holdings {
+    workspace: Option<Workspace>,
+    archives: Option<Archives>,
+}
+
+impl Holdings {
+    pub fn new(workspace: Option<Workspace>, archives: Option<Archives>) -> Self {
+        Self { workspace, archives }
+    }
+
+    pub fn archives(&self) -> Option<&Archives> {
+        self.archives.as_ref()
+    }
+
+    /// All images, sorted by where a workspace has them.
+    pub fn records(&self) -> Result<Vec<ImageRecord>, RecordError> {
+        let mut records: BTreeMap<Place, ImageRecord> = BTreeMap::new();
+        if let Some(workspace) = &self.workspace {
+            let mut stored = workspace.records()?;
+            while let Some((_, next)) = stored.next_stored() {
+                let next = next?;
+                let archived = self.archived(&next.image.origin);
+                if let Some(record) = choose(Some((next.image, next.saved)), archived) {
+                    records.insert(Place::of(&record.origin), record);
+                }
+            }
+        }
+        for image in self.archives.iter().flat_map(Archives::images) {
+            records.entry(Place::of(&image.origin)).or_insert_with(|| image.clone());
+        }
+        Ok(records.into_values().collect())
+    }
+
+    /// What is held of the image from `origin`, its blobs included.
+    pub fn record(&self, origin: &Origin) -> Result<Option<ImageRecord>, RecordError> {
+        let here = match &self.workspace {
+            Some(workspace) => workspace.record_with_time(origin)?,
+            None => None,
+        };
+        let chosen = choose(here, self.archived(origin));
+        Ok(chosen.map(|record| ImageRecord { origin: origin.clone(), ..record }))
+    }
+
+    /// Reads a blob; `None` when it is not here.
+    pub fn blob(&self, digest: &Digest) -> Result<Option<BlobReader>, DiskError> {
+        if let Some(workspace) = &self.workspace
+            && workspace.blobs().has(digest, None)?
+        {
+            let path = workspace.blobs().path(digest);
+            let file = workspace.blobs().open(digest)?;
+            return BlobReader::of_file(file).map(Some).at("reading", &path);
+        }
+        Ok(self.archives.as_ref().and_then(|archives| archives.blob(digest)))
+    }
+
+    /// Which archive would hold a blob that is not here.
+    pub fn whereabouts(&self, digest: &Digest) -> Option<Whereabouts> {
+        self.archives.as_ref()?.whereabouts(digest)
+    }
+
+    fn archived(&self, origin: &Origin) -> Option<(ImageRecord, Timestamp)> {
+        let (record, created) = self.archives.as_ref()?.image(origin)?;
+        Some((record.clone(), created))
+    }
+}
+
+/// Which record counts. One whose blobs are not held cannot be pushed. Of two
+/// that name one image, both are used; of two different ones, the newer.
+fn choose(
+    here: Option<(ImageRecord, Timestamp)>,
+    archived: Option<(ImageRecord, Timestamp)>,
+) -> Option<ImageRecord> {
+    match (here.filter(|(record, _)| record.blobs_held), archived) {
+        (Some((here, saved)), Some((archived, created))) => {
+            let same = here.tree.root().digest == archived.tree.root().digest;
+            let order: Vec<Digest> = here.tree.manifests.iter().map(|node| node.digest).collect();
+            match (same, saved < created) {
+                (true, _) => Some(merged(archived, here, &order)),
+                (false, true) => Some(archived),
+                (false, false) => Some(here),
+            }
+        }
+        (Some((record, _)), None) | (None, Some((record, _))) => Some(record),
+        (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_newer_of_two_images_counts_and_only_with_its_blobs() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        let one = sample::image(workspace.blobs(), "q.io/a:1", b"one");
+        let two = sample::image(workspace.blobs(), "q.io/a:1", b"two");
+        let time = |second| Timestamp::from_second(second).unwrap();
+        let chosen = |here, archived| choose(here, archived).map(|record| record.tree);
+        let (here, archived) = ((one.clone(), time(5)), (two.clone(), time(9)));
+        assert_eq!(chosen(Some(here.clone()), Some(archived)), Some(two.tree.clone()));
+        let older = (two.clone(), time(1));
+        assert_eq!(chosen(Some(here.clone()), Some(older.clone())), Some(one.tree.clone()));
+        let manifests_only = (ImageRecord { blobs_held: false, ..one.clone() }, time(5));
+        assert_eq!(chosen(Some(manifests_only.clone()), Some(older)), Some(two.tree));
+        assert_eq!(chosen(Some(manifests_only), None), None);
+        assert_eq!(chosen(Some(here), None), Some(one.tree));
+    }
+
+    #[test]
+    fn a_workspace_alone_is_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        let record = sample::image(workspace.blobs(), "q.io/a:1", b"layer");
+        workspace.save_record(&record).unwrap();
+        let holdings = Holdings::new(Some(workspace), None);
+        assert_eq!(holdings.records().unwrap(), std::slice::from_ref(&record));
+        assert_eq!(holdings.record(&record.origin).unwrap(), Some(record));
+        let blob = holdings.blob(&Digest::of(b"layer")).unwrap().unwrap();
+        assert_eq!(blob.length(), 5);
+        assert!(holdings.blob(&Digest::of(b"other")).unwrap().is_none());
+    }
+}
