@@ -1,0 +1,329 @@
+//! The command line: what can be written, and where it is explained.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::parser::ValueSource;
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::go_syntax;
+use crate::refused::Refused;
+use crate::side_arguments::{DestinationArguments, SourceArguments};
+
+const EXAMPLES: &str = "\
+Examples:
+  Registries to disk, and an archive to carry:
+    oc-mirror -c isc.yaml file:///data
+  From what was carried into a registry:
+    oc-mirror -c isc.yaml --from file:///data docker://reg.local:5000/ocp
+  From registries straight into a registry:
+    oc-mirror -c isc.yaml --workspace file:///data docker://reg.local:5000
+  The workspace itself as a read-only registry:
+    oc-mirror serve file:///data --listen 127.0.0.1:5000
+
+Exit code: 0 done; 1 wrong usage or a general failure; else the sum of what failed:
+2 releases, 4 operators, 8 additional images, 16 Helm charts. 130: interrupted.";
+
+/// Carries container images across an air gap: registry to disk, disk to registry, registry to registry
+#[derive(Debug, Parser)]
+#[command(
+    name = "oc-mirror",
+    version,
+    disable_version_flag = true,
+    after_help = EXAMPLES,
+    override_usage = "oc-mirror -c FILE file://DIR\n       \
+                      oc-mirror -c FILE --from file://DIR docker://REGISTRY[/NAMESPACE]\n       \
+                      oc-mirror -c FILE --workspace file://DIR docker://REGISTRY[/NAMESPACE]\n       \
+                      oc-mirror COMMAND",
+    subcommand_value_name = "COMMAND"
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) mirror: MirrorArguments,
+    /// How much to say: error, info, debug or trace
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "LEVEL",
+        help_heading = OUTPUT
+    )]
+    pub(crate) log_level: LogLevel,
+    /// Accepted, and not needed: this is version 2
+    #[arg(long, global = true, hide = true)]
+    pub(crate) v2: bool,
+    /// Print the version and exit
+    #[arg(short = 'v', long, action = ArgAction::Version)]
+    version: Option<bool>,
+}
+
+const OUTPUT: &str = "Output";
+const ARCHIVE: &str = "Archive";
+const REGISTRIES: &str = "Registries, both sides";
+const SPEED: &str = "Speed and patience";
+
+/// How much the console and the log file say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Error,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+/// How the report is written to standard output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MirrorArguments {
+    /// Where to: file://DIR, or docker://REGISTRY[/NAMESPACE]
+    #[arg(value_name = "DESTINATION", num_args = 0..)]
+    pub(crate) destinations: Vec<String>,
+    /// The image set configuration
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Disk to mirror: the directory that was carried over, with archives or a whole workspace
+    #[arg(long, value_name = "file://DIR")]
+    pub(crate) from: Option<String>,
+    /// Mirror to mirror: the directory that keeps manifests, plan and log
+    #[arg(long, value_name = "file://DIR")]
+    pub(crate) workspace: Option<String>,
+    /// Write what would be done below working-dir/dry-run; change nothing else
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The same, with a mapping line for each manifest of a list
+    #[arg(long)]
+    pub(crate) dry_run_manifest_lists: bool,
+    /// Leave signatures, attestations, SBOMs and referrers behind
+    #[arg(long)]
+    pub(crate) remove_signatures: bool,
+    /// Ask again for signatures of images that are held already
+    #[arg(long)]
+    pub(crate) refresh_signatures: bool,
+    /// Longest path of a repository at the destination; further parts are joined by '-' (0: no limit)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) max_nested_paths: usize,
+    /// Also write an ImageContentSourcePolicy, for clusters before 4.13
+    #[arg(long)]
+    pub(crate) icsp: bool,
+
+    /// Build the archive on the last run before this day (yyyy-MM-dd) instead of on the last run
+    #[arg(long, value_name = "DATE", help_heading = ARCHIVE)]
+    pub(crate) since: Option<String>,
+    /// Make no archive: leave the workspace only
+    #[arg(long, help_heading = ARCHIVE)]
+    pub(crate) no_archive: bool,
+    /// Remove archives of runs before this one, once the new archive is complete
+    #[arg(long, value_name = "RUN", help_heading = ARCHIVE)]
+    pub(crate) remove_archives_before: Option<u64>,
+    /// Push archives of an interrupted run as far as they go
+    #[arg(long, help_heading = ARCHIVE)]
+    pub(crate) allow_incomplete: bool,
+    /// Always so: no chunk is larger than archiveSize, as blobs are split
+    #[arg(long, help_heading = ARCHIVE)]
+    pub(crate) strict_archive: bool,
+
+    /// Credentials, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
+    #[arg(long, value_name = "FILE", help_heading = REGISTRIES)]
+    pub(crate) authfile: Option<PathBuf>,
+    /// Directory that says where signatures are; only what is done anyway is accepted
+    #[arg(long = "registries.d", value_name = "DIR", help_heading = REGISTRIES)]
+    pub(crate) registries_d: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) source: SourceArguments,
+    #[command(flatten)]
+    pub(crate) destination: DestinationArguments,
+
+    /// Images handled at once
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = at_once, help_heading = SPEED)]
+    pub(crate) parallel_images: u16,
+    /// Layers moved at once per image
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_once, help_heading = SPEED)]
+    pub(crate) parallel_layers: u16,
+    /// How often a failed request is tried again
+    #[arg(long, value_name = "N", default_value_t = 5, help_heading = SPEED)]
+    pub(crate) retry_times: u32,
+    /// Pause before trying again, such as 500ms or 10s (0: 1 s, then twice as long each time)
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "0",
+        value_parser = go_syntax::parse_duration,
+        help_heading = SPEED
+    )]
+    pub(crate) retry_delay: Duration,
+    /// Longest time for one blob or manifest, retries included [default: none; a stalled connection ends by itself]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = go_syntax::parse_duration,
+        help_heading = SPEED
+    )]
+    pub(crate) image_timeout: Option<Duration>,
+
+    /// No progress; only errors and the report
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub(crate) quiet: bool,
+    /// How the report is written to standard output: text or json
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT",
+        help_heading = OUTPUT
+    )]
+    pub(crate) output: ReportFormat,
+
+    #[command(flatten)]
+    pub(crate) refused: Refused,
+}
+
+fn at_once(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("a number from 1 to 65535 is due".into()),
+        Ok(number) => Ok(number),
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve a workspace as a read-only registry, under the names a target would have
+    Serve(ServeArguments),
+    /// Print the version
+    Version(VersionArguments),
+    /// Print a completion script for a shell
+    Completion(CompletionArguments),
+    /// Write man pages and the reference of flags
+    #[command(hide = true)]
+    GenerateDocs {
+        /// Directory to write man/ and reference/ into
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
+    #[command(hide = true, disable_help_flag = true)]
+    List(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    Delete(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    UpgradePath(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    Init(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    Describe(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    Inventory(Anything),
+}
+
+impl Command {
+    /// The command's name, when it is known and not part of this version.
+    pub(crate) fn missing(&self) -> Option<&'static str> {
+        match self {
+            Self::List(_) => Some("list"),
+            Self::Delete(_) => Some("delete"),
+            Self::UpgradePath(_) => Some("upgrade-path"),
+            Self::Init(_) => Some("init"),
+            Self::Describe(_) => Some("describe"),
+            Self::Inventory(_) => Some("inventory"),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// The workspace: file://DIR or DIR
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: String,
+    /// Address and port to listen on; only this machine unless you say otherwise
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
+    pub(crate) listen: String,
+    /// Certificate chain (PEM), for HTTPS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+}
+
+/// How the version is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VersionFormat {
+    Json,
+    Yaml,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VersionArguments {
+    /// json or yaml, instead of a line of text
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "FORMAT")]
+    pub(crate) output: Option<VersionFormat>,
+    /// Only the number
+    #[arg(long)]
+    pub(crate) short: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionArguments {
+    /// bash, zsh, fish or powershell
+    #[arg(hide_possible_values = true)]
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    Powershell,
+}
+
+/// Arguments of a command that is not part of this version: none is looked at.
+#[derive(Debug, Args)]
+pub(crate) struct Anything {
+    #[arg(hide = true, num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<OsString>,
+}
+
+/// The command as it is parsed, completed and documented.
+pub(crate) fn command() -> clap::Command {
+    fn adapt(command: clap::Command) -> clap::Command {
+        go_syntax::adapt(command).mut_subcommands(adapt)
+    }
+    adapt(Arguments::command())
+}
+
+impl Arguments {
+    /// Reads the command line. The error is clap's: a message for the user, or
+    /// the help or version text that was asked for.
+    pub(crate) fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = command();
+        let matches = command.try_get_matches_from_mut(line)?;
+        if let Some((name, _)) = matches.subcommand() {
+            let stray = command.get_arguments().find(|arg| {
+                !arg.is_global_set()
+                    && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+            });
+            if let Some(arg) = stray {
+                let message = format!("{arg} has no meaning for the command `{name}`");
+                return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
+            }
+        }
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+use std::collections::BTreeSet;
+
+use clap::Arg;
+
+use super::*;
+use crate::refused;
+
+/// Every flag of today's oc-mirror v2, by its long name, as its help and source list them.
+const TODAYS_FLAGS: &[&str] = &[
+    "config",
+    "cache-dir",
+    "log-level",
+    "workspace",
+    "port",
+    "parallel-images",
+    "parallel-layers",
+    "registries.d",
+    "policy",
+    "authfile",
+    "retry-times",
+    "retry-delay",
+    "src-tls-verify",
+    "dest-tls-verify",
+    "cpu-prof",
+    "mem-prof",
+    "v2",
+    "v1",
+    "src-authfile",
+    "src-creds",
+    "screds",
+    "src-username",
+    "src-password",
+    "src-registry-token",
+    "src-cert-dir",
+    "src-no-creds",
+    "src-shared-blob-dir",
+    "src-daemon-host",
+    "dest-authfile",
+    "dest-creds",
+    "dcreds",
+    "dest-username",
+    "dest-password",
+    "dest-registry-token",
+    "dest-cert-dir",
+    "dest-no-creds",
+    "dest-shared-blob-dir",
+    "dest-daemon-host",
+    "dest-compress",
+    "dest-decompress",
+    "dest-compress-format",
+    "dest-compress-level",
+    "dest-oci-accept-uncompressed-layers",
+    "dest-precompute-digests",
+    "tls-verify",
+    "from",
+    "dry-run",
+    "dry-run-manifest-lists",
+    "since",
+    "image-timeout",
+    "max-nested-paths",
+    "strict-archive",
+    "secure-policy",
+    "remove-signatures",
+    "ignore-release-signature",
+    "rootless-storage-path",
+    "quiet",
+    "force",
+    "version",
+    "help",
+];
+
+/// Flags that only this program has.
+const OUR_FLAGS: &[&str] = &[
+    "no-archive",
+    "allow-incomplete",
+    "remove-archives-before",
+    "refresh-signatures",
+    "icsp",
+    "output",
+];
+
+/// Short names of today's oc-mirror v2.
+const TODAYS_SHORT_FLAGS: &str = "cpqfvh";
+
+fn read(line: &str) -> Result<Arguments, clap::Error> {
+    let words = ["oc-mirror"].into_iter().chain(line.split_whitespace());
+    Arguments::read(words.map(Into::into))
+}
+
+#[test]
+fn the_definition_of_the_command_is_sound() {
+    command().debug_assert();
+}
+
+#[test]
+fn every_flag_of_today_is_known_exactly_once_and_no_other_is() {
+    let mut command = command();
+    command.build();
+    let mut known: Vec<String> = Vec::new();
+    for arg in command.get_arguments() {
+        known.extend(arg.get_long_and_visible_aliases().into_iter().flatten().map(str::to_owned));
+        known.extend(arg.get_all_aliases().into_iter().flatten().map(str::to_owned));
+    }
+    let unique: BTreeSet<&str> = known.iter().map(String::as_str).collect();
+    assert_eq!(unique.len(), known.len(), "a flag is defined twice: {known:?}");
+    let due: BTreeSet<&str> = TODAYS_FLAGS.iter().chain(OUR_FLAGS).copied().collect();
+    assert_eq!(due.len(), TODAYS_FLAGS.len() + OUR_FLAGS.len());
+    assert_eq!(unique, due);
+
+    let shorts: BTreeSet<char> = command.get_arguments().filter_map(Arg::get_short).collect();
+    assert_eq!(shorts, TODAYS_SHORT_FLAGS.chars().collect());
+}
+
+#[test]
+fn a_refused_flag_says_its_name_and_the_reason() {
+    for flag in refused::FLAGS {
+        let line = match flag.takes {
+            refused::Takes::Switch => format!("--{}", flag.long),
+            refused::Takes::Value => format!("--{} x", flag.long),
+        };
+        let problems = read(&line).unwrap().mirror.refused.problems(None);
+        assert_eq!(problems.len(), 1, "{line}");
+        let message = &problems[0].message;
+        assert_eq!(*message, format!("--{} is not supported: {}", flag.long, flag.reason));
+    }
+}
+
+#[test]
+fn a_refused_flag_that_asks_for_what_is_done_anyway_is_fine() {
+    let line = "--force=false --secure-policy=false --cpu-prof=false --policy= --cache-dir=";
+    assert!(read(line).unwrap().mirror.refused.problems(None).is_empty());
+    assert_eq!(read("--tls-verify=true").unwrap().mirror.refused.problems(None).len(), 1);
+}
+
+#[test]
+fn the_cache_variable_is_refused_where_it_says_something() {
+    let refused = read("").unwrap().mirror.refused;
+    let told = refused.problems(Some("/cache".as_ref()));
+    assert!(told[0].message.contains("OC_MIRROR_CACHE is not supported"), "{told:?}");
+    assert!(refused.problems(Some("".as_ref())).is_empty());
+}
+
+#[test]
+fn switches_take_values_as_go_programs_take_them() {
+    for (line, wanted) in [
+        ("", false),
+        ("--dry-run", true),
+        ("--dry-run=true", true),
+        ("--dry-run=T", true),
+        ("--dry-run=false", false),
+        ("--dry-run --dry-run=false", false),
+    ] {
+        assert_eq!(read(line).unwrap().mirror.dry_run, wanted, "{line}");
+    }
+    for (line, wanted) in [
+        ("", true),
+        ("--dest-tls-verify", true),
+        ("--dest-tls-verify=true", true),
+        ("--dest-tls-verify=false", false),
+        ("--dest-tls-verify=0", false),
+    ] {
+        assert_eq!(read(line).unwrap().mirror.destination.tls_verify, wanted, "{line}");
+    }
+    // The word behind a switch is a destination, never its value.
+    let arguments = read("--dest-tls-verify docker://reg").unwrap();
+    assert_eq!(arguments.mirror.destinations, ["docker://reg"]);
+    assert!(read("--dry-run=maybe").is_err());
+}
+
+#[test]
+fn flags_may_stand_before_and_behind_the_destination() {
+    let arguments = read("-c isc.yaml docker://reg --from file:///data --v2 -q").unwrap();
+    assert_eq!(arguments.mirror.config, Some("isc.yaml".into()));
+    assert_eq!(arguments.mirror.from.as_deref(), Some("file:///data"));
+    assert!(arguments.v2 && arguments.mirror.quiet);
+}
+
+#[test]
+fn numbers_and_words_out_of_range_are_refused() {
+    for line in [
+        "--parallel-images 0",
+        "--parallel-layers=-1",
+        "--parallel-images 65536",
+        "--retry-times many",
+        "--retry-delay 5",
+        "--image-timeout soon",
+        "--log-level loud",
+        "--output xml",
+        "--max-nested-paths -2",
+        "--unknown",
+    ] {
+        let error = read(line).unwrap_err();
+        assert!(error.use_stderr(), "{line}");
+    }
+    assert_eq!(read("--parallel-images 64").unwrap().mirror.parallel_images, 64);
+}
+
+#[test]
+fn defaults_are_those_of_today() {
+    let arguments = read("").unwrap();
+    assert_eq!(arguments.log_level, LogLevel::Info);
+    let mirror = arguments.mirror;
+    assert_eq!((mirror.parallel_images, mirror.parallel_layers), (4, 5));
+    assert_eq!((mirror.retry_times, mirror.retry_delay), (5, Duration::ZERO));
+    assert_eq!(mirror.max_nested_paths, 0);
+    assert_eq!(mirror.image_timeout, None);
+    assert!(mirror.source.tls_verify && mirror.destination.tls_verify);
+}
+
+#[test]
+fn commands_of_other_versions_are_known_with_whatever_follows() {
+    for (line, name) in [
+        ("list releases --version 4.18", "list"),
+        ("list operators --help", "list"),
+        ("delete -c disc.yaml --generate docker://reg --v2", "delete"),
+        ("upgrade-path", "upgrade-path"),
+        ("init", "init"),
+        ("describe mirror.tar", "describe"),
+        ("inventory", "inventory"),
+    ] {
+        let command = read(line).unwrap().command;
+        assert_eq!(command.and_then(|command| command.missing()), Some(name), "{line}");
+    }
+}
+
+#[test]
+fn a_flag_of_mirroring_has_no_meaning_for_another_command() {
+    for line in ["-c isc.yaml version", "--dest-tls-verify=false serve /data", "--port 1 version"] {
+        let error = read(line).unwrap_err().to_string();
+        assert!(error.contains("has no meaning for the command"), "{line}: {error}");
+    }
+    for line in ["version --v2", "--v2 version", "--log-level debug serve /data"] {
+        read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}

@@ -1,0 +1,159 @@
+//! Reads the image set configuration, and refuses what this version does not mirror.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use image_set::{ImageSetConfiguration, Mirror, Position};
+use mirror::Configuration;
+
+/// Far above any configuration written or generated; below what would hurt.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigurationError {
+    #[error("reading the configuration {}", .path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error(
+        "the configuration {} is larger than {} MiB: is it the right file?",
+        .path.display(),
+        MAX_BYTES / 1024 / 1024
+    )]
+    TooLarge { path: PathBuf },
+    #[error("the configuration {} is not text: byte {at} is no UTF-8", .path.display())]
+    NotText { path: PathBuf, at: usize },
+    #[error("{0}")]
+    Invalid(image_set::Findings),
+    #[error("{0}")]
+    NotYet(SectionsNotYet),
+}
+
+/// Sections that are understood and cannot be mirrored by this version.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SectionsNotYet {
+    file: String,
+    sections: Vec<(Position, &'static str, &'static str)>,
+}
+
+impl SectionsNotYet {
+    pub(crate) fn count(&self) -> usize {
+        self.sections.len()
+    }
+}
+
+impl fmt::Display for SectionsNotYet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (at, section, what)) in self.sections.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(
+                f,
+                "{}:{at}: mirror.{section} is not supported by this version: {what} cannot be \
+                 mirrored yet; remove the section",
+                self.file
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads, parses and checks the file at `path`.
+pub(crate) fn read(path: &Path) -> Result<Configuration, ConfigurationError> {
+    let text = read_text(path)?;
+    let file_name = path.display().to_string();
+    let set = parse(&file_name, &text)?;
+    Ok(Configuration { path: path.to_owned(), text, set })
+}
+
+fn read_text(path: &Path) -> Result<String, ConfigurationError> {
+    let unreadable = |source| ConfigurationError::Unreadable { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    // The size a file claims is not what a pipe or a growing file delivers.
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(ConfigurationError::TooLarge { path: path.to_owned() });
+    }
+    String::from_utf8(bytes).map_err(|error| ConfigurationError::NotText {
+        path: path.to_owned(),
+        at: error.utf8_error().valid_up_to(),
+    })
+}
+
+fn parse(file_name: &str, text: &str) -> Result<ImageSetConfiguration, ConfigurationError> {
+    let set = image_set::parse_image_set(file_name, text).map_err(ConfigurationError::Invalid)?;
+    let sections = not_yet(&set.mirror);
+    match sections.is_empty() {
+        true => Ok(set),
+        false => {
+            Err(ConfigurationError::NotYet(SectionsNotYet { file: file_name.to_owned(), sections }))
+        }
+    }
+}
+
+/// The sections that have no collector yet, where they start.
+fn not_yet(mirror: &Mirror) -> Vec<(Position, &'static str, &'static str)> {
+    let mut sections: Vec<_> = [
+        mirror.platform.as_ref().map(|section| (section.at, "platform", "releases")),
+        mirror.operators.first().map(|first| (first.at, "operators", "operator catalogs")),
+        mirror.helm.as_ref().map(|section| (section.at, "helm", "Helm charts")),
+        mirror.samples.first().map(|first| (first.at, "samples", "samples")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    sections.sort_by_key(|(at, ..)| (at.line, at.column));
+    sections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\n";
+
+    #[test]
+    fn sections_without_a_collector_are_refused_by_name_and_place_all_at_once() {
+        let text = format!(
+            "{HEAD}mirror:\n  operators:\n  - catalog: quay.io/a/catalog:v1\n  \
+             platform:\n    graph: true\n  \
+             additionalImages:\n  - name: quay.io/a/b:1\n"
+        );
+        let error = parse("isc.yaml", &text).unwrap_err().to_string();
+        let lines: Vec<&str> = error.lines().collect();
+        assert_eq!(lines.len(), 2, "{error}");
+        assert!(lines[0].starts_with("isc.yaml:5:"), "{error}");
+        assert!(lines[0].contains("mirror.operators is not supported by this version"), "{error}");
+        assert!(lines[1].contains("mirror.platform is not supported by this version"), "{error}");
+    }
+
+    #[test]
+    fn additional_and_blocked_images_are_read() {
+        let text = format!(
+            "{HEAD}mirror:\n  additionalImages:\n  - name: quay.io/a/b:1\n  \
+             blockedImages:\n  - name: quay.io/c/.*\n"
+        );
+        let set = parse("isc.yaml", &text).unwrap();
+        assert_eq!(set.mirror.additional_images.len(), 1);
+        assert_eq!(set.mirror.blocked_images.len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_a_configuration_is_refused_before_it_is_parsed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("isc.yaml");
+        let failure = || read(&path).unwrap_err();
+        assert!(matches!(failure(), ConfigurationError::Unreadable { .. }));
+        std::fs::write(&path, b"kind: \xff").unwrap();
+        assert!(matches!(failure(), ConfigurationError::NotText { at: 6, .. }));
+        std::fs::File::create(&path).unwrap().set_len(MAX_BYTES + 1).unwrap();
+        assert!(matches!(failure(), ConfigurationError::TooLarge { .. }));
+        assert!(matches!(
+            read(dir.path()).unwrap_err(),
+            ConfigurationError::Unreadable { source, .. }
+                if source.kind() == io::ErrorKind::IsADirectory
+        ));
+    }
+}

@@ -1,0 +1,87 @@
+//! The command line of `oc-mirror`: reads flags, starts logging, runs the
+//! engine, shows its progress, renders its report and turns it into an exit
+//! code. What is mirrored how is decided in the crates below.
+
+mod arguments;
+mod completion;
+mod configuration;
+mod console;
+mod go_syntax;
+mod interrupt;
+mod log;
+mod mirror_command;
+mod problem;
+mod progress;
+mod quantity;
+mod reference;
+mod refused;
+mod registries_d;
+mod report_text;
+mod request;
+mod route;
+mod secret;
+mod serve_command;
+mod side_arguments;
+mod version;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+use arguments::{Arguments, Command};
+use console::Console;
+use log::{Log, Verbosity};
+
+pub use request::Surroundings;
+
+/// Threads that run tasks. Transfers wait most of the time, and each thread
+/// costs memory; hashing and files have threads of their own.
+const WORKER_THREADS: usize = 3;
+
+/// Runs the program with this command line, the program's name first.
+pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
+    let arguments = match Arguments::read(line.iter().cloned()) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are results; everything else is wrong usage.
+            // A closed pipe leaves nobody to tell.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    let console = Console::default();
+    let verbosity = Verbosity::new(arguments.log_level, arguments.mirror.quiet);
+    let log = Log::start(verbosity, console.clone());
+    match &arguments.command {
+        None => mirror_command::mirror(&arguments.mirror, line, surroundings, &log, console),
+        Some(Command::Serve(arguments)) => serve_command::serve(arguments),
+        Some(Command::Version(arguments)) => {
+            print(version::text(arguments).map(String::into_bytes))
+        }
+        Some(Command::Completion(arguments)) => print(Ok(completion::script(arguments.shell))),
+        Some(Command::GenerateDocs { out }) => print(reference::write(out).map(|()| Vec::new())),
+        Some(missing) => {
+            let name = missing.missing().unwrap_or("this command");
+            tracing::error!(
+                "`{name}` is not part of this version; it has: mirroring, serve, version, completion"
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes a result to standard output, or says why there is none.
+fn print(result: anyhow::Result<Vec<u8>>) -> ExitCode {
+    let written = result.and_then(|bytes| Ok(console::write_result(&bytes)?));
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build()
+}

@@ -1,0 +1,203 @@
+//! `oc-mirror -c FILE … DESTINATION`: checks, runs the engine, shows and
+//! reports. The only place that knows them all.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use mirror::{DryRun, Report, Settings};
+use serde::Serialize;
+use workspace::Workspace;
+
+use crate::arguments::{MirrorArguments, ReportFormat};
+use crate::configuration::{self, ConfigurationError};
+use crate::console::{self, Console};
+use crate::interrupt::{self, Ended};
+use crate::log::Log;
+use crate::problem::{Problem, chain};
+use crate::progress::{Display, PLAIN_INTERVAL, Progress};
+use crate::registries_d;
+use crate::report_text::{self, Surround};
+use crate::request::{Surroundings, request};
+
+/// Exit code of a request that could not be started.
+const USAGE: u8 = 1;
+
+/// Runs a mirror command to its exit code.
+pub(crate) fn mirror(
+    arguments: &MirrorArguments,
+    command_line: &[OsString],
+    surroundings: &Surroundings,
+    log: &Log,
+    console: Console,
+) -> ExitCode {
+    let settings = match settings(arguments, command_line, surroundings) {
+        Ok(settings) => settings,
+        Err(refusal) => {
+            refusal.tell(&console);
+            return ExitCode::from(USAGE);
+        }
+    };
+    let mode = settings.mode.name();
+    let log_path = match settings.dry_run {
+        DryRun::No => {
+            let workspace = Workspace::open(settings.mode.directory());
+            let wanted = workspace.log_file(Timestamp::now());
+            match log.keep_copy(&wanted) {
+                Ok(path) => Some(path),
+                Err(error) => {
+                    tracing::error!("writing the log {}: {error}", wanted.display());
+                    return ExitCode::from(USAGE);
+                }
+            }
+        }
+        // A dry run writes below dry-run alone.
+        DryRun::Plan | DryRun::PlanWithLists => None,
+    };
+    tracing::info!("oc-mirror {}", crate::version::NUMBER);
+    tracing::info!("workflow mode: {mode}");
+
+    let config = settings.configuration.path.clone();
+    let display = Display::choose(arguments.quiet, io::stderr().is_terminal());
+    let report = match execute(settings, display, console) {
+        Ok(report) => report,
+        Err(stopped) => return stopped,
+    };
+    let code = report.exit_code();
+    let chunk_sizes = chunk_sizes(&report);
+    let surround =
+        Surround { log: log_path.as_deref(), chunk_sizes: &chunk_sizes, config: &config };
+    let text = report_text::render(&report, &surround);
+    log.append(&text);
+    let written = match arguments.output {
+        ReportFormat::Text => console::write_result(text.as_bytes()),
+        ReportFormat::Json => json(&report, code, log_path.as_deref())
+            .and_then(|json| console::write_result(json.as_bytes())),
+    };
+    match written {
+        Ok(()) => ExitCode::from(code),
+        Err(error) => {
+            tracing::error!("writing the report to standard output: {error}");
+            ExitCode::from(code | USAGE)
+        }
+    }
+}
+
+/// Why a run does not start.
+enum Refusal {
+    Usage(Vec<Problem>),
+    Configuration(ConfigurationError),
+}
+
+impl Refusal {
+    fn tell(&self, console: &Console) {
+        match self {
+            Self::Usage(problems) => {
+                for problem in problems {
+                    tracing::error!("{problem}");
+                }
+            }
+            // Findings start with file:line:column, where editors look for it.
+            Self::Configuration(ConfigurationError::Invalid(findings)) => {
+                console.line(&findings.to_string());
+                tracing::error!(
+                    "invalid configuration: {} in {}",
+                    crate::quantity::count(findings.iter().count(), "problem"),
+                    findings.file()
+                );
+            }
+            Self::Configuration(ConfigurationError::NotYet(sections)) => {
+                console.line(&sections.to_string());
+                tracing::error!(
+                    "invalid configuration: {} of it not supported by this version",
+                    crate::quantity::count(sections.count(), "section")
+                );
+            }
+            Self::Configuration(error) => tracing::error!("{}", chain(error)),
+        }
+    }
+}
+
+fn settings(
+    arguments: &MirrorArguments,
+    command_line: &[OsString],
+    surroundings: &Surroundings,
+) -> Result<Settings, Refusal> {
+    let request = request(arguments, surroundings).map_err(Refusal::Usage)?;
+    if let Some(dir) = &request.registries_d {
+        let problems = registries_d::check(dir);
+        if !problems.is_empty() {
+            return Err(Refusal::Usage(problems));
+        }
+    }
+    for warning in &request.warnings {
+        tracing::warn!("{warning}");
+    }
+    let configuration = configuration::read(&request.config).map_err(Refusal::Configuration)?;
+    let line = command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    Ok(request.settings(arguments, surroundings, configuration, line))
+}
+
+/// Runs the engine, with progress, until it ends or a signal ends it.
+fn execute(settings: Settings, display: Display, console: Console) -> Result<Report, ExitCode> {
+    let runtime = crate::runtime().map_err(|error| {
+        tracing::error!("starting threads: {error}");
+        ExitCode::from(USAGE)
+    })?;
+    let progress = Arc::new(Progress::new(display, console));
+    let ended = runtime.block_on(async {
+        let watch = async {
+            let mut interval = tokio::time::interval(PLAIN_INTERVAL);
+            interval.tick().await;
+            loop {
+                interval.tick().await;
+                progress.tick();
+            }
+        };
+        let observer = Arc::clone(&progress) as Arc<dyn mirror::Observer>;
+        let run = interrupt::until_ended(|cancel| mirror::run(settings, observer, cancel));
+        tokio::select! {
+            ended = run => ended,
+            () = watch => unreachable!("watching never ends"),
+        }
+    });
+    progress.finish();
+    // Blocking threads may still wait for a slow disk; their work is of no use any more.
+    runtime.shutdown_background();
+    match ended {
+        Ok(Ended::Result(report)) => Ok(report),
+        Ok(Ended::Abandoned) => {
+            tracing::error!("interrupted: run the same command again to continue");
+            Err(ExitCode::from(interrupt::EXIT_CODE))
+        }
+        Err(error) => {
+            tracing::error!("waiting for signals: {error}");
+            Err(ExitCode::from(USAGE))
+        }
+    }
+}
+
+fn chunk_sizes(report: &Report) -> BTreeMap<PathBuf, u64> {
+    let chunks = report.archive.iter().flat_map(|archive| &archive.chunks);
+    chunks.filter_map(|path| Some((path.clone(), path.metadata().ok()?.len()))).collect()
+}
+
+/// The report for machines.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    exit_code: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<&'a Path>,
+}
+
+fn json(report: &Report, exit_code: u8, log: Option<&Path>) -> io::Result<String> {
+    let document = Document { report, exit_code, log };
+    Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
+}

@@ -1,0 +1,148 @@
+//! Flags and variables of today's tool that this one does not honour. Each is
+//! known, so that a script gets the reason instead of "unexpected argument",
+//! and never silence.
+
+use std::ffi::OsStr;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+use crate::problem::Problem;
+
+/// What a refused flag takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Switch,
+    Value,
+}
+
+/// One flag that is refused, and why.
+#[derive(Debug)]
+pub(crate) struct RefusedFlag {
+    pub(crate) long: &'static str,
+    pub(crate) short: Option<char>,
+    pub(crate) takes: Takes,
+    /// A sentence for the user. `docs/differences.md` repeats it.
+    pub(crate) reason: &'static str,
+}
+
+const NO_CACHE: &str =
+    "there is no cache beside the workspace: the workspace itself keeps every blob once";
+const NO_REGISTRY: &str =
+    "no registry is started during a run, so no port is needed; `oc-mirror serve` has --listen";
+const NO_POLICY: &str = "trust policies are not enforced by this version; verify signatures with `cosign verify` or `skopeo`";
+const NO_RECOMPRESSION: &str =
+    "layers are never recompressed: that would change their digests and break signatures";
+const NO_LAYOUT_DESTINATION: &str = "an OCI layout with a shared blob directory is neither read nor written; the workspace shares blobs by itself";
+const NO_DAEMON: &str = "images are never read from or written to a container daemon";
+const NO_PROFILE: &str =
+    "profiles are made from outside, with `perf record`; the report has times, bytes and requests";
+
+const fn switch(long: &'static str, reason: &'static str) -> RefusedFlag {
+    RefusedFlag { long, short: None, takes: Takes::Switch, reason }
+}
+
+const fn value(long: &'static str, reason: &'static str) -> RefusedFlag {
+    RefusedFlag { long, short: None, takes: Takes::Value, reason }
+}
+
+/// Every flag that is refused.
+pub(crate) const FLAGS: &[RefusedFlag] = &[
+    switch(
+        "v1",
+        "there is no version 1 here; this program does what `oc-mirror --v2` did, and needs no flag for it",
+    ),
+    value("cache-dir", NO_CACHE),
+    RefusedFlag { short: Some('p'), ..value("port", NO_REGISTRY) },
+    RefusedFlag {
+        short: Some('f'),
+        ..switch("force", "it never had an effect, and there is nothing to force here")
+    },
+    value(
+        "rootless-storage-path",
+        "it never had an effect; no container storage is used, and no privileges are needed",
+    ),
+    value("policy", NO_POLICY),
+    switch("secure-policy", NO_POLICY),
+    switch(
+        "ignore-release-signature",
+        "releases (mirror.platform) are not part of this version, so there is no signature to ignore",
+    ),
+    switch("tls-verify", "say which side: --src-tls-verify or --dest-tls-verify"),
+    switch("cpu-prof", NO_PROFILE),
+    switch("mem-prof", NO_PROFILE),
+    value("src-shared-blob-dir", NO_LAYOUT_DESTINATION),
+    value("dest-shared-blob-dir", NO_LAYOUT_DESTINATION),
+    value("src-daemon-host", NO_DAEMON),
+    value("dest-daemon-host", NO_DAEMON),
+    switch("dest-compress", NO_RECOMPRESSION),
+    switch("dest-decompress", NO_RECOMPRESSION),
+    value("dest-compress-format", NO_RECOMPRESSION),
+    value("dest-compress-level", NO_RECOMPRESSION),
+];
+
+/// The variable that moved the cache, and why it is refused.
+pub(crate) const CACHE_VARIABLE: (&str, &str) = ("OC_MIRROR_CACHE", NO_CACHE);
+
+/// The refused flags that were given.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Refused {
+    given: Vec<&'static str>,
+}
+
+impl Refused {
+    /// One problem per flag given, and one for the cache variable.
+    pub(crate) fn problems(&self, cache_variable: Option<&OsStr>) -> Vec<Problem> {
+        let flags = FLAGS
+            .iter()
+            .filter(|flag| self.given.contains(&flag.long))
+            .map(|flag| Problem::new(format!("--{} is not supported: {}", flag.long, flag.reason)));
+        let variable = cache_variable.filter(|value| !value.is_empty()).map(|_| {
+            let (name, reason) = CACHE_VARIABLE;
+            Problem::new(format!("the variable {name} is not supported: {reason}"))
+                .with_hint(format!("unset {name}; the workspace is the directory you name"))
+        });
+        flags.chain(variable).collect()
+    }
+}
+
+impl FromArgMatches for Refused {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        // A flag that asks for what is done anyway (`--force=false`, `--policy ""`) is honoured.
+        let asks = |flag: &RefusedFlag| match flag.takes {
+            // Verification stays on unless a side is named, so both values ask for something.
+            Takes::Switch if flag.long == "tls-verify" => {
+                matches.value_source(flag.long) == Some(clap::parser::ValueSource::CommandLine)
+            }
+            Takes::Switch => matches.get_flag(flag.long),
+            Takes::Value => {
+                matches.get_one::<String>(flag.long).is_some_and(|value| !value.is_empty())
+            }
+        };
+        Ok(Self { given: FLAGS.iter().filter(|flag| asks(flag)).map(|flag| flag.long).collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Refused {
+    fn augment_args(command: Command) -> Command {
+        command.args(FLAGS.iter().map(|flag| {
+            let arg = Arg::new(flag.long).long(flag.long).hide(true);
+            let arg = match flag.short {
+                Some(short) => arg.short(short),
+                None => arg,
+            };
+            match flag.takes {
+                Takes::Switch => arg.action(ArgAction::SetTrue),
+                Takes::Value => arg.action(ArgAction::Set),
+            }
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}

@@ -1,0 +1,225 @@
+//! The flags of a mirror run, checked together: every problem is found before
+//! anything is read or written.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::civil::Date;
+use mirror::{Archiving, Attachments, Configuration, DryRun, Mode, Settings};
+use registry::{Retry, Side};
+
+use crate::arguments::MirrorArguments;
+use crate::problem::Problem;
+use crate::route;
+use crate::side_arguments::SideChoice;
+
+/// What the process was started in, read once by `main`.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// `OC_MIRROR_CACHE`
+    pub cache_variable: Option<OsString>,
+    pub registries: registry::Environment,
+}
+
+impl Surroundings {
+    /// Those of this process. For `main` alone.
+    pub fn of_process() -> Self {
+        Self {
+            cache_variable: std::env::var_os("OC_MIRROR_CACHE"),
+            registries: registry::Environment::from_process(),
+        }
+    }
+}
+
+/// A mirror run that was asked for in a way that makes sense.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) mode: Mode,
+    pub(crate) config: PathBuf,
+    pub(crate) registries_d: Option<PathBuf>,
+    /// What is worth telling and does not keep the run from starting.
+    pub(crate) warnings: Vec<String>,
+    pub(crate) dry_run: DryRun,
+    source: SideChoice,
+    destination: SideChoice,
+    retry: Retry,
+    archiving: Archiving,
+}
+
+/// Checks what was asked for. Reads nothing.
+pub(crate) fn request(
+    arguments: &MirrorArguments,
+    surroundings: &Surroundings,
+) -> Result<Request, Vec<Problem>> {
+    let mut problems = arguments.refused.problems(surroundings.cache_variable.as_deref());
+    let mut warnings = Vec::new();
+
+    let config = arguments.config.clone().filter(|path| !path.as_os_str().is_empty());
+    if config.is_none() {
+        problems.push(
+            Problem::new("the --config flag is mandatory: no configuration was given")
+                .with_hint("-c FILE names an image set configuration"),
+        );
+    }
+    let mode = keep(
+        &mut problems,
+        route::mode(
+            &arguments.destinations,
+            arguments.from.as_deref(),
+            arguments.workspace.as_deref(),
+        ),
+    );
+    let since = keep(&mut problems, since(arguments.since.as_deref()).map_err(|p| vec![p]));
+    if since.flatten().is_some() && arguments.from.is_some() {
+        warnings.push("--since has no effect together with --from: no archive is made".to_owned());
+    }
+    let dry_run = match (arguments.dry_run, arguments.dry_run_manifest_lists) {
+        (true, true) => {
+            problems.push(Problem::new(
+                "--dry-run and --dry-run-manifest-lists cannot be used together: \
+                 the second is the first with more lines",
+            ));
+            DryRun::No
+        }
+        (true, false) => DryRun::Plan,
+        (false, true) => DryRun::PlanWithLists,
+        (false, false) => DryRun::No,
+    };
+    let to_disk = matches!(mode, Some(Mode::MirrorToDisk { .. }));
+    if mode.is_some() && !to_disk {
+        for (flag, given) in [
+            ("--no-archive", arguments.no_archive),
+            ("--remove-archives-before", arguments.remove_archives_before.is_some()),
+        ] {
+            if given {
+                problems.push(Problem::new(format!(
+                    "{flag} has a meaning for mirror to disk only: no other run makes an archive"
+                )));
+            }
+        }
+    }
+    if arguments.no_archive && arguments.remove_archives_before.is_some() {
+        problems.push(Problem::new(
+            "--no-archive and --remove-archives-before cannot be used together: \
+             old archives are removed once a new one is complete",
+        ));
+    }
+    if arguments.allow_incomplete
+        && matches!(mode, Some(Mode::MirrorToDisk { .. } | Mode::MirrorToMirror { .. }))
+    {
+        problems.push(Problem::new(
+            "--allow-incomplete has a meaning for disk to mirror only: it concerns archives that are read",
+        ));
+    }
+    if arguments.remove_signatures && arguments.refresh_signatures {
+        problems.push(Problem::new(
+            "--remove-signatures and --refresh-signatures cannot be used together: \
+             one leaves signatures behind, the other looks for new ones",
+        ));
+    }
+    let authfile = arguments.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
+    let source = keep(&mut problems, arguments.source.side(authfile));
+    let destination = keep(&mut problems, arguments.destination.side(authfile));
+
+    let (Some(mode), Some(config), Some(source), Some(destination)) =
+        (mode, config, source, destination)
+    else {
+        return Err(problems);
+    };
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    Ok(Request {
+        mode,
+        config,
+        registries_d: arguments.registries_d.clone().filter(|path| !path.as_os_str().is_empty()),
+        warnings,
+        dry_run,
+        source,
+        destination,
+        retry: Retry {
+            times: arguments.retry_times,
+            delay: Some(arguments.retry_delay).filter(|delay| *delay > Duration::ZERO),
+        },
+        archiving: Archiving {
+            write: !arguments.no_archive,
+            since: since.flatten(),
+            remove_before: arguments.remove_archives_before,
+        },
+    })
+}
+
+fn keep<T>(problems: &mut Vec<Problem>, result: Result<T, Vec<Problem>>) -> Option<T> {
+    result.map_err(|found| problems.extend(found)).ok()
+}
+
+fn since(text: Option<&str>) -> Result<Option<Date>, Problem> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    // A date must be written in full: "2026-1-2" would be read, and then sorts differently elsewhere.
+    let in_full = text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+    match Date::strptime("%Y-%m-%d", text) {
+        Ok(date) if in_full => Ok(Some(date)),
+        _ => Err(Problem::new(format!(
+            "--since {text:?} is no date: yyyy-MM-dd is due, such as 2026-01-31"
+        ))),
+    }
+}
+
+impl Request {
+    /// Everything the engine needs to know.
+    pub(crate) fn settings(
+        self,
+        arguments: &MirrorArguments,
+        surroundings: &Surroundings,
+        configuration: Configuration,
+        command_line: Vec<String>,
+    ) -> Settings {
+        let version = crate::version::NUMBER;
+        let blobs_at_once =
+            usize::from(arguments.parallel_images) * usize::from(arguments.parallel_layers);
+        let side = |side: Side, choice: SideChoice| {
+            let defaults = registry::Settings::new(surroundings.registries.clone(), side);
+            registry::Settings {
+                tls_verify: choice.tls_verify,
+                credentials: choice.credentials,
+                cert_dir: choice.cert_dir,
+                retry: self.retry,
+                per_host: at_least_one(blobs_at_once),
+                user_agent: format!("oc-mirror/{version}"),
+                ..defaults
+            }
+        };
+        Settings {
+            source: side(Side::Source, self.source),
+            destination: side(Side::Destination, self.destination),
+            mode: self.mode,
+            configuration,
+            parallel_images: at_least_one(arguments.parallel_images.into()),
+            parallel_layers: at_least_one(arguments.parallel_layers.into()),
+            attachments: if arguments.remove_signatures {
+                Attachments::Remove
+            } else {
+                Attachments::Carry
+            },
+            refresh_attachments: arguments.refresh_signatures,
+            max_nested_paths: NonZeroUsize::new(arguments.max_nested_paths),
+            archiving: self.archiving,
+            allow_incomplete: arguments.allow_incomplete,
+            content_source_policy: arguments.icsp,
+            transfer_timeout: arguments.image_timeout.filter(|limit| *limit > Duration::ZERO),
+            dry_run: self.dry_run,
+            arguments: command_line,
+            version: version.to_owned(),
+        }
+    }
+}
+
+/// The command line refuses 0 already.
+fn at_least_one(number: usize) -> NonZeroUsize {
+    NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+use super::*;
+use crate::arguments::Arguments;
+
+fn ask(line: &str) -> Result<Request, Vec<Problem>> {
+    let words = ["oc-mirror"].into_iter().chain(line.split_whitespace());
+    let arguments = Arguments::read(words.map(Into::into)).unwrap();
+    request(&arguments.mirror, &Surroundings::default())
+}
+
+fn settings(line: &str) -> Settings {
+    let words = ["oc-mirror"].into_iter().chain(line.split_whitespace());
+    let arguments = Arguments::read(words.map(Into::into)).unwrap();
+    let surroundings = Surroundings::default();
+    let configuration = Configuration {
+        path: "isc.yaml".into(),
+        text: String::new(),
+        set: image_set::ImageSetConfiguration::default(),
+    };
+    request(&arguments.mirror, &surroundings).unwrap().settings(
+        &arguments.mirror,
+        &surroundings,
+        configuration,
+        vec![line.to_owned()],
+    )
+}
+
+fn messages(line: &str) -> Vec<String> {
+    ask(line).unwrap_err().into_iter().map(|problem| problem.message).collect()
+}
+
+#[test]
+fn contradictions_are_refused_with_the_reason() {
+    const DISK: &str = "-c isc.yaml file:///data";
+    const PUSH: &str = "-c isc.yaml --from file:///data docker://reg";
+    const COPY: &str = "-c isc.yaml --workspace file:///data docker://reg";
+    for (line, wanted) in [
+        ("file:///data".to_owned(), "the --config flag is mandatory"),
+        (format!("{DISK} --dry-run --dry-run-manifest-lists"), "cannot be used together"),
+        (format!("{DISK} --since 2026-13-01"), "yyyy-MM-dd is due"),
+        (format!("{DISK} --since 2026-1-01"), "yyyy-MM-dd is due"),
+        (format!("{DISK} --since yesterday"), "yyyy-MM-dd is due"),
+        (format!("{DISK} --allow-incomplete"), "disk to mirror only"),
+        (format!("{COPY} --allow-incomplete"), "disk to mirror only"),
+        (format!("{PUSH} --no-archive"), "--no-archive has a meaning for mirror to disk only"),
+        (format!("{COPY} --remove-archives-before 3"), "mirror to disk only"),
+        (format!("{DISK} --no-archive --remove-archives-before 3"), "cannot be used together"),
+        (format!("{DISK} --remove-signatures --refresh-signatures"), "cannot be used together"),
+        (format!("{DISK} --port 55001"), "--port is not supported"),
+        (format!("{DISK} --src-creds a:b --src-no-creds"), "cannot be used together"),
+    ] {
+        let found = messages(&line);
+        assert_eq!(found.len(), 1, "{line}: {found:?}");
+        assert!(found[0].contains(wanted), "{line}: {found:?}");
+    }
+}
+
+#[test]
+fn every_problem_of_a_line_is_told_at_once() {
+    let found = messages("--cache-dir /x --since now --src-username me /data");
+    assert_eq!(found.len(), 5, "{found:?}");
+}
+
+#[test]
+fn since_with_from_is_worth_a_warning_only() {
+    let request = ask("-c x --from file:///d docker://r --since 2026-01-31").unwrap();
+    assert!(request.warnings[0].contains("--since has no effect"), "{:?}", request.warnings);
+    let request = ask("-c x file:///d --since 2026-01-31").unwrap();
+    assert!(request.warnings.is_empty());
+}
+
+#[test]
+fn flags_become_settings() {
+    let settings = settings(
+        "-c isc.yaml file:///data --parallel-images 8 --parallel-layers 3 --retry-times 2 \
+         --retry-delay 500ms --image-timeout 10m --max-nested-paths 2 --since 2026-01-31 \
+         --remove-archives-before 7 --refresh-signatures --icsp --dry-run-manifest-lists \
+         --src-tls-verify=false --strict-archive",
+    );
+    assert_eq!(settings.mode.name(), "mirrorToDisk");
+    assert_eq!((settings.parallel_images.get(), settings.parallel_layers.get()), (8, 3));
+    let retry = Retry { times: 2, delay: Some(Duration::from_millis(500)) };
+    assert_eq!((settings.source.retry, settings.destination.retry), (retry, retry));
+    assert_eq!(settings.source.per_host.get(), 24);
+    assert_eq!(settings.transfer_timeout, Some(Duration::from_secs(600)));
+    assert_eq!(settings.max_nested_paths, NonZeroUsize::new(2));
+    assert_eq!(settings.archiving.since, Some(jiff::civil::date(2026, 1, 31)));
+    assert_eq!(settings.archiving.remove_before, Some(7));
+    assert!(settings.archiving.write && settings.refresh_attachments);
+    assert!(settings.content_source_policy);
+    assert_eq!(settings.dry_run, DryRun::PlanWithLists);
+    assert_eq!(settings.attachments, Attachments::Carry);
+    assert!(!settings.source.tls_verify && settings.destination.tls_verify);
+}
+
+#[test]
+fn what_is_not_said_has_the_usual_meaning() {
+    let settings = settings("-c isc.yaml --workspace file:///data docker://reg --since=");
+    let retry = Retry { times: 5, delay: None };
+    assert_eq!(settings.source.retry, retry);
+    assert_eq!(settings.transfer_timeout, None);
+    assert_eq!(settings.max_nested_paths, None);
+    assert_eq!(settings.archiving.since, None);
+    assert_eq!(settings.dry_run, DryRun::No);
+    assert!(settings.archiving.write && !settings.allow_incomplete);
+}

@@ -1,0 +1,123 @@
+//! `oc-mirror serve`: a workspace as a read-only registry.
+
+use std::fs::File;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use mirror_plan::{Destination, ImageRecord, Wanted};
+use oci::Digest;
+use serve::{Options, Server, Shelf, Shelved, Store, Tls};
+use workspace::{BlobStore, Workspace};
+
+use crate::arguments::ServeArguments;
+use crate::interrupt::{self, Ended};
+use crate::route;
+
+/// Serves until a signal ends it.
+pub(crate) fn serve(arguments: &ServeArguments) -> ExitCode {
+    match try_serve(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_serve(arguments: &ServeArguments) -> anyhow::Result<()> {
+    let dir =
+        route::served_directory(&arguments.dir).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+    let address = address(&arguments.listen)?;
+    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => Some(Tls::open(certificate, key)?),
+        _ => None,
+    };
+    let shelf = shelf(&dir)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let options = Options { tls, ..Options::default() };
+    let runtime = crate::runtime().context("starting threads")?;
+    let ended = runtime.block_on(async {
+        let server = Server::bind(address, shelf, options).await?;
+        tracing::info!("serving {} at {scheme}://{}", dir.display(), server.local_addr());
+        let ended =
+            interrupt::until_ended(|cancel| server.run(async move { cancel.cancelled().await }))
+                .await
+                .context("waiting for signals")?;
+        anyhow::Ok(ended)
+    })?;
+    runtime.shutdown_background();
+    // A server is ended by a signal: that is its success.
+    match ended {
+        Ended::Result(()) | Ended::Abandoned => Ok(()),
+    }
+}
+
+fn address(text: &str) -> anyhow::Result<SocketAddr> {
+    let found = text.to_socket_addrs().with_context(|| {
+        format!("reading --listen {text}: ADDRESS:PORT is due, such as 127.0.0.1:5000")
+    })?;
+    found.into_iter().next().with_context(|| format!("--listen {text} names no address"))
+}
+
+/// Puts every image of the workspace on a shelf, under the name it would have in a target.
+fn shelf(dir: &Path) -> anyhow::Result<Shelf> {
+    let workspace = Workspace::open(dir);
+    let reading = || format!("reading the workspace {}", dir.display());
+    let records = workspace.records().with_context(reading)?;
+    let mut count = 0;
+    let mut failure = None;
+    // One record at a time: all of them at once would be the largest thing in memory.
+    let images = records.map_while(|record| match record.map_err(Into::into).and_then(shelved) {
+        Ok(image) => {
+            count += 1;
+            Some(image)
+        }
+        Err(error) => {
+            failure = Some(error);
+            None
+        }
+    });
+    let (shelf, notes) = Shelf::new(Arc::new(Blobs(workspace.blobs().clone())), images);
+    if let Some(error) = failure {
+        return Err(error.context(reading()));
+    }
+    if count == 0 {
+        bail!(
+            "{} holds no images; mirror to it first: oc-mirror -c FILE file://DIR",
+            dir.display()
+        );
+    }
+    for note in notes {
+        tracing::warn!("{note}");
+    }
+    tracing::info!(
+        "{} in {} repositories",
+        crate::quantity::count(count, "image"),
+        shelf.repositories().count()
+    );
+    Ok(shelf)
+}
+
+fn shelved(record: ImageRecord) -> anyhow::Result<Shelved> {
+    let wanted = Wanted {
+        kind: record.kind,
+        origin: record.origin.clone(),
+        target_repository: None,
+        target_tag: None,
+        platforms: Vec::new(),
+    };
+    Ok(Shelved { name: Destination::of(&wanted)?, record })
+}
+
+/// The blobs of the workspace, as the server asks for them.
+struct Blobs(BlobStore);
+
+impl Store for Blobs {
+    fn open(&self, digest: &Digest) -> io::Result<File> {
+        self.0.open(digest).map_err(|error| io::Error::new(error.kind(), error))
+    }
+}

@@ -1,0 +1,179 @@
+//! The built program as a user or a script meets it: texts, streams and exit codes.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The program in an environment of its own: nothing of the machine's registries or proxies.
+fn program(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oc-mirror"));
+    command.args(line.split_whitespace()).env_clear().stdin(Stdio::null());
+    command
+}
+
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn said(output: Output) -> Said {
+    Said {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn run(line: &str) -> Said {
+    said(program(line).output().unwrap())
+}
+
+fn configuration(dir: &Path, mirror: &str) -> PathBuf {
+    let path = dir.join("isc.yaml");
+    let head = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\n";
+    fs::write(&path, format!("{head}{mirror}")).unwrap();
+    path
+}
+
+#[test]
+fn help_and_version_need_no_v2_and_succeed_on_standard_output() {
+    for line in ["--help", "-h", "help", "--help --v2", "serve --help", "help serve"] {
+        let said = run(line);
+        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
+        assert!(said.out.contains("Usage:") && said.err.is_empty(), "{line}");
+    }
+    for line in ["--version", "-v", "version", "version --v2", "version --short"] {
+        let said = run(line);
+        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
+        assert!(said.out.contains(env!("CARGO_PKG_VERSION")), "{line}: {}", said.out);
+    }
+}
+
+#[test]
+fn help_shows_no_flag_that_is_refused() {
+    let help = run("--help").out;
+    assert!(help.contains("--parallel-images") && help.contains("--src-tls-verify"));
+    assert!(!help.contains("--cache-dir") && !help.contains("--port"), "{help}");
+}
+
+#[test]
+fn wrong_usage_exits_1_and_says_so_on_standard_error_only() {
+    for (line, wanted) in [
+        ("", "no destination was given"),
+        ("file:///data", "the --config flag is mandatory"),
+        ("--nonsense", "--nonsense"),
+        ("-c isc.yaml /data", "neither file:// nor docker://"),
+        ("-c isc.yaml file:///data --parallel-images 0", "--parallel-images"),
+        ("-c isc.yaml file:///data --v1", "--v1 is not supported"),
+        ("-c isc.yaml file:///data -p 5000", "--port is not supported"),
+        ("list releases", "`list` is not part of this version"),
+        ("delete --generate", "`delete` is not part of this version"),
+        ("completion tcsh", "tcsh"),
+        ("serve", "DIR"),
+        ("serve /data --tls-cert x", "--tls-key"),
+    ] {
+        let said = run(line);
+        assert_eq!(said.code, Some(1), "{line}: {}", said.err);
+        assert!(said.err.contains(wanted), "{line}: {}", said.err);
+        assert_eq!(said.out, "", "{line}");
+    }
+}
+
+#[test]
+fn errors_carry_the_mark_that_scripts_grep_for() {
+    let said = run("-c isc.yaml docker://reg --since never");
+    let lines: Vec<&str> = said.err.lines().filter(|line| line.contains("  [ERROR]  : ")).collect();
+    assert_eq!(lines.len(), 2, "{}", said.err);
+}
+
+#[test]
+fn the_cache_variable_is_refused_and_never_silently_ignored() {
+    let output =
+        program("-c isc.yaml file:///data").env("OC_MIRROR_CACHE", "/cache").output().unwrap();
+    let said = said(output);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("OC_MIRROR_CACHE is not supported"), "{}", said.err);
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let missing = dir.path().join("missing.yaml");
+    let said = run(&format!("-c {} file://{}", missing.display(), data.display()));
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("missing.yaml: No such file"), "{}", said.err);
+    assert!(!data.exists(), "nothing is made for a run that does not start");
+}
+
+#[test]
+fn every_mistake_of_a_configuration_is_told_with_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = configuration(
+        dir.path(),
+        "mirror:\n  additionalImagse: []\n  blockedImages:\n  - nam: x\n",
+    );
+    let data = dir.path().join("data");
+    let said = run(&format!("-c {} file://{}", config.display(), data.display()));
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("isc.yaml:4:3: "), "{}", said.err);
+    assert!(said.err.contains("isc.yaml:6:"), "{}", said.err);
+    assert!(said.err.contains("additionalImages"), "the nearest key is offered: {}", said.err);
+    assert!(said.err.contains("[ERROR]  : invalid configuration"), "{}", said.err);
+    assert!(!data.exists());
+}
+
+#[test]
+fn a_section_that_cannot_be_mirrored_yet_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = configuration(dir.path(), "mirror:\n  platform:\n    graph: true\n");
+    let data = dir.path().join("data");
+    let said = run(&format!("-c {} file://{}", config.display(), data.display()));
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("mirror.platform is not supported by this version"), "{}", said.err);
+    assert!(!data.exists());
+}
+
+#[test]
+fn a_registries_d_that_cannot_be_honoured_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.yaml"), "docker:\n  a.io:\n    lookaside: https://x\n").unwrap();
+    let said = run(&format!("-c isc.yaml file:///data --registries.d {}", dir.path().display()));
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("a.yaml: docker.a.io: lookaside cannot be honoured"), "{}", said.err);
+}
+
+#[test]
+fn a_directory_without_images_is_not_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = run(&format!("serve file://{} --listen 127.0.0.1:0", dir.path().display()));
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("holds no images"), "{}", said.err);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    for line in ["completion bash", "--help", "version --output json"] {
+        let mut child =
+            program(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let told: Vec<String> = stderr.lines().map(Result::unwrap).collect();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{line}: {told:?}");
+        assert!(told.is_empty(), "{line}: {told:?}");
+    }
+}
+
+#[test]
+fn completion_scripts_are_accepted_by_the_shell() {
+    let script = run("completion bash").out;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("oc-mirror.bash");
+    fs::write(&path, script).unwrap();
+    let status = Command::new("bash").arg("-n").arg(&path).status().unwrap();
+    assert!(status.success());
+}
