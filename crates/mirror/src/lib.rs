@@ -3,10 +3,34 @@
 //! `config → collect → plan → execute → report`. The plan is a value; nothing
 //! is written to a destination before it exists.
 
+mod archiving;
+mod chain;
+mod collect;
+mod conclude;
+mod context;
+mod destination_disk;
+mod destination_registry;
+mod disk_to_mirror;
+mod execute;
+mod gather;
+mod mirror_to_disk;
+mod mirror_to_mirror;
+mod narrow;
+mod paperwork;
+mod presence;
 mod progress;
+mod push;
+mod pushed;
 mod report;
+mod run;
+mod schedule;
 mod settings;
+mod stock;
+mod supply;
+mod verified;
+mod wanted;
 
 pub use progress::{Event, Observer, Unobserved};
 pub use report::{ArchiveLine, Ending, Failure, ImageLine, Outcome, Report, Totals};
+pub use run::run;
 pub use settings::{Archiving, Attachments, Configuration, DryRun, Mode, Settings};

@@ -9,22 +9,54 @@ use crate::report::Outcome;
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A stage of the run began: `collecting`, `copying`, `archiving`, …
-    Stage { name: &'static str },
+    Stage {
+        name: &'static str,
+    },
     /// How much there is to do, known once the plan is.
-    Planned { images: usize, present: usize, blobs: u64, bytes: u64 },
+    Planned {
+        images: usize,
+        present: usize,
+        blobs: u64,
+        bytes: u64,
+    },
     /// A manifest tree was read.
-    Collected { origin: Origin },
-    BlobStarted { digest: Digest, size: u64 },
+    Collected {
+        origin: Origin,
+    },
+    BlobStarted {
+        digest: Digest,
+        size: u64,
+    },
     /// Bytes that arrived (or were found already there) since the last event.
-    Moved { bytes: u64 },
-    BlobDone { digest: Digest },
-    ImageStarted { kind: Kind, origin: Origin },
-    ImageDone { kind: Kind, origin: Origin, destination: String, outcome: Outcome },
+    Moved {
+        bytes: u64,
+    },
+    BlobDone {
+        digest: Digest,
+    },
+    ImageStarted {
+        kind: Kind,
+        origin: Origin,
+    },
+    ImageDone {
+        kind: Kind,
+        origin: Origin,
+        destination: String,
+        outcome: Outcome,
+    },
     /// Bytes of the archive written so far, of how many.
-    Archived { bytes: u64, of: u64 },
+    Archived {
+        bytes: u64,
+        of: u64,
+    },
     /// Bytes of archives checked so far, of how many.
-    Verified { bytes: u64, of: u64 },
-    Warning { message: String },
+    Verified {
+        bytes: u64,
+        of: u64,
+    },
+    Warning {
+        message: String,
+    },
 }
 
 /// Receives events, from several threads, and returns quickly.

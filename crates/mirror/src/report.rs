@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use mirror_plan::{Exit, Kind, Origin};
+use mirror_plan::{Action, Destination, Exit, Kind, Origin, Plan, PlannedImage, Wanted};
 use oci::Digest;
 use serde::Serialize;
+
+use crate::settings::DryRun;
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -67,7 +69,7 @@ pub struct ArchiveLine {
 }
 
 /// Counted work.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
     pub images: usize,
@@ -121,9 +123,49 @@ impl Failure {
         Self { message: message.into(), exit, hint: None }
     }
 
+    /// The configuration selects nothing, or everything it selects is blocked.
+    pub(crate) fn nothing_selected() -> Self {
+        Self::new(Exit::GENERIC, "no images to copy").with_hint(
+            "the configuration selects no image: add some to mirror.additionalImages, or check blockedImages",
+        )
+    }
+
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+impl ImageLine {
+    /// An image whose manifests could not be read.
+    pub(crate) fn lost((wanted, destination, error): (Wanted, Destination, String)) -> Self {
+        Self {
+            kind: wanted.kind,
+            origin: wanted.origin,
+            destination: destination.to_string(),
+            digest: None,
+            bytes: 0,
+            outcome: Outcome::Failed { error },
+            notes: Vec::new(),
+        }
+    }
+
+    /// An image of a plan, and what became of it.
+    pub(crate) fn of(
+        plan: &Plan,
+        image: &PlannedImage,
+        destination: String,
+        outcome: Outcome,
+    ) -> Self {
+        Self {
+            kind: image.kind,
+            origin: image.origin.clone(),
+            destination,
+            digest: Some(image.tree.manifests[0].digest),
+            bytes: plan.size(image),
+            outcome,
+            notes: Vec::new(),
+        }
     }
 }
 
@@ -141,6 +183,53 @@ impl Report {
             warnings: Vec::new(),
             errors: Vec::new(),
         }
+    }
+
+    /// The images of a plan that is not carried out.
+    pub(crate) fn add_planned(
+        &mut self,
+        plan: &Plan,
+        destination: impl Fn(&PlannedImage) -> String,
+    ) {
+        for image in &plan.images {
+            let outcome = match image.action {
+                Action::Copy => Outcome::Pending,
+                Action::Present => Outcome::Present,
+            };
+            self.images.push(ImageLine::of(plan, image, destination(image), outcome));
+        }
+    }
+
+    /// Takes files that were written, or the reason why they were not.
+    pub(crate) fn add_files(&mut self, files: Result<Vec<PathBuf>, String>) {
+        match files {
+            Ok(files) => self.files.extend(files),
+            Err(why) => self.errors.push(Failure::new(Exit::GENERIC, why)),
+        }
+    }
+
+    /// Counts the images by outcome.
+    pub(crate) fn count_images(&mut self) {
+        let count = |is: fn(&Outcome) -> bool| {
+            self.images.iter().filter(|image| is(&image.outcome)).count()
+        };
+        let copied = count(|outcome| *outcome == Outcome::Copied);
+        let present = count(|outcome| *outcome == Outcome::Present);
+        let failed = count(|outcome| matches!(outcome, Outcome::Failed { .. }));
+        self.totals = Totals { images: self.images.len(), copied, present, failed, ..self.totals };
+    }
+
+    /// Decides how the run ended, from what happened to its images.
+    pub(crate) fn settle(&mut self, dry_run: DryRun) {
+        self.ending = match self.ending {
+            Ending::Interrupted => Ending::Interrupted,
+            _ if dry_run != DryRun::No && self.errors.is_empty() => Ending::Planned,
+            _ if !self.errors.is_empty() && self.totals.copied + self.totals.present == 0 => {
+                Ending::Failed
+            }
+            _ if self.totals.failed > 0 || !self.errors.is_empty() => Ending::Partial,
+            _ => Ending::Complete,
+        };
     }
 
     /// The bits of all failed kinds together; 130 when interrupted.

@@ -1,11 +1,11 @@
 //! What a run is told to do: flags and configuration, resolved once.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use image_set::ImageSetConfiguration;
-use mirror_plan::Target;
+use mirror_plan::{Naming, Target};
 
 /// From where to where.
 #[derive(Debug, Clone)]
@@ -16,6 +16,34 @@ pub enum Mode {
     DiskToMirror { dir: PathBuf, target: Target },
     /// Registries → a registry; the workspace keeps manifests, plan and log.
     MirrorToMirror { dir: PathBuf, target: Target },
+}
+
+impl Mode {
+    /// As logs, reports and plans call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::MirrorToDisk { .. } => "mirrorToDisk",
+            Self::DiskToMirror { .. } => "diskToMirror",
+            Self::MirrorToMirror { .. } => "mirrorToMirror",
+        }
+    }
+
+    /// The directory of the workspace.
+    pub fn directory(&self) -> &Path {
+        match self {
+            Self::MirrorToDisk { dir }
+            | Self::DiskToMirror { dir, .. }
+            | Self::MirrorToMirror { dir, .. } => dir,
+        }
+    }
+
+    pub(crate) fn recorded(&self) -> workspace::Mode {
+        match self {
+            Self::MirrorToDisk { .. } => workspace::Mode::MirrorToDisk,
+            Self::DiskToMirror { .. } => workspace::Mode::DiskToMirror,
+            Self::MirrorToMirror { .. } => workspace::Mode::MirrorToMirror,
+        }
+    }
 }
 
 /// The configuration as the user wrote it, and what it says.
@@ -83,4 +111,11 @@ pub struct Settings {
     pub arguments: Vec<String>,
     /// Version of the program, for resources and records.
     pub version: String,
+}
+
+impl Settings {
+    /// How this run names images at `target`.
+    pub(crate) fn naming(&self, target: &Target) -> Naming {
+        Naming { target: target.clone(), max_nested_paths: self.max_nested_paths }
+    }
 }

@@ -1,0 +1,105 @@
+//! Reads an image from an OCI layout on disk (`oci://path`).
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use mirror_plan::{ImageTree, ManifestNode};
+use oci::{Descriptor, Digest, MAX_MANIFEST_BYTES, Platform, RawManifest, referrers_index};
+use serde::Deserialize;
+
+use super::registry_tree::{CollectError, node};
+use super::selection::select;
+
+/// A directory with `index.json` and `blobs/sha256/`.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct TopIndex {
+    manifests: Vec<Descriptor>,
+}
+
+impl Layout {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// The image of this layout and its manifests. A layout with several
+    /// top-level manifests becomes one list of them.
+    pub(crate) fn tree(
+        &self,
+        platforms: &[Platform],
+    ) -> Result<(ImageTree, Vec<RawManifest>), CollectError> {
+        let text = self.read(&self.path.join("index.json"))?;
+        let top: TopIndex = serde_json::from_slice(&text).map_err(|e| self.bad(&e))?;
+        let root = match top.manifests.as_slice() {
+            [] => return Err(self.bad(&"its index.json lists no image")),
+            [one] => self.manifest(one)?,
+            // Without the names of the tags: these are the layout's, not the image's.
+            many => referrers_index(
+                many.iter()
+                    .map(|d| Descriptor { annotations: Default::default(), ..d.clone() })
+                    .collect(),
+            ),
+        };
+        let mut raws = vec![root];
+        let mut manifests: Vec<ManifestNode> = Vec::new();
+        let mut left_out = BTreeSet::new();
+        let mut pending = vec![(0, None)];
+        while let Some((at, platform)) = pending.pop() {
+            let parsed = raws[at].parse().map_err(|e| self.bad(&e))?;
+            let selection = select(parsed.children(), platforms)?;
+            left_out.extend(selection.left_out);
+            manifests.push(node(&raws[at], &parsed, platform));
+            for child in selection.taken.into_iter().rev() {
+                if raws.iter().any(|raw| raw.digest == child.digest) {
+                    continue;
+                }
+                raws.push(self.manifest(child)?);
+                pending.push((raws.len() - 1, child.platform.clone()));
+            }
+        }
+        Ok((ImageTree { manifests, left_out, attachments: Vec::new() }, raws))
+    }
+
+    /// A blob's file.
+    pub(crate) fn open(&self, digest: &Digest) -> std::io::Result<File> {
+        File::open(self.blob_path(digest))
+    }
+
+    fn blob_path(&self, digest: &Digest) -> PathBuf {
+        self.path.join("blobs").join("sha256").join(digest.hex())
+    }
+
+    fn manifest(&self, listed: &Descriptor) -> Result<RawManifest, CollectError> {
+        let bytes = self.read(&self.blob_path(&listed.digest))?;
+        let raw =
+            RawManifest::new(Some(listed.media_type.as_str()), bytes).map_err(|e| self.bad(&e))?;
+        if raw.digest != listed.digest {
+            let why = format!("{} has other content than its name says", listed.digest);
+            return Err(self.bad(&why));
+        }
+        Ok(raw)
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<u8>, CollectError> {
+        let fail = |e: std::io::Error| self.bad(&format!("{}: {e}", path.display()));
+        let size = fs::metadata(path).map_err(fail)?.len();
+        if size > MAX_MANIFEST_BYTES {
+            return Err(self.bad(&format!("{} is too large for a manifest", path.display())));
+        }
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(MAX_MANIFEST_BYTES).read_to_end(&mut bytes))
+            .map_err(fail)?;
+        Ok(bytes)
+    }
+
+    fn bad(&self, why: &dyn std::fmt::Display) -> CollectError {
+        CollectError::Layout { path: self.path.display().to_string(), why: why.to_string() }
+    }
+}

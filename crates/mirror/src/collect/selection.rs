@@ -1,0 +1,96 @@
+//! Which manifests of an index a wish for platforms selects. Pure.
+
+use oci::{Descriptor, Digest, Platform};
+
+/// Annotation by which a builder's attestation names the manifest it is about.
+const ABOUT: &str = "vnd.docker.reference.digest";
+
+/// The children to take and those to leave out.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Selection<'a> {
+    pub(crate) taken: Vec<&'a Descriptor>,
+    pub(crate) left_out: Vec<Digest>,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no instances found for platform {wanted}; the list has {has}")]
+pub(crate) struct NoInstance {
+    pub(crate) wanted: String,
+    pub(crate) has: String,
+}
+
+/// Selects from `children`. No wish takes everything; a wish that nothing
+/// fulfils is an error, as an empty list would look like success.
+pub(crate) fn select<'a>(
+    children: &'a [Descriptor],
+    wishes: &[Platform],
+) -> Result<Selection<'a>, NoInstance> {
+    if wishes.is_empty() {
+        return Ok(Selection { taken: children.iter().collect(), left_out: Vec::new() });
+    }
+    let fulfils = |wish: &Platform, child: &Descriptor| {
+        child.platform.as_ref().is_some_and(|held| wish.accepts(held))
+    };
+    if let Some(missed) = wishes.iter().find(|wish| !children.iter().any(|c| fulfils(wish, c))) {
+        let mut has: Vec<String> =
+            children.iter().filter_map(|c| c.platform.as_ref()).map(Platform::to_string).collect();
+        has.sort();
+        has.dedup();
+        return Err(NoInstance { wanted: missed.to_string(), has: has.join(", ") });
+    }
+    let chosen = |child: &Descriptor| wishes.iter().any(|wish| fulfils(wish, child));
+    let kept: Vec<String> =
+        children.iter().filter(|c| chosen(c)).map(|c| c.digest.to_string()).collect();
+    // An attestation stands in the list under no real platform; it goes where its image goes.
+    let about_kept =
+        |child: &Descriptor| child.annotations.get(ABOUT).is_some_and(|about| kept.contains(about));
+    let (taken, rest): (Vec<_>, Vec<_>) =
+        children.iter().partition(|child| chosen(child) || about_kept(child));
+    Ok(Selection { taken, left_out: rest.into_iter().map(|child| child.digest).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use oci::MediaType;
+
+    use super::*;
+
+    fn child(name: &str, platform: Option<&str>) -> Descriptor {
+        let mut child = Descriptor::new(
+            MediaType::new(MediaType::OCI_MANIFEST),
+            Digest::of(name.as_bytes()),
+            1,
+        );
+        child.platform = platform.map(|text| text.parse().unwrap());
+        child
+    }
+
+    #[test]
+    fn no_wish_takes_everything() {
+        let children = [child("a", Some("linux/amd64")), child("b", None)];
+        let selection = select(&children, &[]).unwrap();
+        assert_eq!((selection.taken.len(), selection.left_out.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_wish_takes_its_platform_and_the_attestation_about_it() {
+        let amd = child("amd", Some("linux/amd64"));
+        let mut about_amd = child("about", Some("unknown/unknown"));
+        about_amd.annotations.insert(ABOUT.into(), amd.digest.to_string());
+        let arm = child("arm", Some("linux/arm64/v8"));
+        let children = [amd.clone(), arm.clone(), about_amd.clone()];
+        let selection = select(&children, &[Platform::new("linux", "amd64")]).unwrap();
+        assert_eq!(selection.taken, [&amd, &about_amd]);
+        assert_eq!(selection.left_out, [arm.digest]);
+    }
+
+    #[test]
+    fn a_wish_that_nothing_fulfils_names_what_there_is() {
+        let children = [child("a", Some("linux/s390x")), child("b", Some("linux/amd64"))];
+        let wishes = [Platform::new("linux", "amd64"), Platform::new("linux", "arm64")];
+        assert_eq!(
+            select(&children, &wishes).unwrap_err().to_string(),
+            "no instances found for platform linux/arm64; the list has linux/amd64, linux/s390x"
+        );
+    }
+}

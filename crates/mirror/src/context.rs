@@ -1,0 +1,211 @@
+//! What all stages of a run share: settings, the workspace, who watches, what was counted.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use jiff::Timestamp;
+use mirror_plan::{Exit, Plan};
+use tokio_util::sync::CancellationToken;
+use workspace::{
+    AuditEvent, AuditedImage, AuditedOutcome, DiskError, FailedImage, Lock, Run, RunStart,
+    RunStatus, Workspace,
+};
+
+use crate::chain::chain;
+use crate::progress::{Event, Observer};
+use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
+use crate::settings::{DryRun, Settings};
+
+/// A run under way.
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) workspace: Workspace,
+    pub(crate) started: Timestamp,
+    /// The last run of this workspace was cut off.
+    pub(crate) after_interruption: bool,
+    clock: Instant,
+    /// None in a dry run, which leaves no trace.
+    writing: Option<(Run, Lock)>,
+    counted: Counted,
+    warnings: Mutex<Vec<String>>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    blobs: AtomicU64,
+    bytes: AtomicU64,
+    mounted: AtomicU64,
+}
+
+impl Context {
+    /// Opens the workspace; unless this is a dry run, takes its lock and a run number.
+    pub(crate) fn open(
+        settings: Settings,
+        observer: Arc<dyn Observer>,
+        cancel: CancellationToken,
+    ) -> Result<Self, Failure> {
+        let fail =
+            |error: &(dyn std::error::Error + 'static)| Failure::new(Exit::GENERIC, chain(error));
+        let workspace = Workspace::open(settings.mode.directory());
+        let started = Timestamp::now();
+        let runs = workspace.runs().map_err(|e| fail(&e))?;
+        let after_interruption =
+            runs.last().is_some_and(|run| run.status == RunStatus::Interrupted);
+        let mut warnings = Vec::new();
+        let writing = match settings.dry_run {
+            DryRun::Plan | DryRun::PlanWithLists => None,
+            DryRun::No => {
+                let lock = workspace.lock(&settings.arguments).map_err(|e| fail(&e))?;
+                let name = settings.configuration.path.display().to_string();
+                let start = RunStart {
+                    mode: settings.mode.recorded(),
+                    started,
+                    program: &format!("oc-mirror {}", settings.version),
+                    arguments: &settings.arguments,
+                    configuration: Some((&name, &settings.configuration.text)),
+                };
+                let run = workspace.begin_run(&lock, &start).map_err(|e| fail(&e))?;
+                if let Some(recovery) = run.recovery() {
+                    warnings.push(format!(
+                        "the machine lost power during an earlier run: {} blobs checked, {} were damaged and are fetched again",
+                        recovery.checked,
+                        recovery.blobs_removed.len(),
+                    ));
+                }
+                Some((run, lock))
+            }
+        };
+        Ok(Self {
+            settings,
+            observer,
+            cancel,
+            workspace,
+            started,
+            after_interruption,
+            clock: Instant::now(),
+            writing,
+            counted: Counted::default(),
+            warnings: Mutex::new(warnings),
+        })
+    }
+
+    pub(crate) fn run(&self) -> Option<&Run> {
+        self.writing.as_ref().map(|(run, _)| run)
+    }
+
+    /// The run and its lock; none in a dry run.
+    pub(crate) fn writing(&self) -> Option<(&Run, &Lock)> {
+        self.writing.as_ref().map(|(run, lock)| (run, lock))
+    }
+
+    pub(crate) fn stage(&self, name: &'static str) {
+        self.observer.notice(Event::Stage { name });
+    }
+
+    /// Tells how much there is to do.
+    pub(crate) fn planned(&self, plan: &Plan) {
+        let totals = &plan.totals;
+        self.observer.notice(Event::Planned {
+            images: totals.images,
+            present: totals.images - totals.images_to_copy,
+            blobs: totals.blobs_to_move as u64,
+            bytes: totals.bytes_to_move,
+        });
+    }
+
+    /// Tells of something that a person should know and that stops nothing.
+    pub(crate) fn warn(&self, message: String) {
+        self.observer.notice(Event::Warning { message: message.clone() });
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+    }
+
+    pub(crate) fn count(&self, blobs: u64, bytes: u64, mounted: u64) {
+        self.counted.blobs.fetch_add(blobs, Ordering::Relaxed);
+        self.counted.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counted.mounted.fetch_add(mounted, Ordering::Relaxed);
+    }
+
+    /// Writes the outcome of images to the audit log.
+    pub(crate) fn audit(&self, lines: &[ImageLine]) {
+        let Some(run) = self.run() else { return };
+        for line in lines {
+            let (outcome, error) = match &line.outcome {
+                Outcome::Copied => (AuditedOutcome::Copied, None),
+                Outcome::Present => (AuditedOutcome::Present, None),
+                Outcome::Failed { error } => (AuditedOutcome::Failed, Some(error.clone())),
+                Outcome::Pending => (AuditedOutcome::NotReached, None),
+            };
+            let image = AuditedImage {
+                source: line.origin.to_string(),
+                destination: Some(line.destination.clone()),
+                digest: line.digest,
+                bytes: line.bytes,
+                outcome,
+                error,
+            };
+            if let Err(error) = run.audit().write(&AuditEvent::Image(image)) {
+                self.warn(format!("the audit log could not be written: {}", chain(&error)));
+                return;
+            }
+        }
+    }
+
+    /// Ends the run: totals, ending, error file, records.
+    pub(crate) fn close(self, mut report: Report) -> Report {
+        report.images.sort_by(|a, b| (a.kind, &a.origin).cmp(&(b.kind, &b.origin)));
+        report.count_images();
+        report.totals.blobs = self.counted.blobs.load(Ordering::Relaxed);
+        report.totals.bytes = self.counted.bytes.load(Ordering::Relaxed);
+        report.totals.blobs_mounted = self.counted.mounted.load(Ordering::Relaxed);
+        report.totals.seconds = self.clock.elapsed().as_secs_f64();
+        report.settle(self.settings.dry_run);
+        self.audit(&report.images);
+        report.run = self.run().map(Run::number);
+        match self.write_errors(&report) {
+            Ok(Some(path)) => report.files.push(path),
+            Ok(None) => {}
+            Err(error) => self.warn(format!("the error file: {}", chain(&error))),
+        }
+        report.warnings = self.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Some((run, _lock)) = self.writing else { return report };
+        let failures = report.images.iter().filter_map(|line| match &line.outcome {
+            Outcome::Failed { error } => {
+                Some(FailedImage { origin: line.origin.clone(), error: error.clone() })
+            }
+            _ => None,
+        });
+        let status = match report.ending {
+            Ending::Complete | Ending::Planned => RunStatus::Complete,
+            Ending::Partial => RunStatus::Partial,
+            Ending::Interrupted | Ending::Failed => RunStatus::Interrupted,
+        };
+        if let Err(error) = run.end(status, failures.collect()) {
+            report.errors.push(Failure::new(Exit::GENERIC, chain(&error)));
+        }
+        report
+    }
+
+    /// `mirroring_errors_<time>.txt`: one line per image that failed.
+    fn write_errors(&self, report: &Report) -> Result<Option<PathBuf>, DiskError> {
+        let mut text = String::new();
+        for line in &report.images {
+            if let Outcome::Failed { error } = &line.outcome {
+                text.push_str(&format!("error mirroring image {} error: {error}\n", line.origin));
+            }
+        }
+        if text.is_empty() || self.writing.is_none() {
+            return Ok(None);
+        }
+        let path = self.workspace.errors_file(self.started);
+        workspace::atomic_file::write(
+            &path,
+            text.as_bytes(),
+            workspace::atomic_file::Durability::Later,
+        )?;
+        Ok(Some(path))
+    }
+}

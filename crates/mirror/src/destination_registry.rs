@@ -1,0 +1,238 @@
+//! A registry as a destination: blobs are uploaded once and mounted elsewhere,
+//! images are finished by putting their manifests.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mirror_plan::{Attachment, BlobRef, ImageTree, ManifestNode};
+use oci::{
+    Descriptor, Digest, ImageRef, Pointer, RawManifest, RegistryHost, Repository, Tag,
+    referrers_index,
+};
+use registry::{Blob, Client, Location, Uploaded};
+use workspace::Holdings;
+
+use crate::chain::chain;
+use crate::execute::Destination;
+use crate::progress::{Event, Observer};
+use crate::schedule::{ImageId, Job, RepoId};
+use crate::supply::{Supply, held_manifest};
+use crate::verified::{BodyError, verified};
+
+/// A repository at the target.
+#[derive(Debug, Clone)]
+pub(crate) struct TargetRepository {
+    pub(crate) repository: Repository,
+    /// Known to hold nothing: no use in asking whether a blob is there.
+    pub(crate) is_new: bool,
+}
+
+/// An image on its way to the registry.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) destination: ImageRef,
+    pub(crate) tree: ImageTree,
+    pub(crate) supply: Supply,
+    /// Whether the tag that lists referrers may be used for this subject: an
+    /// image that has only a digest for a name stands under that very tag.
+    pub(crate) fallback_taken: Vec<Digest>,
+}
+
+/// The registry images go to.
+pub(crate) struct Target {
+    pub(crate) client: Client,
+    pub(crate) registry: RegistryHost,
+    pub(crate) repositories: Vec<TargetRepository>,
+    /// By image id; `None` for images that are not copied.
+    pub(crate) images: Vec<Option<Outgoing>>,
+    /// Where manifests are read from.
+    pub(crate) manifests: Arc<Holdings>,
+    /// Blobs that images already there have, and in which repository.
+    pub(crate) held_elsewhere: HashMap<Digest, Repository>,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) tally: Tally,
+    /// Two images of one subject must not write its list of referrers at once.
+    pub(crate) referrer_lists: tokio::sync::Mutex<()>,
+}
+
+/// What was done, counted as it happens.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) blobs: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) mounted: AtomicU64,
+    notes: Mutex<BTreeMap<ImageId, Vec<String>>>,
+}
+
+impl Tally {
+    pub(crate) fn take_notes(&self) -> BTreeMap<ImageId, Vec<String>> {
+        std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, image: ImageId, text: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.entry(image).or_default().push(text);
+    }
+}
+
+impl Destination for Target {
+    async fn perform(&self, job: Job) -> Result<(), String> {
+        match job {
+            Job::Move { digest, size, to, image } => {
+                self.observer.notice(Event::BlobStarted { digest, size });
+                let mount_from = self.held_elsewhere.get(&digest);
+                let sent = self.send(BlobRef { digest, size }, to, image, mount_from).await;
+                self.observer.notice(Event::Moved { bytes: size });
+                self.observer.notice(Event::BlobDone { digest });
+                sent.map_err(|why| format!("copying the blob {digest}: {why}"))
+            }
+            Job::Mount { digest, size, from, to, image } => {
+                let from = &self.repositories[from].repository;
+                let sent = self.send(BlobRef { digest, size }, to, image, Some(from)).await;
+                sent.map_err(|why| format!("mounting the blob {digest}: {why}"))
+            }
+            Job::Finish { image } => self.finish(image).await,
+        }
+    }
+}
+
+impl Target {
+    /// Brings a blob to a repository: not at all if it is there, by a mount
+    /// where another repository has it, else by sending its bytes.
+    async fn send(
+        &self,
+        blob: BlobRef,
+        to: RepoId,
+        image: ImageId,
+        mount_from: Option<&Repository>,
+    ) -> Result<(), String> {
+        let Some(outgoing) = &self.images[image] else { return Ok(()) };
+        let to = &self.repositories[to];
+        let at = self.location(&to.repository);
+        if !to.is_new && self.client.has_blob(&at, &blob.digest).await.map_err(|e| chain(&e))? {
+            return Ok(());
+        }
+        let mount_from = mount_from.filter(|from| **from != to.repository);
+        let body = || async {
+            let body = outgoing.supply.body(blob, 0).await?;
+            Ok::<_, BodyError>(match outgoing.supply.is_checked() {
+                true => body,
+                false => verified(blob.digest, body),
+            })
+        };
+        let sent = Blob { digest: blob.digest, size: blob.size };
+        match self.client.upload(&at, sent, mount_from, body).await {
+            Ok(Uploaded::Mounted) => self.tally.mounted.fetch_add(1, Ordering::Relaxed),
+            Ok(Uploaded::Sent) => {
+                self.tally.bytes.fetch_add(blob.size, Ordering::Relaxed);
+                self.tally.blobs.fetch_add(1, Ordering::Relaxed)
+            }
+            Err(error) => return Err(chain(&error)),
+        };
+        Ok(())
+    }
+
+    /// Puts the manifests: what is listed before what lists it, the tag last,
+    /// so that nobody ever pulls half an image.
+    async fn finish(&self, image: ImageId) -> Result<(), String> {
+        let Some(outgoing) = &self.images[image] else { return Ok(()) };
+        let Outgoing { destination, tree, .. } = outgoing;
+        let root = tree.root();
+        // Lists inside lists: the deeper ones were collected later.
+        for node in tree.manifests[1..].iter().rev() {
+            self.put_by_digest(destination, node).await?;
+        }
+        let raw = held_manifest(&self.manifests, &root.digest)?;
+        self.put(destination, &raw).await?;
+        let (tagged, referring): (Vec<_>, Vec<_>) =
+            tree.attachments.iter().partition(|attachment| attachment.tag.is_some());
+        for attachment in tagged {
+            self.put_tagged(destination, attachment).await?;
+        }
+        self.put_referrers(image, outgoing, &referring).await
+    }
+
+    async fn put_tagged(&self, image: &ImageRef, attachment: &Attachment) -> Result<(), String> {
+        let Some(tag) = &attachment.tag else { return Ok(()) };
+        for node in attachment.manifests[1..].iter().rev() {
+            self.put_by_digest(image, node).await?;
+        }
+        let raw = held_manifest(&self.manifests, &attachment.manifests[0].digest)?;
+        self.put(&image.with_pointer(Pointer::Tag(tag.clone())), &raw).await.map(drop)
+    }
+
+    /// Puts referrers by digest. A registry that knows subjects lists them by
+    /// itself; for others the list under the fallback tag is written.
+    async fn put_referrers(
+        &self,
+        image: ImageId,
+        outgoing: &Outgoing,
+        referring: &[&Attachment],
+    ) -> Result<(), String> {
+        let mut unlisted: BTreeMap<Digest, Vec<Descriptor>> = BTreeMap::new();
+        for attachment in referring {
+            for node in attachment.manifests[1..].iter().rev() {
+                self.put_by_digest(&outgoing.destination, node).await?;
+            }
+            let root = &attachment.manifests[0];
+            let listed = self.put_by_digest(&outgoing.destination, root).await?;
+            if !listed {
+                let as_listed = attachment.listed_as.clone().unwrap_or_else(|| {
+                    Descriptor::new(root.media_type.clone(), root.digest, root.size)
+                });
+                unlisted.entry(attachment.subject).or_default().push(as_listed);
+            }
+        }
+        for (subject, referrers) in unlisted {
+            let count = referrers.len();
+            let taken = outgoing.fallback_taken.contains(&subject);
+            let listed =
+                !taken && self.list_referrers(&outgoing.destination, subject, referrers).await?;
+            if !listed {
+                self.tally.note(image, format!(
+                    "{count} referrer(s) of {subject} are kept by digest only: the target has no referrers API, and the tag that would list them is the image's own"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to the list under the fallback tag. False when an image of an
+    /// earlier run has that tag: whoever pulls it must find the image there.
+    async fn list_referrers(
+        &self,
+        image: &ImageRef,
+        subject: Digest,
+        mut referrers: Vec<Descriptor>,
+    ) -> Result<bool, String> {
+        let at = image.with_pointer(Pointer::Tag(Tag::of_digest(&subject)));
+        let _one_at_a_time = self.referrer_lists.lock().await;
+        // Others may have listed referrers there: theirs stay.
+        if let Some(held) = self.client.manifest(&at).await.map_err(|e| chain(&e))? {
+            if held.digest == subject || !held.media_type.is_index() {
+                return Ok(false);
+            }
+            let parsed = held.parse().map_err(|e| chain(&e))?;
+            referrers.extend(parsed.children().iter().cloned());
+        }
+        self.put(&at, &referrers_index(referrers)).await?;
+        Ok(true)
+    }
+
+    /// Puts a manifest under its digest. True when the registry says that it
+    /// listed it as a referrer of its subject.
+    async fn put_by_digest(&self, image: &ImageRef, node: &ManifestNode) -> Result<bool, String> {
+        let raw = held_manifest(&self.manifests, &node.digest)?;
+        self.put(&image.with_pointer(Pointer::Digest(node.digest)), &raw).await
+    }
+
+    async fn put(&self, to: &ImageRef, raw: &RawManifest) -> Result<bool, String> {
+        let put = self.client.put_manifest(to, raw).await.map_err(|e| chain(&e))?;
+        Ok(put.subject.is_some())
+    }
+
+    fn location(&self, repository: &Repository) -> Location {
+        Location { registry: self.registry.clone(), repository: repository.clone() }
+    }
+}

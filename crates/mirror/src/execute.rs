@@ -1,0 +1,170 @@
+//! Carries out a schedule: a bounded number of jobs at once, until all are done.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::schedule::{Done, ImageId, Job, Schedule};
+
+/// Where blobs and images go: a disk or a registry.
+pub(crate) trait Destination: Send + Sync + 'static {
+    /// Does one job. An error is the text a user reads.
+    fn perform(&self, job: Job) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+/// How much at once, and for how long at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) slots: usize,
+    pub(crate) transfer_timeout: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Executed {
+    Entirely,
+    Interrupted,
+}
+
+/// Runs `schedule` to its end or until `cancel`. `ended` hears of every image
+/// that is finished (`None`) or failed (why), once.
+pub(crate) async fn execute<D: Destination>(
+    mut schedule: Schedule,
+    destination: Arc<D>,
+    limits: Limits,
+    cancel: &CancellationToken,
+    mut ended: impl FnMut(ImageId, Option<&str>),
+) -> Executed {
+    let mut flying: JoinSet<(Job, Done)> = JoinSet::new();
+    loop {
+        while flying.len() < limits.slots {
+            let Some(job) = schedule.next(limits.slots) else { break };
+            let destination = Arc::clone(&destination);
+            flying.spawn(async move {
+                let done = match bounded(limits.transfer_timeout, destination.perform(job)).await {
+                    Ok(()) => Done::Well,
+                    Err(why) => Done::Badly(why),
+                };
+                (job, done)
+            });
+        }
+        let landed = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Executed::Interrupted,
+            landed = flying.join_next() => landed,
+        };
+        match landed {
+            None => return Executed::Entirely,
+            Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
+            Some(Ok((job, done))) => {
+                for image in schedule.done(&job, &done) {
+                    ended(image, schedule.failure(image));
+                }
+                if let (Job::Finish { image }, Done::Well) = (job, &done) {
+                    ended(image, None);
+                }
+            }
+        }
+    }
+}
+
+async fn bounded(
+    limit: Option<Duration>,
+    job: impl Future<Output = Result<(), String>>,
+) -> Result<(), String> {
+    let Some(limit) = limit else { return job.await };
+    tokio::time::timeout(limit, job).await.unwrap_or_else(|_| {
+        Err(format!("not done within {} s; raise --image-timeout", limit.as_secs_f32()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use oci::Digest;
+
+    use super::*;
+    use crate::schedule::Need;
+
+    /// Counts jobs at once; fails the blob it is told to.
+    #[derive(Default)]
+    struct Counting {
+        now: AtomicUsize,
+        most: AtomicUsize,
+        bad: Option<Digest>,
+        hang: bool,
+    }
+
+    impl Destination for Counting {
+        async fn perform(&self, job: Job) -> Result<(), String> {
+            let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(now, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            if self.hang {
+                std::future::pending::<()>().await;
+            }
+            self.now.fetch_sub(1, Ordering::SeqCst);
+            match job {
+                Job::Move { digest, .. } if Some(digest) == self.bad => Err("bad".into()),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    fn needs() -> Vec<Option<Need>> {
+        let blob = |n: u8| (Digest::of(&[n]), 10);
+        (0..20).map(|n| Some(Need { repository: 0, blobs: vec![blob(n), blob(200)] })).collect()
+    }
+
+    async fn run(destination: Counting, limits: Limits) -> (Executed, Vec<(usize, bool)>, usize) {
+        let destination = Arc::new(destination);
+        let ended = Mutex::new(Vec::new());
+        let cancel = CancellationToken::new();
+        let executed = execute(
+            Schedule::new(needs()),
+            Arc::clone(&destination),
+            limits,
+            &cancel,
+            |image, why| {
+                ended.lock().unwrap().push((image, why.is_none()));
+            },
+        )
+        .await;
+        (executed, ended.into_inner().unwrap(), destination.most.load(Ordering::SeqCst))
+    }
+
+    #[tokio::test]
+    async fn every_image_ends_once_and_no_more_jobs_run_than_allowed() {
+        let limits = Limits { slots: 4, transfer_timeout: None };
+        let bad = Some(Digest::of(&[7]));
+        let (executed, mut ended, most) =
+            run(Counting { bad, ..Counting::default() }, limits).await;
+        ended.sort_unstable();
+        assert_eq!(executed, Executed::Entirely);
+        assert_eq!(ended, (0..20).map(|n| (n, n != 7)).collect::<Vec<_>>());
+        assert!(most <= 4, "{most}");
+    }
+
+    #[tokio::test]
+    async fn a_transfer_that_takes_too_long_fails_its_images() {
+        let limits = Limits { slots: 30, transfer_timeout: Some(Duration::from_millis(20)) };
+        let (_, ended, _) = run(Counting { hang: true, ..Counting::default() }, limits).await;
+        assert_eq!(ended.iter().filter(|(_, well)| *well).count(), 0);
+        assert_eq!(ended.len(), 20);
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_run_ends_at_once() {
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let limits = Limits { slots: 4, transfer_timeout: None };
+        let destination = Arc::new(Counting::default());
+        let executed =
+            execute(Schedule::new(needs()), destination, limits, &cancel, |_, _| {}).await;
+        assert_eq!(executed, Executed::Interrupted);
+    }
+}

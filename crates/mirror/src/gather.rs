@@ -1,0 +1,167 @@
+//! Turns wanted images into found ones, asking registries as little as possible.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::stream::{self, StreamExt};
+use mirror_plan::{Destination, Found, Held, ImageRecord, ImageTree, Origin, Wanted};
+use oci::{Digest, ImageRef, MAX_MANIFEST_BYTES, RawManifest};
+use registry::Client;
+use workspace::{BlobStore, Workspace};
+
+use crate::chain::chain;
+use crate::collect::{CollectError, Collector, Layout};
+use crate::context::Context;
+use crate::narrow::narrow;
+use crate::progress::Event;
+use crate::settings::DryRun;
+
+/// What was found, what was not, and what the workspace has of it.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) found: Vec<Found>,
+    /// Images that could not be read, with the reason.
+    pub(crate) lost: Vec<(Wanted, Destination, String)>,
+}
+
+/// Reads the manifests of all `named` images from their registries or layouts.
+pub(crate) async fn gather(
+    context: &Context,
+    client: &Client,
+    named: Vec<(Wanted, Destination)>,
+) -> Gathered {
+    let store = match context.settings.dry_run {
+        DryRun::No => Some(context.workspace.blobs().clone()),
+        DryRun::Plan | DryRun::PlanWithLists => None,
+    };
+    let collector = Collector::new(client.clone(), store, context.settings.attachments);
+    let reader = Reader {
+        workspace: &context.workspace,
+        collector: &collector,
+        client,
+        refresh: context.settings.refresh_attachments,
+    };
+    let reader = &reader;
+    let at_once = context.limits().slots;
+    let mut gathered = Gathered::default();
+    let mut answers = stream::iter(named)
+        .map(|(wanted, destination)| async move {
+            let tree = reader.tree(&wanted).await;
+            (wanted, destination, tree)
+        })
+        .buffer_unordered(at_once);
+    while let Some((wanted, destination, tree)) = answers.next().await {
+        match tree {
+            Ok(tree) => {
+                context.observer.notice(Event::Collected { origin: wanted.origin.clone() });
+                gathered.found.push(Found { wanted, destination, tree });
+            }
+            Err(why) => gathered.lost.push((wanted, destination, why)),
+        }
+        if context.cancel.is_cancelled() {
+            break;
+        }
+    }
+    gathered
+}
+
+struct Reader<'a> {
+    workspace: &'a Workspace,
+    collector: &'a Collector,
+    client: &'a Client,
+    refresh: bool,
+}
+
+impl Reader<'_> {
+    async fn tree(&self, wanted: &Wanted) -> Result<ImageTree, String> {
+        match &wanted.origin {
+            Origin::Registry(image) => {
+                if let Some(tree) = self.unchanged(wanted, image).await.map_err(|e| chain(&e))? {
+                    return Ok(tree);
+                }
+                self.collector.tree(image, &wanted.platforms).await.map_err(|e| chain(&e))
+            }
+            Origin::Layout(path) => {
+                let (tree, raws) =
+                    Layout::new(path).tree(&wanted.platforms).map_err(|e| chain(&e))?;
+                self.collector.keep(&raws).map_err(|e| chain(&e))?;
+                Ok(tree)
+            }
+        }
+    }
+
+    /// What the workspace remembers of this image, if that is still true: a
+    /// digest stays what it is, a tag costs one question.
+    async fn unchanged(
+        &self,
+        wanted: &Wanted,
+        image: &ImageRef,
+    ) -> Result<Option<ImageTree>, CollectError> {
+        // A record that cannot be read is made anew.
+        let Ok(Some(record)) = self.workspace.record(&wanted.origin) else { return Ok(None) };
+        let root = record.tree.root().digest;
+        let now = match &image.digest {
+            Some(digest) => *digest,
+            None => match self.client.head(image).await? {
+                Some(found) => found.digest,
+                None => return Err(CollectError::Absent(image.clone())),
+            },
+        };
+        if now != root {
+            return Ok(None);
+        }
+        let stored = |digest: &Digest| stored_manifest(self.workspace.blobs(), digest);
+        let Ok(mut tree) = narrow(&record.tree, &wanted.platforms, stored) else { return Ok(None) };
+        if self.refresh {
+            self.collector.refresh(image, &mut tree).await?;
+        }
+        Ok(Some(tree))
+    }
+}
+
+fn stored_manifest(store: &BlobStore, digest: &Digest) -> Result<RawManifest, String> {
+    let bytes = store.read(digest, MAX_MANIFEST_BYTES).map_err(|e| chain(&e))?;
+    RawManifest::new(None, bytes).map_err(|e| chain(&e))
+}
+
+/// What the workspace holds, for a plan.
+pub(crate) struct OnDisk<'a> {
+    workspace: &'a Workspace,
+    whole: BTreeMap<Origin, Digest>,
+}
+
+impl<'a> OnDisk<'a> {
+    pub(crate) fn new(workspace: &'a Workspace, found: &[Found]) -> Self {
+        let whole = found
+            .iter()
+            .filter(|image| is_whole(workspace, image))
+            .map(|image| (image.wanted.origin.clone(), image.tree.root().digest))
+            .collect();
+        Self { workspace, whole }
+    }
+}
+
+impl Held for OnDisk<'_> {
+    fn image(&self, origin: &Origin, _destination: &Destination) -> Option<Digest> {
+        self.whole.get(origin).copied()
+    }
+
+    fn content(&self, digest: &Digest) -> bool {
+        self.workspace.blobs().has(digest, None).unwrap_or(false)
+    }
+}
+
+/// Whether the workspace has all that was found of an image, and its record says so.
+fn is_whole(workspace: &Workspace, image: &Found) -> bool {
+    let Ok(Some(record)) = workspace.record(&image.wanted.origin) else { return false };
+    let held = |digest: &Digest, size| workspace.blobs().has(digest, Some(size)).unwrap_or(false);
+    record.blobs_held
+        && covers(&record, &image.tree)
+        && image.tree.all_manifests().all(|node| held(&node.digest, node.size))
+        && image.tree.blobs().iter().all(|(digest, size)| held(digest, *size))
+}
+
+fn covers(record: &ImageRecord, tree: &ImageTree) -> bool {
+    let known: BTreeSet<Digest> = record.tree.all_manifests().map(|node| node.digest).collect();
+    record.tree.root().digest == tree.root().digest
+        && tree.all_manifests().all(|node| known.contains(&node.digest))
+}

@@ -1,0 +1,143 @@
+//! Registries → workspace → archive.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mirror_plan::{Action, Exit, ImageRecord, Journey, Mode, Origin, Plan, plan};
+use oci::{Digest, ImageRef};
+use registry::Client;
+
+use crate::archiving;
+use crate::chain::chain;
+use crate::context::Context;
+use crate::destination_disk::{Disk, Incoming, missing_blobs};
+use crate::execute::{Executed, execute};
+use crate::gather::{OnDisk, gather};
+use crate::paperwork;
+use crate::progress::Event;
+use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
+use crate::schedule::{Need, Schedule};
+use crate::settings::DryRun;
+use crate::supply::Supplies;
+use crate::wanted::select;
+
+/// Fetches what the configuration selects, then writes the archive of it.
+pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
+    let selected = match select(&context.settings.configuration.set, None) {
+        Ok(selected) => selected,
+        Err(failures) => return report.errors.extend(failures),
+    };
+    selected.warnings.into_iter().for_each(|warning| context.warn(warning));
+    if selected.named.is_empty() {
+        return report.errors.push(Failure::nothing_selected());
+    }
+    let client = match Client::open(context.settings.source.clone()) {
+        Ok(client) => client,
+        Err(error) => return report.errors.push(Failure::new(Exit::GENERIC, chain(&error))),
+    };
+    context.stage("collecting");
+    let gathered = gather(context, &client, selected.named).await;
+    if context.cancel.is_cancelled() {
+        report.ending = Ending::Interrupted;
+        return;
+    }
+    report.images.extend(gathered.lost.into_iter().map(ImageLine::lost));
+    let held = OnDisk::new(&context.workspace, &gathered.found);
+    let journey = Journey { mode: Mode::MirrorToDisk, target: None };
+    let plan = plan(journey, gathered.found, &held);
+    context.planned(&plan);
+    if context.settings.dry_run != DryRun::No {
+        report.add_planned(&plan, |image| image.destination.to_string());
+        return report.add_files(paperwork::write_dry_run(context, &plan, None));
+    }
+    context.stage("copying");
+    let outcomes = fetch(context, &client, &plan, report).await;
+    report.totals.source_requests = client.traffic().requests;
+    report.totals.retries = client.traffic().retries;
+    for (image, outcome) in plan.images.iter().zip(&outcomes) {
+        let place = context.workspace.layout_of(&image.origin).display().to_string();
+        report.images.push(ImageLine::of(&plan, image, place, outcome.clone()));
+    }
+    if report.ending == Ending::Interrupted {
+        return;
+    }
+    report.add_files(paperwork::pin(context, &digests(&plan)));
+    if context.settings.archiving.write {
+        archiving::archive(context, &plan, &outcomes, report);
+    }
+}
+
+/// Moves the blobs of the plan into the workspace.
+async fn fetch(
+    context: &Context,
+    client: &Client,
+    plan: &Plan,
+    report: &mut Report,
+) -> Vec<Outcome> {
+    let supplies = Supplies::FromOrigins(client.clone());
+    let mut needs = Vec::with_capacity(plan.images.len());
+    let mut images = Vec::with_capacity(plan.images.len());
+    let mut outcomes = Vec::with_capacity(plan.images.len());
+    for image in &plan.images {
+        if image.action == Action::Present {
+            needs.push(None);
+            images.push(None);
+            outcomes.push(Outcome::Present);
+            continue;
+        }
+        let (origin, kind) = (image.origin.clone(), image.kind);
+        let record = ImageRecord { origin, kind, tree: plan.tree(image), blobs_held: true };
+        match missing_blobs(&context.workspace, &record) {
+            Ok(blobs) => {
+                needs.push(Some(Need { repository: 0, blobs }));
+                outcomes.push(Outcome::Pending);
+            }
+            Err(error) => {
+                needs.push(None);
+                outcomes.push(Outcome::Failed { error });
+            }
+        }
+        images.push(Some(Incoming { record, supply: supplies.of(&image.origin) }));
+    }
+    let disk = Arc::new(Disk {
+        workspace: context.workspace.clone(),
+        images,
+        retries: context.settings.source.retry.times,
+        observer: Arc::clone(&context.observer),
+        blobs_moved: AtomicU64::new(0),
+        bytes_moved: AtomicU64::new(0),
+    });
+    let ended = |index: usize, why: Option<&str>| {
+        let image = &plan.images[index];
+        let outcome = match why {
+            Some(error) => Outcome::Failed { error: error.to_owned() },
+            None => Outcome::Copied,
+        };
+        context.observer.notice(Event::ImageDone {
+            kind: image.kind,
+            origin: image.origin.clone(),
+            destination: image.destination.to_string(),
+            outcome: outcome.clone(),
+        });
+        outcomes[index] = outcome;
+    };
+    let schedule = Schedule::new(needs);
+    let executed =
+        execute(schedule, Arc::clone(&disk), context.limits(), &context.cancel, ended).await;
+    if executed == Executed::Interrupted {
+        report.ending = Ending::Interrupted;
+    }
+    let (blobs, bytes) = (&disk.blobs_moved, &disk.bytes_moved);
+    context.count(blobs.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed), 0);
+    outcomes
+}
+
+/// The digest each reference had.
+pub(crate) fn digests(plan: &Plan) -> BTreeMap<ImageRef, Digest> {
+    let registry = plan.images.iter().filter_map(|image| match &image.origin {
+        Origin::Registry(name) => Some((name.clone(), image.tree.manifests[0].digest)),
+        Origin::Layout(_) => None,
+    });
+    registry.collect()
+}

@@ -1,0 +1,91 @@
+//! Registries → a registry, every blob passing once. The workspace gets
+//! manifests, records and log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mirror_plan::{Action, Exit, ImageRecord, Mode, Plan, Target};
+use registry::Client;
+use workspace::Holdings;
+
+use crate::chain::chain;
+use crate::conclude::conclude;
+use crate::context::Context;
+use crate::gather::gather;
+use crate::mirror_to_disk::digests;
+use crate::paperwork;
+use crate::push::{Route, bind, deliver};
+use crate::report::{Ending, Failure, ImageLine, Report};
+use crate::settings::DryRun;
+use crate::supply::Supplies;
+use crate::wanted::select;
+
+/// Copies what the configuration selects straight to `target`.
+pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report: &mut Report) {
+    let naming = context.settings.naming(target);
+    let selected = match select(&context.settings.configuration.set, Some(&naming)) {
+        Ok(selected) => selected,
+        Err(failures) => return report.errors.extend(failures),
+    };
+    selected.warnings.into_iter().for_each(|warning| context.warn(warning));
+    if selected.named.is_empty() {
+        return report.errors.push(Failure::nothing_selected());
+    }
+    let clients = Client::open(context.settings.source.clone())
+        .and_then(|source| Ok((source, Client::open(context.settings.destination.clone())?)));
+    let (source, destination) = match clients {
+        Ok(clients) => clients,
+        Err(error) => return report.errors.push(Failure::new(Exit::GENERIC, chain(&error))),
+    };
+    context.stage("collecting");
+    let gathered = gather(context, &source, selected.named).await;
+    if context.cancel.is_cancelled() {
+        report.ending = Ending::Interrupted;
+        return;
+    }
+    report.images.extend(gathered.lost.into_iter().map(ImageLine::lost));
+    let route = Route {
+        place: target,
+        client: destination,
+        holdings: Arc::new(Holdings::new(Some(context.workspace.clone()), None)),
+        supplies: Supplies::FromOrigins(source.clone()),
+    };
+    let bound = match bind(context, &route, Mode::MirrorToMirror, gathered.found).await {
+        Ok(bound) => bound,
+        Err(why) => return report.errors.push(Failure::new(Exit::GENERIC, why)),
+    };
+    context.planned(&bound.plan);
+    if context.settings.dry_run == DryRun::No {
+        report.add_files(paperwork::pin(context, &digests(&bound.plan)));
+        // What was there already is known too.
+        for image in bound.plan.images.iter().filter(|image| image.action == Action::Present) {
+            remember(context, &bound.plan, image);
+        }
+        context.stage("copying");
+    }
+    let plan = bound.plan.clone();
+    let delivered = match context.settings.dry_run {
+        DryRun::No => {
+            let landed = |index: usize, plan: &Plan| remember(context, plan, &plan.images[index]);
+            Some(deliver(context, &route, bound, &BTreeMap::new(), landed).await)
+        }
+        DryRun::Plan | DryRun::PlanWithLists => None,
+    };
+    report.totals.source_requests = source.traffic().requests;
+    report.totals.retries = source.traffic().retries;
+    conclude(context, &route, &plan, delivered, report);
+}
+
+/// Records an image of which only manifests are kept.
+fn remember(context: &Context, plan: &Plan, image: &mirror_plan::PlannedImage) {
+    let tree = plan.tree(image);
+    let blobs = tree.blobs();
+    let mut blobs = blobs.iter();
+    let held = |size: u64, digest| context.workspace.blobs().has(digest, Some(size));
+    let blobs_held = blobs.all(|(digest, size)| held(*size, digest).unwrap_or(false));
+    let (origin, kind) = (image.origin.clone(), image.kind);
+    let record = ImageRecord { origin, kind, tree, blobs_held };
+    if let Err(error) = context.workspace.save_record(&record) {
+        context.warn(format!("{} could not be recorded: {}", image.origin, chain(&error)));
+    }
+}

@@ -1,0 +1,125 @@
+//! What of the wanted images a target registry holds already.
+
+use std::collections::{BTreeMap, HashSet};
+use std::num::NonZeroUsize;
+
+use futures_util::stream::{self, StreamExt};
+use mirror_plan::{Destination, Found, Held, ImageTree, Origin};
+use oci::{Digest, ImageRef, Pointer, RegistryHost, Repository};
+use registry::{Client, Error, Location};
+
+use crate::pushed::Pushed;
+
+/// Questions asked of the target at once.
+const AT_ONCE: usize = 32;
+
+/// What the target said.
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    /// Images that are there, whole, and their root.
+    whole: BTreeMap<Destination, Digest>,
+    /// Everything whole images consist of.
+    contents: HashSet<Digest>,
+    /// Repositories that hold nothing at all.
+    pub(crate) new_repositories: HashSet<Repository>,
+}
+
+impl Held for Presence {
+    fn image(&self, _origin: &Origin, destination: &Destination) -> Option<Digest> {
+        self.whole.get(destination).copied()
+    }
+
+    fn content(&self, digest: &Digest) -> bool {
+        self.contents.contains(digest)
+    }
+}
+
+/// Asks for every image, one question each; more only for images this
+/// workspace does not remember having brought there, and one for each
+/// repository that seems to be new.
+pub(crate) async fn ask(
+    client: &Client,
+    registry: &RegistryHost,
+    found: &[Found],
+    pushed: &mut Pushed,
+) -> Result<Presence, Error> {
+    let mut presence = Presence::default();
+    let mut seen: BTreeMap<&Repository, bool> = BTreeMap::new();
+    let remembered = &*pushed;
+    let answers: Vec<(&Found, Result<Answer, Error>)> = stream::iter(found)
+        .map(|image| async move {
+            let at = image.destination.at(registry);
+            let sure = remembered.has(&at, &image.tree);
+            (image, look(client, &at, &image.tree, sure).await)
+        })
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    let mut learned = Vec::new();
+    for (image, answer) in answers {
+        let answer = answer?;
+        *seen.entry(&image.destination.repository).or_default() |= answer != Answer::Nothing;
+        if answer == Answer::Whole {
+            presence.whole.insert(image.destination.clone(), image.tree.root().digest);
+            presence.contents.extend(image.tree.all_manifests().map(|node| node.digest));
+            presence.contents.extend(image.tree.blobs().into_keys());
+            learned.push(image);
+        }
+    }
+    for image in learned {
+        pushed.insert(&image.destination.at(registry), &image.tree);
+    }
+    let silent: Vec<&Repository> = seen
+        .into_iter()
+        .filter(|(_, answered)| !answered)
+        .map(|(repository, _)| repository)
+        .collect();
+    let new: Vec<(Repository, bool)> = stream::iter(silent)
+        .map(|repository| async move {
+            let at = Location { registry: registry.clone(), repository: repository.clone() };
+            // Whoever may not list tags is asked for each blob.
+            let is_new =
+                client.tags(&at, NonZeroUsize::MIN).await.is_ok_and(|list| list.tags.is_empty());
+            (repository.clone(), is_new)
+        })
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    presence.new_repositories = new.into_iter().filter(|(_, new)| *new).map(|(r, _)| r).collect();
+    Ok(presence)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Whole,
+    /// The repository answers for something of this name, but not the whole image.
+    Something,
+    Nothing,
+}
+
+async fn look(
+    client: &Client,
+    at: &ImageRef,
+    tree: &ImageTree,
+    sure: bool,
+) -> Result<Answer, Error> {
+    match client.head(at).await? {
+        None => return Ok(Answer::Nothing),
+        Some(found) if found.digest != tree.root().digest => return Ok(Answer::Something),
+        Some(_) if sure => return Ok(Answer::Whole),
+        Some(_) => {}
+    }
+    let below = tree.manifests[1..].iter().map(|node| (Pointer::Digest(node.digest), node.digest));
+    let attached = tree.attachments.iter().map(|attachment| {
+        let digest = attachment.manifests[0].digest;
+        let pointer = attachment.tag.clone().map_or(Pointer::Digest(digest), Pointer::Tag);
+        (pointer, digest)
+    });
+    for (pointer, digest) in below.chain(attached) {
+        let found = client.head(&at.with_pointer(pointer)).await?;
+        if found.is_none_or(|found| found.digest != digest) {
+            return Ok(Answer::Something);
+        }
+    }
+    Ok(Answer::Whole)
+}

@@ -1,0 +1,230 @@
+//! Brings found images to a target registry: the common part of disk to mirror
+//! and mirror to mirror.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mirror_plan::{Action, Found, Journey, Mode, Names, Plan, Target as Place, plan};
+use oci::{Digest, Repository};
+use registry::{Client, Location};
+use workspace::Holdings;
+
+use crate::chain::chain;
+use crate::context::Context;
+use crate::destination_registry::{Outgoing, Tally, Target, TargetRepository};
+use crate::execute::{Executed, Limits, execute};
+use crate::presence::{self, Presence};
+use crate::progress::Event;
+use crate::pushed::Pushed;
+use crate::report::Outcome;
+use crate::schedule::{Need, Schedule};
+use crate::supply::Supplies;
+
+/// A plan for a target, and what it was made from.
+pub(crate) struct Bound {
+    pub(crate) plan: Plan,
+    presence: Presence,
+    pushed: Pushed,
+}
+
+/// Where a push goes and what it takes from.
+pub(crate) struct Route<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) client: Client,
+    /// Manifests are read from here; blobs too, on the disconnected side.
+    pub(crate) holdings: Arc<Holdings>,
+    pub(crate) supplies: Supplies,
+}
+
+/// Asks the target what it holds and plans the rest.
+pub(crate) async fn bind(
+    context: &Context,
+    route: &Route<'_>,
+    mode: Mode,
+    found: Vec<Found>,
+) -> Result<Bound, String> {
+    let mut pushed = Pushed::open(&context.workspace, &route.place.registry);
+    let presence =
+        presence::ask(&route.client, &route.place.registry, &found, &mut pushed)
+            .await
+            .map_err(|e| format!("asking {} what it holds: {}", route.place.registry, chain(&e)))?;
+    let journey = Journey { mode, target: Some(route.place.clone()) };
+    let plan = plan(journey, found, &presence);
+    Ok(Bound { plan, presence, pushed })
+}
+
+/// A blob that is neither here nor there.
+#[derive(Debug)]
+pub(crate) struct Unavailable {
+    pub(crate) digest: Digest,
+    /// Images that cannot be finished without it.
+    pub(crate) images: Vec<usize>,
+}
+
+/// Blobs a disconnected run needs, sorted by whether they can be had. The
+/// archive of a later run leaves out what an earlier one carried: then the
+/// target must have it, in the repository itself or where it can be mounted from.
+pub(crate) async fn unavailable(
+    route: &Route<'_>,
+    bound: &Bound,
+) -> Result<(Vec<Digest>, Vec<Unavailable>), String> {
+    let mut wanted: BTreeMap<Digest, Vec<usize>> = BTreeMap::new();
+    for (index, image) in bound.plan.images.iter().enumerate() {
+        if image.action == Action::Copy {
+            for digest in bound.plan.tree(image).blobs().into_keys() {
+                wanted.entry(digest).or_default().push(index);
+            }
+        }
+    }
+    let mut here = Vec::new();
+    let mut nowhere = Vec::new();
+    for (digest, images) in wanted {
+        if route.holdings.blob(&digest).map_err(|e| chain(&e))?.is_some() {
+            here.push(digest);
+        } else if !mirror_plan::Held::content(&bound.presence, &digest) {
+            let mut missing = Vec::new();
+            for index in images {
+                let repository = bound.plan.images[index].destination.repository.clone();
+                let at = Location { registry: route.place.registry.clone(), repository };
+                let there = route.client.has_blob(&at, &digest).await.map_err(|e| chain(&e))?;
+                if !there {
+                    missing.push(index);
+                }
+            }
+            if !missing.is_empty() {
+                nowhere.push(Unavailable { digest, images: missing });
+            }
+        }
+    }
+    Ok((here, nowhere))
+}
+
+/// What a push left behind.
+pub(crate) struct Delivered {
+    pub(crate) executed: Executed,
+    /// Outcome of each image, by its place in the plan.
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) notes: BTreeMap<usize, Vec<String>>,
+}
+
+/// Carries the plan out. `given_up` are images that cannot be copied, and why;
+/// `landed` hears of each image that arrived.
+pub(crate) async fn deliver(
+    context: &Context,
+    route: &Route<'_>,
+    bound: Bound,
+    given_up: &BTreeMap<usize, String>,
+    mut landed: impl FnMut(usize, &Plan),
+) -> Delivered {
+    let Bound { plan, presence, mut pushed } = bound;
+    let (repositories, repository_of) = repositories(context, &plan, &presence);
+    let mut there: HashSet<(usize, Digest)> = HashSet::new();
+    let mut held_elsewhere: HashMap<Digest, Repository> = HashMap::new();
+    for image in plan.images.iter().filter(|image| image.action == Action::Present) {
+        for digest in plan.tree(image).blobs().into_keys() {
+            there.insert((repository_of[&image.destination.repository], digest));
+            held_elsewhere.entry(digest).or_insert_with(|| image.destination.repository.clone());
+        }
+    }
+    let names = Names::new(plan.images.iter().map(|image| &image.destination));
+    let mut needs = Vec::with_capacity(plan.images.len());
+    let mut images = Vec::with_capacity(plan.images.len());
+    let mut outcomes = Vec::with_capacity(plan.images.len());
+    for (index, image) in plan.images.iter().enumerate() {
+        let (need, outgoing, outcome) = match (image.action, given_up.get(&index)) {
+            (Action::Present, _) => (None, None, Outcome::Present),
+            (Action::Copy, Some(why)) => (None, None, Outcome::Failed { error: why.clone() }),
+            (Action::Copy, None) => {
+                let tree = plan.tree(image);
+                let repository = repository_of[&image.destination.repository];
+                let blobs = tree.blobs().into_iter();
+                let missing = blobs.filter(|(d, _)| !there.contains(&(repository, *d))).collect();
+                let subjects = tree.manifests.iter().map(|node| node.digest);
+                let taken = |subject: &Digest| {
+                    names.fallback_tag(&image.destination.repository, subject).is_none()
+                };
+                let outgoing = Outgoing {
+                    destination: image.destination.at(&route.place.registry),
+                    fallback_taken: subjects.filter(taken).collect(),
+                    supply: route.supplies.of(&image.origin),
+                    tree,
+                };
+                (Some(Need { repository, blobs: missing }), Some(outgoing), Outcome::Pending)
+            }
+        };
+        needs.push(need);
+        images.push(outgoing);
+        outcomes.push(outcome);
+    }
+    let target = Arc::new(Target {
+        client: route.client.clone(),
+        registry: route.place.registry.clone(),
+        repositories,
+        images,
+        manifests: Arc::clone(&route.holdings),
+        held_elsewhere,
+        observer: Arc::clone(&context.observer),
+        tally: Tally::default(),
+        referrer_lists: tokio::sync::Mutex::new(()),
+    });
+    let limits = context.limits();
+    let executed = {
+        let ended = |index: usize, why: Option<&str>| {
+            let image = &plan.images[index];
+            let outcome = match why {
+                Some(error) => Outcome::Failed { error: error.to_owned() },
+                None => Outcome::Copied,
+            };
+            let destination = image.destination.at(&route.place.registry);
+            if why.is_none() {
+                pushed.insert(&destination, &plan.tree(image));
+                landed(index, &plan);
+            }
+            context.observer.notice(Event::ImageDone {
+                kind: image.kind,
+                origin: image.origin.clone(),
+                destination: destination.to_string(),
+                outcome: outcome.clone(),
+            });
+            outcomes[index] = outcome;
+        };
+        execute(Schedule::new(needs), Arc::clone(&target), limits, &context.cancel, ended).await
+    };
+    if let Err(error) = pushed.save() {
+        context.warn(format!("what was pushed could not be noted: {}", chain(&error)));
+    }
+    context.count(
+        target.tally.blobs.load(Ordering::Relaxed),
+        target.tally.bytes.load(Ordering::Relaxed),
+        target.tally.mounted.load(Ordering::Relaxed),
+    );
+    Delivered { executed, outcomes, notes: target.tally.take_notes() }
+}
+
+/// The repositories of a plan, and the place of each in the list.
+fn repositories(
+    context: &Context,
+    plan: &Plan,
+    presence: &Presence,
+) -> (Vec<TargetRepository>, BTreeMap<Repository, usize>) {
+    let names: BTreeSet<&Repository> =
+        plan.images.iter().map(|image| &image.destination.repository).collect();
+    let list = names.iter().map(|repository| TargetRepository {
+        repository: (*repository).clone(),
+        // A run that was cut off may have left blobs where no tag is yet.
+        is_new: presence.new_repositories.contains(*repository) && !context.after_interruption,
+    });
+    let places = names.iter().enumerate().map(|(at, name)| ((*name).clone(), at)).collect();
+    (list.collect(), places)
+}
+
+impl Context {
+    pub(crate) fn limits(&self) -> Limits {
+        let settings = &self.settings;
+        Limits {
+            slots: settings.parallel_images.get().saturating_mul(settings.parallel_layers.get()),
+            transfer_timeout: settings.transfer_timeout,
+        }
+    }
+}

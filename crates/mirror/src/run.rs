@@ -1,0 +1,42 @@
+//! A whole run: one of three recipes, and a report in any case.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::context::Context;
+use crate::disk_to_mirror::disk_to_mirror;
+use crate::mirror_to_disk::mirror_to_disk;
+use crate::mirror_to_mirror::mirror_to_mirror;
+use crate::progress::Observer;
+use crate::report::{Ending, Report};
+use crate::settings::{Mode, Settings};
+
+/// Mirrors as `settings` say. Always returns a report: what went wrong is in it.
+///
+/// Ends soon after `cancel`; what was finished by then stays, and a later run
+/// goes on from there.
+pub async fn run(
+    settings: Settings,
+    observer: Arc<dyn Observer>,
+    cancel: CancellationToken,
+) -> Report {
+    let mut report = Report::new(settings.mode.name());
+    let mode = settings.mode.clone();
+    let context = match Context::open(settings, observer, cancel) {
+        Ok(context) => context,
+        Err(failure) => {
+            report.errors.push(failure);
+            report.ending = Ending::Failed;
+            return report;
+        }
+    };
+    match &mode {
+        Mode::MirrorToDisk { .. } => mirror_to_disk(&context, &mut report).await,
+        Mode::DiskToMirror { target, .. } => disk_to_mirror(&context, target, &mut report).await,
+        Mode::MirrorToMirror { target, .. } => {
+            mirror_to_mirror(&context, target, &mut report).await;
+        }
+    }
+    context.close(report)
+}

@@ -1,0 +1,233 @@
+//! What the disconnected side has at hand: archives, a workspace, or both.
+
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt};
+use mirror_plan::{Destination, Exit, Found, ImageRecord, Origin, Wanted};
+use oci::{Digest, Hasher, ImageRef};
+use workspace::archive::{ArchiveStatus, Archives, Finding, OpenError, Severity};
+use workspace::{Holdings, Mode, RunStatus, Workspace};
+
+use crate::chain::chain;
+use crate::context::Context;
+use crate::gather::Gathered;
+use crate::narrow::narrow;
+use crate::progress::Event;
+use crate::report::Failure;
+use crate::supply::held_manifest;
+
+/// Blobs that are checked at once: hashing keeps a core busy each.
+const CHECKED_AT_ONCE: usize = 4;
+
+/// Opens what is there. Nothing is pushed from a run that was interrupted or
+/// from a damaged archive unless that is asked for.
+pub(crate) fn open(context: &Context) -> Result<Arc<Holdings>, Vec<Failure>> {
+    let workspace = &context.workspace;
+    let fail = |message: String| vec![Failure::new(Exit::GENERIC, message)];
+    let archives = match Archives::open(workspace.root()) {
+        Ok(archives) => Some(archives),
+        Err(error @ OpenError::None(_)) => {
+            let mut records = workspace.records().map_err(|e| fail(chain(&e)))?;
+            if records.next().is_none() {
+                let hint = "copy the mirror_*.tar files there, or the whole directory of the connected side";
+                return Err(vec![Failure::new(Exit::GENERIC, chain(&error)).with_hint(hint)]);
+            }
+            None
+        }
+        Err(error) => return Err(fail(chain(&error))),
+    };
+    match &archives {
+        Some(archives) => check_archives(context, archives)?,
+        None => check_workspace(context, workspace)?,
+    }
+    Ok(Arc::new(Holdings::new(Some(workspace.clone()), archives)))
+}
+
+fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Failure>> {
+    let mut failures = Vec::new();
+    for finding in archives.findings() {
+        match finding.severity() {
+            Severity::Note => context.warn(finding.to_string()),
+            // Missing chunks matter when a blob of theirs is needed; then it is named.
+            Severity::Incomplete if archives.indexes().count() > 0 => {
+                context.warn(finding.to_string());
+            }
+            _ if context.settings.allow_incomplete => context.warn(finding.to_string()),
+            _ => failures.push(Failure::new(Exit::GENERIC, finding.to_string())),
+        }
+    }
+    for index in archives.indexes().filter(|index| index.status == ArchiveStatus::Partial) {
+        let failed: Vec<String> = index.failed.iter().map(|f| f.origin.to_string()).collect();
+        context.warn(format!(
+            "the archive of run {} is partial: {} could not be mirrored",
+            index.run,
+            failed.join(", ")
+        ));
+    }
+    if failures.is_empty() && archives.indexes().count() == 0 {
+        let foreign = archives.findings().iter().map(Finding::to_string).collect::<Vec<_>>();
+        failures.push(Failure::new(Exit::GENERIC, foreign.join("; ")));
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures) }
+}
+
+fn check_workspace(context: &Context, workspace: &Workspace) -> Result<(), Vec<Failure>> {
+    let fail = |message: String| vec![Failure::new(Exit::GENERIC, message)];
+    let runs = workspace.runs().map_err(|e| fail(chain(&e)))?;
+    let Some(last) = runs.iter().rev().find(|run| run.mode == Mode::MirrorToDisk) else {
+        return Ok(());
+    };
+    match last.status {
+        RunStatus::Interrupted | RunStatus::Running if !context.settings.allow_incomplete => {
+            let message = format!("run {} of this workspace was interrupted", last.number);
+            let hint =
+                "finish it on the connected side, or push what is there with --allow-incomplete";
+            Err(vec![Failure::new(Exit::GENERIC, message).with_hint(hint)])
+        }
+        RunStatus::Partial => {
+            let failed: Vec<String> = last.failures.iter().map(|f| f.origin.to_string()).collect();
+            context.warn(format!(
+                "run {} of this workspace is partial: {} could not be mirrored",
+                last.number,
+                failed.join(", ")
+            ));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Finds the wanted images in what is at hand. Asks nobody.
+pub(crate) fn find(holdings: &Holdings, named: Vec<(Wanted, Destination)>) -> Gathered {
+    let mut all: Option<Vec<ImageRecord>> = None;
+    let mut gathered = Gathered::default();
+    for (wanted, destination) in named {
+        let found = record(holdings, &wanted.origin, &mut all).and_then(|record| {
+            let stored = |digest: &Digest| held_manifest(holdings, digest);
+            narrow(&record.tree, &wanted.platforms, stored).map_err(|e| chain(&e))
+        });
+        match found {
+            Ok(tree) => gathered.found.push(Found { wanted, destination, tree }),
+            Err(why) => gathered.lost.push((wanted, destination, why)),
+        }
+    }
+    gathered
+}
+
+/// The record of an image: under its own name, or under another one of the
+/// same repository that is known to be the same digest (a pinned configuration).
+fn record(
+    holdings: &Holdings,
+    origin: &Origin,
+    all: &mut Option<Vec<ImageRecord>>,
+) -> Result<ImageRecord, String> {
+    if let Some(record) = holdings.record(origin).map_err(|e| chain(&e))? {
+        return Ok(record);
+    }
+    let records = match all {
+        Some(records) => &*records,
+        None => &*all.insert(holdings.records().map_err(|e| chain(&e))?),
+    };
+    if let Origin::Registry(ImageRef { digest: Some(digest), registry, repository, .. }) = origin {
+        let same = |record: &&ImageRecord| match &record.origin {
+            Origin::Registry(held) => {
+                (&held.registry, &held.repository) == (registry, repository)
+                    && record.tree.root().digest == *digest
+            }
+            Origin::Layout(_) => false,
+        };
+        if let Some(record) = records.iter().find(same) {
+            return Ok(record.clone());
+        }
+    }
+    Err(absent(origin, records))
+}
+
+/// Says that an image is not here, and which ones of its repository are.
+fn absent(origin: &Origin, records: &[ImageRecord]) -> String {
+    let mut near: Vec<String> = Vec::new();
+    if let Origin::Registry(image) = origin {
+        near = records
+            .iter()
+            .filter_map(|record| match &record.origin {
+                Origin::Registry(held) if held.name() == image.name() => Some(held.to_string()),
+                _ => None,
+            })
+            .take(3)
+            .collect();
+    }
+    let mut text = "it is neither in an archive here nor in the workspace: mirror it to disk on the connected side".to_owned();
+    if !near.is_empty() {
+        text.push_str(&format!(" (here is {})", near.join(", ")));
+    }
+    text
+}
+
+/// Hashes the blobs that are about to be pushed, so that a damaged file is
+/// named before anything leaves.
+pub(crate) async fn check(
+    context: &Context,
+    holdings: &Arc<Holdings>,
+    blobs: &[Digest],
+) -> Vec<Failure> {
+    context.stage("checking");
+    let mut damaged = Vec::new();
+    let of: u64 = blobs.iter().filter_map(|digest| length(holdings, digest)).sum();
+    let mut bytes = 0;
+    let mut checks = stream::iter(blobs.iter().copied())
+        .map(|digest| {
+            let holdings = Arc::clone(holdings);
+            tokio::task::spawn_blocking(move || (digest, hash(&holdings, &digest)))
+        })
+        .buffer_unordered(CHECKED_AT_ONCE);
+    while let Some(checked) = checks.next().await {
+        match checked {
+            Ok((digest, Ok((got, length)))) => {
+                bytes += length;
+                context.observer.notice(Event::Verified { bytes, of });
+                if got != digest {
+                    damaged.push((digest, "its content is not what its digest says".to_owned()));
+                }
+            }
+            Ok((digest, Err(why))) => damaged.push((digest, why)),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+        if context.cancel.is_cancelled() {
+            return Vec::new();
+        }
+    }
+    damaged.sort();
+    damaged.into_iter().map(|(digest, why)| damage(context, holdings, &digest, &why)).collect()
+}
+
+/// Names the file in which a blob is damaged.
+fn damage(context: &Context, holdings: &Holdings, digest: &Digest, why: &str) -> Failure {
+    let in_workspace = context.workspace.blobs().has(digest, None).unwrap_or(false);
+    let files = match holdings.archives() {
+        Some(archives) if !in_workspace => archives.files_of(digest),
+        _ => vec![context.workspace.blobs().path(digest)],
+    };
+    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let message = format!("{} is damaged: the blob {digest} in it: {why}", files.join(", "));
+    Failure::new(Exit::GENERIC, message).with_hint("copy that file again from the connected side")
+}
+
+fn length(holdings: &Holdings, digest: &Digest) -> Option<u64> {
+    holdings.blob(digest).ok().flatten().map(|reader| reader.length())
+}
+
+fn hash(holdings: &Holdings, digest: &Digest) -> Result<(Digest, u64), String> {
+    use std::io::Read;
+    let reader = holdings.blob(digest).map_err(|e| chain(&e))?;
+    let mut reader = reader.ok_or_else(|| "it is gone".to_owned())?;
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 512 << 10];
+    loop {
+        match reader.read(&mut buffer).map_err(|e| e.to_string())? {
+            0 => break,
+            read => hasher.update(&buffer[..read]),
+        }
+    }
+    let length = hasher.length();
+    Ok((hasher.finish(), length))
+}

@@ -1,0 +1,124 @@
+//! Where the bytes of a blob come from: a registry, a layout, a workspace, an archive.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use mirror_plan::{BlobRef, Origin};
+use oci::{Digest, RawManifest};
+use registry::{Blob, Client, Location};
+use workspace::{DiskError, Holdings};
+
+use crate::chain::chain;
+use crate::collect::Layout;
+use crate::verified::{Body, BodyError};
+
+/// Bytes read from a file at once. Large enough to make few system calls,
+/// small enough that many files in flight stay cheap.
+const PIECE: usize = 256 << 10;
+
+/// What an image's blobs are taken from.
+#[derive(Debug, Clone)]
+pub(crate) enum Supply {
+    Registry { client: Client, at: Location },
+    Layout(Layout),
+    Held(Arc<Holdings>),
+}
+
+/// Where the blobs of a run's images come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Supplies {
+    /// Each image's own registry or layout.
+    FromOrigins(Client),
+    /// A workspace or archives; nothing else is asked.
+    FromDisk(Arc<Holdings>),
+}
+
+impl Supplies {
+    pub(crate) fn of(&self, origin: &Origin) -> Supply {
+        match (self, origin) {
+            (Self::FromOrigins(client), Origin::Registry(image)) => {
+                let (registry, repository) = (image.registry.clone(), image.repository.clone());
+                Supply::Registry { client: client.clone(), at: Location { registry, repository } }
+            }
+            (Self::FromOrigins(_), Origin::Layout(path)) => Supply::Layout(Layout::new(path)),
+            (Self::FromDisk(holdings), _) => Supply::Held(Arc::clone(holdings)),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SupplyError {
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
+    #[error("reading {digest}")]
+    Read { digest: Digest, source: io::Error },
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error("{0} is neither in the workspace nor in an archive here")]
+    Missing(Digest),
+}
+
+impl Supply {
+    /// Whether the bytes were checked before the run began to push: on the
+    /// disconnected side everything is, and hashing twice helps nobody.
+    pub(crate) fn is_checked(&self) -> bool {
+        matches!(self, Self::Held(_))
+    }
+
+    /// The blob's bytes from `offset` on. The receiver checks the digest.
+    pub(crate) async fn body(&self, blob: BlobRef, offset: u64) -> Result<Body, SupplyError> {
+        let read = |source| SupplyError::Read { digest: blob.digest, source };
+        match self {
+            Self::Registry { client, at } => {
+                let blob = Blob { digest: blob.digest, size: blob.size };
+                let stream = client.blob(at, blob, offset).await?.into_stream();
+                Ok(stream.map_err(BodyError::from).boxed())
+            }
+            Self::Layout(layout) => {
+                let file = layout.open(&blob.digest).map_err(read)?;
+                reader_body(file, offset).map_err(read)
+            }
+            Self::Held(holdings) => {
+                let reader = holdings.blob(&blob.digest)?;
+                let reader = reader.ok_or(SupplyError::Missing(blob.digest))?;
+                reader_body(reader, offset).map_err(read)
+            }
+        }
+    }
+}
+
+/// A body out of something that is read. Reading happens where the stream is
+/// polled: from the page cache it is a copy, and on a slow disk waiting is the
+/// back-pressure that is wanted.
+fn reader_body<R: Read + Send + 'static>(mut reader: R, offset: u64) -> io::Result<Body> {
+    if offset > 0 {
+        io::copy(&mut reader.by_ref().take(offset), &mut io::sink())?;
+    }
+    let pieces = stream::try_unfold(reader, |mut reader| async move {
+        let mut piece = Vec::with_capacity(PIECE);
+        let read = reader.by_ref().take(PIECE as u64).read_to_end(&mut piece)?;
+        Ok::<_, BodyError>((read > 0).then(|| (Bytes::from(piece), reader)))
+    });
+    Ok(pieces.boxed())
+}
+
+/// Reads a manifest that is held, by its digest.
+pub(crate) fn held_manifest(holdings: &Holdings, digest: &Digest) -> Result<RawManifest, String> {
+    let mut reader = holdings.blob(digest).map_err(|e| chain(&e))?.ok_or_else(|| {
+        format!("the manifest {digest} is neither in the workspace nor in an archive here")
+    })?;
+    let mut bytes = Vec::new();
+    reader
+        .by_ref()
+        .take(oci::MAX_MANIFEST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| format!("reading the manifest {digest}: {e}"))?;
+    let raw =
+        RawManifest::new(None, bytes).map_err(|e| format!("reading the manifest {digest}: {e}"))?;
+    if raw.digest != *digest {
+        return Err(format!("the manifest {digest} is damaged on disk"));
+    }
+    Ok(raw)
+}
