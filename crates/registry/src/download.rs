@@ -118,13 +118,18 @@ impl BlobStream {
         let Some(open) = &mut self.open else { return Ok(None) };
         let missing = self.blob.size - self.offset;
         loop {
-            let Some(mut chunk) = open.answer.chunk().await? else {
-                if missing == 0 {
+            let mut chunk = match open.answer.chunk().await {
+                Ok(Some(chunk)) => chunk,
+                // However the connection ends, all that was due has come.
+                Ok(None) | Err(_) if missing == 0 => {
                     self.open = None;
                     return Ok(None);
                 }
-                let asked = open.answer.asked.clone();
-                return Err(Error::Length { asked, wanted: self.blob.size, got: self.offset });
+                Err(error) => return Err(error),
+                Ok(None) => {
+                    let asked = open.answer.asked.clone();
+                    return Err(Error::Length { asked, wanted: self.blob.size, got: self.offset });
+                }
             };
             self.client.session().transport.counters.received(chunk.len());
             let skipped = open.skip.min(chunk.len() as u64);

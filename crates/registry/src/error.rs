@@ -28,6 +28,9 @@ pub enum Error {
     Address { host: String, path: String },
     #[error("{what} does not end")]
     Endless { what: String },
+    /// A mirror that is not asked for a while.
+    #[error("{place} is left out for a while: {why}")]
+    Resting { place: String, why: std::sync::Arc<str> },
     #[error("{place} does not have it")]
     Absent { place: String },
     /// The registry forgot an upload before it was finished.
@@ -122,7 +125,10 @@ impl Error {
             Self::Transport { fault, .. } => {
                 matches!(fault, Fault::Resolve | Fault::Connect | Fault::Cut)
             }
-            Self::Timeout { .. } | Self::Length { .. } | Self::UploadLost { .. } => true,
+            Self::Resting { .. }
+            | Self::Timeout { .. }
+            | Self::Length { .. }
+            | Self::UploadLost { .. } => true,
             Self::Everywhere { tried, .. } => tried.iter().any(Self::is_retryable),
             Self::NoPointer { .. }
             | Self::Address { .. }
@@ -146,6 +152,15 @@ impl Error {
         match self {
             Self::Denied { .. } => true,
             Self::Everywhere { tried, .. } => tried.iter().any(Self::is_denied),
+            _ => false,
+        }
+    }
+
+    /// Nothing came of even the attempt to connect.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Transport { fault, .. } => matches!(fault, Fault::Resolve | Fault::Connect),
+            Self::Timeout { wait, .. } => *wait == Wait::Connect,
             _ => false,
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use oci::{RegistryHost, Repository};
@@ -17,6 +17,9 @@ use crate::throttle::Throttle;
 use crate::token::Scope;
 use crate::transport::{HUB, HUB_API, Verify};
 
+/// How long a mirror that could not be reached is left out.
+const REST: Duration = Duration::from_secs(60);
+
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) name: RegistryHost,
@@ -28,6 +31,8 @@ pub(crate) struct Host {
     pub(crate) introduced: OnceCell<()>,
     passes: Mutex<HashMap<Repository, Slots>>,
     lacks_referrers: AtomicBool,
+    /// Of a mirror that could not be reached: not asked again before this.
+    rest: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +71,7 @@ impl Host {
             introduced: OnceCell::new(),
             passes: Mutex::default(),
             lacks_referrers: AtomicBool::new(false),
+            rest: Mutex::default(),
         }
     }
 
@@ -138,6 +144,18 @@ impl Host {
         let slot = Arc::new(Slot::new(None));
         slots.push((scope.clone(), Arc::clone(&slot)));
         slot
+    }
+
+    /// A mirror could not be reached. Others are asked in its place for a
+    /// while: every request would wait for it first, and there are thousands.
+    pub(crate) fn rest(&self, why: &str) {
+        *lock(&self.rest) = Some((Instant::now() + REST, why.into()));
+    }
+
+    /// Why it rests, if it does.
+    pub(crate) fn rests(&self) -> Option<Arc<str>> {
+        let rest = lock(&self.rest).clone();
+        rest.filter(|(until, _)| *until > Instant::now()).map(|(_, why)| why)
     }
 
     pub(crate) fn lacks_referrers(&self) -> bool {

@@ -27,7 +27,6 @@ use crate::transport::{Answer, Outgoing, Protocol, Transport, Verify};
 /// How long a login is used before its file is looked at again.
 const LOGIN_MEMORY: Duration = Duration::from_secs(60);
 
-#[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) side: Side,
     pub(crate) tls_verify: bool,
@@ -37,6 +36,13 @@ pub(crate) struct Session {
     pub(crate) credentials: Credentials,
     pub(crate) transport: Transport,
     pub(crate) hosts: Mutex<HashMap<(RegistryHost, Verify), Arc<Host>>>,
+}
+
+/// Proxies and logins are secret, so next to nothing is shown.
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("side", &self.side).finish_non_exhaustive()
+    }
 }
 
 /// A repository where it really is, at a registry we know.
@@ -112,12 +118,20 @@ impl Session {
         let Some(own) = spots.pop() else { return Ok(None) };
         let mut tried = Vec::new();
         for mirror in spots {
-            let place = mirror.at.to_string();
+            let (place, host) = (mirror.at.to_string(), Arc::clone(&mirror.host));
+            if let Some(why) = host.rests() {
+                tried.push(Error::Resting { place, why });
+                continue;
+            }
             match attempt(mirror).await {
                 Ok(Some(value)) => return Ok(Some(value)),
                 Ok(None) => tried.push(Error::Absent { place }),
                 Err(error) => {
-                    tracing::warn!("a mirror of {at} fails, trying the next: {}", error.chain());
+                    let why = error.chain();
+                    tracing::warn!("a mirror of {at} fails, trying the next: {why}");
+                    if error.is_unreachable() {
+                        host.rest(&why);
+                    }
                     tried.push(error);
                 }
             }
@@ -173,7 +187,7 @@ impl Session {
         let mut pass = self.pass(spot, scope, None).await?;
         let shown = pass.as_ref().map(|pass| pass.header.clone());
         let mut answer = attempt(shown.clone()).await?;
-        if answer.status() == StatusCode::UNAUTHORIZED {
+        if is_stale(&answer, spot, shown.is_some()) {
             if let Some(challenge) = Challenge::pick(answer.headers(WWW_AUTHENTICATE.as_str())) {
                 spot.host.wants(challenge);
             }
@@ -325,10 +339,14 @@ impl Session {
                 host.speaks(Scheme::Https);
                 Ok(answer)
             }
+            Err(error) if is_not_tls(&error) => {
+                tracing::debug!("{} speaks plain HTTP", host.name);
+                host.speaks(Scheme::Http);
+                exchange(Scheme::Http).await
+            }
             Err(error) if may_be_plain(&error) => {
                 let Ok(answer) = exchange(Scheme::Http).await else { return Err(error) };
                 if answer.url().scheme() == "http" {
-                    tracing::debug!("{} speaks plain HTTP", host.name);
                     host.speaks(Scheme::Http);
                 }
                 Ok(answer)
@@ -338,10 +356,27 @@ impl Session {
     }
 }
 
+/// Whether something fresh may be let in. Some registries answer 403 to a
+/// password that has expired; from others it means that none will do.
+fn is_stale(answer: &Answer, spot: &Spot, shown: bool) -> bool {
+    match answer.status() {
+        StatusCode::UNAUTHORIZED => true,
+        StatusCode::FORBIDDEN => shown && spot.host.challenge() == Some(Challenge::Basic),
+        _ => false,
+    }
+}
+
+/// Something answered, and not in TLS.
+fn is_not_tls(error: &Error) -> bool {
+    matches!(error, Error::Transport { fault: Fault::NotTls, .. })
+}
+
+/// Nothing is known: other ports, or a server that hangs up on what it does
+/// not understand.
 fn may_be_plain(error: &Error) -> bool {
     match error {
         Error::Transport { fault, .. } => {
-            matches!(fault, Fault::NotTls | Fault::Handshake | Fault::Connect | Fault::Cut)
+            matches!(fault, Fault::Handshake | Fault::Connect | Fault::Cut)
         }
         Error::Timeout { wait, .. } => *wait == Wait::Connect,
         _ => false,

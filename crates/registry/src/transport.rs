@@ -18,6 +18,7 @@ use crate::tls::Trust;
 use crate::traffic::Counters;
 
 const MAX_REDIRECTS: usize = 8;
+const IDLE: Duration = Duration::from_secs(45);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
@@ -33,7 +34,6 @@ pub enum ProxyError {
     Scheme { variable: &'static str },
 }
 
-#[derive(Debug)]
 pub(crate) struct Transport {
     trust: Trust,
     proxies: Vec<reqwest::Proxy>,
@@ -202,6 +202,9 @@ impl Transport {
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .connect_timeout(self.timeouts.connect)
+            // Shorter than servers and balancers keep idle connections, so
+            // that none is used in the moment it is closed.
+            .pool_idle_timeout(IDLE)
             .tcp_nodelay(true)
             .no_proxy();
         if protocol == Protocol::Http1 {
@@ -367,7 +370,7 @@ mod tests {
             assert!(with_proxy(good).is_ok(), "{good}");
         }
         for bad in ["http://", "socks5://proxy:1080", "http://proxy:port", "::"] {
-            let error = with_proxy(bad).unwrap_err();
+            let Err(error) = with_proxy(bad) else { panic!("{bad} was taken") };
             assert!(error.to_string().contains("HTTPS_PROXY"), "{bad}: {error}");
         }
     }
