@@ -1,0 +1,68 @@
+//! A run that is stopped before it ends.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Ran, Site};
+
+/// Far more than anything here takes; what takes longer hangs.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A run under way. It is killed when dropped.
+#[derive(Debug)]
+pub struct UnderWay {
+    child: Option<Child>,
+}
+
+impl UnderWay {
+    /// Starts the program with a JSON report.
+    pub fn start(site: &Site, line: &str) -> Self {
+        let mut command = site.command(&format!("--output=json {line}"));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self { child: Some(child) }
+    }
+
+    /// Waits until something has happened that is waited for.
+    pub fn until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !happened() {
+            let child = self.child.as_mut().unwrap();
+            if child.try_wait().unwrap().is_some() {
+                panic!("it ended before {what}: {:?}", self.end());
+            }
+            assert!(Instant::now() < deadline, "{what} did not happen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(self.child.as_ref().unwrap()), signal).unwrap();
+    }
+
+    /// Kills it as a power cut would, without a chance to tidy up.
+    pub fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.end();
+    }
+
+    /// Waits for the end.
+    pub fn end(&mut self) -> Ran {
+        Ran::of(self.child.take().unwrap().wait_with_output().unwrap())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
