@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use oci::{Descriptor, Digest, ImageRef, MediaType, Platform, Repository, Tag};
 use serde::{Deserialize, Serialize};
 
+use crate::Destination;
+
 /// Why an image is mirrored. Decides its name at the destination, the cluster
 /// resources that mention it, and the exit bit when it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -165,4 +167,8 @@ pub struct ImageRecord {
     pub tree: ImageTree,
     /// Whether the blobs are held too, or only manifests (after mirror to mirror).
     pub blobs_held: bool,
+    /// What configurations call it, below any registry: the names under which
+    /// it is pushed and served.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub names: BTreeSet<Destination>,
 }

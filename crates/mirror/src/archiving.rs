@@ -1,6 +1,6 @@
 //! The archive of a mirror-to-disk run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mirror_plan::{BlobRef, Exit, ImageRecord, Plan};
 use oci::Digest;
@@ -32,6 +32,7 @@ pub(crate) fn archive(context: &Context, plan: &Plan, outcomes: &[Outcome], repo
             kind: image.kind,
             tree: plan.tree(image),
             blobs_held: true,
+            names: BTreeSet::from([image.destination.clone()]),
         })
         .collect();
     if images.is_empty() {

@@ -155,6 +155,7 @@ fn is_whole(workspace: &Workspace, image: &Found) -> bool {
     let Ok(Some(record)) = workspace.record(&image.wanted.origin) else { return false };
     let held = |digest: &Digest, size| workspace.blobs().has(digest, Some(size)).unwrap_or(false);
     record.blobs_held
+        && record.names.contains(&image.destination)
         && covers(&record, &image.tree)
         && image.tree.all_manifests().all(|node| held(&node.digest, node.size))
         && image.tree.blobs().iter().all(|(digest, size)| held(digest, *size))

@@ -1,6 +1,6 @@
 //! Registries → workspace → archive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -87,7 +87,9 @@ async fn fetch(
             continue;
         }
         let (origin, kind) = (image.origin.clone(), image.kind);
-        let record = ImageRecord { origin, kind, tree: plan.tree(image), blobs_held: true };
+        let names = BTreeSet::from([image.destination.clone()]);
+        let tree = plan.tree(image);
+        let record = ImageRecord { origin, kind, tree, blobs_held: true, names };
         match missing_blobs(&context.workspace, &record) {
             Ok(blobs) => {
                 needs.push(Some(Need { repository: 0, blobs }));

@@ -1,7 +1,7 @@
 //! Registries → a registry, every blob passing once. The workspace gets
 //! manifests, records and log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mirror_plan::{Action, Exit, ImageRecord, Mode, Plan, Target};
@@ -84,7 +84,9 @@ fn remember(context: &Context, plan: &Plan, image: &mirror_plan::PlannedImage) {
     let held = |size: u64, digest| context.workspace.blobs().has(digest, Some(size));
     let blobs_held = blobs.all(|(digest, size)| held(*size, digest).unwrap_or(false));
     let (origin, kind) = (image.origin.clone(), image.kind);
-    let record = ImageRecord { origin, kind, tree, blobs_held };
+    // A target's namespace is no part of the name.
+    let names = BTreeSet::new();
+    let record = ImageRecord { origin, kind, tree, blobs_held, names };
     if let Err(error) = context.workspace.save_record(&record) {
         context.warn(format!("{} could not be recorded: {}", image.origin, chain(&error)));
     }

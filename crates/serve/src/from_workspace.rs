@@ -1,6 +1,5 @@
 //! A workspace's images on a shelf, and the shelf kept up with the workspace.
 
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -15,18 +14,18 @@ use crate::cause::with_causes;
 use crate::current::CurrentShelf;
 use crate::shelf::{Note, Shelf, Shelved, Store};
 
-/// Gives an image its names. More than one is possible: several configurations
-/// may share a workspace, and each may rename the same image.
-pub type Names = dyn Fn(&ImageRecord) -> Result<Vec<Destination>, NameError> + Send + Sync;
-
 impl Store for BlobStore {
     fn open(&self, digest: &Digest) -> io::Result<File> {
         Self::open(self, digest).map_err(io::Error::other)
     }
 }
 
-/// The name that a target without namespace gives an image by its origin.
-pub fn usual_name(record: &ImageRecord) -> Result<Vec<Destination>, NameError> {
+/// The names that a target without namespace has for an image: those that
+/// configurations gave it, or the one its origin suggests.
+fn names(record: &ImageRecord) -> Result<Vec<Destination>, NameError> {
+    if !record.names.is_empty() {
+        return Ok(record.names.iter().cloned().collect());
+    }
     let wanted = Wanted {
         kind: record.kind,
         origin: record.origin.clone(),
@@ -46,10 +45,9 @@ pub enum OfferError {
 }
 
 /// A workspace that is offered as a registry.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Offer {
     workspace: Workspace,
-    names: Arc<Names>,
 }
 
 /// The runs a workspace had seen when it was read. Another value means that
@@ -67,13 +65,8 @@ pub struct Stocked {
 }
 
 impl Offer {
-    /// Offers images under their [`usual_name`].
     pub fn new(workspace: Workspace) -> Self {
-        Self::named(workspace, Arc::new(usual_name))
-    }
-
-    pub fn named(workspace: Workspace, names: Arc<Names>) -> Self {
-        Self { workspace, names }
+        Self { workspace }
     }
 
     /// Reads all records. Needs no lock: a record appears when its image is whole.
@@ -86,7 +79,7 @@ impl Offer {
         let seen = self.seen()?;
         let mut unfit = Vec::new();
         let images = self.workspace.records()?.flat_map(|record| match record {
-            Ok(record) => self.shelved(&record, &mut unfit),
+            Ok(record) => shelved(&record, &mut unfit),
             Err(error) => {
                 unfit.push(Note::Unreadable { reason: with_causes(&error) });
                 Vec::new()
@@ -136,16 +129,16 @@ impl Offer {
     fn seen(&self) -> Result<Seen, DiskError> {
         self.workspace.runs().map(Seen)
     }
+}
 
-    fn shelved(&self, record: &ImageRecord, unfit: &mut Vec<Note>) -> Vec<Shelved> {
-        match (self.names)(record) {
-            Ok(names) => {
-                names.into_iter().map(|name| Shelved { name, record: record.clone() }).collect()
-            }
-            Err(error) => {
-                unfit.push(Note::NoName { reason: with_causes(&error) });
-                Vec::new()
-            }
+fn shelved(record: &ImageRecord, unfit: &mut Vec<Note>) -> Vec<Shelved> {
+    match names(record) {
+        Ok(names) => {
+            names.into_iter().map(|name| Shelved { name, record: record.clone() }).collect()
+        }
+        Err(error) => {
+            unfit.push(Note::NoName { reason: with_causes(&error) });
+            Vec::new()
         }
     }
 }
@@ -156,11 +149,5 @@ impl Stocked {
         for note in &self.notes {
             tracing::warn!("{note}");
         }
-    }
-}
-
-impl fmt::Debug for Offer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Offer").field("workspace", &self.workspace).finish_non_exhaustive()
     }
 }

@@ -50,7 +50,7 @@ mod shelf;
 mod tls;
 
 pub use current::CurrentShelf;
-pub use from_workspace::{Names, Offer, OfferError, Seen, Stocked, usual_name};
+pub use from_workspace::{Offer, OfferError, Seen, Stocked};
 pub use server::{BindError, Options, Server};
 pub use shelf::{Blob, Note, ReadError, Shelf, Shelved, Store};
 pub use tls::{Tls, TlsError};

@@ -5,7 +5,6 @@ mod stand;
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mirror_plan::ImageRecord;
@@ -66,15 +65,15 @@ fn images_have_the_names_a_target_would_give_them() {
 }
 
 #[test]
-fn other_names_can_be_given() {
+fn names_that_configurations_gave_are_used() {
     let mut stock = Stock::new();
     let image = stock.image(Format::Oci, "amd64", b"layer");
     stock.place("apps/a:v1", vec![image], vec![]);
+    let names = ["mine/one:1", "mine/two:2"].map(|name| name.parse().unwrap());
+    stock.images[0].record.names = names.into();
     let directory = tempfile::tempdir().unwrap();
     let workspace = mirror(&stock, directory.path());
-    let names =
-        |_: &ImageRecord| Ok(["mine/one:1", "mine/two:2"].map(|name| name.parse().unwrap()).into());
-    let stocked = Offer::named(workspace, Arc::new(names)).stock().unwrap();
+    let stocked = Offer::new(workspace).stock().unwrap();
     let repositories: Vec<&str> =
         stocked.shelf.repositories().map(oci::Repository::as_str).collect();
     assert_eq!(repositories, ["mine/one", "mine/two"]);

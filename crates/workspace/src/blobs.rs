@@ -78,13 +78,14 @@ impl BlobStore {
         Ok(self.size(digest)?.is_some_and(|held| size.is_none_or(|size| size == held)))
     }
 
-    /// Opens a blob. Links are not followed: a workspace from elsewhere could
-    /// point with one to any file of this machine.
+    /// Opens a blob. Links are not followed, and pipes not waited for: a
+    /// workspace from elsewhere could point with a link to any file of this
+    /// machine.
     pub fn open(&self, digest: &Digest) -> Result<File, DiskError> {
         let path = self.path(digest);
         OpenOptions::new()
             .read(true)
-            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
             .open(&path)
             .at("opening", &path)
     }

@@ -82,20 +82,16 @@ impl Holdings {
 }
 
 /// Which record counts. One whose blobs are not held cannot be pushed. Of two
-/// that name one image, both are used; of two different ones, the newer.
+/// with the same root, both are used; of two different ones, the newer.
 fn choose(
     here: Option<(ImageRecord, Timestamp)>,
     archived: Option<(ImageRecord, Timestamp)>,
 ) -> Option<ImageRecord> {
     match (here.filter(|(record, _)| record.blobs_held), archived) {
         (Some((here, saved)), Some((archived, created))) => {
-            let same = here.tree.root().digest == archived.tree.root().digest;
             let order: Vec<Digest> = here.tree.manifests.iter().map(|node| node.digest).collect();
-            match (same, saved < created) {
-                (true, _) => Some(merged(archived, here, &order)),
-                (false, true) => Some(archived),
-                (false, false) => Some(here),
-            }
+            let (older, newer) = if saved < created { (here, archived) } else { (archived, here) };
+            Some(merged(older, newer, &order))
         }
         (Some((record, _)), None) | (None, Some((record, _))) => Some(record),
         (None, None) => None,

@@ -13,7 +13,7 @@ use crate::disk_error::{At, DiskError};
 
 /// Whether a layout could be linked to the shared blobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Linked {
+pub(crate) enum Linked {
     Yes,
     /// The filesystem has no symbolic links. The layout is read by tools that
     /// are told where the blobs are: `skopeo --shared-blob-dir DIR/blobs`.

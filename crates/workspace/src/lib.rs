@@ -44,7 +44,6 @@ pub use durability::Recovery;
 pub use generated::{ProgramVersion, replace_generated};
 pub use holdings::Holdings;
 pub use identity::{WorkspaceId, WorkspaceIdError};
-pub use layout::Linked;
 pub use lock::{Holder, Lock, LockError};
 pub use partial_blob::PartialBlob;
 pub use place::Place;

@@ -9,11 +9,12 @@ use oci::Digest;
 ///
 /// With the same root, nothing that one of them has is lost: another
 /// configuration may have asked for other platforms. With another root (a tag
-/// that moved) only the new one is left. `order` is the root's own list of
-/// manifests.
+/// that moved) only the new one is left, under all names. `order` is the
+/// root's own list of manifests.
 pub(crate) fn merged(held: ImageRecord, new: ImageRecord, order: &[Digest]) -> ImageRecord {
+    let names = held.names.into_iter().chain(new.names.iter().cloned()).collect();
     if held.tree.root().digest != new.tree.root().digest {
-        return new;
+        return ImageRecord { names, ..new };
     }
     let blobs_held = match (held.blobs_held, new.blobs_held) {
         (same, other) if same == other => same,
@@ -42,7 +43,7 @@ pub(crate) fn merged(held: ImageRecord, new: ImageRecord, order: &[Digest]) -> I
         }
     }
     let tree = ImageTree { manifests, left_out, attachments };
-    ImageRecord { origin: new.origin, kind: new.kind, tree, blobs_held }
+    ImageRecord { origin: new.origin, kind: new.kind, tree, blobs_held, names }
 }
 
 /// A tag holds one manifest at a time; referrers are told apart by theirs.
@@ -59,7 +60,7 @@ fn covers(whole: &ImageTree, part: &ImageTree) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mirror_plan::{Kind, Origin};
+    use mirror_plan::{Destination, Kind, Origin};
     use oci::{MediaType, Tag};
 
     use super::*;
@@ -84,6 +85,7 @@ mod tests {
                 attachments: Vec::new(),
             },
             blobs_held: true,
+            names: BTreeSet::new(),
         }
     }
 
@@ -109,6 +111,20 @@ mod tests {
     fn a_tag_that_moved_leaves_only_its_new_image() {
         let new = record(&["other root", "amd64"], &[]);
         assert_eq!(merged(record(&["root", "arm64"], &[]), new.clone(), &[]), new);
+    }
+
+    #[test]
+    fn the_names_of_two_configurations_add_up_even_when_the_tag_moved() {
+        let named = |manifest: &str, name: &str| {
+            let repository = name.parse().unwrap();
+            let name = Destination { repository, tag: "1".parse().unwrap() };
+            ImageRecord { names: BTreeSet::from([name]), ..record(&[manifest], &[]) }
+        };
+        for (old, new) in [("root", "root"), ("root", "other root")] {
+            let both = merged(named(old, "b"), named(new, "a"), &[]);
+            let names: Vec<&str> = both.names.iter().map(|name| name.repository.as_str()).collect();
+            assert_eq!(names, ["a", "b"]);
+        }
     }
 
     #[test]

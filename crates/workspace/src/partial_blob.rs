@@ -188,6 +188,16 @@ mod tests {
     }
 
     #[test]
+    fn a_full_disk_is_an_error_with_a_remedy_and_nothing_counts_as_written() {
+        let full = fs::OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
+        let paths = ("/data/blobs/partial/x".into(), "/data/blobs/sha256/x".into());
+        let mut blob = PartialBlob::resume(full, paths.0, paths.1, Digest::of(TEXT), 27).unwrap();
+        let error = blob.write(TEXT).unwrap_err().to_string();
+        assert!(error.contains("/data/blobs/partial/x (free some space"), "{error}");
+        assert_eq!(blob.offset(), 0);
+    }
+
+    #[test]
     fn one_blob_has_one_writer() {
         let (_dir, store, digest) = store();
         let _first = store.begin(&digest, 27).unwrap();

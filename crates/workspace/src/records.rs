@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::Workspace;
 use crate::atomic_file::{self, Durability};
 use crate::disk_error::{At, DiskError, unless_absent};
-use crate::layout;
+use crate::layout::{self, Linked};
 use crate::merge::merged;
 use crate::place::Place;
 
@@ -70,7 +70,16 @@ impl Workspace {
                 joined
             }
         };
-        layout::write(self.root(), place.as_path(), &record, &|to, at| symlink(to, at))?;
+        let linked =
+            layout::write(self.root(), place.as_path(), &record, &|to, at| symlink(to, at))?;
+        if linked == Linked::Unsupported {
+            let (layout, blobs) = (self.root().join(place.as_path()), self.blobs().root());
+            tracing::debug!(
+                "{} has no link to its blobs: read it with --shared-blob-dir {}",
+                layout.display(),
+                blobs.display()
+            );
+        }
         let path = self.root().join(place.as_path()).join(FILE);
         let stored = Stored { version: VERSION, saved: Timestamp::now(), image: record };
         let text = serde_json::to_vec(&stored).map_err(io::Error::other).at("writing", &path)?;

@@ -26,6 +26,7 @@ pub(crate) fn record(reference: &str, manifests: Vec<ManifestNode>) -> ImageReco
         kind: Kind::Additional,
         tree: ImageTree { manifests, left_out: Default::default(), attachments: Vec::new() },
         blobs_held: true,
+        names: Default::default(),
     }
 }
 

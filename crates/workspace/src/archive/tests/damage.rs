@@ -74,6 +74,29 @@ fn files_of_others_are_told_apart_and_do_no_harm() {
 }
 
 #[test]
+fn a_directory_or_a_pipe_in_a_chunks_place_is_named() {
+    let (_from, chunks) = three_chunks();
+    let to = carry(&chunks[..2]);
+    fs::create_dir(to.path().join("mirror_000003.tar")).unwrap();
+    let pipe =
+        std::process::Command::new("mkfifo").arg(to.path().join("mirror_000004.tar")).status();
+    assert!(pipe.unwrap().success());
+    let archives = Archives::open(to.path()).unwrap();
+    let unreadable: Vec<&PathBuf> = archives
+        .findings()
+        .iter()
+        .filter_map(|finding| match finding {
+            Finding::Unreadable { file, .. } => Some(file),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        unreadable,
+        [&to.path().join("mirror_000003.tar"), &to.path().join("mirror_000004.tar")]
+    );
+}
+
+#[test]
 fn a_damaged_blob_is_named_with_its_files() {
     let (_from, chunks) = three_chunks();
     let layer = layer("q.io/a:1", 26_000);
