@@ -35,7 +35,7 @@ pub(crate) async fn until_ended<T, F: Future<Output = T>>(
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
-    tracing::warn!("interrupted: ending the work under way");
+    tracing::warn!("stopped by a signal: ending the work under way");
     cancel.cancel();
     tokio::select! {
         result = &mut work => Ok(Ended::Result(result)),

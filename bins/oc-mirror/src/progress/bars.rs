@@ -13,6 +13,8 @@ use crate::console::Console;
 const MAX_LINES: usize = 6;
 const FRAMES_PER_SECOND: u8 = 5;
 
+/// While it is not known how much there is.
+const COUNTING: &str = "{msg}";
 const OVERALL: &str = "{msg} [{bar:20}] {binary_bytes} / {binary_total_bytes} \
                        {binary_bytes_per_sec} ETA {eta}";
 
@@ -34,7 +36,7 @@ impl Bars {
     pub(super) fn new(console: Console) -> Self {
         let target = ProgressDrawTarget::stderr_with_hz(FRAMES_PER_SECOND);
         let screen = MultiProgress::with_draw_target(target);
-        let overall = screen.add(ProgressBar::new(0).with_style(style(OVERALL)));
+        let overall = screen.add(ProgressBar::new(0).with_style(style(COUNTING)));
         // Rate and ETA change although nothing happens: that is what a stall looks like.
         overall.enable_steady_tick(Duration::from_millis(500));
         console.attach(screen.clone());
@@ -46,6 +48,11 @@ impl Bars {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.work != Some(tally.work) {
             lines.work = Some(tally.work);
+            let template = match tally.work {
+                Work::Collecting => COUNTING,
+                Work::Copying | Work::Archiving | Work::Checking => OVERALL,
+            };
+            self.overall.set_style(style(template));
             self.overall.reset();
             self.overall.set_message(tally.headline());
         }
@@ -105,7 +112,9 @@ mod tests {
 
     #[test]
     fn the_templates_are_understood() {
-        ProgressStyle::with_template(OVERALL).unwrap();
+        for template in [COUNTING, OVERALL] {
+            ProgressStyle::with_template(template).unwrap();
+        }
     }
 
     #[test]

@@ -7,10 +7,12 @@ use mirror_plan::Origin;
 
 use crate::quantity;
 
-/// Work that is measured in bytes, one at a time.
+/// What a run is at. All but collecting is measured in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Work {
+    /// Reading manifests: how many there are is not known yet.
     #[default]
+    Collecting,
     Copying,
     Archiving,
     Checking,
@@ -19,6 +21,7 @@ pub(super) enum Work {
 impl Work {
     pub(super) fn label(self) -> &'static str {
         match self {
+            Self::Collecting => "collecting",
             Self::Copying => "copying",
             Self::Archiving => "writing the archive",
             Self::Checking => "checking the archives",
@@ -29,6 +32,8 @@ impl Work {
 /// How far a run is.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
+    /// Images whose manifests were read.
+    collected: usize,
     pub(super) images: usize,
     pub(super) images_done: usize,
     /// Images being copied, oldest first.
@@ -36,6 +41,8 @@ pub(super) struct Tally {
     pub(super) work: Work,
     pub(super) bytes: u64,
     pub(super) of: u64,
+    /// Bytes to move as planned: archives are checked between plan and copy.
+    to_move: u64,
     /// `bytes` when the last line was made.
     bytes_told: u64,
 }
@@ -45,8 +52,8 @@ impl Tally {
         match event {
             Event::Planned { images, bytes, .. } => {
                 self.images = *images;
+                self.to_move = *bytes;
                 self.turn_to(Work::Copying);
-                (self.bytes, self.of) = (0, *bytes);
             }
             Event::Moved { bytes } => {
                 self.turn_to(Work::Copying);
@@ -67,8 +74,8 @@ impl Tally {
                     self.in_flight.remove(index);
                 }
             }
+            Event::Collected { .. } => self.collected += 1,
             Event::Stage { .. }
-            | Event::Collected { .. }
             | Event::BlobStarted { .. }
             | Event::BlobDone { .. }
             | Event::Warning { .. } => {}
@@ -78,13 +85,18 @@ impl Tally {
     fn turn_to(&mut self, work: Work) {
         if self.work != work {
             self.work = work;
-            (self.bytes, self.of, self.bytes_told) = (0, 0, 0);
+            self.of = if work == Work::Copying { self.to_move } else { 0 };
+            (self.bytes, self.bytes_told) = (0, 0);
         }
     }
 
-    /// `copying: 3 / 12 images` or just the work, where images do not count.
+    /// `copying 3 / 12 images`, or just the work, where images do not count.
     pub(super) fn headline(&self) -> String {
         match self.work {
+            Work::Collecting => {
+                let images = quantity::count(self.collected, "image");
+                format!("{}: {images} read", self.work.label())
+            }
             Work::Copying => {
                 format!("{} {} / {} images", self.work.label(), self.images_done, self.images)
             }
@@ -94,8 +106,8 @@ impl Tally {
 
     /// One line about the time since the last one; none before there is work.
     pub(super) fn line(&mut self, since_last: Duration) -> Option<String> {
-        if self.of == 0 && self.images == 0 {
-            return None;
+        if self.work == Work::Collecting {
+            return (self.collected > 0).then(|| self.headline());
         }
         let fresh = self.bytes.saturating_sub(self.bytes_told);
         self.bytes_told = self.bytes;
@@ -177,7 +189,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_before_there_is_work() {
+    fn checking_archives_between_plan_and_copy_forgets_no_size() {
+        let mut tally = tally(&[
+            Event::Planned { images: 1, present: 0, blobs: 1, bytes: 4096 },
+            Event::Verified { bytes: 512, of: 512 },
+            Event::Moved { bytes: 1024 },
+        ]);
+        let line = tally.line(Duration::from_secs(1)).unwrap();
+        assert_eq!(line, "copying 0 / 1 images: 1.0 KiB / 4.0 KiB, 1.0 KiB/s");
+    }
+
+    #[test]
+    fn before_there_is_a_plan_the_images_read_are_counted() {
         assert_eq!(Tally::default().line(Duration::from_secs(1)), None);
+        let mut tally = tally(&[Event::Collected { origin: origin("x") }]);
+        assert_eq!(tally.line(Duration::from_secs(1)).unwrap(), "collecting: 1 image read");
     }
 }
