@@ -7,11 +7,12 @@ use oci::{Descriptor, Digest};
 
 use crate::authfile::AuthFileError;
 use crate::credentials::Credentials;
+use crate::proxies::ProxyError;
 use crate::registries_conf::{ConfError, RegistriesConf};
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::traffic::Traffic;
-use crate::transport::{ProxyError, Transport};
+use crate::transport::Transport;
 
 /// Speaks to registries on behalf of one side of a copy. Cheap to clone; all
 /// clones share connections, tokens, limits and counters.

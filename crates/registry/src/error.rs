@@ -125,14 +125,12 @@ impl Error {
             Self::Transport { fault, .. } => {
                 matches!(fault, Fault::Resolve | Fault::Connect | Fault::Cut)
             }
-            Self::Resting { .. }
-            | Self::Timeout { .. }
-            | Self::Length { .. }
-            | Self::UploadLost { .. } => true,
+            Self::Timeout { .. } | Self::Length { .. } | Self::UploadLost { .. } => true,
             Self::Everywhere { tried, .. } => tried.iter().any(Self::is_retryable),
             Self::NoPointer { .. }
             | Self::Address { .. }
             | Self::Absent { .. }
+            | Self::Resting { .. }
             | Self::Endless { .. }
             | Self::Resolve(_)
             | Self::Credentials(_)

@@ -14,7 +14,7 @@ use url::Url;
 use crate::authfile::Secret;
 use crate::challenge::Challenge;
 use crate::credentials::{Credentials, Found};
-use crate::error::{Asked, Error, Fault, Wait};
+use crate::error::{Asked, Error, Fault};
 use crate::host::{Host, Pass, Scheme};
 use crate::location::Location;
 use crate::registries_conf::{Asking, Place, RegistriesConf};
@@ -217,9 +217,7 @@ impl Session {
                     Some(pass) => pass.provenance,
                     None => self.credentials.find(&spot.at).await?.provenance,
                 };
-                let refusal = answer.refusal().await;
-                let (asked, status, said) = (refusal.asked, refusal.status, refusal.said);
-                return Err(Error::Denied { asked, status, said, provenance });
+                return Err(answer.refusal().await.denied(provenance));
             }
             429 => permit.too_many(answer.retry_after()),
             503 => {
@@ -290,8 +288,7 @@ impl Session {
                 match token::fetch(&self.transport, wanted, spot.host.verify).await? {
                     Ok(token) => (Some(token.header), token.use_for),
                     Err(refusal) if matches!(refusal.status.as_u16(), 400 | 401 | 403) => {
-                        let (asked, status, said) = (refusal.asked, refusal.status, refusal.said);
-                        return Err(Error::Denied { asked, status, said, provenance });
+                        return Err(refusal.denied(provenance));
                     }
                     Err(refusal) => return Err(refusal.into()),
                 }
@@ -374,11 +371,6 @@ fn is_not_tls(error: &Error) -> bool {
 /// Nothing is known: other ports, or a server that hangs up on what it does
 /// not understand.
 fn may_be_plain(error: &Error) -> bool {
-    match error {
-        Error::Transport { fault, .. } => {
-            matches!(fault, Fault::Handshake | Fault::Connect | Fault::Cut)
-        }
-        Error::Timeout { wait, .. } => *wait == Wait::Connect,
-        _ => false,
-    }
+    error.is_unreachable()
+        || matches!(error, Error::Transport { fault: Fault::Handshake | Fault::Cut, .. })
 }

@@ -10,7 +10,9 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER}
 use http::{Method, StatusCode};
 use url::Url;
 
+use crate::credentials::Provenance;
 use crate::error::{Asked, Error, Wait};
+use crate::proxies::{Proxies, ProxyError};
 use crate::retry::parse_retry_after;
 use crate::said::{MAX_ERROR_BYTES, Said};
 use crate::settings::{Settings, Timeouts};
@@ -20,23 +22,9 @@ use crate::traffic::Counters;
 const MAX_REDIRECTS: usize = 8;
 const IDLE: Duration = Duration::from_secs(45);
 
-#[derive(Debug, thiserror::Error)]
-pub enum ProxyError {
-    #[error("the {variable} of the environment is not the address of a proxy")]
-    Address {
-        variable: &'static str,
-        #[source]
-        source: reqwest::Error,
-    },
-    #[error(
-        "the {variable} of the environment is not the address of a proxy: its scheme may be http or https"
-    )]
-    Scheme { variable: &'static str },
-}
-
 pub(crate) struct Transport {
     trust: Trust,
-    proxies: Vec<reqwest::Proxy>,
+    proxies: Proxies,
     user_agent: String,
     pub(crate) timeouts: Timeouts,
     pub(crate) counters: Counters,
@@ -87,7 +75,7 @@ impl Transport {
     pub(crate) fn new(settings: &Settings) -> Result<Self, ProxyError> {
         Ok(Self {
             trust: Trust::new(&settings.environment, settings.cert_dir.clone()),
-            proxies: proxies(settings)?,
+            proxies: Proxies::new(&settings.environment)?,
             user_agent: settings.user_agent.clone(),
             timeouts: settings.timeouts,
             counters: Counters::default(),
@@ -184,8 +172,8 @@ impl Transport {
         config.alpn_protocols.insert(0, b"h2".to_vec());
         let made = |error| Error::of_transport(asked.clone(), error, self.timeouts.connect);
         let connections = Arc::new(Connections {
-            any: self.client(config, Protocol::Any).map_err(made)?,
-            http1: self.client(http1, Protocol::Http1).map_err(made)?,
+            any: self.client(config, Protocol::Any, url.port()).map_err(made)?,
+            http1: self.client(http1, Protocol::Http1, url.port()).map_err(made)?,
         });
         hosts.insert(key, Arc::clone(&connections));
         Ok(connections)
@@ -195,6 +183,7 @@ impl Transport {
         &self,
         tls: rustls::ClientConfig,
         protocol: Protocol,
+        port: Option<u16>,
     ) -> Result<reqwest::Client, reqwest::Error> {
         let mut builder = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
@@ -210,8 +199,8 @@ impl Transport {
         if protocol == Protocol::Http1 {
             builder = builder.http1_only();
         }
-        for proxy in &self.proxies {
-            builder = builder.proxy(proxy.clone());
+        for proxy in self.proxies.toward(port) {
+            builder = builder.proxy(proxy);
         }
         builder.build()
     }
@@ -225,29 +214,6 @@ pub(crate) const HUB_API: &str = "registry-1.docker.io";
 pub(crate) fn host_with_port(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-fn proxies(settings: &Settings) -> Result<Vec<reqwest::Proxy>, ProxyError> {
-    let environment = &settings.environment;
-    let except = environment.no_proxy.as_deref().and_then(reqwest::NoProxy::from_string);
-    type Make = fn(String) -> reqwest::Result<reqwest::Proxy>;
-    let wanted: [(&'static str, &Option<String>, Make); 2] = [
-        ("HTTP_PROXY", &environment.http_proxy, reqwest::Proxy::http),
-        ("HTTPS_PROXY", &environment.https_proxy, reqwest::Proxy::https),
-    ];
-    let mut proxies = Vec::new();
-    for (variable, value, make) in wanted {
-        let Some(value) = value else { continue };
-        if let Some((scheme, _)) = value.split_once("://")
-            && !matches!(scheme, "http" | "https")
-        {
-            return Err(ProxyError::Scheme { variable });
-        }
-        let proxy = make(value.clone())
-            .map_err(|error| ProxyError::Address { variable, source: error.without_url() })?;
-        proxies.push(proxy.no_proxy(except.clone()));
-    }
-    Ok(proxies)
 }
 
 impl Answer {
@@ -346,32 +312,17 @@ pub(crate) struct Refusal {
     pub(crate) retry_after: Option<Duration>,
 }
 
+impl Refusal {
+    /// As a matter of rights.
+    pub(crate) fn denied(self, provenance: Provenance) -> Error {
+        let Self { asked, status, said, .. } = self;
+        Error::Denied { asked, status, said, provenance }
+    }
+}
+
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         let Refusal { asked, status, said, retry_after } = refusal;
         Self::Status { asked, status, said, retry_after }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::environment::Environment;
-    use crate::settings::Side;
-
-    fn with_proxy(value: &str) -> Result<Transport, ProxyError> {
-        let environment = Environment { https_proxy: Some(value.into()), ..Environment::default() };
-        Transport::new(&Settings::new(environment, Side::Source))
-    }
-
-    #[test]
-    fn a_bad_proxy_is_an_error_not_a_direct_connection() {
-        for good in ["http://proxy.lan:3128", "proxy.lan:3128", "http://me:secret@proxy.lan:3128"] {
-            assert!(with_proxy(good).is_ok(), "{good}");
-        }
-        for bad in ["http://", "socks5://proxy:1080", "http://proxy:port", "::"] {
-            let Err(error) = with_proxy(bad) else { panic!("{bad} was taken") };
-            assert!(error.to_string().contains("HTTPS_PROXY"), "{bad}: {error}");
-        }
     }
 }

@@ -25,7 +25,7 @@ use crate::session::{Call, Session, Spot};
 use crate::settings::Timeouts;
 use crate::throttle::{Lane, Permit};
 use crate::token::Scope;
-use crate::transport::{Answer, Outgoing, Protocol};
+use crate::transport::{Answer, Outgoing, Protocol, Refusal};
 
 /// How a blob came to be in a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,8 +180,7 @@ async fn finish(answer: Answer, digest: &Digest) -> Result<(), Error> {
     match answer.status() {
         StatusCode::CREATED | StatusCode::ACCEPTED | StatusCode::NO_CONTENT | StatusCode::OK => {}
         StatusCode::NOT_FOUND | StatusCode::RANGE_NOT_SATISFIABLE => {
-            let refusal = answer.refusal().await;
-            let (asked, status, said) = (refusal.asked, refusal.status, refusal.said);
+            let Refusal { asked, status, said, .. } = answer.refusal().await;
             return Err(Error::UploadLost { asked, status, said });
         }
         _ => return Err(answer.refusal().await.into()),

@@ -224,15 +224,18 @@ async fn proxies_of_the_environment_are_used_but_for_the_exceptions() {
         let environment = Environment {
             http_proxy: Some(format!("http://{}", proxy.address)),
             no_proxy: Some(no_proxy.into()),
-            registries_conf: None,
             ..crate::nowhere()
         };
         Client::open(registry::Settings { environment, ..settings(Side::Source) }).unwrap()
     };
-    let image: oci::ImageRef = "127.0.0.1:1/a:v1".parse().unwrap();
+    let image: oci::ImageRef = "registry.invalid:5000/a:v1".parse().unwrap();
     assert_eq!(open("").head(&image).await.unwrap(), None);
     let head = proxy.heads().pop().unwrap();
-    assert!(head.starts_with("HEAD http://127.0.0.1:1/v2/a/manifests/v1 "), "{head}");
-    assert!(open("127.0.0.1").head(&image).await.is_err());
+    assert!(head.starts_with("HEAD http://registry.invalid:5000/v2/a/manifests/v1 "), "{head}");
+    for exception in ["invalid", "*.invalid", "registry.invalid:5000"] {
+        assert!(open(exception).head(&image).await.is_err(), "{exception}");
+    }
+    let local: oci::ImageRef = "127.0.0.1:1/a:v1".parse().unwrap();
+    assert!(open("").head(&local).await.is_err());
     assert_eq!(proxy.heads().len(), 1);
 }
