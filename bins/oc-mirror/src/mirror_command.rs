@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use mirror::{DryRun, Report, Settings};
+use mirror::{DryRun, ImageLine, Mode, Outcome, Report, Settings};
 use serde::Serialize;
 use workspace::Workspace;
 
@@ -67,6 +67,7 @@ pub(crate) fn mirror(
         Ok(report) => report,
         Err(stopped) => return stopped,
     };
+    tell_failures(&report);
     let code = report.exit_code();
     let chunk_sizes = chunk_sizes(&report);
     let surround =
@@ -128,6 +129,17 @@ fn settings(
     surroundings: &Surroundings,
 ) -> Result<Settings, Refusal> {
     let request = request(arguments, surroundings).map_err(Refusal::Usage)?;
+    // Nothing must be made in a place that was only mistyped.
+    if let Mode::DiskToMirror { dir, .. } = &request.mode
+        && !dir.is_dir()
+    {
+        let problem = Problem::new(format!(
+            "no tar archives matching \"mirror_[0-9]{{6}}\\\\.tar\" found: \
+             --from names {}, which is no directory",
+            dir.display()
+        ));
+        return Err(Refusal::Usage(vec![problem]));
+    }
     if let Some(dir) = &request.registries_d {
         let problems = registries_d::check(dir);
         if !problems.is_empty() {
@@ -178,6 +190,18 @@ fn execute(settings: Settings, display: Display, console: Console) -> Result<Rep
             tracing::error!("waiting for signals: {error}");
             Err(ExitCode::from(USAGE))
         }
+    }
+}
+
+/// What went wrong, for those who read or grep lines and not the report.
+fn tell_failures(report: &Report) {
+    for error in &report.errors {
+        tracing::error!("{}", error.message);
+    }
+    let failed = |image: &&ImageLine| matches!(image.outcome, Outcome::Failed { .. });
+    match report.images.iter().filter(failed).count() {
+        0 => {}
+        failed => tracing::error!("{} failed", crate::quantity::count(failed, "image")),
     }
 }
 

@@ -22,7 +22,10 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
         "CONTAINERS_REGISTRIES_CONF",
         "The registries.conf to use, with mirrors, insecure registries and rewritten locations",
     ),
-    ("HTTPS_PROXY, HTTP_PROXY, NO_PROXY", "Proxies, in capital or small letters"),
+    (
+        "HTTPS_PROXY, HTTP_PROXY, NO_PROXY",
+        "Proxies, in capital or small letters; never used for this machine itself",
+    ),
     ("SSL_CERT_FILE, SSL_CERT_DIR", "Certificate authorities, instead of the system's"),
     (
         "UPDATE_URL_OVERRIDE, OCP_SIGNATURE_URL, OCP_SIGNATURE_VERIFICATION_PK, VERSION_FILTER",

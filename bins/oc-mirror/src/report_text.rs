@@ -139,13 +139,17 @@ fn list(text: &mut String, title: &str, lines: &[String]) {
 }
 
 fn archive(text: &mut String, report: &Report, archive: &ArchiveLine, surround: &Surround<'_>) {
+    let missing = match report.ending {
+        Ending::Partial => "; it lacks the images that failed, and its index lists them",
+        _ => "",
+    };
     let base = match archive.base {
         Some(base) => format!(", builds on run {base}"),
         None => String::new(),
     };
     let _ = writeln!(
         text,
-        "Archive of run {}{base}: {}, {}",
+        "Archive of run {}{base}: {}, {}{missing}",
         archive.run,
         quantity::count(archive.chunks.len(), "chunk"),
         quantity::bytes(archive.bytes)
@@ -160,17 +164,13 @@ fn archive(text: &mut String, report: &Report, archive: &ArchiveLine, surround: 
         text.push_str("  nothing is new since that run, so there is nothing to carry\n");
         return;
     }
-    let missing = match report.ending {
-        Ending::Partial => "; its index lists the images that failed",
-        _ => "",
-    };
     let also = match archive.base {
         Some(base) => {
             format!(" and, unless they are there, those of run {base} and what it builds on")
         }
         None => String::new(),
     };
-    let _ = writeln!(text, "Carry these chunks to the other side{also}{missing}. There, run:");
+    let _ = writeln!(text, "Carry these chunks to the other side{also}. There, run:");
     let _ = writeln!(
         text,
         "  oc-mirror -c {} --from file://DIRECTORY docker://REGISTRY",
@@ -224,8 +224,9 @@ fn ending(text: &mut String, report: &Report) {
         let _ = write!(text, " run {run}");
     }
     let _ = writeln!(text, " {ended}");
-    if report.ending != Ending::Planned && totals.seconds > 0.0 {
-        let seconds = Duration::try_from_secs_f64(totals.seconds).unwrap_or_default();
+    let seconds = Duration::try_from_secs_f64(totals.seconds).unwrap_or_default();
+    let moved = totals.blobs > 0 || totals.blobs_mounted > 0;
+    if moved {
         let mounted = match totals.blobs_mounted {
             0 => String::new(),
             mounted => format!(", {mounted} mounted"),
@@ -238,6 +239,8 @@ fn ending(text: &mut String, report: &Report) {
             quantity::time(seconds),
             quantity::rate(totals.bytes, totals.seconds),
         );
+    } else if matches!(report.ending, Ending::Complete | Ending::Partial) {
+        let _ = writeln!(text, "nothing had to be moved, {}", quantity::time(seconds));
     }
 }
 

@@ -72,15 +72,16 @@ fn shelf(dir: &Path) -> anyhow::Result<Shelf> {
     let mut failure = None;
     // One record at a time: all of them at once would be the largest thing in memory.
     let images = records.map_while(|record| match record.map_err(Into::into).and_then(shelved) {
-        Ok(image) => {
+        Ok(names) => {
             count += 1;
-            Some(image)
+            Some(names)
         }
         Err(error) => {
             failure = Some(error);
             None
         }
     });
+    let images = images.flatten();
     let (shelf, notes) = Shelf::new(Arc::new(Blobs(workspace.blobs().clone())), images);
     if let Some(error) = failure {
         return Err(error.context(reading()));
@@ -102,7 +103,13 @@ fn shelf(dir: &Path) -> anyhow::Result<Shelf> {
     Ok(shelf)
 }
 
-fn shelved(record: ImageRecord) -> anyhow::Result<Shelved> {
+/// An image under every name that configurations gave it.
+fn shelved(record: ImageRecord) -> anyhow::Result<Vec<Shelved>> {
+    if !record.names.is_empty() {
+        let named = |name: &Destination| Shelved { name: name.clone(), record: record.clone() };
+        return Ok(record.names.iter().map(named).collect());
+    }
+    // Nobody named it otherwise, so it has the name of its origin.
     let wanted = Wanted {
         kind: record.kind,
         origin: record.origin.clone(),
@@ -110,7 +117,7 @@ fn shelved(record: ImageRecord) -> anyhow::Result<Shelved> {
         target_tag: None,
         platforms: Vec::new(),
     };
-    Ok(Shelved { name: Destination::of(&wanted)?, record })
+    Ok(vec![Shelved { name: Destination::of(&wanted)?, record }])
 }
 
 /// The blobs of the workspace, as the server asks for them.

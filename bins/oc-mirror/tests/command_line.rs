@@ -148,6 +148,19 @@ fn a_registries_d_that_cannot_be_honoured_is_an_error() {
 }
 
 #[test]
+fn a_mistyped_directory_to_push_from_is_not_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = configuration(dir.path(), "mirror:\n  additionalImages:\n  - name: a.io/b:1\n");
+    let from = dir.path().join("dta");
+    let line = format!("-c {} --from file://{} docker://reg", config.display(), from.display());
+    let said = run(&line);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("no tar archives matching"), "{}", said.err);
+    assert!(said.err.contains("dta, which is no directory"), "{}", said.err);
+    assert!(!from.exists());
+}
+
+#[test]
 fn a_directory_without_images_is_not_served() {
     let dir = tempfile::tempdir().unwrap();
     let said = run(&format!("serve file://{} --listen 127.0.0.1:0", dir.path().display()));

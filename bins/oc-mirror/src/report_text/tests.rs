@@ -67,7 +67,7 @@ mirrorToDisk run 3 complete
 
 #[test]
 fn failures_come_with_reasons_hints_and_the_error_file() {
-    let mut report = Report::new("mirrorToMirror");
+    let mut report = Report::new("mirrorToDisk");
     report.ending = Ending::Partial;
     report.images = vec![
         image(Kind::Bundle, "b:1", failed("unauthorized")),
@@ -80,6 +80,12 @@ fn failures_come_with_reasons_hints_and_the_error_file() {
             .with_hint("free 3 GiB"),
     ];
     report.warnings = vec!["the target is slow".into()];
+    report.archive = Some(ArchiveLine {
+        run: 1,
+        base: None,
+        chunks: vec!["/data/mirror_000004.tar".into()],
+        bytes: 4 << 30,
+    });
     let resources = "/data/working-dir/cluster-resources";
     report.files = vec![
         format!("{resources}/idms-oc-mirror.yaml").into(),
@@ -102,13 +108,18 @@ Notes:
   quay.io/a/x:1: a referrer is kept by digest only
 Warnings:
   the target is slow
+Archive of run 1: 1 chunk, 4.0 GiB; it lacks the images that failed, and its index lists them
+  /data/mirror_000004.tar  4.0 GiB
+Carry these chunks to the other side. There, run:
+  oc-mirror -c isc.yaml --from file://DIRECTORY docker://REGISTRY
 Cluster resources:
   /data/working-dir/cluster-resources/idms-oc-mirror.yaml
 Apply them to the cluster:
   oc apply -f /data/working-dir/cluster-resources
 Errors: /data/working-dir/logs/mirroring_errors_20260102_030405.txt
 Log: /data/working-dir/logs/oc-mirror-20260102_030405.log
-mirrorToMirror partial
+mirrorToDisk partial
+nothing had to be moved, 0.0s
 "
     );
 }
