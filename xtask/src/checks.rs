@@ -7,7 +7,7 @@ use clap::Args;
 use lab::tools::{self, Tool};
 
 use crate::steps::{self, Outcome, Step};
-use crate::{docs, repository, set_up};
+use crate::{demo, docs, repository, set_up};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 }
 
 /// In order: set-up first, then what fails quickly, then what takes long.
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step {
         name: "packages",
         about: "installs Debian packages that are missing",
@@ -40,6 +40,7 @@ const STEPS: [Step; 7] = [
         run: docs::check,
     },
     Step { name: "test", about: "runs every test", run: test_all },
+    Step { name: "demo", about: "runs the demo of the README", run: demo::check },
 ];
 
 /// `cargo xtask test`.

@@ -1,7 +1,10 @@
 //! Commands for those who work on this repository. `cargo xtask --help` lists them.
 
+mod bench;
 mod checks;
+mod demo;
 mod docs;
+mod program;
 mod repository;
 mod set_up;
 mod steps;
@@ -20,19 +23,26 @@ struct Xtask {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Mirror generated images across an imaginary air gap, and show each step
+    Demo(demo::Arguments),
     /// Install and build what the tests need, then run every check and every test
     Test(checks::Arguments),
     /// Build the helper tools that the tests run, once, into the user's cache folder
     Tools(set_up::Arguments),
     /// Write the man pages and the reference of flags below docs/
     Docs(docs::Arguments),
+    /// Measure oc-mirror against skopeo and regsync
+    #[command(subcommand)]
+    Bench(bench::Command),
 }
 
 fn main() -> ExitCode {
     let result = match Xtask::parse().command {
+        Command::Demo(arguments) => demo::demo(&arguments),
         Command::Test(arguments) => checks::test(&arguments),
         Command::Tools(arguments) => set_up::tools(&arguments),
         Command::Docs(arguments) => docs::docs(&arguments),
+        Command::Bench(command) => bench::bench(command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,161 @@
+//! What was measured, as values.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::contender::Contender;
+use super::ground::Ground;
+use super::launch::Usage;
+use super::traffic::Traffic;
+
+/// From where to where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Job {
+    ToDisk,
+    FromDisk,
+    Across,
+}
+
+/// What the destination has when a run starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing.
+    Cold,
+    /// Everything.
+    Warm,
+    /// Everything but one image, which has changed at the source.
+    Changed,
+}
+
+impl Job {
+    pub(super) const ALL: [Self; 3] = [Self::ToDisk, Self::FromDisk, Self::Across];
+}
+
+impl State {
+    pub(super) const ALL: [Self; 3] = [Self::Cold, Self::Warm, Self::Changed];
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ToDisk => "registry → disk",
+            Self::FromDisk => "disk → registry",
+            Self::Across => "registry → registry",
+        })
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cold => "cold",
+            Self::Warm => "nothing to do",
+            Self::Changed => "one image changed",
+        })
+    }
+}
+
+/// One run of one contender.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Sample {
+    pub(super) usage: Usage,
+    /// At the source registry; nothing where the source is a disk.
+    pub(super) source: Traffic,
+    /// At the destination registry; nothing where the destination is a disk.
+    pub(super) destination: Traffic,
+}
+
+/// All runs of one contender at one case.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    pub(super) job: Job,
+    pub(super) state: State,
+    pub(super) contender: Contender,
+    /// At least one.
+    pub(super) samples: Vec<Sample>,
+}
+
+/// Memory of oc-mirror with so many images.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Footprint {
+    pub(super) job: Job,
+    pub(super) images: usize,
+    pub(super) usage: Usage,
+}
+
+/// Everything.
+#[derive(Debug, Clone)]
+pub(super) struct Results {
+    /// How many images the corpus has, and its blobs' bytes, each counted once.
+    pub(super) images: usize,
+    pub(super) unique_bytes: u64,
+    pub(super) rows: Vec<Row>,
+    /// Hashing and copying the corpus.
+    pub(super) floor: Option<Vec<Usage>>,
+    /// Registry to disk over the slow line, and the rate of that line in bytes per second.
+    pub(super) line: Vec<Sample>,
+    pub(super) line_rate: u64,
+    pub(super) memory: Vec<Footprint>,
+}
+
+impl Results {
+    pub(super) fn new(ground: &Ground) -> Self {
+        Self {
+            images: ground.corpus.entries.len(),
+            unique_bytes: ground.corpus.unique_bytes(),
+            rows: Vec::new(),
+            floor: None,
+            line: Vec::new(),
+            line_rate: super::line::LINE.total,
+            memory: Vec::new(),
+        }
+    }
+
+    /// The rows of one case.
+    pub(super) fn case(&self, job: Job, state: State) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.job == job && row.state == state)
+    }
+}
+
+impl Row {
+    /// The quickest run. Whatever else a machine does can only slow a run down.
+    pub(super) fn best(&self) -> Duration {
+        self.samples.iter().map(|sample| sample.usage.wall).min().unwrap_or_default()
+    }
+
+    pub(super) fn median(&self) -> Duration {
+        median(self.samples.iter().map(|sample| sample.usage.wall))
+    }
+
+    pub(super) fn cpu(&self) -> Duration {
+        median(self.samples.iter().map(|sample| sample.usage.cpu))
+    }
+
+    pub(super) fn peak(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.usage.peak).max().unwrap_or_default()
+    }
+}
+
+pub(super) fn median(times: impl Iterator<Item = Duration>) -> Duration {
+    let mut times: Vec<Duration> = times.collect();
+    times.sort();
+    let middle = times.len() / 2;
+    match times.len() {
+        0 => Duration::ZERO,
+        count if count % 2 == 1 => times[middle],
+        _ => (times[middle - 1] + times[middle]) / 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_or_lies_between_the_two_in_the_middle() {
+        let of = |millis: &[u64]| median(millis.iter().map(|n| Duration::from_millis(*n)));
+        assert_eq!(of(&[9, 1, 2]), Duration::from_millis(2));
+        assert_eq!(of(&[1, 8, 2, 4]), Duration::from_millis(3));
+        assert_eq!(of(&[]), Duration::ZERO);
+    }
+}
