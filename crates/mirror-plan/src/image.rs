@@ -167,6 +167,9 @@ pub struct ImageRecord {
     pub tree: ImageTree,
     /// Whether the blobs are held too, or only manifests (after mirror to mirror).
     pub blobs_held: bool,
+    /// Nobody asked what is attached: a run was told to leave that behind.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub attachments_unknown: bool,
     /// What configurations call it, below any registry: the names under which
     /// it is pushed and served.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]

@@ -13,6 +13,7 @@ use crate::chain::chain;
 use crate::context::Context;
 use crate::progress::Event;
 use crate::report::{ArchiveLine, Failure, Outcome, Report};
+use crate::settings::Attachments;
 
 /// The configuration's name in the archive.
 const CONFIGURATION: &str = "imageset-config.yaml";
@@ -32,6 +33,7 @@ pub(crate) fn archive(context: &Context, plan: &Plan, outcomes: &[Outcome], repo
             kind: image.kind,
             tree: plan.tree(image),
             blobs_held: true,
+            attachments_unknown: context.settings.attachments == Attachments::Remove,
             names: BTreeSet::from([image.destination.clone()]),
         })
         .collect();

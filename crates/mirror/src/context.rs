@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use mirror_plan::{Exit, Plan};
+use mirror_plan::{Exit, Plan, PlannedImage};
 use tokio_util::sync::CancellationToken;
 use workspace::{
-    AuditEvent, AuditedImage, AuditedOutcome, DiskError, FailedImage, Lock, Run, RunStart,
-    RunStatus, Workspace,
+    AuditEvent, AuditedImage, AuditedOutcome, DiskError, FailedImage, Lock, Mode, Run, RunRecord,
+    RunStart, RunStatus, Workspace,
 };
 
 use crate::chain::chain;
+use crate::execute::Moment;
 use crate::progress::{Event, Observer};
 use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
 use crate::settings::{DryRun, Settings};
@@ -25,8 +26,9 @@ pub(crate) struct Context {
     pub(crate) cancel: CancellationToken,
     pub(crate) workspace: Workspace,
     pub(crate) started: Timestamp,
-    /// The last run of this workspace was cut off.
-    pub(crate) after_interruption: bool,
+    /// The last push from this workspace did not bring everything: a target may
+    /// hold blobs that no image there names yet.
+    pub(crate) after_unfinished_push: bool,
     clock: Instant,
     /// None in a dry run, which leaves no trace.
     writing: Option<(Run, Lock)>,
@@ -53,8 +55,10 @@ impl Context {
         let workspace = Workspace::open(settings.mode.directory());
         let started = Timestamp::now();
         let runs = workspace.runs().map_err(|e| fail(&e))?;
-        let after_interruption =
-            runs.last().is_some_and(|run| run.status == RunStatus::Interrupted);
+        let pushes =
+            |run: &&RunRecord| matches!(run.mode, Mode::DiskToMirror | Mode::MirrorToMirror);
+        let after_unfinished_push =
+            runs.iter().rev().find(pushes).is_some_and(|run| run.status != RunStatus::Complete);
         let mut warnings = Vec::new();
         let writing = match settings.dry_run {
             DryRun::Plan | DryRun::PlanWithLists => None,
@@ -85,7 +89,7 @@ impl Context {
             cancel,
             workspace,
             started,
-            after_interruption,
+            after_unfinished_push,
             clock: Instant::now(),
             writing,
             counted: Counted::default(),
@@ -115,6 +119,27 @@ impl Context {
             blobs: totals.blobs_to_move as u64,
             bytes: totals.bytes_to_move,
         });
+    }
+
+    /// Tells of an image; gives its outcome once that is known.
+    pub(crate) fn tell(
+        &self,
+        image: &PlannedImage,
+        destination: impl Fn() -> String,
+        moment: Moment<'_>,
+    ) -> Option<Outcome> {
+        let (kind, origin) = (image.kind, image.origin.clone());
+        let outcome = match moment {
+            Moment::Began => {
+                self.observer.notice(Event::ImageStarted { kind, origin });
+                return None;
+            }
+            Moment::Finished => Outcome::Copied,
+            Moment::Failed(why) => Outcome::Failed { error: why.to_owned() },
+        };
+        let (destination, told) = (destination(), outcome.clone());
+        self.observer.notice(Event::ImageDone { kind, origin, destination, outcome: told });
+        Some(outcome)
     }
 
     /// Tells of something that a person should know and that stops nothing.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::TryStreamExt;
 use mirror_plan::{Attachment, BlobRef, ImageTree, ManifestNode};
 use oci::{
     Descriptor, Digest, ImageRef, Pointer, RawManifest, RegistryHost, Repository, Tag,
@@ -83,7 +84,6 @@ impl Destination for Target {
                 self.observer.notice(Event::BlobStarted { digest, size });
                 let mount_from = self.held_elsewhere.get(&digest);
                 let sent = self.send(BlobRef { digest, size }, to, image, mount_from).await;
-                self.observer.notice(Event::Moved { bytes: size });
                 self.observer.notice(Event::BlobDone { digest });
                 sent.map_err(|why| format!("copying the blob {digest}: {why}"))
             }
@@ -111,15 +111,20 @@ impl Target {
         let to = &self.repositories[to];
         let at = self.location(&to.repository);
         if !to.is_new && self.client.has_blob(&at, &blob.digest).await.map_err(|e| chain(&e))? {
+            self.observer.notice(Event::Moved { bytes: blob.size });
             return Ok(());
         }
         let mount_from = mount_from.filter(|from| **from != to.repository);
         let body = || async {
             let body = outgoing.supply.body(blob, 0).await?;
-            Ok::<_, BodyError>(match outgoing.supply.is_checked() {
+            let body = match outgoing.supply.is_checked() {
                 true => body,
                 false => verified(blob.digest, body),
-            })
+            };
+            let observer = Arc::clone(&self.observer);
+            Ok::<_, BodyError>(body.inspect_ok(move |piece| {
+                observer.notice(Event::Moved { bytes: piece.len() as u64 });
+            }))
         };
         let sent = Blob { digest: blob.digest, size: blob.size };
         match self.client.upload(&at, sent, mount_from, body).await {

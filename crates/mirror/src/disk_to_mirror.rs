@@ -37,7 +37,7 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         Ok(holdings) => holdings,
         Err(failures) => return report.errors.extend(failures),
     };
-    let gathered = stock::find(&holdings, selected.named);
+    let gathered = stock::find(&holdings, selected.named, context.settings.attachments);
     report.images.extend(gathered.lost.into_iter().map(ImageLine::lost));
     let route = Route {
         place: target,

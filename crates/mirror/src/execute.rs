@@ -1,5 +1,6 @@
 //! Carries out a schedule: a bounded number of jobs at once, until all are done.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,19 +29,33 @@ pub(crate) enum Executed {
     Interrupted,
 }
 
-/// Runs `schedule` to its end or until `cancel`. `ended` hears of every image
-/// that is finished (`None`) or failed (why), once.
+/// What there is to tell of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment<'a> {
+    /// The first of its blobs is on its way.
+    Began,
+    Finished,
+    /// With the reason.
+    Failed(&'a str),
+}
+
+/// Runs `schedule` to its end or until `cancel`. `tell` hears of every image:
+/// that it began, and how it ended, each once.
 pub(crate) async fn execute<D: Destination>(
     mut schedule: Schedule,
     destination: Arc<D>,
     limits: Limits,
     cancel: &CancellationToken,
-    mut ended: impl FnMut(ImageId, Option<&str>),
+    mut tell: impl FnMut(ImageId, Moment<'_>),
 ) -> Executed {
     let mut flying: JoinSet<(Job, Done)> = JoinSet::new();
+    let mut begun: HashSet<ImageId> = HashSet::new();
     loop {
         while flying.len() < limits.slots {
             let Some(job) = schedule.next(limits.slots) else { break };
+            if begun.insert(job.image()) {
+                tell(job.image(), Moment::Began);
+            }
             let destination = Arc::clone(&destination);
             flying.spawn(async move {
                 let done = match bounded(limits.transfer_timeout, destination.perform(job)).await {
@@ -60,10 +75,10 @@ pub(crate) async fn execute<D: Destination>(
             Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
             Some(Ok((job, done))) => {
                 for image in schedule.done(&job, &done) {
-                    ended(image, schedule.failure(image));
+                    tell(image, Moment::Failed(schedule.failure(image).unwrap_or_default()));
                 }
                 if let (Job::Finish { image }, Done::Well) = (job, &done) {
-                    ended(image, None);
+                    tell(image, Moment::Finished);
                 }
             }
         }
@@ -129,8 +144,10 @@ mod tests {
             Arc::clone(&destination),
             limits,
             &cancel,
-            |image, why| {
-                ended.lock().unwrap().push((image, why.is_none()));
+            |image, moment| {
+                if moment != Moment::Began {
+                    ended.lock().unwrap().push((image, moment == Moment::Finished));
+                }
             },
         )
         .await;

@@ -13,7 +13,7 @@ use crate::collect::{CollectError, Collector, Layout};
 use crate::context::Context;
 use crate::narrow::narrow;
 use crate::progress::Event;
-use crate::settings::DryRun;
+use crate::settings::{Attachments, DryRun};
 
 /// What was found, what was not, and what the workspace has of it.
 #[derive(Debug, Default)]
@@ -38,6 +38,7 @@ pub(crate) async fn gather(
         workspace: &context.workspace,
         collector: &collector,
         client,
+        attachments: context.settings.attachments,
         refresh: context.settings.refresh_attachments,
     };
     let reader = &reader;
@@ -68,6 +69,7 @@ struct Reader<'a> {
     workspace: &'a Workspace,
     collector: &'a Collector,
     client: &'a Client,
+    attachments: Attachments,
     refresh: bool,
 }
 
@@ -111,8 +113,12 @@ impl Reader<'_> {
         }
         let stored = |digest: &Digest| stored_manifest(self.workspace.blobs(), digest);
         let Ok(mut tree) = narrow(&record.tree, &wanted.platforms, stored) else { return Ok(None) };
-        if self.refresh {
-            self.collector.refresh(image, &mut tree).await?;
+        match self.attachments {
+            Attachments::Remove => tree.attachments.clear(),
+            Attachments::Carry if self.refresh || record.attachments_unknown => {
+                self.collector.refresh(image, &mut tree).await?;
+            }
+            Attachments::Carry => {}
         }
         Ok(Some(tree))
     }
@@ -130,10 +136,12 @@ pub(crate) struct OnDisk<'a> {
 }
 
 impl<'a> OnDisk<'a> {
-    pub(crate) fn new(workspace: &'a Workspace, found: &[Found]) -> Self {
+    pub(crate) fn new(context: &'a Context, found: &[Found]) -> Self {
+        let workspace = &context.workspace;
+        let attachments = context.settings.attachments;
         let whole = found
             .iter()
-            .filter(|image| is_whole(workspace, image))
+            .filter(|image| is_whole(workspace, image, attachments))
             .map(|image| (image.wanted.origin.clone(), image.tree.root().digest))
             .collect();
         Self { workspace, whole }
@@ -151,10 +159,12 @@ impl Held for OnDisk<'_> {
 }
 
 /// Whether the workspace has all that was found of an image, and its record says so.
-fn is_whole(workspace: &Workspace, image: &Found) -> bool {
+fn is_whole(workspace: &Workspace, image: &Found, attachments: Attachments) -> bool {
     let Ok(Some(record)) = workspace.record(&image.wanted.origin) else { return false };
     let held = |digest: &Digest, size| workspace.blobs().has(digest, Some(size)).unwrap_or(false);
     record.blobs_held
+        // Saved again, the record says that they are known now.
+        && !(record.attachments_unknown && attachments == Attachments::Carry)
         && record.names.contains(&image.destination)
         && covers(&record, &image.tree)
         && image.tree.all_manifests().all(|node| held(&node.digest, node.size))

@@ -12,13 +12,12 @@ use crate::archiving;
 use crate::chain::chain;
 use crate::context::Context;
 use crate::destination_disk::{Disk, Incoming, missing_blobs};
-use crate::execute::{Executed, execute};
+use crate::execute::{Executed, Moment, execute};
 use crate::gather::{OnDisk, gather};
 use crate::paperwork;
-use crate::progress::Event;
 use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
 use crate::schedule::{Need, Schedule};
-use crate::settings::DryRun;
+use crate::settings::{Attachments, DryRun};
 use crate::supply::Supplies;
 use crate::wanted::select;
 
@@ -43,7 +42,7 @@ pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
         return;
     }
     report.images.extend(gathered.lost.into_iter().map(ImageLine::lost));
-    let held = OnDisk::new(&context.workspace, &gathered.found);
+    let held = OnDisk::new(context, &gathered.found);
     let journey = Journey { mode: Mode::MirrorToDisk, target: None };
     let plan = plan(journey, gathered.found, &held);
     context.planned(&plan);
@@ -89,7 +88,14 @@ async fn fetch(
         let (origin, kind) = (image.origin.clone(), image.kind);
         let names = BTreeSet::from([image.destination.clone()]);
         let tree = plan.tree(image);
-        let record = ImageRecord { origin, kind, tree, blobs_held: true, names };
+        let record = ImageRecord {
+            origin,
+            kind,
+            tree,
+            blobs_held: true,
+            attachments_unknown: context.settings.attachments == Attachments::Remove,
+            names,
+        };
         match missing_blobs(&context.workspace, &record) {
             Ok(blobs) => {
                 needs.push(Some(Need { repository: 0, blobs }));
@@ -110,23 +116,19 @@ async fn fetch(
         blobs_moved: AtomicU64::new(0),
         bytes_moved: AtomicU64::new(0),
     });
-    let ended = |index: usize, why: Option<&str>| {
+    let tell = |index: usize, moment: Moment<'_>| {
         let image = &plan.images[index];
-        let outcome = match why {
-            Some(error) => Outcome::Failed { error: error.to_owned() },
-            None => Outcome::Copied,
-        };
-        context.observer.notice(Event::ImageDone {
-            kind: image.kind,
-            origin: image.origin.clone(),
-            destination: image.destination.to_string(),
-            outcome: outcome.clone(),
-        });
-        outcomes[index] = outcome;
+        if let Some(outcome) = context.tell(
+            image,
+            || context.workspace.layout_of(&image.origin).display().to_string(),
+            moment,
+        ) {
+            outcomes[index] = outcome;
+        }
     };
     let schedule = Schedule::new(needs);
     let executed =
-        execute(schedule, Arc::clone(&disk), context.limits(), &context.cancel, ended).await;
+        execute(schedule, Arc::clone(&disk), context.limits(), &context.cancel, tell).await;
     if executed == Executed::Interrupted {
         report.ending = Ending::Interrupted;
     }

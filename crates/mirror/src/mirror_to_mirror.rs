@@ -16,7 +16,7 @@ use crate::mirror_to_disk::digests;
 use crate::paperwork;
 use crate::push::{Route, bind, deliver};
 use crate::report::{Ending, Failure, ImageLine, Report};
-use crate::settings::DryRun;
+use crate::settings::{Attachments, DryRun};
 use crate::supply::Supplies;
 use crate::wanted::select;
 
@@ -86,7 +86,8 @@ fn remember(context: &Context, plan: &Plan, image: &mirror_plan::PlannedImage) {
     let (origin, kind) = (image.origin.clone(), image.kind);
     // A target's namespace is no part of the name.
     let names = BTreeSet::new();
-    let record = ImageRecord { origin, kind, tree, blobs_held, names };
+    let attachments_unknown = context.settings.attachments == Attachments::Remove;
+    let record = ImageRecord { origin, kind, tree, blobs_held, attachments_unknown, names };
     if let Err(error) = context.workspace.save_record(&record) {
         context.warn(format!("{} could not be recorded: {}", image.origin, chain(&error)));
     }

@@ -13,9 +13,8 @@ use workspace::Holdings;
 use crate::chain::chain;
 use crate::context::Context;
 use crate::destination_registry::{Outgoing, Tally, Target, TargetRepository};
-use crate::execute::{Executed, Limits, execute};
+use crate::execute::{Executed, Limits, Moment, execute};
 use crate::presence::{self, Presence};
-use crate::progress::Event;
 use crate::pushed::Pushed;
 use crate::report::Outcome;
 use crate::schedule::{Need, Schedule};
@@ -170,26 +169,19 @@ pub(crate) async fn deliver(
     });
     let limits = context.limits();
     let executed = {
-        let ended = |index: usize, why: Option<&str>| {
+        let tell = |index: usize, moment: Moment<'_>| {
             let image = &plan.images[index];
-            let outcome = match why {
-                Some(error) => Outcome::Failed { error: error.to_owned() },
-                None => Outcome::Copied,
-            };
             let destination = image.destination.at(&route.place.registry);
-            if why.is_none() {
+            let Some(outcome) = context.tell(image, || destination.to_string(), moment) else {
+                return;
+            };
+            if outcome == Outcome::Copied {
                 pushed.insert(&destination, &plan.tree(image));
                 landed(index, &plan);
             }
-            context.observer.notice(Event::ImageDone {
-                kind: image.kind,
-                origin: image.origin.clone(),
-                destination: destination.to_string(),
-                outcome: outcome.clone(),
-            });
             outcomes[index] = outcome;
         };
-        execute(Schedule::new(needs), Arc::clone(&target), limits, &context.cancel, ended).await
+        execute(Schedule::new(needs), Arc::clone(&target), limits, &context.cancel, tell).await
     };
     if let Err(error) = pushed.save() {
         context.warn(format!("what was pushed could not be noted: {}", chain(&error)));
@@ -212,8 +204,8 @@ fn repositories(
         plan.images.iter().map(|image| &image.destination.repository).collect();
     let list = names.iter().map(|repository| TargetRepository {
         repository: (*repository).clone(),
-        // A run that was cut off may have left blobs where no tag is yet.
-        is_new: presence.new_repositories.contains(*repository) && !context.after_interruption,
+        // A run that did not finish may have left blobs where no tag is yet.
+        is_new: presence.new_repositories.contains(*repository) && !context.after_unfinished_push,
     });
     let places = names.iter().enumerate().map(|(at, name)| ((*name).clone(), at)).collect();
     (list.collect(), places)

@@ -30,6 +30,15 @@ pub(crate) enum Job {
     Finish { image: ImageId },
 }
 
+impl Job {
+    /// The image it is done for; others may gain from it.
+    pub(crate) fn image(&self) -> ImageId {
+        match self {
+            Self::Move { image, .. } | Self::Mount { image, .. } | Self::Finish { image } => *image,
+        }
+    }
+}
+
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Done {

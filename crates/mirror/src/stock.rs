@@ -14,6 +14,7 @@ use crate::gather::Gathered;
 use crate::narrow::narrow;
 use crate::progress::Event;
 use crate::report::Failure;
+use crate::settings::Attachments;
 use crate::supply::held_manifest;
 
 /// Blobs that are checked at once: hashing keeps a core busy each.
@@ -98,7 +99,11 @@ fn check_workspace(context: &Context, workspace: &Workspace) -> Result<(), Vec<F
 }
 
 /// Finds the wanted images in what is at hand. Asks nobody.
-pub(crate) fn find(holdings: &Holdings, named: Vec<(Wanted, Destination)>) -> Gathered {
+pub(crate) fn find(
+    holdings: &Holdings,
+    named: Vec<(Wanted, Destination)>,
+    attachments: Attachments,
+) -> Gathered {
     let mut all: Option<Vec<ImageRecord>> = None;
     let mut gathered = Gathered::default();
     for (wanted, destination) in named {
@@ -107,7 +112,12 @@ pub(crate) fn find(holdings: &Holdings, named: Vec<(Wanted, Destination)>) -> Ga
             narrow(&record.tree, &wanted.platforms, stored).map_err(|e| chain(&e))
         });
         match found {
-            Ok(tree) => gathered.found.push(Found { wanted, destination, tree }),
+            Ok(mut tree) => {
+                if attachments == Attachments::Remove {
+                    tree.attachments.clear();
+                }
+                gathered.found.push(Found { wanted, destination, tree });
+            }
             Err(why) => gathered.lost.push((wanted, destination, why)),
         }
     }

@@ -10,7 +10,6 @@ use serde::Deserialize;
 use crate::client::Client;
 use crate::error::Error;
 use crate::location::Location;
-use crate::registries_conf::Asking;
 use crate::session::{Call, Spot};
 use crate::token::Scope;
 use crate::transport::Answer;
@@ -44,8 +43,7 @@ impl Client {
     /// The tags of a repository, from at most `pages` pages. A repository that
     /// does not exist has none.
     pub async fn tags(&self, of: &Location, pages: NonZeroUsize) -> Result<Tags, Error> {
-        let found =
-            self.session().everywhere(of, Asking::Tag, |spot| self.tags_at(spot, pages)).await?;
+        let found = self.session().attached(of, |spot| self.tags_at(spot, pages)).await?;
         Ok(found.unwrap_or(Tags { complete: true, tags: Vec::new() }))
     }
 
@@ -84,7 +82,7 @@ impl Client {
         of: &Location,
         digest: &Digest,
     ) -> Result<Option<Vec<Descriptor>>, Error> {
-        self.session().everywhere(of, Asking::Digest, |spot| self.referrers_at(spot, digest)).await
+        self.session().attached(of, |spot| self.referrers_at(spot, digest)).await
     }
 
     async fn referrers_at(

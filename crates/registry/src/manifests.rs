@@ -80,6 +80,15 @@ impl Client {
         self.session().everywhere(&at, asking, |spot| self.manifest_at(spot, &pointer)).await
     }
 
+    /// [`Client::manifest`] for what belongs to an image and may well not be
+    /// there, such as its signature. It is looked for wherever the image may
+    /// come from; where only a mirror can be reached, that one's word counts.
+    pub async fn attachment(&self, image: &ImageRef) -> Result<Option<RawManifest>, Error> {
+        let (pointer, _) = pointer(image)?;
+        let at = Location::from(image);
+        self.session().attached(&at, |spot| self.manifest_at(spot, &pointer)).await
+    }
+
     async fn manifest_at(
         &self,
         spot: Spot,
@@ -98,6 +107,10 @@ impl Client {
         let (asked, bytes) = answer.body(MAX_MANIFEST_BYTES, counters).await?;
         let manifest = match RawManifest::new(sent_as.as_deref(), bytes) {
             Ok(manifest) => manifest,
+            Err(_) if is_web_page(sent_as.as_deref()) => {
+                let what = "a web page came instead of a manifest: a proxy or its log-in page answers in the registry's place".to_owned();
+                return Err(Error::Protocol { asked, what });
+            }
             Err(source) => return Err(Error::Manifest { asked, source }),
         };
         let wanted = match pointer {
@@ -171,6 +184,10 @@ fn get(method: Method, repository: &Repository, pointer: &Pointer) -> Call {
         call.headers.append(ACCEPT, HeaderValue::from_static(kind));
     }
     call
+}
+
+fn is_web_page(content_type: Option<&str>) -> bool {
+    content_type.is_some_and(|kind| kind.trim_start().starts_with("text/html"))
 }
 
 fn told_digest(answer: &Answer) -> Option<Digest> {

@@ -116,26 +116,10 @@ impl Session {
     ) -> Result<Option<T>, Error> {
         let mut spots = self.spots(at, asking)?;
         let Some(own) = spots.pop() else { return Ok(None) };
-        let mut tried = Vec::new();
-        for mirror in spots {
-            let (place, host) = (mirror.at.to_string(), Arc::clone(&mirror.host));
-            if let Some(why) = host.rests() {
-                tried.push(Error::Resting { place, why });
-                continue;
-            }
-            match attempt(mirror).await {
-                Ok(Some(value)) => return Ok(Some(value)),
-                Ok(None) => tried.push(Error::Absent { place }),
-                Err(error) => {
-                    let why = error.chain();
-                    tracing::warn!("a mirror of {at} fails, trying the next: {why}");
-                    if error.is_unreachable() {
-                        host.rest(&why);
-                    }
-                    tried.push(error);
-                }
-            }
-        }
+        let mut tried = match self.mirrors(at, spots, &attempt).await {
+            Ok(value) => return Ok(Some(value)),
+            Err(tried) => tried,
+        };
         match attempt(own).await {
             Ok(answer) => Ok(answer),
             Err(error) if tried.is_empty() => Err(error),
@@ -144,6 +128,75 @@ impl Session {
                 Err(Error::Everywhere { name: at.to_string(), tried })
             }
         }
+    }
+
+    /// [`Session::everywhere`] for what belongs to an image, such as its
+    /// signatures, and is mostly not there at all. Where a mirror says so and
+    /// the registry itself is out of reach, as from inside an enclave, the
+    /// mirror's word is taken: the image comes from there too.
+    pub(crate) async fn attached<T, F: Future<Output = Result<Option<T>, Error>>>(
+        &self,
+        at: &Location,
+        attempt: impl Fn(Spot) -> F,
+    ) -> Result<Option<T>, Error> {
+        let once = || async {
+            let mut spots = self.spots(at, Asking::Content)?;
+            let Some(own) = spots.pop() else { return Ok(None) };
+            let mut tried = match self.mirrors(at, spots, &attempt).await {
+                Ok(value) => return Ok(Some(value)),
+                Err(tried) => tried,
+            };
+            let lacking = tried.iter().any(|error| matches!(error, Error::Absent { .. }));
+            let host = Arc::clone(&own.host);
+            if lacking && host.rests().is_some() {
+                return Ok(None);
+            }
+            match attempt(own).await {
+                Ok(answer) => Ok(answer),
+                Err(error) if lacking && error.is_unreachable() => {
+                    let why = error.chain();
+                    tracing::warn!("what mirrors of {at} lack is taken not to exist: {why}");
+                    host.rest(&why);
+                    Ok(None)
+                }
+                Err(error) if tried.is_empty() => Err(error),
+                Err(error) => {
+                    tried.push(error);
+                    Err(Error::Everywhere { name: at.to_string(), tried })
+                }
+            }
+        };
+        self.retry.run(&self.transport.counters, once).await
+    }
+
+    /// Asks mirrors in turn. The error is what came of each.
+    async fn mirrors<T, F: Future<Output = Result<Option<T>, Error>>>(
+        &self,
+        of: &Location,
+        mirrors: Vec<Spot>,
+        attempt: impl Fn(Spot) -> F,
+    ) -> Result<T, Vec<Error>> {
+        let mut tried = Vec::new();
+        for mirror in mirrors {
+            let (place, host) = (mirror.at.to_string(), Arc::clone(&mirror.host));
+            if let Some(why) = host.rests() {
+                tried.push(Error::Resting { place, why });
+                continue;
+            }
+            match attempt(mirror).await {
+                Ok(Some(value)) => return Ok(value),
+                Ok(None) => tried.push(Error::Absent { place }),
+                Err(error) => {
+                    let why = error.chain();
+                    tracing::warn!("a mirror of {of} fails, trying the next: {why}");
+                    if error.is_unreachable() {
+                        host.rest(&why);
+                    }
+                    tried.push(error);
+                }
+            }
+        }
+        Err(tried)
     }
 
     /// Sends a call and gives its answer: anything but a refusal of access and

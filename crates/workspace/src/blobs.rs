@@ -1,8 +1,8 @@
 //! The blob store: content by digest, shared by all images of a workspace.
 //!
 //! A name under `sha256/` appears only when its content is whole and hashed.
-//! Nothing is synced file by file, which would cost a factor; [`crate::Run`]
-//! syncs once at its end, and a workspace that lost power is checked.
+//! Nothing is synced file by file, which would cost a factor; a workspace that
+//! lost power is checked instead.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

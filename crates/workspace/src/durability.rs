@@ -1,11 +1,15 @@
 //! What a power cut may have spoiled.
 //!
 //! To sync every blob and record as it is written would cost a factor. Instead
-//! a marker is on the disk while a run writes, and one sync of the whole
-//! filesystem at the end takes it away. A marker of an earlier boot means that
-//! the last writes may be lost in part: what was written since is hashed again
-//! before it is trusted. A marker of this boot means that a process died; the
-//! system still has all it wrote.
+//! a marker is on the disk from the first write on, and one sync of the whole
+//! filesystem takes it away. A marker of an earlier boot means that the last
+//! writes may be lost in part: what was written since is hashed again before it
+//! is trusted. A marker of this boot means nothing: the system still has all
+//! that was written.
+//!
+//! The sync is for long runs, to which it adds little and which would be long
+//! to hash again. For a short run it would take longer than the run itself, so
+//! its marker stays, for a later run to find if power goes.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,6 +21,7 @@ use oci::{Digest, Hasher};
 use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
+use crate::archive::{Archives, Finding, Severity};
 use crate::atomic_file::{self, Durability};
 use crate::disk_error::{At, DiskError, unless_absent};
 use crate::records::RecordError;
@@ -25,6 +30,8 @@ use crate::workers;
 /// Some filesystems keep times to two seconds.
 const CLOCK_STEP: Duration = Duration::from_secs(2);
 const READ_AT_ONCE: usize = 1 << 20;
+/// Runs that lasted this long wait for the disk at their end.
+const WORTH_A_SYNC: Duration = Duration::from_secs(30);
 
 /// This start of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +59,8 @@ pub struct Recovery {
     pub blobs_removed: Vec<Digest>,
     /// Records of images that are no longer whole. They are mirrored anew.
     pub records_removed: Vec<PathBuf>,
+    /// Runs whose archive is no longer whole. What they carried is archived anew.
+    pub archives_removed: Vec<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -79,13 +88,16 @@ impl Workspace {
     }
 
     /// Puts all that was written on the disk.
-    pub(crate) fn sync(&self) -> Result<(), DiskError> {
+    fn sync(&self) -> Result<(), DiskError> {
         let root = File::open(self.root()).at("syncing", self.root())?;
         rustix::fs::syncfs(root).at("syncing", self.root())
     }
 
-    /// Syncs, then notes that nothing is outstanding.
-    pub(crate) fn end_writing(&self) -> Result<(), DiskError> {
+    /// After a long run: syncs, then notes that nothing is outstanding.
+    pub(crate) fn end_writing(&self, lasted: Duration) -> Result<(), DiskError> {
+        if lasted < WORTH_A_SYNC {
+            return Ok(());
+        }
         self.sync()?;
         let path = self.marker();
         unless_absent(fs::remove_file(&path)).at("removing", &path)?;
@@ -124,7 +136,43 @@ impl Workspace {
                 recovery.records_removed.push(path);
             }
         }
+        recovery.archives_removed = self.unseal_spoiled(since)?;
         Ok(recovery)
+    }
+
+    /// Forgets archives that were sealed since and are not what they should be.
+    /// Files that were carried away cannot be looked at and count as delivered.
+    fn unseal_spoiled(&self, since: SystemTime) -> Result<Vec<u64>, DiskError> {
+        let mut suspects = Vec::new();
+        for sealed in self.sealed_runs()? {
+            let path = self.sealed_path(sealed.run);
+            let written = fs::metadata(&path).and_then(|meta| meta.modified());
+            let here = sealed.chunks.iter().any(|chunk| self.chunk_path(chunk.number).exists());
+            if here && written.at("reading", &path)? >= since {
+                suspects.push(sealed);
+            }
+        }
+        let Ok(archives) = Archives::open(self.root()) else { return Ok(Vec::new()) };
+        let findings = archives.verify_runs(&|run| suspects.iter().any(|s| s.run == run));
+        let mut removed = Vec::new();
+        for sealed in suspects {
+            let files: Vec<PathBuf> =
+                sealed.chunks.iter().map(|chunk| self.chunk_path(chunk.number)).collect();
+            let spoiled = |finding: &Finding| {
+                finding.severity() == Severity::Damaged
+                    && finding.files().iter().any(|file| files.iter().any(|own| own == file))
+            };
+            if findings.iter().any(spoiled) {
+                // The seal first: without it the files are nobody's.
+                let seal = self.sealed_path(sealed.run);
+                fs::remove_file(&seal).at("removing", &seal)?;
+                for file in files {
+                    unless_absent(fs::remove_file(&file)).at("removing", &file)?;
+                }
+                removed.push(sealed.run);
+            }
+        }
+        Ok(removed)
     }
 
     /// Whether everything a record says is held is there, by length.
@@ -172,6 +220,7 @@ fn hash_file(path: &Path) -> io::Result<Digest> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::archive::ArchivePlan;
     use crate::sample;
 
     fn boot(name: &str) -> Boot {
@@ -215,8 +264,43 @@ mod tests {
     #[test]
     fn after_a_clean_end_nothing_is_hashed_on_another_boot() {
         let (_dir, workspace, _) = spoiled();
-        workspace.end_writing().unwrap();
+        workspace.end_writing(WORTH_A_SYNC).unwrap();
         assert_eq!(workspace.begin_writing(&boot("second")).unwrap(), None);
+    }
+
+    #[test]
+    fn a_short_run_is_not_synced_and_so_is_checked_on_another_boot() {
+        let (_dir, workspace, _) = spoiled();
+        workspace.end_writing(WORTH_A_SYNC / 2).unwrap();
+        let recovery = workspace.begin_writing(&boot("second")).unwrap().unwrap();
+        assert_eq!(recovery.blobs_removed, [Digest::of(b"bad")]);
+    }
+
+    #[test]
+    fn an_archive_that_a_power_cut_spoiled_is_forgotten_and_made_anew() {
+        for spoil in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let workspace = Workspace::open(dir.path());
+            workspace.begin_writing(&boot("first")).unwrap();
+            let lock = workspace.lock(&[]).unwrap();
+            let record = sample::image(workspace.blobs(), "q.io/a:1", &[7; 5000]);
+            let request = sample::archive_request(1, vec![record]);
+            let ArchivePlan::Write(planned) = workspace.plan_archive(request.clone()).unwrap()
+            else {
+                panic!("nothing to write")
+            };
+            let sealed = workspace.write_archive(&lock, &planned, &mut |_| {}).unwrap();
+            if spoil {
+                let file = File::options().write(true).open(&sealed.chunks[0]).unwrap();
+                let middle = file.metadata().unwrap().len() / 2;
+                std::os::unix::fs::FileExt::write_all_at(&file, b"zzz", middle).unwrap();
+            }
+            let recovery = workspace.begin_writing(&boot("second")).unwrap().unwrap();
+            assert_eq!(recovery.archives_removed, if spoil { vec![1] } else { vec![] });
+            assert_eq!(sealed.chunks[0].exists(), !spoil);
+            let again = workspace.plan_archive(sample::archive_request(2, request.images)).unwrap();
+            assert_eq!(matches!(again, ArchivePlan::Write(_)), spoil);
+        }
     }
 
     #[test]

@@ -43,7 +43,14 @@ pub(crate) fn merged(held: ImageRecord, new: ImageRecord, order: &[Digest]) -> I
         }
     }
     let tree = ImageTree { manifests, left_out, attachments };
-    ImageRecord { origin: new.origin, kind: new.kind, tree, blobs_held, names }
+    ImageRecord {
+        origin: new.origin,
+        kind: new.kind,
+        tree,
+        blobs_held,
+        attachments_unknown: held.attachments_unknown && new.attachments_unknown,
+        names,
+    }
 }
 
 /// A tag holds one manifest at a time; referrers are told apart by theirs.
@@ -85,6 +92,7 @@ mod tests {
                 attachments: Vec::new(),
             },
             blobs_held: true,
+            attachments_unknown: false,
             names: BTreeSet::new(),
         }
     }

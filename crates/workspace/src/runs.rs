@@ -1,8 +1,9 @@
-//! Runs: numbered, recorded while they last, audited, synced at their end.
+//! Runs: numbered, recorded while they last, audited.
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use jiff::Timestamp;
 use mirror_plan::Origin;
@@ -82,6 +83,7 @@ pub struct Run {
     record: RunRecord,
     audit: AuditLog,
     recovery: Option<Recovery>,
+    clock: Instant,
 }
 
 impl Workspace {
@@ -122,7 +124,8 @@ impl Workspace {
                 text: redact_urls(text),
             }),
         })?;
-        Ok(Run { workspace: self.clone(), record, audit, recovery })
+        let clock = Instant::now();
+        Ok(Run { workspace: self.clone(), record, audit, recovery, clock })
     }
 
     /// All runs, oldest first, as they are now.
@@ -182,7 +185,8 @@ impl Run {
         self.recovery.as_ref()
     }
 
-    /// Puts everything on the disk and closes the run's record and audit log.
+    /// Closes the run's record and audit log; after a long run, puts everything
+    /// on the disk.
     pub fn end(
         mut self,
         status: RunStatus,
@@ -197,8 +201,8 @@ impl Run {
         self.record.status = status;
         self.record.ended = Some(Timestamp::now());
         self.audit.write(&AuditEvent::Ended { run: self.record.number, status, failed })?;
-        self.workspace.end_writing()?;
         self.workspace.save_run(&self.record)?;
+        self.workspace.end_writing(self.clock.elapsed())?;
         Ok(self.record)
     }
 }
@@ -238,7 +242,6 @@ mod tests {
         assert!(!ended.failures[0].error.contains("hush"));
         assert_eq!(workspace.runs().unwrap()[1], ended);
         assert_eq!(statuses(&workspace), [(1, RunStatus::Complete), (2, RunStatus::Partial)]);
-        assert!(!workspace.internal().join("unsynced.json").exists());
     }
 
     #[test]

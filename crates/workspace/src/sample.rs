@@ -1,9 +1,11 @@
 //! Small images for the tests of this crate.
 
+use jiff::Timestamp;
 use mirror_plan::{BlobRef, ImageRecord, ImageTree, Kind, ManifestNode, Origin};
 use oci::{Descriptor, Digest, MediaType};
 
 use crate::BlobStore;
+use crate::archive::{ArchiveRequest, ArchiveStatus, Base};
 
 /// Stores an OCI image of one layer and gives its record.
 pub(crate) fn image(blobs: &BlobStore, reference: &str, layer: &[u8]) -> ImageRecord {
@@ -26,7 +28,22 @@ pub(crate) fn record(reference: &str, manifests: Vec<ManifestNode>) -> ImageReco
         kind: Kind::Additional,
         tree: ImageTree { manifests, left_out: Default::default(), attachments: Vec::new() },
         blobs_held: true,
+        attachments_unknown: false,
         names: Default::default(),
+    }
+}
+
+/// Asks for an archive of `images`, on top of all earlier ones.
+pub(crate) fn archive_request(run: u64, images: Vec<ImageRecord>) -> ArchiveRequest {
+    ArchiveRequest {
+        run,
+        created: Timestamp::UNIX_EPOCH,
+        status: ArchiveStatus::Complete,
+        failed: Vec::new(),
+        images,
+        files: Default::default(),
+        base: Base::Newest,
+        limit: 1 << 30,
     }
 }
 

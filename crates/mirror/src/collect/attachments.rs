@@ -96,7 +96,7 @@ impl Collector {
                 continue;
             }
             let at = image.with_pointer(Pointer::Tag(tag.clone()));
-            if let Some(raw) = self.manifest(&at).await? {
+            if let Some(raw) = self.attachment(&at).await? {
                 let (manifests, _) = self.descend(&at, raw, &[]).await?;
                 found.push(Attachment { subject, tag: Some(tag), listed_as: None, manifests });
             }
@@ -135,7 +135,7 @@ impl Collector {
             return Ok(Vec::new());
         }
         let at = image.with_pointer(Pointer::Tag(fallback));
-        let Some(raw) = self.client.manifest(&at).await? else { return Ok(Vec::new()) };
+        let Some(raw) = self.client.attachment(&at).await? else { return Ok(Vec::new()) };
         // In a mirror that tag may be the image itself, which has only a digest for a name.
         if raw.digest == subject || !raw.media_type.is_index() {
             return Ok(Vec::new());

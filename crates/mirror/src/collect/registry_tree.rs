@@ -81,9 +81,7 @@ impl Collector {
         image: &ImageRef,
         tree: &mut ImageTree,
     ) -> Result<(), CollectError> {
-        if self.attachments == Attachments::Carry {
-            tree.attachments = self.attached(image, &tree.manifests).await?;
-        }
+        tree.attachments = self.attached(image, &tree.manifests).await?;
         Ok(())
     }
 
@@ -166,9 +164,17 @@ impl Collector {
             return Ok(Some(raw));
         }
         let Some(raw) = self.client.manifest(image).await? else { return Ok(None) };
-        if let Some(store) = &self.store {
-            store.put(&raw.digest, &raw.bytes)?;
-        }
+        self.keep(std::slice::from_ref(&raw))?;
+        Ok(Some(raw))
+    }
+
+    /// A manifest that an image may well lack, kept if it is there.
+    pub(super) async fn attachment(
+        &self,
+        image: &ImageRef,
+    ) -> Result<Option<RawManifest>, CollectError> {
+        let Some(raw) = self.client.attachment(image).await? else { return Ok(None) };
+        self.keep(std::slice::from_ref(&raw))?;
         Ok(Some(raw))
     }
 

@@ -145,6 +145,7 @@ impl Stock {
             kind: Kind::Additional,
             tree: ImageTree { manifests, left_out: Default::default(), attachments },
             blobs_held: true,
+            attachments_unknown: false,
             names: Default::default(),
         };
         self.images.push(Shelved { name: name.parse().unwrap(), record });

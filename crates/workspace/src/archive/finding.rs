@@ -1,7 +1,7 @@
 //! What is wrong with a directory of archives.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use oci::Digest;
 
@@ -42,6 +42,22 @@ pub enum Finding {
 }
 
 impl Finding {
+    /// The files it is about.
+    pub fn files(&self) -> Vec<&Path> {
+        match self {
+            Self::BadBlob { files, .. } => files.iter().map(PathBuf::as_path).collect(),
+            Self::Empty { file }
+            | Self::Foreign { file }
+            | Self::RegistryTree { file }
+            | Self::BadIndex { file, .. }
+            | Self::Length { file, .. }
+            | Self::Missing { file, .. }
+            | Self::Replaced { file, .. }
+            | Self::BadFrame { file, .. }
+            | Self::Unreadable { file, .. } => vec![file],
+        }
+    }
+
     pub fn severity(&self) -> Severity {
         match self {
             Self::Foreign { .. } | Self::RegistryTree { .. } => Severity::Note,

@@ -34,10 +34,22 @@ impl Archives {
     /// threads, how many bytes are done. The findings are sorted; none means
     /// that every byte that is here is as it was written.
     pub fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Vec<Finding> {
+        self.verify_jobs(&self.jobs(), progress)
+    }
+
+    /// What is wrong with the archives of some runs, by all that can be told.
+    pub(crate) fn verify_runs(&self, of: &dyn Fn(u64) -> bool) -> Vec<Finding> {
+        let mut jobs = self.jobs();
+        jobs.retain(|job| of(job.run.index.run));
+        let mut findings = self.findings().to_vec();
+        findings.extend(self.verify_jobs(&jobs, &|_| {}));
+        findings
+    }
+
+    fn verify_jobs(&self, jobs: &[Job<'_>], progress: &(dyn Fn(u64) + Sync)) -> Vec<Finding> {
         let done = AtomicU64::new(0);
         let moved = |bytes: u64| progress(done.fetch_add(bytes, Ordering::Relaxed) + bytes);
-        let jobs = self.jobs();
-        let findings = workers::map(&jobs, workers::processors(), |job| job.check(&moved));
+        let findings = workers::map(jobs, workers::processors(), |job| job.check(&moved));
         let ends = self.runs.iter().flat_map(check_ends);
         let all: BTreeSet<Finding> = findings.into_iter().flatten().chain(ends).collect();
         all.into_iter().collect()

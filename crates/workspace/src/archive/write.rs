@@ -14,7 +14,7 @@ use super::history::is_chunk;
 use super::index::{ChunkEntry, PlacedPiece, write_json};
 use super::prepare::{ArchiveError, PlannedArchive};
 use crate::Workspace;
-use crate::atomic_file::{self, Durability, sync_directory};
+use crate::atomic_file::{self, Durability};
 use crate::disk_error::{At, DiskError};
 use crate::lock::Lock;
 
@@ -74,12 +74,10 @@ impl Workspace {
             progress(done);
             chunks.push(path);
         }
-        sync_directory(self.root())?;
-        // The blobs count as delivered from now on.
-        self.sync()?;
+        // The blobs count as delivered from now on; see `durability` for what
+        // happens when power goes before they are on the disk.
         let sealed = self.sealed_path(index.run);
         fs::rename(&pending, &sealed).at("writing", &sealed)?;
-        sync_directory(&self.runs_dir())?;
         self.write_history_list(index.created)?;
         let (run, base, resumed) = (index.run, index.base, planned.resumed);
         Ok(SealedArchive { run, base, chunks, bytes: done, resumed })
@@ -108,7 +106,6 @@ impl Workspace {
         }
         // What was not written reads as zeros: padding, and the end of the tar.
         file.set_len(planned.length_of(chunk)).at("writing", &partial)?;
-        file.sync_all().at("writing", &partial)?;
         drop(file);
         rename_new(&partial, &self.root().join(chunk_name(chunk.number)))
     }
