@@ -17,6 +17,10 @@ use crate::throttle::{Lane, Permit};
 use crate::token::Scope;
 use crate::transport::{Answer, Protocol};
 
+/// What a connection must bring for its end to be an accident. With less, a
+/// registry that hangs up after a few bytes each time would be asked for ever.
+const GETTING_AHEAD: u64 = 32 << 10;
+
 impl Client {
     /// Whether a repository holds a blob.
     pub async fn has_blob(&self, at: &Location, digest: &Digest) -> Result<bool, Error> {
@@ -48,8 +52,9 @@ impl Client {
         blob: Blob,
         offset: u64,
     ) -> Result<BlobStream, Error> {
-        let mut stream =
-            BlobStream { client: self.clone(), from: from.clone(), blob, offset, open: None };
+        let broken = Broken { times: 0, at: offset };
+        let (client, from) = (self.clone(), from.clone());
+        let mut stream = BlobStream { client, from, blob, offset, open: None, broken };
         if offset < blob.size {
             let session = self.session();
             let counters = &session.transport.counters;
@@ -73,6 +78,27 @@ pub struct BlobStream {
     /// How much has been given, counted from the blob's start.
     offset: u64,
     open: Option<Open>,
+    broken: Broken,
+}
+
+/// How often a stream broke without getting ahead in between.
+#[derive(Debug, Clone, Copy, Default)]
+struct Broken {
+    times: u32,
+    /// Where it broke the first of these times.
+    at: u64,
+}
+
+impl Broken {
+    /// Takes note of a failure at `offset`; the number of failures before it
+    /// that count.
+    fn again(&mut self, offset: u64) -> u32 {
+        if offset - self.at >= GETTING_AHEAD {
+            *self = Self { times: 0, at: offset };
+        }
+        self.times += 1;
+        self.times - 1
+    }
 }
 
 #[derive(Debug)]
@@ -86,18 +112,17 @@ struct Open {
 impl BlobStream {
     /// The next bytes; `None` after the last.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
-        let mut failed = 0;
         loop {
             match self.step().await {
                 Ok(chunk) => return Ok(chunk),
                 Err(error) => {
                     self.open = None;
+                    let failed = self.broken.again(self.offset);
                     let session = self.client.session();
                     let Some(pause) = session.retry.after(failed, &error) else {
                         return Err(error);
                     };
                     wait(&session.transport.counters, &error, pause).await;
-                    failed += 1;
                 }
             }
         }
@@ -198,6 +223,13 @@ fn range_start(value: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failures_count_until_the_stream_gets_ahead() {
+        let mut broken = Broken { times: 0, at: 1000 };
+        let counted: Vec<u32> = [1000, 1010, 40_000, 40_010].map(|at| broken.again(at)).into();
+        assert_eq!(counted, [0, 1, 0, 1]);
+    }
 
     #[test]
     fn the_start_of_a_range_is_read() {
