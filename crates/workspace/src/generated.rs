@@ -11,8 +11,9 @@ use crate::Workspace;
 use crate::atomic_file::{self, Durability, draft_in};
 use crate::disk_error::{At, DiskError, unless_absent};
 
-/// The list of what we made in a directory, kept in it.
-const LIST: &str = ".generated.json";
+/// The list of what we made in a directory, kept in it. JSON, but not by name:
+/// `oc apply -f DIR` would take it for a manifest.
+const LIST: &str = ".generated";
 
 /// Which program wrote a workspace last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

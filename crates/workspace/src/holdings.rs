@@ -43,7 +43,12 @@ impl Holdings {
             }
         }
         for image in self.archives.iter().flat_map(Archives::images) {
-            records.entry(Place::of(&image.origin)).or_insert_with(|| image.clone());
+            let place = Place::of(&image.origin);
+            if !records.contains_key(&place)
+                && let Some((record, _)) = self.archived(&image.origin)
+            {
+                records.insert(place, record);
+            }
         }
         Ok(records.into_values().collect())
     }
@@ -75,9 +80,12 @@ impl Holdings {
         self.archives.as_ref()?.whereabouts(digest)
     }
 
+    /// What all archives together have of an image: each holds the platforms
+    /// that the configuration of its run asked for.
     fn archived(&self, origin: &Origin) -> Option<(ImageRecord, Timestamp)> {
-        let (record, created) = self.archives.as_ref()?.image(origin)?;
-        Some((record.clone(), created))
+        let records = self.archives.as_ref()?.records(origin);
+        let records = records.map(|(record, created)| (record.clone(), created));
+        records.reduce(|(older, _), (newer, created)| (joined(older, newer), created))
     }
 }
 
@@ -89,13 +97,20 @@ fn choose(
 ) -> Option<ImageRecord> {
     match (here.filter(|(record, _)| record.blobs_held), archived) {
         (Some((here, saved)), Some((archived, created))) => {
-            let order: Vec<Digest> = here.tree.manifests.iter().map(|node| node.digest).collect();
             let (older, newer) = if saved < created { (here, archived) } else { (archived, here) };
-            Some(merged(older, newer, &order))
+            Some(joined(older, newer))
         }
         (Some((record, _)), None) | (None, Some((record, _))) => Some(record),
         (None, None) => None,
     }
+}
+
+/// Two records of one image as one, in the order of the one that has more.
+fn joined(older: ImageRecord, newer: ImageRecord) -> ImageRecord {
+    let longer = [&older, &newer].into_iter().max_by_key(|record| record.tree.manifests.len());
+    let nodes = longer.into_iter().flat_map(|record| &record.tree.manifests);
+    let order: Vec<Digest> = nodes.map(|node| node.digest).collect();
+    merged(older, newer, &order)
 }
 
 #[cfg(test)]

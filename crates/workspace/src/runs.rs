@@ -39,6 +39,8 @@ pub enum RunStatus {
     Partial,
     /// Stopped, or killed.
     Interrupted,
+    /// Ended by itself before anything arrived; the workspace is as it was.
+    Failed,
 }
 
 /// An image that did not arrive, and why.

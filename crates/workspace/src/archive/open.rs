@@ -28,8 +28,8 @@ pub struct Archives {
     /// Oldest first.
     pub(crate) runs: Vec<RunArchive>,
     findings: Vec<Finding>,
-    /// Where the newest record of each image is: run, position.
-    images: BTreeMap<Place, (usize, usize)>,
+    /// Where the records of each image are, oldest first: run, position.
+    images: BTreeMap<Place, Vec<(usize, usize)>>,
     blobs: BTreeMap<Digest, Arc<[Extent]>>,
 }
 
@@ -103,7 +103,7 @@ impl Archives {
         });
         find_replaced(&runs, &mut findings);
         findings.sort();
-        let (images, blobs) = (newest_images(&runs), readable_blobs(&runs));
+        let (images, blobs) = (recorded_images(&runs), readable_blobs(&runs));
         Ok(Self { runs, findings, images, blobs })
     }
 
@@ -120,14 +120,25 @@ impl Archives {
     /// All images, sorted by where a workspace would have them. Where several
     /// runs carried one, it is the newest.
     pub fn images(&self) -> impl Iterator<Item = &ImageRecord> {
-        self.images.values().map(|(run, image)| &self.runs[*run].index.images[*image])
+        let newest = self.images.values().filter_map(|records| records.last());
+        newest.map(|(run, image)| &self.runs[*run].index.images[*image])
     }
 
     /// The newest record of an image, and when it was archived.
     pub fn image(&self, origin: &Origin) -> Option<(&ImageRecord, Timestamp)> {
-        let (run, image) = self.images.get(&Place::of(origin))?;
-        let index = &self.runs[*run].index;
-        Some((&index.images[*image], index.created))
+        self.records(origin).last()
+    }
+
+    /// Every record of an image, oldest first, and when it was archived.
+    pub(crate) fn records(
+        &self,
+        origin: &Origin,
+    ) -> impl Iterator<Item = (&ImageRecord, Timestamp)> {
+        let records = self.images.get(&Place::of(origin)).into_iter().flatten();
+        records.map(|(run, image)| {
+            let index = &self.runs[*run].index;
+            (&index.images[*image], index.created)
+        })
     }
 
     /// The length of a blob that is here.
@@ -323,11 +334,11 @@ fn find_replaced(runs: &[RunArchive], findings: &mut Vec<Finding>) {
     }
 }
 
-fn newest_images(runs: &[RunArchive]) -> BTreeMap<Place, (usize, usize)> {
-    let mut images = BTreeMap::new();
+fn recorded_images(runs: &[RunArchive]) -> BTreeMap<Place, Vec<(usize, usize)>> {
+    let mut images: BTreeMap<Place, Vec<(usize, usize)>> = BTreeMap::new();
     for (at, run) in runs.iter().enumerate() {
         for (position, image) in run.index.images.iter().enumerate() {
-            images.insert(Place::of(&image.origin), (at, position));
+            images.entry(Place::of(&image.origin)).or_default().push((at, position));
         }
     }
     images
