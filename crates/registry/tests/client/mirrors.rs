@@ -1,5 +1,5 @@
 use lab::images::Image;
-use lab::registry::{Effect, Fault, LabRegistry, Settings};
+use lab::registry::{Behaviour, Effect, Fault, LabRegistry, Settings};
 use registry::{Client, Environment, Error, Retry, Side};
 
 use crate::{fetch, lab, location, stored_blob};
@@ -94,6 +94,26 @@ async fn when_every_place_fails_the_error_lists_each() {
     assert!(text.contains("127.0.0.1:1/v2/x/a/manifests/v1: no connection"), "{text}");
     assert!(text.contains("500 Internal Server Error"), "{text}");
     assert_eq!(client.traffic().retries, 3);
+}
+
+#[tokio::test]
+async fn what_a_mirror_lacks_of_attachments_is_not_there_where_only_mirrors_are_reached() {
+    let behaviour = Behaviour::DOCKER_2_8;
+    let mirror = lab(Settings { behaviour, ..Settings::default() });
+    let image = Image::tiny("x").unwrap();
+    mirror.put_image(&image, "a", "v1").unwrap();
+    let client = under(&mirrored("127.0.0.1:1", &[host(&mirror)]), Side::Source, false);
+    let at =
+        |reference: &str| -> oci::ImageRef { format!("127.0.0.1:1/a{reference}").parse().unwrap() };
+    assert!(client.attachment(&at(":v1")).await.unwrap().is_some());
+    assert_eq!(client.attachment(&at(":sig")).await.unwrap(), None);
+    let of = registry::Location::from(&at(":v1"));
+    let pages = std::num::NonZeroUsize::MIN;
+    assert_eq!(client.referrers(&of, &image.digest()).await.unwrap(), None);
+    assert_eq!(client.tags(&of, pages).await.unwrap().tags.len(), 1);
+    assert_eq!(client.traffic().retries, 0);
+    // An image itself is another matter: nobody knows whether it exists.
+    assert!(client.manifest(&at(":v2")).await.is_err());
 }
 
 #[tokio::test]
