@@ -206,7 +206,8 @@ impl Context {
         let status = match report.ending {
             Ending::Complete | Ending::Planned => RunStatus::Complete,
             Ending::Partial => RunStatus::Partial,
-            Ending::Interrupted | Ending::Failed => RunStatus::Interrupted,
+            Ending::Interrupted => RunStatus::Interrupted,
+            Ending::Failed => RunStatus::Failed,
         };
         if let Err(error) = run.end(status, failures.collect()) {
             report.errors.push(Failure::new(Exit::GENERIC, chain(&error)));

@@ -226,8 +226,12 @@ impl Target {
     }
 
     /// Puts a manifest under its digest. True when the registry says that it
-    /// listed it as a referrer of its subject.
+    /// listed it as a referrer of its subject. One that is not at hand is at
+    /// the target: an earlier archive carried it, and that was asked.
     async fn put_by_digest(&self, image: &ImageRef, node: &ManifestNode) -> Result<bool, String> {
+        if self.manifests.blob(&node.digest).map_err(|e| chain(&e))?.is_none() {
+            return Ok(true);
+        }
         let raw = held_manifest(&self.manifests, &node.digest)?;
         self.put(&image.with_pointer(Pointer::Digest(node.digest)), &raw).await
     }

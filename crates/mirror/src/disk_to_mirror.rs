@@ -6,11 +6,13 @@ use std::sync::Arc;
 use mirror_plan::{Exit, Mode, Target};
 use oci::Digest;
 use registry::Client;
+use workspace::Holdings;
 
+use crate::availability::{self, Availability};
 use crate::chain::chain;
 use crate::conclude::conclude;
 use crate::context::Context;
-use crate::push::{Bound, Route, Unavailable, bind, deliver, unavailable};
+use crate::push::{Bound, Inspected, Route, bind, deliver};
 use crate::report::{Ending, Failure, ImageLine, Report};
 use crate::settings::DryRun;
 use crate::stock;
@@ -49,13 +51,14 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         Ok(bound) => bound,
         Err(why) => return report.errors.push(Failure::new(Exit::GENERIC, why)),
     };
+    report.images.extend(bound.lost.iter().cloned().map(ImageLine::unasked));
     context.planned(&bound.plan);
     let plan = bound.plan.clone();
     if context.settings.dry_run != DryRun::No {
         return conclude(context, &route, &plan, None, report);
     }
-    let given_up = match inspect(context, &route, &bound).await {
-        Ok(given_up) => given_up,
+    let inspected = match inspect(context, &route, &bound).await {
+        Ok(inspected) => inspected,
         Err(failures) => {
             report.errors.extend(failures);
             return report
@@ -67,47 +70,59 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         return;
     }
     context.stage("copying");
-    let delivered = deliver(context, &route, bound, &given_up, |_, _| {}).await;
+    let delivered = deliver(context, &route, bound, &inspected, |_, _| {}).await;
     conclude(context, &route, &plan, Some(delivered), report);
 }
 
 /// Looks at everything that is about to be pushed. What is missing or damaged
 /// stops the run before it begins; with --allow-incomplete only the images
-/// that need it are given up, which is the map returned.
+/// that need it are given up.
 async fn inspect(
     context: &Context,
     route: &Route<'_>,
     bound: &Bound,
-) -> Result<BTreeMap<usize, String>, Vec<Failure>> {
-    let (here, nowhere) =
-        unavailable(route, bound).await.map_err(|why| vec![Failure::new(Exit::GENERIC, why)])?;
-    let mut failures = Vec::new();
+) -> Result<Inspected, Vec<Failure>> {
+    let Availability { here, there, nowhere } =
+        availability::look(&route.client, &route.holdings, &bound.plan, &bound.presence)
+            .await
+            .map_err(|why| vec![Failure::new(Exit::GENERIC, why)])?;
     let mut given_up = BTreeMap::new();
-    let mut absent_files = BTreeSet::new();
-    for Unavailable { digest, images } in nowhere {
-        let why = whereabouts(route, &digest);
-        given_up.extend(images.into_iter().map(|image| (image, why.clone())));
-        if absent_files.insert(why.clone()) {
+    let mut missing: BTreeMap<String, (usize, BTreeSet<usize>)> = BTreeMap::new();
+    for (digest, images) in nowhere {
+        let place = whereabouts(&route.holdings, &digest);
+        given_up.extend(images.iter().map(|image| (*image, format!("{digest} is {place}"))));
+        let (blobs, waiting) = missing.entry(place).or_default();
+        *blobs += 1;
+        waiting.extend(images);
+    }
+    let mut failures: Vec<Failure> = missing
+        .into_iter()
+        .map(|(place, (blobs, images))| {
+            let message = format!(
+                "{blobs} blob(s) that {} image(s) need are {place}, and {} does not hold them",
+                images.len(),
+                route.place.registry
+            );
             let hint =
-                "copy that archive here too, or push what is complete with --allow-incomplete";
-            failures.push(Failure::new(Exit::GENERIC, why).with_hint(hint));
-        }
-    }
+                "copy what is missing here, or push what is complete with --allow-incomplete";
+            Failure::new(Exit::GENERIC, message).with_hint(hint)
+        })
+        .collect();
     failures.extend(stock::check(context, &route.holdings, &here).await);
-    if failures.is_empty() {
-        return Ok(given_up);
-    }
     // Damaged blobs are left to the registry to refuse, one image at a time.
     if context.settings.allow_incomplete {
-        failures.into_iter().for_each(|failure| context.warn(failure.message));
-        return Ok(given_up);
+        failures.drain(..).for_each(|failure| context.warn(failure.message));
     }
-    Err(failures)
+    if failures.is_empty() { Ok(Inspected { given_up, there }) } else { Err(failures) }
 }
 
-fn whereabouts(route: &Route<'_>, digest: &Digest) -> String {
-    match route.holdings.whereabouts(digest) {
-        Some(place) => format!("{place}, and {} does not hold it", route.place.registry),
-        None => format!("{digest} is not here, and {} does not hold it", route.place.registry),
+/// Where content that is not here should be.
+fn whereabouts(holdings: &Holdings, digest: &Digest) -> String {
+    match holdings.whereabouts(digest) {
+        Some(place) if !place.absent.is_empty() => {
+            format!("in {} of run {}, not in this directory", place.absent.join(", "), place.run)
+        }
+        Some(place) => format!("in an archive of run {} that is damaged", place.run),
+        None => "in no archive here".to_owned(),
     }
 }

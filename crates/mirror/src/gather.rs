@@ -50,16 +50,19 @@ pub(crate) async fn gather(
             (wanted, destination, tree)
         })
         .buffer_unordered(at_once);
-    while let Some((wanted, destination, tree)) = answers.next().await {
+    loop {
+        let answer = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => break,
+            answer = answers.next() => answer,
+        };
+        let Some((wanted, destination, tree)) = answer else { break };
         match tree {
             Ok(tree) => {
                 context.observer.notice(Event::Collected { origin: wanted.origin.clone() });
                 gathered.found.push(Found { wanted, destination, tree });
             }
             Err(why) => gathered.lost.push((wanted, destination, why)),
-        }
-        if context.cancel.is_cancelled() {
-            break;
         }
     }
     gathered

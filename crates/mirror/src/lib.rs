@@ -4,6 +4,7 @@
 //! is written to a destination before it exists.
 
 mod archiving;
+mod availability;
 mod chain;
 mod collect;
 mod conclude;

@@ -1,7 +1,7 @@
 //! Registries → a registry, every blob passing once. The workspace gets
 //! manifests, records and log.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use mirror_plan::{Action, Exit, ImageRecord, Mode, Plan, Target};
@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::gather::gather;
 use crate::mirror_to_disk::digests;
 use crate::paperwork;
-use crate::push::{Route, bind, deliver};
+use crate::push::{Inspected, Route, bind, deliver};
 use crate::report::{Ending, Failure, ImageLine, Report};
 use crate::settings::{Attachments, DryRun};
 use crate::supply::Supplies;
@@ -54,6 +54,7 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
         Ok(bound) => bound,
         Err(why) => return report.errors.push(Failure::new(Exit::GENERIC, why)),
     };
+    report.images.extend(bound.lost.iter().cloned().map(ImageLine::unasked));
     context.planned(&bound.plan);
     if context.settings.dry_run == DryRun::No {
         report.add_files(paperwork::pin(context, &digests(&bound.plan)));
@@ -67,7 +68,7 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
     let delivered = match context.settings.dry_run {
         DryRun::No => {
             let landed = |index: usize, plan: &Plan| remember(context, plan, &plan.images[index]);
-            Some(deliver(context, &route, bound, &BTreeMap::new(), landed).await)
+            Some(deliver(context, &route, bound, &Inspected::default(), landed).await)
         }
         DryRun::Plan | DryRun::PlanWithLists => None,
     };

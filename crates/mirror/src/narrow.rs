@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mirror_plan::{ImageTree, ManifestNode};
 use oci::{Digest, Platform, RawManifest};
 
-use crate::collect::{NoInstance, select};
+use crate::collect::{NoInstance, select_from};
 
 /// Why a held image does not do.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,7 @@ pub(crate) fn narrow(
         if kept[at].media_type.is_index() {
             let raw = manifest(&kept[at].digest).map_err(NarrowError::Manifest)?;
             let parsed = raw.parse().map_err(|e| NarrowError::Manifest(e.to_string()))?;
-            let selection = select(parsed.children(), platforms)?;
+            let selection = select_from(&parsed, platforms)?;
             left_out.extend(selection.left_out);
             for child in selection.taken {
                 let node = held(&child.digest).ok_or(NarrowError::LeftOut(child.digest))?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use image_set::{ImageSetConfiguration, ImageSource};
 use mirror_plan::{
@@ -33,10 +33,23 @@ pub(crate) fn pin(
             pinned.to_delete().to_yaml().map_err(|e| chain(&e))?,
         ),
     ];
+    // A run that finds nothing new leaves no new file either.
+    if let Some(last) = newest_pinned(&directory)
+        && fs::read_to_string(last).is_ok_and(|text| text == files[0].1)
+    {
+        return Ok(Vec::new());
+    }
     for (path, text) in &files {
         atomic_file::write(path, text.as_bytes(), Durability::Later).map_err(|e| chain(&e))?;
     }
     Ok(files.into_iter().map(|(path, _)| path).collect())
+}
+
+/// The last pinned configuration; names end in times, so the last by name.
+fn newest_pinned(directory: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(directory).ok()?;
+    let names = entries.flatten().map(|entry| entry.path());
+    names.filter(|path| path.to_string_lossy().contains("/isc_pinned_")).max()
 }
 
 fn pinned(

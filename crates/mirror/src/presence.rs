@@ -34,59 +34,77 @@ impl Held for Presence {
     }
 }
 
+/// What the target said of the images, and those it could not be asked about.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) presence: Presence,
+    pub(crate) found: Vec<Found>,
+    pub(crate) lost: Vec<(Found, Error)>,
+}
+
 /// Asks for every image, one question each; more only for images this
 /// workspace does not remember having brought there, and one for each
 /// repository that seems to be new.
+///
+/// An image that cannot be asked about is lost alone; when none can, the
+/// target itself is the trouble, and that is the error.
 pub(crate) async fn ask(
     client: &Client,
     registry: &RegistryHost,
-    found: &[Found],
+    images: Vec<Found>,
     pushed: &mut Pushed,
-) -> Result<Presence, Error> {
-    let mut presence = Presence::default();
-    let mut seen: BTreeMap<&Repository, bool> = BTreeMap::new();
+) -> Result<Asked, Error> {
     let remembered = &*pushed;
-    let answers: Vec<(&Found, Result<Answer, Error>)> = stream::iter(found)
+    let answers: Vec<(Found, Result<Answer, Error>)> = stream::iter(images)
         .map(|image| async move {
             let at = image.destination.at(registry);
             let sure = remembered.has(&at, &image.tree);
-            (image, look(client, &at, &image.tree, sure).await)
+            let answer = look(client, &at, &image.tree, sure).await;
+            (image, answer)
         })
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
-    let mut learned = Vec::new();
+    let mut presence = Presence::default();
+    let mut seen: BTreeMap<Repository, bool> = BTreeMap::new();
+    let (mut found, mut lost) = (Vec::new(), Vec::new());
     for (image, answer) in answers {
-        let answer = answer?;
-        *seen.entry(&image.destination.repository).or_default() |= answer != Answer::Nothing;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                lost.push((image, error));
+                continue;
+            }
+        };
+        *seen.entry(image.destination.repository.clone()).or_default() |= answer != Answer::Nothing;
         if answer == Answer::Whole {
             presence.whole.insert(image.destination.clone(), image.tree.root().digest);
             presence.contents.extend(image.tree.all_manifests().map(|node| node.digest));
             presence.contents.extend(image.tree.blobs().into_keys());
-            learned.push(image);
+            pushed.insert(&image.destination.at(registry), &image.tree);
         }
+        found.push(image);
     }
-    for image in learned {
-        pushed.insert(&image.destination.at(registry), &image.tree);
+    if found.is_empty()
+        && let Some((_, error)) = lost.pop()
+    {
+        return Err(error);
     }
-    let silent: Vec<&Repository> = seen
-        .into_iter()
-        .filter(|(_, answered)| !answered)
-        .map(|(repository, _)| repository)
-        .collect();
+    let silent =
+        seen.into_iter().filter(|(_, answered)| !answered).map(|(repository, _)| repository);
     let new: Vec<(Repository, bool)> = stream::iter(silent)
         .map(|repository| async move {
             let at = Location { registry: registry.clone(), repository: repository.clone() };
             // Whoever may not list tags is asked for each blob.
             let is_new =
                 client.tags(&at, NonZeroUsize::MIN).await.is_ok_and(|list| list.tags.is_empty());
-            (repository.clone(), is_new)
+            (repository, is_new)
         })
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
     presence.new_repositories = new.into_iter().filter(|(_, new)| *new).map(|(r, _)| r).collect();
-    Ok(presence)
+    Ok(Asked { presence, found, lost })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

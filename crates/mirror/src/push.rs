@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use mirror_plan::{Action, Found, Journey, Mode, Names, Plan, Target as Place, plan};
 use oci::{Digest, Repository};
-use registry::{Client, Location};
+use registry::Client;
 use workspace::Holdings;
 
 use crate::chain::chain;
@@ -23,8 +23,10 @@ use crate::supply::Supplies;
 /// A plan for a target, and what it was made from.
 pub(crate) struct Bound {
     pub(crate) plan: Plan,
-    presence: Presence,
+    pub(crate) presence: Presence,
     pushed: Pushed,
+    /// Images the target could not be asked about, and why.
+    pub(crate) lost: Vec<(Found, String)>,
 }
 
 /// Where a push goes and what it takes from.
@@ -44,59 +46,13 @@ pub(crate) async fn bind(
     found: Vec<Found>,
 ) -> Result<Bound, String> {
     let mut pushed = Pushed::open(&context.workspace, &route.place.registry);
-    let presence =
-        presence::ask(&route.client, &route.place.registry, &found, &mut pushed)
-            .await
-            .map_err(|e| format!("asking {} what it holds: {}", route.place.registry, chain(&e)))?;
+    let asked = presence::ask(&route.client, &route.place.registry, found, &mut pushed)
+        .await
+        .map_err(|e| format!("asking {} what it holds: {}", route.place.registry, chain(&e)))?;
+    let lost = asked.lost.into_iter().map(|(found, e)| (found, chain(&e))).collect();
     let journey = Journey { mode, target: Some(route.place.clone()) };
-    let plan = plan(journey, found, &presence);
-    Ok(Bound { plan, presence, pushed })
-}
-
-/// A blob that is neither here nor there.
-#[derive(Debug)]
-pub(crate) struct Unavailable {
-    pub(crate) digest: Digest,
-    /// Images that cannot be finished without it.
-    pub(crate) images: Vec<usize>,
-}
-
-/// Blobs a disconnected run needs, sorted by whether they can be had. The
-/// archive of a later run leaves out what an earlier one carried: then the
-/// target must have it, in the repository itself or where it can be mounted from.
-pub(crate) async fn unavailable(
-    route: &Route<'_>,
-    bound: &Bound,
-) -> Result<(Vec<Digest>, Vec<Unavailable>), String> {
-    let mut wanted: BTreeMap<Digest, Vec<usize>> = BTreeMap::new();
-    for (index, image) in bound.plan.images.iter().enumerate() {
-        if image.action == Action::Copy {
-            for digest in bound.plan.tree(image).blobs().into_keys() {
-                wanted.entry(digest).or_default().push(index);
-            }
-        }
-    }
-    let mut here = Vec::new();
-    let mut nowhere = Vec::new();
-    for (digest, images) in wanted {
-        if route.holdings.blob(&digest).map_err(|e| chain(&e))?.is_some() {
-            here.push(digest);
-        } else if !mirror_plan::Held::content(&bound.presence, &digest) {
-            let mut missing = Vec::new();
-            for index in images {
-                let repository = bound.plan.images[index].destination.repository.clone();
-                let at = Location { registry: route.place.registry.clone(), repository };
-                let there = route.client.has_blob(&at, &digest).await.map_err(|e| chain(&e))?;
-                if !there {
-                    missing.push(index);
-                }
-            }
-            if !missing.is_empty() {
-                nowhere.push(Unavailable { digest, images: missing });
-            }
-        }
-    }
-    Ok((here, nowhere))
+    let plan = plan(journey, asked.found, &asked.presence);
+    Ok(Bound { plan, presence: asked.presence, pushed, lost })
 }
 
 /// What a push left behind.
@@ -107,18 +63,30 @@ pub(crate) struct Delivered {
     pub(crate) notes: BTreeMap<usize, Vec<String>>,
 }
 
-/// Carries the plan out. `given_up` are images that cannot be copied, and why;
-/// `landed` hears of each image that arrived.
+/// What looking at the content before pushing it has shown.
+#[derive(Debug, Default)]
+pub(crate) struct Inspected {
+    /// Images that cannot be copied, by place in the plan, and why.
+    pub(crate) given_up: BTreeMap<usize, String>,
+    /// Blobs the target has where they are needed.
+    pub(crate) there: HashSet<(Repository, Digest)>,
+}
+
+/// Carries the plan out. `landed` hears of each image that arrived.
 pub(crate) async fn deliver(
     context: &Context,
     route: &Route<'_>,
     bound: Bound,
-    given_up: &BTreeMap<usize, String>,
+    inspected: &Inspected,
     mut landed: impl FnMut(usize, &Plan),
 ) -> Delivered {
-    let Bound { plan, presence, mut pushed } = bound;
+    let Bound { plan, presence, mut pushed, .. } = bound;
     let (repositories, repository_of) = repositories(context, &plan, &presence);
-    let mut there: HashSet<(usize, Digest)> = HashSet::new();
+    let known = inspected
+        .there
+        .iter()
+        .filter_map(|(repository, digest)| Some((*repository_of.get(repository)?, *digest)));
+    let mut there: HashSet<(usize, Digest)> = known.collect();
     let mut held_elsewhere: HashMap<Digest, Repository> = HashMap::new();
     for image in plan.images.iter().filter(|image| image.action == Action::Present) {
         for digest in plan.tree(image).blobs().into_keys() {
@@ -131,7 +99,7 @@ pub(crate) async fn deliver(
     let mut images = Vec::with_capacity(plan.images.len());
     let mut outcomes = Vec::with_capacity(plan.images.len());
     for (index, image) in plan.images.iter().enumerate() {
-        let (need, outgoing, outcome) = match (image.action, given_up.get(&index)) {
+        let (need, outgoing, outcome) = match (image.action, inspected.given_up.get(&index)) {
             (Action::Present, _) => (None, None, Outcome::Present),
             (Action::Copy, Some(why)) => (None, None, Outcome::Failed { error: why.clone() }),
             (Action::Copy, None) => {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mirror_plan::{Action, Destination, Exit, Kind, Origin, Plan, PlannedImage, Wanted};
+use mirror_plan::{Action, Destination, Exit, Found, Kind, Origin, Plan, PlannedImage, Wanted};
 use oci::Digest;
 use serde::Serialize;
 
@@ -148,6 +148,11 @@ impl ImageLine {
             outcome: Outcome::Failed { error },
             notes: Vec::new(),
         }
+    }
+
+    /// An image that the target could not be asked about.
+    pub(crate) fn unasked((found, error): (Found, String)) -> Self {
+        Self::lost((found.wanted, found.destination, error))
     }
 
     /// An image of a plan, and what became of it.

@@ -21,6 +21,21 @@ pub async fn run(
     observer: Arc<dyn Observer>,
     cancel: CancellationToken,
 ) -> Report {
+    // A thread of its own: where a run waits for a disk, the caller goes on, or
+    // no signal would be heard.
+    let runtime = tokio::runtime::Handle::current();
+    let thread = move || runtime.block_on(mirror(settings, observer, cancel));
+    match tokio::task::spawn_blocking(thread).await {
+        Ok(report) => report,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}
+
+async fn mirror(
+    settings: Settings,
+    observer: Arc<dyn Observer>,
+    cancel: CancellationToken,
+) -> Report {
     let mut report = Report::new(settings.mode.name());
     let mode = settings.mode.clone();
     let context = match Context::open(settings, observer, cancel) {

@@ -6,7 +6,7 @@ use futures_util::stream::{self, StreamExt};
 use mirror_plan::{Destination, Exit, Found, ImageRecord, Origin, Wanted};
 use oci::{Digest, Hasher, ImageRef};
 use workspace::archive::{ArchiveStatus, Archives, Finding, OpenError, Severity};
-use workspace::{Holdings, Mode, RunStatus, Workspace};
+use workspace::{Holdings, Mode, RunRecord, RunStatus, Workspace};
 
 use crate::chain::chain;
 use crate::context::Context;
@@ -75,9 +75,9 @@ fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Fail
 fn check_workspace(context: &Context, workspace: &Workspace) -> Result<(), Vec<Failure>> {
     let fail = |message: String| vec![Failure::new(Exit::GENERIC, message)];
     let runs = workspace.runs().map_err(|e| fail(chain(&e)))?;
-    let Some(last) = runs.iter().rev().find(|run| run.mode == Mode::MirrorToDisk) else {
-        return Ok(());
-    };
+    let filled =
+        |run: &&RunRecord| run.mode == Mode::MirrorToDisk && run.status != RunStatus::Failed;
+    let Some(last) = runs.iter().rev().find(filled) else { return Ok(()) };
     match last.status {
         RunStatus::Interrupted | RunStatus::Running if !context.settings.allow_incomplete => {
             let message = format!("run {} of this workspace was interrupted", last.number);

@@ -10,7 +10,7 @@ use oci::{Descriptor, Digest, MAX_MANIFEST_BYTES, Platform, RawManifest, referre
 use serde::Deserialize;
 
 use super::registry_tree::{CollectError, node};
-use super::selection::select;
+use super::selection::select_from;
 
 /// A directory with `index.json` and `blobs/sha256/`.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl Layout {
         let mut pending = vec![(0, None)];
         while let Some((at, platform)) = pending.pop() {
             let parsed = raws[at].parse().map_err(|e| self.bad(&e))?;
-            let selection = select(parsed.children(), platforms)?;
+            let selection = select_from(&parsed, platforms)?;
             left_out.extend(selection.left_out);
             manifests.push(node(&raws[at], &parsed, platform));
             for child in selection.taken.into_iter().rev() {

@@ -7,4 +7,4 @@ mod selection;
 
 pub(crate) use layout::Layout;
 pub(crate) use registry_tree::{CollectError, Collector};
-pub(crate) use selection::{NoInstance, select};
+pub(crate) use selection::{NoInstance, select_from};

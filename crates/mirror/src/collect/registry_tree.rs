@@ -12,7 +12,7 @@ use registry::Client;
 use workspace::{BlobError, BlobStore};
 
 use super::attachments::KnownTags;
-use super::selection::{NoInstance, select};
+use super::selection::{NoInstance, select_from};
 use crate::settings::Attachments;
 
 /// Manifests of one image that are asked for at once.
@@ -103,7 +103,7 @@ impl Collector {
                     continue;
                 }
                 let parsed = self.parse(image, &raw)?;
-                let selection = select(parsed.children(), platforms)?;
+                let selection = select_from(&parsed, platforms)?;
                 left_out.extend(selection.left_out);
                 below.extend(selection.taken.into_iter().map(|c| (raw.digest, c.clone())));
                 nodes.insert(raw.digest, manifests.len());

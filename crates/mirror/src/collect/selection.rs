@@ -1,6 +1,6 @@
 //! Which manifests of an index a wish for platforms selects. Pure.
 
-use oci::{Descriptor, Digest, Platform};
+use oci::{Descriptor, Digest, Manifest, Platform};
 
 /// Annotation by which a builder's attestation names the manifest it is about.
 const ABOUT: &str = "vnd.docker.reference.digest";
@@ -19,9 +19,21 @@ pub(crate) struct NoInstance {
     pub(crate) has: String,
 }
 
+/// Selects from what `manifest` lists. One that is no list has nothing to
+/// select from, and is taken whatever its platform.
+pub(crate) fn select_from<'a>(
+    manifest: &'a Manifest,
+    wishes: &[Platform],
+) -> Result<Selection<'a>, NoInstance> {
+    match manifest {
+        Manifest::Index { manifests, .. } => select(manifests, wishes),
+        Manifest::Image { .. } => Ok(Selection { taken: Vec::new(), left_out: Vec::new() }),
+    }
+}
+
 /// Selects from `children`. No wish takes everything; a wish that nothing
 /// fulfils is an error, as an empty list would look like success.
-pub(crate) fn select<'a>(
+fn select<'a>(
     children: &'a [Descriptor],
     wishes: &[Platform],
 ) -> Result<Selection<'a>, NoInstance> {
@@ -70,6 +82,14 @@ mod tests {
         let children = [child("a", Some("linux/amd64")), child("b", None)];
         let selection = select(&children, &[]).unwrap();
         assert_eq!((selection.taken.len(), selection.left_out.len()), (2, 0));
+    }
+
+    #[test]
+    fn an_image_that_is_no_list_is_taken_whatever_its_platform() {
+        let about = oci::About::default();
+        let image = Manifest::Image { config: child("a", None), layers: Vec::new(), about };
+        let selection = select_from(&image, &[Platform::new("linux", "amd64")]).unwrap();
+        assert_eq!((selection.taken.len(), selection.left_out.len()), (0, 0));
     }
 
     #[test]
