@@ -10,10 +10,11 @@ use std::sync::Arc;
 use lab::certificates::Authority;
 use lab::docker_registry::{DockerRegistry, Settings};
 use lab::images::{Compression, Format, Image, Layer};
-use lab::registry::Credentials;
+use lab::netns::Isolated;
+use lab::registry::{Credentials, LabRegistry};
 use oci::Platform;
 
-use support::{Site, chunks};
+use support::{PLAIN, Ran, Site, chunks};
 
 /// An image of each format, each packing and each depth.
 fn one_of_each() -> Vec<(&'static str, Image)> {
@@ -59,13 +60,13 @@ fn every_image_arrives_as_it_was_behind_other_certificates_and_credentials() {
         source.put_image(image, &format!("org/{name}"), "v1").unwrap();
     }
     let digest = |name: &str| images.iter().find(|(n, _)| *n == name).unwrap().1.digest();
-    let from = source.host().unwrap();
+    let from = source.address();
 
     // The connected side trusts its registry by flag, the other one by certs.d.
     let connected = Site::new();
     authorities[0].write_certs_dir(&connected.path("certs"), None).unwrap();
-    connected.trust(&from, &authorities[0]);
-    connected.log_in("auth.json", &from, &users[0]);
+    connected.trust(from, &authorities[0]);
+    connected.log_in("auth.json", from, &users[0]);
     let configuration = format!(
         "  additionalImages:
   - name: {from}/org/docker:v1
@@ -95,10 +96,10 @@ fn every_image_arrives_as_it_was_behind_other_certificates_and_credentials() {
     drop(source);
 
     let target = secured(&authorities[1], &users[1]);
-    let to = target.host().unwrap();
+    let to = target.address();
     let disconnected = Site::new();
-    disconnected.trust(&to, &authorities[1]);
-    disconnected.log_in("auth.json", &to, &users[1]);
+    disconnected.trust(to, &authorities[1]);
+    disconnected.log_in("auth.json", to, &users[1]);
     disconnected.image_set("isc.yaml", &configuration);
     fs::create_dir(disconnected.path("data")).unwrap();
     fs::copy(&archive[0], disconnected.path("data").join(archive[0].file_name().unwrap())).unwrap();
@@ -130,4 +131,47 @@ fn every_image_arrives_as_it_was_behind_other_certificates_and_credentials() {
         &[&["inspect"], &options[..], &[&format!("docker://{to}/ocp/org/blocked:v1")]].concat(),
     );
     assert!(String::from_utf8_lossy(&refused.stderr).contains("unknown"), "{refused:?}");
+}
+
+#[test]
+fn the_disconnected_side_needs_no_route_but_to_its_registry() {
+    let source = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let images = one_of_each();
+    let names: Vec<String> = images
+        .iter()
+        .map(|(name, image)| {
+            source.put_image(image, &format!("org/{name}"), "v1").unwrap();
+            format!("{}/org/{name}:v1", source.address())
+        })
+        .collect();
+    let site = Site::new();
+    site.images("isc.yaml", &names);
+    site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+
+    // Inside, nothing but the target answers, not even for names. The source
+    // is up all the time, and unreachable.
+    let inside = Isolated::new().unwrap();
+    let target = DockerRegistry::start_in(&inside, &Settings::default()).unwrap();
+    let to = target.address();
+    for line in [
+        format!("-c isc.yaml {PLAIN} --dry-run --from file://data docker://{to}"),
+        format!("-c isc.yaml {PLAIN} --from file://data docker://{to}"),
+    ] {
+        source.forget_requests();
+        let mut command = site.command_in(&inside, &format!("--output=json {line}"));
+        let ran = Ran::of(command.output().unwrap());
+        assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+        assert_eq!(ran.total("retries"), 0, "nobody else was asked in vain");
+        assert_eq!(ran.report()["warnings"], serde_json::json!([]));
+        assert_eq!(source.requests().count(), 0);
+    }
+    for (name, image) in &images {
+        let reference = format!("docker://{to}/org/{name}:v1");
+        let output = inside
+            .command("skopeo")
+            .args(["inspect", "--raw", "--tls-verify=false", &reference])
+            .output()
+            .unwrap();
+        assert_eq!(output.stdout, image.root().bytes, "{reference}");
+    }
 }

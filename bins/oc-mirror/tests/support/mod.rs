@@ -2,9 +2,10 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
-pub mod under_way;
+pub(crate) mod under_way;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -60,14 +61,22 @@ impl Site {
         self.image_set(name, &format!("  additionalImages:\n{}", lines.collect::<String>()));
     }
 
+    /// Says in registries.conf that images of `name` are found at `location`, without TLS.
+    pub(crate) fn redirect(&self, name: &str, location: SocketAddr) {
+        let path = self.path("home/.config/containers/registries.conf");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let known = fs::read_to_string(&path).unwrap_or_default();
+        fs::write(&path, known + &redirection(name, &location.to_string())).unwrap();
+    }
+
     /// Trusts a registry with a certificate of this authority, as podman is told to.
-    pub(crate) fn trust(&self, registry: impl ToString, authority: &Authority) {
-        let folder = format!("home/.config/containers/certs.d/{}", registry.to_string());
+    pub(crate) fn trust(&self, registry: SocketAddr, authority: &Authority) {
+        let folder = format!("home/.config/containers/certs.d/{registry}");
         authority.write_certs_dir(&self.path(&folder), None).unwrap();
     }
 
     /// Logs in to a registry with skopeo, which writes the file `--authfile` reads.
-    pub(crate) fn log_in(&self, file: &str, registry: impl ToString, credentials: &Credentials) {
+    pub(crate) fn log_in(&self, file: &str, registry: SocketAddr, credentials: &Credentials) {
         let (file, registry) = (self.path(file), registry.to_string());
         self.skopeo(&[
             "login",
@@ -210,9 +219,14 @@ pub(crate) fn image_set(mirror: &str) -> String {
     )
 }
 
-/// Copies a directory as `cp -r` does: links become what they point at.
+/// A passage of registries.conf: images of `name` are found at `location`, without TLS.
+pub(crate) fn redirection(name: &str, location: &str) -> String {
+    format!("[[registry]]\nprefix = {name:?}\nlocation = {location:?}\ninsecure = true\n")
+}
+
+/// Copies a directory as people do.
 pub(crate) fn copy(from: &Path, to: &Path) {
-    let status = Command::new("cp").arg("-rL").args([from, to]).status().unwrap();
+    let status = Command::new("cp").arg("-r").args([from, to]).status().unwrap();
     assert!(status.success(), "copying {} to {}", from.display(), to.display());
 }
 

@@ -12,20 +12,20 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A run under way. It is killed when dropped.
 #[derive(Debug)]
-pub struct UnderWay {
+pub(crate) struct UnderWay {
     child: Option<Child>,
 }
 
 impl UnderWay {
     /// Starts the program with a JSON report.
-    pub fn start(site: &Site, line: &str) -> Self {
+    pub(crate) fn start(site: &Site, line: &str) -> Self {
         let mut command = site.command(&format!("--output=json {line}"));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         Self { child: Some(child) }
     }
 
     /// Waits until something has happened that is waited for.
-    pub fn until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
+    pub(crate) fn until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
         let deadline = Instant::now() + DEADLINE;
         while !happened() {
             let child = self.child.as_mut().unwrap();
@@ -37,23 +37,23 @@ impl UnderWay {
         }
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
 
     /// Sends a signal.
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(self.child.as_ref().unwrap()), signal).unwrap();
     }
 
     /// Kills it as a power cut would, without a chance to tidy up.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.signal(Signal::KILL);
         self.end();
     }
 
     /// Waits for the end.
-    pub fn end(&mut self) -> Ran {
+    pub(crate) fn end(&mut self) -> Ran {
         Ran::of(self.child.take().unwrap().wait_with_output().unwrap())
     }
 }
