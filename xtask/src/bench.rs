@@ -14,9 +14,9 @@ mod traffic;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{self, Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use lab::tools::{self, Need, Tool};
 
@@ -58,6 +58,9 @@ pub(crate) struct Arguments {
     /// A hundredth of the corpus, one run: shows that the benchmark works, and no more
     #[arg(long)]
     quick: bool,
+    /// Measure this oc-mirror instead of building one
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
 }
 
 /// What can be measured by itself.
@@ -85,7 +88,7 @@ pub(crate) fn bench(command: Command) -> Result<()> {
 }
 
 fn mirror(arguments: &Arguments) -> Result<()> {
-    let programs = programs()?;
+    let programs = programs(arguments.program.as_deref())?;
     let chosen = |part: Part| arguments.only.is_empty() || arguments.only.contains(&part);
     let runs = if arguments.quick { 1 } else { arguments.runs.get() };
     let ground = Ground::prepare(if arguments.quick { 100 } else { 1 })?;
@@ -114,9 +117,16 @@ fn mirror(arguments: &Arguments) -> Result<()> {
 }
 
 /// Builds or finds what is measured.
-fn programs() -> Result<Programs> {
-    println!("building oc-mirror with optimisations, some minutes the first time");
-    let oc_mirror = program::build(Profile::Release)?;
+fn programs(given: Option<&Path>) -> Result<Programs> {
+    let oc_mirror = match given {
+        Some(program) => {
+            path::absolute(program).with_context(|| format!("finding {}", program.display()))?
+        }
+        None => {
+            println!("building oc-mirror with optimisations, some minutes the first time");
+            program::build(Profile::Release)?
+        }
+    };
     set_up::build_tools(Need::Bench)?;
     Ok(Programs { oc_mirror, regsync: tools::path(Tool::Regsync)? })
 }

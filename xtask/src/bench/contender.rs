@@ -51,6 +51,10 @@ pub(super) struct Task<'a> {
 /// The namespace that everybody mirrors into.
 const NAMESPACE: &str = "bench";
 
+/// Where `skopeo copy` keeps layouts on the disk: all of the first edition, and the changed one.
+pub(super) const FIRST: &str = "first";
+pub(super) const CHANGED: &str = "changed";
+
 impl Contender {
     /// Who does a job.
     pub(super) fn at(job: Job) -> &'static [Self] {
@@ -177,6 +181,11 @@ fn skopeo_copy(task: &Task<'_>, parallel: u8) -> Result<Invocation> {
     let parallel = parallel.to_string();
     let (lines, flags): (Vec<String>, Vec<&str>) = match task.job {
         Job::ToDisk => {
+            // skopeo makes the folder of an image, and none above it.
+            for folder in [FIRST, CHANGED].map(|folder| task.disk.join(folder)) {
+                fs::create_dir_all(&folder)
+                    .with_context(|| format!("making {}", folder.display()))?;
+            }
             let sources = task.corpus.references(task.source).enumerate();
             let line = |(n, source)| format!("docker://{source} {}", layout(task, n));
             let flags = ["--src-tls-verify=false", "--dest-shared-blob-dir", &blobs];
@@ -208,7 +217,7 @@ fn skopeo_copy(task: &Task<'_>, parallel: u8) -> Result<Invocation> {
 /// The layout of one image. The changed one lies beside the first, so that a disk can hold both.
 fn layout(task: &Task<'_>, number: usize) -> String {
     let changed = task.state == State::Changed && number == 0 && task.job == Job::FromDisk;
-    let folder = if changed { "changed" } else { "layouts" };
+    let folder = if changed { CHANGED } else { FIRST };
     format!("oci:{}", task.disk.join(folder).join(number.to_string()).display())
 }
 

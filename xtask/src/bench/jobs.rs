@@ -2,7 +2,8 @@
 //! changed.
 
 use std::fs;
-use std::path::Path;
+use std::mem::discriminant;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use anyhow::{Context, Result};
 use oci::RegistryHost;
 use tempfile::TempDir;
 
-use super::contender::{Contender, Programs, Task};
+use super::contender::{CHANGED, Contender, Programs, Task};
 use super::ground::{Destination, Edition, Ground, forget_blob_info};
 use super::launch;
 use super::results::{Job, Row, Sample, State};
@@ -21,62 +22,59 @@ const HOPELESS: u32 = 2;
 /// A registry writes its log once it has answered; this is how long that may take.
 const LOG_LAG: Duration = Duration::from_millis(50);
 
-/// Measures all contenders at one job.
+/// Measures all contenders at one job. They take turns, so that a machine that becomes slower or
+/// busier does so for everybody.
 pub(super) fn measure(
     ground: &Ground,
     programs: &Programs,
     job: Job,
     runs: usize,
 ) -> Result<Vec<Row>> {
-    let mut rows: Vec<Row> = Vec::new();
-    // Prepared once per kind of content, and removed before the next kind.
-    for group in Contender::at(job).chunk_by(|a, b| same_content(*a, *b)) {
-        let carried = match job {
-            Job::FromDisk => Some(Carried::prepare(ground, programs, group[0])?),
-            Job::ToDisk | Job::Across => None,
-        };
-        for contender in group {
-            let mut own: Vec<Row> = Vec::new();
-            for run in 0..runs {
-                if run > 0 && is_hopeless(&own, &rows) {
-                    break;
-                }
-                println!("{job}, {contender}, run {} of {runs}", run + 1);
-                let stand = Stand::new(ground, programs, job, *contender, carried.as_ref())?;
-                for state in contender.states(job) {
-                    let sample = stand.measure(*state)?;
-                    match own.iter_mut().find(|row| row.state == *state) {
-                        Some(row) => row.samples.push(sample),
-                        None => own.push(Row {
-                            job,
-                            state: *state,
-                            contender: *contender,
-                            samples: vec![sample],
-                        }),
-                    }
-                }
+    let contenders = Contender::at(job);
+    let mut carried: Vec<Carried> = Vec::new();
+    if job == Job::FromDisk {
+        for contender in contenders {
+            if !carried.iter().any(|carried| carried.suits(*contender)) {
+                carried.push(Carried::prepare(ground, programs, *contender)?);
             }
-            rows.extend(own);
+        }
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for run in 1..=runs {
+        for contender in contenders {
+            if is_hopeless(*contender, &rows) {
+                continue;
+            }
+            println!("{job}, {contender}, run {run} of {runs}");
+            let carried = carried.iter().find(|carried| carried.suits(*contender));
+            let stand = Stand::new(ground, programs, job, *contender, carried)?;
+            for state in contender.states(job) {
+                note(&mut rows, job, *state, *contender, stand.measure(*state)?);
+            }
         }
     }
     Ok(rows)
 }
 
-/// Whether what one leaves on a disk is what the other reads from it.
-fn same_content(a: Contender, b: Contender) -> bool {
-    std::mem::discriminant(&a) == std::mem::discriminant(&b)
+/// Adds a sample to its row.
+fn note(rows: &mut Vec<Row>, job: Job, state: State, contender: Contender, sample: Sample) {
+    match rows.iter_mut().find(|row| row.state == state && row.contender == contender) {
+        Some(row) => row.samples.push(sample),
+        None => rows.push(Row { job, state, contender, samples: vec![sample] }),
+    }
 }
 
-/// Whether a peer is so slow at its cold run that repeating it tells nothing.
-fn is_hopeless(own: &[Row], others: &[Row]) -> bool {
-    let cold = |row: &&Row| row.state == State::Cold && !row.contender.is_ours();
-    let best = others.iter().filter(cold).map(Row::best).min();
-    let mine = own.iter().filter(cold).map(Row::best).min();
-    matches!((mine, best), (Some(mine), Some(best)) if mine > best * HOPELESS)
+/// Whether a peer was so slow at its cold run that repeating it tells nothing.
+fn is_hopeless(contender: Contender, rows: &[Row]) -> bool {
+    let peers = || rows.iter().filter(|row| row.state == State::Cold && !row.contender.is_ours());
+    let best = peers().map(Row::best).min();
+    let own = peers().find(|row| row.contender == contender).map(Row::best);
+    matches!((own, best), (Some(own), Some(best)) if own > best * HOPELESS)
 }
 
 /// Content on a disk, ready to be pushed.
 struct Carried {
+    by: Contender,
     folder: TempDir,
 }
 
@@ -102,7 +100,7 @@ impl Carried {
         };
         launch::measure(&quick.invocation(programs, &base)?, &log)?;
         if !contender.states(Job::FromDisk).contains(&State::Changed) {
-            return Ok(Self { folder });
+            return Ok(Self { by: contender, folder });
         }
         ground.serve(Edition::Changed)?;
         let changed = match contender {
@@ -111,7 +109,7 @@ impl Carried {
                 let mut invocation = quick.invocation(programs, &base)?;
                 let reference = ground.corpus.references(&source).next();
                 let reference = reference.context("the corpus is empty")?;
-                let layout = folder.path().join("changed/0");
+                let layout = folder.path().join(CHANGED).join("0");
                 let line = format!("docker://{reference} oci:{}\n", layout.display());
                 let list = scratch.path().join("changed-list");
                 fs::write(&list, line).context("writing the list of changed images")?;
@@ -122,7 +120,13 @@ impl Carried {
         };
         ground.serve(Edition::First)?;
         changed?;
-        Ok(Self { folder })
+        Ok(Self { by: contender, folder })
+    }
+
+    /// Whether this is what a contender reads. How many images are copied at once makes no
+    /// difference to what is on the disk.
+    fn suits(&self, contender: Contender) -> bool {
+        discriminant(&self.by) == discriminant(&contender)
     }
 
     /// Puts an archive where it is pushed from. The file is shared, for nobody writes to it.
@@ -219,7 +223,7 @@ impl<'a> Stand<'a> {
     }
 
     /// The folder to work on, with what this state needs in it.
-    fn disk(&self, state: State) -> Result<std::path::PathBuf> {
+    fn disk(&self, state: State) -> Result<PathBuf> {
         let Some(carried) = self.carried else { return Ok(self.disk.path().to_owned()) };
         if self.contender != Contender::OcMirror {
             return Ok(carried.folder.path().to_owned());
@@ -230,5 +234,29 @@ impl<'a> Stand<'a> {
             State::Changed => carried.bring("mirror_000002.tar", self.disk.path())?,
         }
         Ok(self.disk.path().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::launch::Usage;
+
+    #[test]
+    fn a_peer_that_took_more_than_twice_as_long_as_the_best_is_not_repeated() {
+        let mut rows = Vec::new();
+        for (contender, seconds) in [
+            (Contender::OcMirror, 50),
+            (Contender::SkopeoCopy(4), 10),
+            (Contender::SkopeoCopy(8), 20),
+            (Contender::SkopeoSync, 21),
+        ] {
+            let usage = Usage { wall: Duration::from_secs(seconds), cpu: Duration::ZERO, peak: 0 };
+            let nothing = Traffic::default();
+            let sample = Sample { usage, source: nothing, destination: nothing };
+            note(&mut rows, Job::ToDisk, State::Cold, contender, sample);
+        }
+        let hopeless = Contender::at(Job::ToDisk).iter().filter(|peer| is_hopeless(**peer, &rows));
+        assert_eq!(hopeless.collect::<Vec<_>>(), [&Contender::SkopeoSync]);
     }
 }
