@@ -37,10 +37,10 @@ pub(crate) fn open(context: &Context) -> Result<Arc<Holdings>, Vec<Failure>> {
         }
         Err(error) => return Err(fail(chain(&error))),
     };
-    match &archives {
-        Some(archives) => check_archives(context, archives)?,
-        None => check_workspace(context, workspace)?,
+    if let Some(archives) = &archives {
+        check_archives(context, archives)?;
     }
+    check_workspace(context, workspace, archives.is_some())?;
     Ok(Arc::new(Holdings::new(Some(workspace.clone()), archives)))
 }
 
@@ -48,6 +48,15 @@ fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Fail
     let mut failures = Vec::new();
     for finding in archives.findings() {
         match finding.severity() {
+            // A chunk whose first bytes are damaged looks the same, and without
+            // it older content would be pushed as if it were the newest.
+            Severity::Note
+                if matches!(finding, Finding::Foreign { .. })
+                    && !context.settings.allow_incomplete =>
+            {
+                let hint = "copy it again if it is a damaged archive, move it elsewhere if it is something else, or push without it with --allow-incomplete";
+                failures.push(Failure::new(Exit::GENERIC, finding.to_string()).with_hint(hint));
+            }
             Severity::Note => context.warn(finding.to_string()),
             // Missing chunks matter when a blob of theirs is needed; then it is named.
             Severity::Incomplete if archives.indexes().count() > 0 => {
@@ -72,7 +81,13 @@ fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Fail
     if failures.is_empty() { Ok(()) } else { Err(failures) }
 }
 
-fn check_workspace(context: &Context, workspace: &Workspace) -> Result<(), Vec<Failure>> {
+/// Looks at the last run that filled the workspace. What is `archived` has
+/// told of its failures already.
+fn check_workspace(
+    context: &Context,
+    workspace: &Workspace,
+    archived: bool,
+) -> Result<(), Vec<Failure>> {
     let fail = |message: String| vec![Failure::new(Exit::GENERIC, message)];
     let runs = workspace.runs().map_err(|e| fail(chain(&e)))?;
     let filled =
@@ -85,7 +100,7 @@ fn check_workspace(context: &Context, workspace: &Workspace) -> Result<(), Vec<F
                 "finish it on the connected side, or push what is there with --allow-incomplete";
             Err(vec![Failure::new(Exit::GENERIC, message).with_hint(hint)])
         }
-        RunStatus::Partial => {
+        RunStatus::Partial if !archived => {
             let failed: Vec<String> = last.failures.iter().map(|f| f.origin.to_string()).collect();
             context.warn(format!(
                 "run {} of this workspace is partial: {} could not be mirrored",
