@@ -22,6 +22,13 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 pub struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
+    servers: Servers,
+}
+
+/// What server certificates are good for.
+struct Servers {
+    names: Vec<String>,
+    expired: bool,
 }
 
 /// A certificate and its key, both as PEM.
@@ -52,7 +59,20 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().context(context)?;
         let certificate = params.self_signed(&key).context(context)?;
-        Ok(Self { pem: certificate.pem(), issuer: Issuer::new(params, key) })
+        let servers = Servers { names: LOOPBACK.map(String::from).into(), expired: false };
+        Ok(Self { pem: certificate.pem(), issuer: Issuer::new(params, key), servers })
+    }
+
+    /// From now on its server certificates are good for this host instead.
+    pub fn naming_servers(mut self, name: &str) -> Self {
+        self.servers.names = vec![name.to_owned()];
+        self
+    }
+
+    /// From now on its server certificates ran out long ago.
+    pub fn with_expired_servers(mut self) -> Self {
+        self.servers.expired = true;
+        self
     }
 
     /// The authority's certificate, for clients to trust.
@@ -60,10 +80,15 @@ impl Authority {
         &self.pem
     }
 
-    /// A certificate for a server on `localhost`, `127.0.0.1` and `::1`.
+    /// A certificate for a server on `localhost`, `127.0.0.1` and `::1`, unless
+    /// this authority was told otherwise.
     pub fn server(&self) -> Result<Identity> {
-        let params = CertificateParams::new(LOOPBACK.map(String::from))
+        let mut params = CertificateParams::new(self.servers.names.clone())
             .context("naming the server's certificate")?;
+        if self.servers.expired {
+            params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+        }
         self.issue(params, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
