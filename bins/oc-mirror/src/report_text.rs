@@ -39,6 +39,7 @@ pub(crate) fn render(report: &Report, surround: &Surround<'_>) -> String {
     }
     errors(&mut text, report);
     list(&mut text, "Notes", &notes(report));
+    list(&mut text, "Notes", &report.notes);
     list(&mut text, "Warnings", &report.warnings);
     if let Some(archive) = &report.archive {
         self::archive(&mut text, report, archive, surround);

@@ -54,7 +54,10 @@ pub(crate) fn archive(context: &Context, plan: &Plan, outcomes: &[Outcome], repo
             report.archive = Some(ArchiveLine { run, base, chunks, bytes });
             free_space(context, lock, report);
         }
-        Ok(None) => free_space(context, lock, report),
+        Ok(None) => {
+            report.notes.push("no archive is made: earlier ones hold everything".into());
+            free_space(context, lock, report);
+        }
         Err(error) => {
             let message = format!("writing the archive: {}", chain(&error));
             report.errors.push(Failure::new(Exit::GENERIC, message));
@@ -107,10 +110,7 @@ fn write(
     request: ArchiveRequest,
 ) -> Result<Option<SealedArchive>, ArchiveError> {
     match context.workspace.plan_archive(request)? {
-        ArchivePlan::NothingNew { base } => {
-            context.warn(format!("no archive is made: nothing is new since that of run {base}"));
-            Ok(None)
-        }
+        ArchivePlan::NothingNew { .. } => Ok(None),
         ArchivePlan::Write(planned) => {
             let of = planned.bytes();
             let mut progress = |bytes| context.observer.notice(Event::Archived { bytes, of });
@@ -124,9 +124,8 @@ fn free_space(context: &Context, lock: &Lock, report: &mut Report) {
     let Some(run) = context.settings.archiving.remove_before else { return };
     match context.workspace.remove_archives_before(lock, run) {
         Ok(removed) => {
-            for file in removed.files {
-                context.warn(format!("removed {}", file.display()));
-            }
+            let removed = removed.files.iter().map(|file| format!("removed {}", file.display()));
+            report.notes.extend(removed);
         }
         Err(error) => {
             let message = format!("removing archives before run {run}: {}", chain(&error));

@@ -11,7 +11,7 @@ use oci::{
     Descriptor, Digest, ImageRef, Pointer, RawManifest, RegistryHost, Repository, Tag,
     referrers_index,
 };
-use registry::{Blob, Client, Location, Uploaded};
+use registry::{Blob, Client, Error, Location, Uploaded};
 use workspace::Holdings;
 
 use crate::chain::chain;
@@ -19,7 +19,7 @@ use crate::execute::Destination;
 use crate::progress::{Event, Observer};
 use crate::schedule::{ImageId, Job, RepoId};
 use crate::supply::{Supply, held_manifest};
-use crate::verified::{BodyError, verified};
+use crate::verified::{BodyError, WrongContent, verified};
 
 /// A repository at the target.
 #[derive(Debug, Clone)]
@@ -51,6 +51,8 @@ pub(crate) struct Target {
     pub(crate) manifests: Arc<Holdings>,
     /// Blobs that images already there have, and in which repository.
     pub(crate) held_elsewhere: HashMap<Digest, Repository>,
+    /// How often wrong bytes are asked for again.
+    pub(crate) source_retries: u32,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) tally: Tally,
     /// Two images of one subject must not write its list of referrers at once.
@@ -127,7 +129,21 @@ impl Target {
             }))
         };
         let sent = Blob { digest: blob.digest, size: blob.size };
-        match self.client.upload(&at, sent, mount_from, body).await {
+        let mut asked_again = 0;
+        let uploaded = loop {
+            let uploaded = self.client.upload(&at, sent, mount_from, &body).await;
+            match uploaded {
+                Err(Error::Body { source, .. })
+                    if source.is::<WrongContent>() && asked_again < self.source_retries =>
+                {
+                    asked_again += 1;
+                    let message = format!("{source}; asking again");
+                    self.observer.notice(Event::Warning { message });
+                }
+                uploaded => break uploaded,
+            }
+        };
+        match uploaded {
             Ok(Uploaded::Mounted) => self.tally.mounted.fetch_add(1, Ordering::Relaxed),
             Ok(Uploaded::Sent) => {
                 self.tally.bytes.fetch_add(blob.size, Ordering::Relaxed);

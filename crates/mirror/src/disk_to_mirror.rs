@@ -40,7 +40,10 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         Err(failures) => return report.errors.extend(failures),
     };
     let gathered = stock::find(&holdings, selected.named, context.settings.attachments);
-    report.images.extend(gathered.lost.into_iter().map(ImageLine::lost));
+    for (wanted, destination, error) in gathered.lost {
+        let place = destination.at(&target.registry).to_string();
+        report.images.push(ImageLine::lost(wanted, place, error));
+    }
     let route = Route {
         place: target,
         client,
@@ -51,7 +54,10 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         Ok(bound) => bound,
         Err(why) => return report.errors.push(Failure::new(Exit::GENERIC, why)),
     };
-    report.images.extend(bound.lost.iter().cloned().map(ImageLine::unasked));
+    for (found, error) in &bound.lost {
+        let place = found.destination.at(&target.registry).to_string();
+        report.images.push(ImageLine::lost(found.wanted.clone(), place, error.clone()));
+    }
     context.planned(&bound.plan);
     let plan = bound.plan.clone();
     if context.settings.dry_run != DryRun::No {

@@ -41,13 +41,18 @@ pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
         report.ending = Ending::Interrupted;
         return;
     }
-    report.images.extend(gathered.lost.into_iter().map(ImageLine::lost));
+    for (wanted, _, error) in gathered.lost {
+        let place = context.workspace.layout_of(&wanted.origin).display().to_string();
+        report.images.push(ImageLine::lost(wanted, place, error));
+    }
     let held = OnDisk::new(context, &gathered.found);
     let journey = Journey { mode: Mode::MirrorToDisk, target: None };
     let plan = plan(journey, gathered.found, &held);
     context.planned(&plan);
     if context.settings.dry_run != DryRun::No {
-        report.add_planned(&plan, |image| image.destination.to_string());
+        report.add_planned(&plan, |image| {
+            context.workspace.layout_of(&image.origin).display().to_string()
+        });
         return report.add_files(paperwork::write_dry_run(context, &plan, None));
     }
     context.stage("copying");

@@ -131,6 +131,7 @@ pub(crate) async fn deliver(
         images,
         manifests: Arc::clone(&route.holdings),
         held_elsewhere,
+        source_retries: context.settings.source.retry.times,
         observer: Arc::clone(&context.observer),
         tally: Tally::default(),
         referrer_lists: tokio::sync::Mutex::new(()),

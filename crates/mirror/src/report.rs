@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mirror_plan::{Action, Destination, Exit, Found, Kind, Origin, Plan, PlannedImage, Wanted};
+use mirror_plan::{Action, Exit, Kind, Origin, Plan, PlannedImage, Wanted};
 use oci::Digest;
 use serde::Serialize;
 
@@ -102,6 +102,8 @@ pub struct Report {
     pub archive: Option<ArchiveLine>,
     /// Files written for the cluster or the user: resources, pinned configurations, logs.
     pub files: Vec<PathBuf>,
+    /// What a person may want to know and need not act on.
+    pub notes: Vec<String>,
     pub warnings: Vec<String>,
     /// What went wrong outside single images, each with the exit bit it sets.
     pub errors: Vec<Failure>,
@@ -138,21 +140,16 @@ impl Failure {
 
 impl ImageLine {
     /// An image whose manifests could not be read.
-    pub(crate) fn lost((wanted, destination, error): (Wanted, Destination, String)) -> Self {
+    pub(crate) fn lost(wanted: Wanted, destination: String, error: String) -> Self {
         Self {
             kind: wanted.kind,
             origin: wanted.origin,
-            destination: destination.to_string(),
+            destination,
             digest: None,
             bytes: 0,
             outcome: Outcome::Failed { error },
             notes: Vec::new(),
         }
-    }
-
-    /// An image that the target could not be asked about.
-    pub(crate) fn unasked((found, error): (Found, String)) -> Self {
-        Self::lost((found.wanted, found.destination, error))
     }
 
     /// An image of a plan, and what became of it.
@@ -185,6 +182,7 @@ impl Report {
             totals: Totals::default(),
             archive: None,
             files: Vec::new(),
+            notes: Vec::new(),
             warnings: Vec::new(),
             errors: Vec::new(),
         }

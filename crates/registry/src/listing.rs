@@ -104,9 +104,17 @@ impl Client {
             let is_index = kind.is_some_and(|kind| kind.is_index());
             match answer.status() {
                 StatusCode::OK if is_index => {}
+                // Of a repository that is not there nothing can be told, and
+                // nothing of the host.
+                StatusCode::NOT_FOUND => {
+                    if !answer.refusal().await.said.has_code("NAME_UNKNOWN") {
+                        spot.host.has_no_referrers();
+                    }
+                    return Ok(None);
+                }
                 // Something that answers every path with a page of its own has
                 // no such API either.
-                StatusCode::OK | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
+                StatusCode::OK | StatusCode::METHOD_NOT_ALLOWED => {
                     spot.host.has_no_referrers();
                     return Ok(None);
                 }
