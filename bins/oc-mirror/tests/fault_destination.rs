@@ -155,6 +155,19 @@ fn wrong_bytes_never_reach_the_target() {
 }
 
 #[test]
+fn wrong_bytes_are_asked_for_again_in_the_middle_of_a_copy() {
+    let (site, source, target) = (Site::new(), registry(), registry());
+    let images = stock(&site, &source, &["one"]);
+    for digest in images[0].blobs.keys() {
+        let part = format!("/blobs/{digest}");
+        source.fault(Fault::on(Method::GET, &part).times(1).does(Effect::WrongBytes));
+    }
+    let to = target.address();
+    site.succeeds(&format!("-c isc.yaml {PLAIN} {PATIENT} --workspace file://data docker://{to}"));
+    pulls(&site, &target, "org/one");
+}
+
+#[test]
 fn a_source_that_is_cut_in_the_middle_of_a_copy_is_read_on() {
     let (site, source, target) = (Site::new(), registry(), registry());
     let images = stock(&site, &source, &["one"]);
