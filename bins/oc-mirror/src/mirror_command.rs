@@ -51,6 +51,8 @@ pub(crate) fn mirror(
                 Ok(path) => Some(path),
                 Err(error) => {
                     tracing::error!("writing the log {}: {error}", wanted.display());
+                    let hint = "every run keeps its log below working-dir: use a directory that can be written to; archives on a read-only medium are copied there first";
+                    tracing::error!("hint: {hint}");
                     return ExitCode::from(USAGE);
                 }
             }
