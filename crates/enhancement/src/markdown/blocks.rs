@@ -1,0 +1,111 @@
+//! Rules for quotations, code blocks and horizontal rules.
+
+use super::outline::{Outline, Token};
+use crate::finding::{Finding, Position};
+use crate::rule::Rule;
+use crate::source::Source;
+
+/// MD027, MD028, MD035, MD040, MD046, MD048.
+pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding>) {
+    check_quotes(source, outline, findings);
+    check_code(source, outline, findings);
+    let mut due: Option<&str> = None;
+    for token in &outline.tokens {
+        let Token::HorizontalRule { line, markup } = token else { continue };
+        let due = *due.get_or_insert(markup);
+        if markup != due {
+            let message = format!("the first horizontal rule is `{due}`; write this one so");
+            let at = Position { line: line + 1, column: 1 };
+            findings.push(Finding::new(at, Rule::HrStyle, message));
+        }
+    }
+}
+
+fn check_quotes(source: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding>) {
+    let (mut quotes, mut items) = (0_usize, 0_usize);
+    let mut just_ended = false;
+    let mut last_end = 0;
+    for token in &outline.tokens {
+        match token {
+            Token::QuoteStart { lines } => {
+                if just_ended {
+                    for line in last_end..lines.start {
+                        let message = "a blank line separates two quotations; begin it with `>` to \
+                                       make them one, or put words between them";
+                        let at = Position { line: line + 1, column: 1 };
+                        findings.push(Finding::new(at, Rule::NoBlanksBlockquote, message));
+                    }
+                }
+                last_end = lines.end;
+                quotes += 1;
+            }
+            Token::QuoteEnd => quotes -= 1,
+            Token::Item { .. } => items += 1,
+            Token::ItemEnd => items -= 1,
+            Token::Inline { lines, .. } if quotes > 0 => {
+                for index in lines.clone() {
+                    check_quote_space(source, index, items > 0, findings);
+                }
+            }
+            _ => {}
+        }
+        just_ended = *token == Token::QuoteEnd;
+    }
+}
+
+fn check_quote_space(
+    source: &Source<'_>,
+    index: usize,
+    in_list: bool,
+    findings: &mut Vec<Finding>,
+) {
+    let line = source.line(index);
+    let is_mark = |c: char| c.is_whitespace() || c == '>';
+    let words = line.len() - line.trim_start_matches(is_mark).len();
+    let marks: Vec<usize> = line[..words].match_indices('>').map(|(at, _)| at + 1).collect();
+    let Some(last) = marks.last() else { return };
+    let gap = |from: usize, to: usize| line[from..to].chars().count();
+    let wide = if gap(*last, words) >= 2 {
+        // In a list these spaces may be the indentation of its items.
+        (words < line.len() && !in_list).then_some(*last)
+    } else {
+        marks.windows(2).rev().find(|two| gap(two[0], two[1] - 1) >= 2).map(|two| two[0])
+    };
+    if let Some(offset) = wide {
+        let at = source.position_in_line(index, offset);
+        let message = "more than one space follows the `>`; write one";
+        findings.push(Finding::new(at, Rule::NoMultipleSpaceBlockquote, message));
+    }
+}
+
+fn check_code(source: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding>) {
+    let mut fenced_due = None;
+    let mut marker_due = None;
+    for token in &outline.tokens {
+        let (lines, is_fenced) = match token {
+            Token::Fence { lines, .. } => (lines, true),
+            Token::IndentedCode { lines } => (lines, false),
+            _ => continue,
+        };
+        let line = source.line(lines.start);
+        let at = source.position_in_line(lines.start, line.len() - line.trim_start().len());
+        let due = *fenced_due.get_or_insert(is_fenced);
+        if is_fenced != due {
+            let due = if due { "fenced" } else { "indented" };
+            let message = format!("the first code block is {due}; write this one so");
+            findings.push(Finding::new(at, Rule::CodeBlockStyle, message));
+        }
+        let Token::Fence { language, marker, .. } = token else { continue };
+        if language.trim().is_empty() {
+            let message = "the code block names no language; write it behind the fence, such as \
+                           ```yaml, or ```text for none";
+            findings.push(Finding::new(at, Rule::FencedCodeLanguage, message));
+        }
+        let due = *marker_due.get_or_insert(*marker);
+        if *marker != due {
+            let due = String::from(due).repeat(3);
+            let message = format!("the first code fence is `{due}`; write this one so");
+            findings.push(Finding::new(at, Rule::CodeFenceStyle, message));
+        }
+    }
+}

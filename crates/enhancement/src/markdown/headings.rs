@@ -1,0 +1,185 @@
+//! Rules for headings.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::outline::{Outline, Token};
+use crate::finding::{Finding, Position};
+use crate::rule::Rule;
+use crate::source::Source;
+
+/// How a heading is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// `# Words`
+    Hashes,
+    /// `# Words #`
+    ClosedHashes,
+    /// A line of `=` or `-` below.
+    Underlined,
+}
+
+impl Style {
+    fn of(lines: usize, line: &str) -> Self {
+        let trimmed = line.trim_end();
+        match trimmed.strip_suffix('#') {
+            _ if lines > 1 => Self::Underlined,
+            Some(before) if !before.is_empty() && !before.ends_with('\\') => Self::ClosedHashes,
+            _ => Self::Hashes,
+        }
+    }
+
+    fn example(self) -> &'static str {
+        match self {
+            Self::Hashes => "with hashes before it",
+            Self::ClosedHashes => "with hashes before and behind it",
+            Self::Underlined => "underlined",
+        }
+    }
+}
+
+/// MD001, MD003, MD019, MD021, MD023, MD024, MD026.
+pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding>) {
+    let mut level_before = 0;
+    let mut style_due = None;
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for token in &outline.tokens {
+        let Token::Heading { level, lines, content, .. } = token else { continue };
+        let line = source.line(lines.start);
+        let mut report = |offset: usize, rule, message: String| {
+            let at = source.position_in_line(lines.start, offset);
+            findings.push(Finding::new(at, rule, message));
+        };
+        let indent = line.len() - line.trim_start().len();
+        if level_before > 0 && *level > level_before + 1 {
+            let due = "#".repeat(level_before + 1);
+            let message = format!("the heading skips a level; write it with `{due}`");
+            report(indent, Rule::HeadingIncrement, message);
+        }
+        level_before = *level;
+
+        let style = Style::of(lines.len(), line);
+        let due = *style_due.get_or_insert(style);
+        if style != due {
+            let message = format!("the first heading is {}; write this one so", due.example());
+            report(indent, Rule::HeadingStyle, message);
+        }
+        match style {
+            Style::Hashes => {
+                if let Some(found) = MANY_SPACES.captures(line) {
+                    let message = "more than one space behind the hashes; keep one";
+                    report(found[1].len(), Rule::NoMultipleSpaceAtx, message.into());
+                }
+            }
+            Style::ClosedHashes => {
+                if let Some(found) = MANY_SPACES_CLOSED.captures(line)
+                    && (found[2].len() > 1 || found[3].len() > 1)
+                {
+                    let message = "more than one space between hashes and text; keep one";
+                    report(0, Rule::NoMultipleSpaceClosedAtx, message.into());
+                }
+            }
+            Style::Underlined => {}
+        }
+        if is_indented(line) {
+            let message = "the heading is indented; write it at the start of the line";
+            report(0, Rule::HeadingStartLeft, message.into());
+        }
+        match seen.get(&source.text[content.clone()]) {
+            Some(first) => {
+                let message =
+                    format!("the heading is the same as on line {first}; give it words of its own");
+                report(indent, Rule::NoDuplicateHeading, message);
+            }
+            None => {
+                seen.insert(&source.text[content.clone()], lines.start + 1);
+            }
+        }
+        let words = line.trim_end_matches(|c: char| c.is_whitespace() || c == '#');
+        let without =
+            words.trim_end_matches(['.', ',', ';', ':', '!', '。', '，', '；', '：', '！']);
+        if without.len() < words.len() && !ENTITY.is_match(words) {
+            let message =
+                format!("the heading ends in `{}`; leave that out", &words[without.len()..]);
+            report(without.len(), Rule::NoTrailingPunctuation, message);
+        }
+    }
+}
+
+static MANY_SPACES: LazyLock<Regex> = LazyLock::new(|| {
+    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
+    Regex::new(r"^(#+)[ \t]{2,}\S").unwrap()
+});
+
+static MANY_SPACES_CLOSED: LazyLock<Regex> = LazyLock::new(|| {
+    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
+    Regex::new(r"^(#+)([ \t]+)[^#]+?([ \t]+)#+\s*$").unwrap()
+});
+
+/// `&amp;` ends in a semicolon that is no punctuation.
+static ENTITY: LazyLock<Regex> = LazyLock::new(|| {
+    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
+    Regex::new(r"&#?[0-9a-zA-Z]+;$").unwrap()
+});
+
+/// Spaces at the start; in a quotation two of them behind its mark.
+fn is_indented(line: &str) -> bool {
+    let before = &line
+        [..line.len() - line.trim_start_matches(|c: char| c.is_whitespace() || c == '>').len()];
+    let in_quote = before.contains('>');
+    let spaces = before.len() - before.trim_end().len();
+    before.len() < line.len() && if in_quote { spaces >= 2 } else { spaces >= 1 }
+}
+
+static TITLE_KEY: LazyLock<Regex> = LazyLock::new(|| {
+    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
+    Regex::new(r#"(?i)^\s*"?title"?\s*[:=]"#).unwrap()
+});
+
+/// MD041.
+pub(super) fn check_first_line(
+    source: &Source<'_>,
+    outline: &Outline,
+    findings: &mut Vec<Finding>,
+) {
+    if (0..outline.first_line).any(|line| TITLE_KEY.is_match(source.line(line))) {
+        return;
+    }
+    let starts_with = |start: usize, what: &str| {
+        source.text[start..].get(..what.len()).is_some_and(|it| it.eq_ignore_ascii_case(what))
+    };
+    let is_comment =
+        |token: &&Token| matches!(token, Token::Html { start, .. } if starts_with(*start, "<!--"));
+    let first = outline.tokens.iter().find(|token| !is_comment(token));
+    let is_heading = match first {
+        Some(Token::Html { start, .. }) => {
+            ["<h1 ", "<h1/", "<h1>"].iter().any(|tag| starts_with(*start, tag))
+        }
+        Some(token) => matches!(token, Token::Heading { level: 1, .. }),
+        None => true,
+    };
+    if let Some(line) = first.filter(|_| !is_heading).and_then(first_line) {
+        let message = "the document does not begin with its title; write `# ` and the title here, \
+                       or `title:` in the metadata";
+        let at = Position { line: line + 1, column: 1 };
+        findings.push(Finding::new(at, Rule::FirstLineHeading, message));
+    }
+}
+
+fn first_line(token: &Token) -> Option<usize> {
+    match token {
+        Token::Heading { lines, .. }
+        | Token::QuoteStart { lines }
+        | Token::Fence { lines, .. }
+        | Token::IndentedCode { lines }
+        | Token::Html { lines, .. }
+        | Token::Inline { lines, .. } => Some(lines.start),
+        Token::ListStart { line, .. }
+        | Token::Item { line }
+        | Token::HorizontalRule { line, .. }
+        | Token::Table { line } => Some(*line),
+        _ => None,
+    }
+}

@@ -1,0 +1,161 @@
+//! Rules for lists.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::outline::{Outline, Token};
+use crate::finding::Finding;
+use crate::rule::Rule;
+use crate::source::Source;
+
+/// Spaces per level of bullets.
+const INDENT: usize = 2;
+
+/// A list, without those inside it.
+#[derive(Debug)]
+struct List {
+    ordered: bool,
+    /// Whether all lists around it have bullets.
+    within_bullets: bool,
+    /// How many lists are around it, up to the nearest quotation.
+    nesting: usize,
+    line: usize,
+    items: Vec<usize>,
+}
+
+/// MD005, MD007, MD030.
+pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding>) {
+    for list in lists(outline) {
+        if list.ordered {
+            check_numbers(source, &list, findings);
+        } else {
+            check_bullets(source, &list, findings);
+        }
+        for &line in &list.items {
+            check_marker_space(source, line, findings);
+        }
+    }
+}
+
+fn lists(outline: &Outline) -> Vec<List> {
+    let mut done = Vec::new();
+    let mut open: Vec<List> = Vec::new();
+    let mut nesting = 0;
+    let mut outside_quotes = Vec::new();
+    for token in &outline.tokens {
+        match token {
+            Token::ListStart { ordered, line } => {
+                let within_bullets =
+                    open.last().is_none_or(|list| !list.ordered && list.within_bullets);
+                let (ordered, line) = (*ordered, *line);
+                open.push(List { ordered, within_bullets, nesting, line, items: Vec::new() });
+                nesting += 1;
+            }
+            Token::ListEnd => {
+                done.extend(open.pop());
+                nesting -= 1;
+            }
+            Token::Item { line } => {
+                if let Some(list) = open.last_mut() {
+                    list.items.push(*line);
+                }
+            }
+            Token::QuoteStart { .. } => {
+                outside_quotes.push(nesting);
+                nesting = 0;
+            }
+            Token::QuoteEnd => nesting = outside_quotes.pop().unwrap_or(0),
+            _ => {}
+        }
+    }
+    done
+}
+
+/// How far a line is indented, in the quotation it belongs to.
+fn indent(line: &str) -> usize {
+    let in_quote = match line.rfind('>') {
+        Some(_) => {
+            let marks =
+                line.len() - line.trim_start_matches(|c: char| c.is_whitespace() || c == '>').len();
+            let inner = line[..marks].rfind('>').map_or(0, |at| at + 1);
+            let rest = &line[inner..];
+            if inner > 0 { rest.strip_prefix(' ').unwrap_or(rest) } else { rest }
+        }
+        None => line,
+    };
+    in_quote.chars().take_while(|c| c.is_whitespace()).count()
+}
+
+/// Where the marker of an item is in its line.
+fn marker_offset(line: &str) -> usize {
+    line.len() - line.trim_start_matches(|c: char| c.is_whitespace() || c == '>').len()
+}
+
+fn check_bullets(source: &Source<'_>, list: &List, findings: &mut Vec<Finding>) {
+    let first = indent(source.line(list.line));
+    for &index in &list.items {
+        let line = source.line(index);
+        let at = source.position_in_line(index, marker_offset(line));
+        let actual = indent(line);
+        if actual != first {
+            let message = format!(
+                "the bullet is indented by {actual}, the first of its list by {first}; write it \
+                 with {first}"
+            );
+            findings.push(Finding::new(at, Rule::ListIndent, message));
+        }
+        let due = list.nesting * INDENT;
+        if list.within_bullets && actual != due {
+            let message = format!("the bullet is indented by {actual}; write it with {due}");
+            findings.push(Finding::new(at, Rule::UlIndent, message));
+        }
+    }
+}
+
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
+    Regex::new(r"^[\s>]*0*\d+[.)]").unwrap()
+});
+
+/// Numbers line up on the left, or, when a list chooses so, on the right.
+fn check_numbers(source: &Source<'_>, list: &List, findings: &mut Vec<Finding>) {
+    let first = indent(source.line(list.line));
+    let mut first_end = None;
+    let mut on_the_right = false;
+    for &index in &list.items {
+        let line = source.line(index);
+        let Some(number) = NUMBER.find(line) else { continue };
+        let (actual, end) = (indent(line), number.end());
+        let due_end = *first_end.get_or_insert(end);
+        if actual == first && !on_the_right {
+            continue;
+        }
+        if end == due_end {
+            on_the_right = true;
+            continue;
+        }
+        let message = if on_the_right {
+            format!("the number ends in column {end}; let it end in column {due_end} as the others")
+        } else {
+            format!(
+                "the number is indented by {actual}, the first of its list by {first}; write it \
+                 with {first}"
+            )
+        };
+        let at = source.position_in_line(index, marker_offset(line));
+        findings.push(Finding::new(at, Rule::ListIndent, message));
+    }
+}
+
+fn check_marker_space(source: &Source<'_>, index: usize, findings: &mut Vec<Finding>) {
+    let line = source.line(index);
+    let marker = marker_offset(line);
+    let behind = line[marker..].trim_start_matches(|c: char| !c.is_whitespace());
+    let spaces = behind.chars().take_while(|c| c.is_whitespace()).count();
+    if !behind.trim().is_empty() && spaces != 1 {
+        let at = source.position_in_line(index, marker);
+        let message = format!("{spaces} spaces follow the marker of the item; write one");
+        findings.push(Finding::new(at, Rule::ListMarkerSpace, message));
+    }
+}

@@ -1,0 +1,58 @@
+//! The rules of Markdown style that the community has switched on.
+//!
+//! They are those of markdownlint 0.25 with the community's settings. Blocks
+//! and inline elements come from a Markdown parser; the rules look at them and
+//! at the lines they stand in.
+
+mod blocks;
+mod comments;
+mod directives;
+mod headings;
+mod inline;
+mod lines;
+mod lists;
+mod outline;
+
+use crate::finding::Finding;
+use crate::front_matter;
+use crate::source::Source;
+
+pub(crate) use comments::mask;
+pub(crate) use outline::{Link, Outline, Token};
+
+/// Checks the style of a document: `masked` is its text without the words of
+/// comments, `outline` what a parser makes of that.
+pub(crate) fn check(masked: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding>) {
+    let mut found = Vec::new();
+    headings::check(masked, outline, &mut found);
+    headings::check_first_line(masked, outline, &mut found);
+    lists::check(masked, outline, &mut found);
+    blocks::check(masked, outline, &mut found);
+    inline::check(masked, outline, &mut found);
+    lines::check(masked, outline, &mut found);
+    let allowed = directives::read(masked, front_matter::first_body_line(masked));
+    findings.extend(found.into_iter().filter(|finding| allowed.is_checked(finding)));
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// `line:column rule` of everything found in `text`.
+    pub(crate) fn found(text: &str) -> Vec<String> {
+        let masked = mask(text);
+        let source = Source::new(&masked);
+        let outline = Outline::read(&source);
+        let mut findings = Vec::new();
+        check(&source, &outline, &mut findings);
+        findings.sort_by_key(|found| (found.at, found.rule));
+        findings.iter().map(|found| format!("{} {}", found.at, found.rule.id())).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_table(table: &[(&str, &[&str])]) {
+        for (text, wanted) in table {
+            assert_eq!(found(text), *wanted, "{text}");
+        }
+    }
+}
