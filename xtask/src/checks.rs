@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 }
 
 /// In order: set-up first, then what fails quickly, then what takes long.
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step {
         name: "packages",
         about: "installs Debian packages that are missing",
@@ -39,6 +39,7 @@ const STEPS: [Step; 8] = [
         about: "checks that generated documents are up to date",
         run: docs::check,
     },
+    Step { name: "enhancements", about: "checks our own enhancement documents", run: enhancements },
     Step { name: "test", about: "runs every test", run: test_all },
     Step { name: "demo", about: "runs the demo of the README", run: demo::check },
 ];
@@ -47,7 +48,7 @@ const STEPS: [Step; 8] = [
 pub(crate) fn test(arguments: &Arguments) -> Result<()> {
     if arguments.list {
         for Step { name, about, .. } in STEPS {
-            println!("{name:10} {about}");
+            println!("{name:12} {about}");
         }
         return Ok(());
     }
@@ -89,6 +90,13 @@ fn deny() -> Result<Outcome> {
         )));
     }
     repository::run(&mut deny(&["--locked", "check", "--disable-fetch", "advisories"]))?;
+    Ok(Outcome::Done)
+}
+
+fn enhancements() -> Result<Outcome> {
+    let run = ["run", "--locked", "--quiet", "--package", "enhance", "--"];
+    let lint = ["lint", "enhancements", "--deny-warnings"];
+    repository::run(repository::cargo(&run).args(lint))?;
     Ok(Outcome::Done)
 }
 

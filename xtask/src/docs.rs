@@ -1,4 +1,4 @@
-//! Documents that are generated from the program itself: man pages and the reference of flags.
+//! Documents that are generated from the programs themselves: man pages and the reference of flags.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,15 @@ use clap::Args;
 use crate::repository;
 use crate::steps::Outcome;
 
+/// Programs that write documents about themselves.
+const PROGRAMS: [&str; 2] = ["oc-mirror", "enhance"];
+
 /// Folders below `docs/` that hold generated files and nothing else.
 const FOLDERS: [&str; 2] = ["man", "reference"];
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Change nothing; fail when a file is not what the program would write
+    /// Change nothing; fail when a file is not what its program would write
     #[arg(long)]
     check: bool,
 }
@@ -25,7 +28,7 @@ pub(crate) struct Arguments {
 /// Files by their path below `docs/`.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// A file below `docs/` that is not what the program writes.
+/// A file below `docs/` that is not what its program writes.
 #[derive(Debug, PartialEq, Eq)]
 enum Difference<'a> {
     Missing(&'a Path),
@@ -44,7 +47,7 @@ pub(crate) fn docs(arguments: &Arguments) -> Result<()> {
         return apply(&generated, &differences);
     }
     if !differences.is_empty() {
-        bail!("generated documents differ from the program; run `cargo xtask docs` and commit");
+        bail!("generated documents differ from the programs; run `cargo xtask docs` and commit");
     }
     Ok(())
 }
@@ -56,17 +59,28 @@ pub(crate) fn check() -> Result<Outcome> {
 }
 
 fn generate() -> Result<Files> {
-    let out = tempfile::tempdir().context("making a temporary folder")?;
-    let program = ["run", "--locked", "--quiet", "--package", "oc-mirror", "--"];
-    let mut command = repository::cargo(&program);
-    repository::run(command.args(["generate-docs", "--out"]).arg(out.path()))?;
-    let files = read(out.path())?;
-    for folder in FOLDERS {
-        if !files.keys().any(|path| path.starts_with(folder)) {
-            bail!("`oc-mirror generate-docs` wrote nothing into {folder}/");
+    let mut all = Files::new();
+    for program in PROGRAMS {
+        let out = tempfile::tempdir().context("making a temporary folder")?;
+        let run = ["run", "--locked", "--quiet", "--package", program, "--"];
+        let mut command = repository::cargo(&run);
+        repository::run(command.args(["generate-docs", "--out"]).arg(out.path()))?;
+        let files = read(out.path())?;
+        for folder in FOLDERS {
+            if !files.keys().any(|path| path.starts_with(folder)) {
+                bail!("`{program} generate-docs` wrote nothing into {folder}/");
+            }
+        }
+        for (path, content) in files {
+            if all.insert(path.clone(), content).is_some() {
+                bail!(
+                    "`{program} generate-docs` writes {}, as another program does",
+                    path.display()
+                );
+            }
         }
     }
-    Ok(files)
+    Ok(all)
 }
 
 /// The files in the generated folders below `top`.
@@ -123,7 +137,7 @@ impl fmt::Display for Difference<'_> {
         let (path, what) = match self {
             Self::Missing(path) => (path, "is missing"),
             Self::Outdated(path) => (path, "is out of date"),
-            Self::Stale(path) => (path, "is not written by the program any more"),
+            Self::Stale(path) => (path, "is not written by any program any more"),
         };
         write!(f, "docs/{} {what}", path.display())
     }
