@@ -111,6 +111,13 @@ pub(crate) struct MirrorArguments {
     /// Ask again for signatures of images that are held already
     #[arg(long)]
     pub(crate) refresh_signatures: bool,
+    /// Mirror only images that a trust policy lets in, by their signatures
+    #[arg(long)]
+    pub(crate) secure_policy: bool,
+    /// The trust policy to enforce with --secure-policy [default: ~/.config/containers/policy.json, else /etc/containers/policy.json]
+    #[arg(long, value_name = "FILE")]
+    // Empty means none, as ever; a path must not be empty.
+    pub(crate) policy: Option<OsString>,
     /// Longest path of a repository at the destination; further parts are joined by '-' (0: no limit)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) max_nested_paths: usize,

@@ -10,6 +10,7 @@ mod go_syntax;
 mod interrupt;
 mod log;
 mod mirror_command;
+mod policy_file;
 mod problem;
 mod progress;
 mod quantity;

@@ -18,6 +18,7 @@ use crate::configuration::{self, ConfigurationError};
 use crate::console::{self, Console};
 use crate::interrupt::{self, Ended};
 use crate::log::Log;
+use crate::policy_file;
 use crate::problem::{Problem, chain};
 use crate::progress::{Display, PLAIN_INTERVAL, Progress};
 use crate::registries_d;
@@ -62,6 +63,9 @@ pub(crate) fn mirror(
     };
     tracing::info!("oc-mirror {}", crate::version::NUMBER);
     tracing::info!("workflow mode: {mode}");
+    if let Some(trust) = &settings.trust {
+        tracing::info!("enforcing the trust policy {}", trust.path.display());
+    }
 
     let config = settings.configuration.path.clone();
     let display = Display::choose(arguments.quiet, io::stderr().is_terminal());
@@ -148,12 +152,14 @@ fn settings(
             return Err(Refusal::Usage(problems));
         }
     }
+    let trust = policy_file::open(&request.policy, &surroundings.registries)
+        .map_err(|problem| Refusal::Usage(vec![problem]))?;
     for warning in &request.warnings {
         tracing::warn!("{warning}");
     }
     let configuration = configuration::read(&request.config).map_err(Refusal::Configuration)?;
     let line = command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    Ok(request.settings(arguments, surroundings, configuration, line))
+    Ok(request.settings(arguments, surroundings, configuration, trust, line))
 }
 
 /// Runs the engine, with progress, until it ends or a signal ends it.

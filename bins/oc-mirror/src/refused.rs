@@ -29,7 +29,6 @@ const NO_CACHE: &str =
     "there is no cache beside the workspace: the workspace itself keeps every blob once";
 const NO_REGISTRY: &str =
     "no registry is started during a run, so no port is needed; `oc-mirror serve` has --listen";
-const NO_POLICY: &str = "trust policies are not enforced by this version; verify signatures with `cosign verify` or `skopeo`";
 const NO_RECOMPRESSION: &str =
     "layers are never recompressed: that would change their digests and break signatures";
 const NO_LAYOUT_DESTINATION: &str = "an OCI layout with a shared blob directory is neither read nor written; the workspace shares blobs by itself";
@@ -61,8 +60,6 @@ pub(crate) const FLAGS: &[RefusedFlag] = &[
         "rootless-storage-path",
         "it never had an effect; no container storage is used, and no privileges are needed",
     ),
-    value("policy", NO_POLICY),
-    switch("secure-policy", NO_POLICY),
     switch(
         "ignore-release-signature",
         "releases (mirror.platform) are not part of this version, so there is no signature to ignore",
@@ -107,7 +104,7 @@ impl Refused {
 
 impl FromArgMatches for Refused {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        // A flag that asks for what is done anyway (`--force=false`, `--policy ""`) is honoured.
+        // A flag that asks for what is done anyway (`--force=false`, `--cache-dir ""`) is honoured.
         let asks = |flag: &RefusedFlag| match flag.takes {
             // Verification stays on unless a side is named, so both values ask for something.
             Takes::Switch if flag.long == "tls-verify" => {

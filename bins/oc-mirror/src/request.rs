@@ -3,14 +3,15 @@
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::civil::Date;
-use mirror::{Archiving, Attachments, Configuration, DryRun, Mode, Settings};
+use mirror::{Archiving, Attachments, Configuration, DryRun, Mode, Settings, TrustPolicy};
 use registry::{Retry, Side};
 
 use crate::arguments::MirrorArguments;
+use crate::policy_file::PolicyChoice;
 use crate::problem::Problem;
 use crate::route;
 use crate::side_arguments::SideChoice;
@@ -39,6 +40,7 @@ pub(crate) struct Request {
     pub(crate) mode: Mode,
     pub(crate) config: PathBuf,
     pub(crate) registries_d: Option<PathBuf>,
+    pub(crate) policy: PolicyChoice,
     /// What is worth telling and does not keep the run from starting.
     pub(crate) warnings: Vec<String>,
     pub(crate) dry_run: DryRun,
@@ -119,12 +121,15 @@ pub(crate) fn request(
              one leaves signatures behind, the other looks for new ones",
         ));
     }
+    let policy =
+        PolicyChoice::of(arguments.secure_policy, arguments.policy.as_ref().map(Path::new));
+    let policy = keep(&mut problems, policy.map_err(|problem| vec![problem]));
     let authfile = arguments.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
     let source = keep(&mut problems, arguments.source.side(authfile));
     let destination = keep(&mut problems, arguments.destination.side(authfile));
 
-    let (Some(mode), Some(config), Some(source), Some(destination)) =
-        (mode, config, source, destination)
+    let (Some(mode), Some(config), Some(policy), Some(source), Some(destination)) =
+        (mode, config, policy, source, destination)
     else {
         return Err(problems);
     };
@@ -135,6 +140,7 @@ pub(crate) fn request(
         mode,
         config,
         registries_d: arguments.registries_d.clone().filter(|path| !path.as_os_str().is_empty()),
+        policy,
         warnings,
         dry_run,
         source,
@@ -174,6 +180,7 @@ impl Request {
         arguments: &MirrorArguments,
         surroundings: &Surroundings,
         configuration: Configuration,
+        trust: Option<TrustPolicy>,
         command_line: Vec<String>,
     ) -> Settings {
         let version = crate::version::NUMBER;
@@ -204,6 +211,7 @@ impl Request {
                 Attachments::Carry
             },
             refresh_attachments: arguments.refresh_signatures,
+            trust,
             max_nested_paths: NonZeroUsize::new(arguments.max_nested_paths),
             archiving: self.archiving,
             allow_incomplete: arguments.allow_incomplete,

@@ -157,8 +157,6 @@ fn every_flag_that_is_not_honoured_says_why() {
         ("--force", "nothing to force"),
         ("-f", "nothing to force"),
         ("--rootless-storage-path /x", "no container storage"),
-        ("--policy /x", "cosign verify"),
-        ("--secure-policy", "cosign verify"),
         ("--ignore-release-signature", "releases"),
         ("--tls-verify=false", "--src-tls-verify"),
         ("--cpu-prof", "perf record"),
@@ -197,6 +195,8 @@ fn values_and_flags_that_contradict_are_refused_together() {
             vec!["--no-archive", "mirror to disk only"],
         ),
         ("--remove-signatures --refresh-signatures file://data", vec!["cannot be used together"]),
+        ("--policy /x file://data", vec!["--policy", "with --secure-policy only"]),
+        ("--secure-policy --policy gone.json file://data", vec!["gone.json", "No such file"]),
         ("docker://reg.example", vec!["--from or --workspace"]),
         ("--from file://data file://other", vec!["--from is not needed"]),
         (

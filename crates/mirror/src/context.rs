@@ -73,6 +73,11 @@ impl Context {
                     configuration: Some((&name, &settings.configuration.text)),
                 };
                 let run = workspace.begin_run(&lock, &start).map_err(|e| fail(&e))?;
+                if let Some(trust) = &settings.trust {
+                    let (file, digest) = (trust.path.display(), trust.digest);
+                    let text = format!("every image must pass the trust policy {file} ({digest})");
+                    run.audit().write(&AuditEvent::Note { text }).map_err(|e| fail(&e))?;
+                }
                 if let Some(recovery) = run.recovery() {
                     warnings.push(format!(
                         "the machine lost power during an earlier run: {} blobs checked, {} were damaged and are fetched again",

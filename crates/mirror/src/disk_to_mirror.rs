@@ -17,6 +17,7 @@ use crate::report::{Ending, Failure, ImageLine, Report};
 use crate::settings::DryRun;
 use crate::stock;
 use crate::supply::Supplies;
+use crate::trust_check::TrustCheck;
 use crate::wanted::select;
 
 /// Pushes what the configuration selects from what was carried over.
@@ -39,7 +40,11 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         Ok(holdings) => holdings,
         Err(failures) => return report.errors.extend(failures),
     };
-    let gathered = stock::find(&holdings, selected.named, context.settings.attachments);
+    let mut gathered = stock::find(&holdings, selected.named);
+    if let Some(check) = TrustCheck::of(context, &client, &holdings) {
+        gathered = check.held(gathered, &target.registry).await;
+    }
+    gathered.leave_behind(context.settings.attachments);
     for (wanted, destination, error) in gathered.lost {
         let place = destination.at(&target.registry).to_string();
         report.images.push(ImageLine::lost(wanted, place, error));

@@ -6,7 +6,7 @@ use futures_util::stream::{self, StreamExt};
 use mirror_plan::{Destination, Found, Held, ImageRecord, ImageTree, Origin, Wanted};
 use oci::{Digest, ImageRef, MAX_MANIFEST_BYTES, RawManifest};
 use registry::Client;
-use workspace::{BlobStore, Workspace};
+use workspace::{BlobStore, Holdings, Workspace};
 
 use crate::chain::chain;
 use crate::collect::{CollectError, Collector, Layout};
@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::narrow::narrow;
 use crate::progress::Event;
 use crate::settings::{Attachments, DryRun};
+use crate::trust_check::TrustCheck;
 
 /// What was found, what was not, and what the workspace has of it.
 #[derive(Debug, Default)]
@@ -21,6 +22,15 @@ pub(crate) struct Gathered {
     pub(crate) found: Vec<Found>,
     /// Images that could not be read, with the reason.
     pub(crate) lost: Vec<(Wanted, Destination, String)>,
+}
+
+impl Gathered {
+    /// Drops what is attached to images unless it is carried.
+    pub(crate) fn leave_behind(&mut self, attachments: Attachments) {
+        if attachments == Attachments::Remove {
+            self.found.iter_mut().for_each(|found| found.tree.attachments.clear());
+        }
+    }
 }
 
 /// Reads the manifests of all `named` images from their registries or layouts.
@@ -33,20 +43,28 @@ pub(crate) async fn gather(
         DryRun::No => Some(context.workspace.blobs().clone()),
         DryRun::Plan | DryRun::PlanWithLists => None,
     };
-    let collector = Collector::new(client.clone(), store, context.settings.attachments);
+    let holdings = Holdings::new(Some(context.workspace.clone()), None);
+    let trust = TrustCheck::of(context, client, &holdings);
+    // A policy is about signatures, be they carried or not.
+    let attachments = match trust {
+        Some(_) => Attachments::Carry,
+        None => context.settings.attachments,
+    };
+    let collector = Collector::new(client.clone(), store, attachments);
     let reader = Reader {
         workspace: &context.workspace,
         collector: &collector,
         client,
-        attachments: context.settings.attachments,
+        attachments,
         refresh: context.settings.refresh_attachments,
+        trust: trust.as_ref(),
     };
     let reader = &reader;
     let at_once = context.limits().slots;
     let mut gathered = Gathered::default();
     let mut answers = stream::iter(named)
         .map(|(wanted, destination)| async move {
-            let tree = reader.tree(&wanted).await;
+            let tree = reader.trusted_tree(&wanted).await;
             (wanted, destination, tree)
         })
         .buffer_unordered(at_once);
@@ -65,7 +83,16 @@ pub(crate) async fn gather(
             Err(why) => gathered.lost.push((wanted, destination, why)),
         }
     }
+    gathered.leave_behind(context.settings.attachments);
     gathered
+}
+
+/// Where it was read what an image consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Origin,
+    /// The workspace remembers it.
+    Record,
 }
 
 struct Reader<'a> {
@@ -74,22 +101,39 @@ struct Reader<'a> {
     client: &'a Client,
     attachments: Attachments,
     refresh: bool,
+    trust: Option<&'a TrustCheck<'a>>,
 }
 
 impl Reader<'_> {
-    async fn tree(&self, wanted: &Wanted) -> Result<ImageTree, String> {
+    /// An image that the policy lets in, where there is one.
+    async fn trusted_tree(&self, wanted: &Wanted) -> Result<ImageTree, String> {
+        let (mut tree, source) = self.tree(wanted).await.map_err(|e| chain(&e))?;
+        let Some(trust) = self.trust else { return Ok(tree) };
+        let Origin::Registry(image) = &wanted.origin else {
+            return trust.check(&wanted.origin, None, &tree).await.map(|()| tree);
+        };
+        let mut judged = trust.check(&wanted.origin, Some(image), &tree).await;
+        // It may have been signed since it was mirrored.
+        if judged.is_err() && source == Source::Record && !self.refresh {
+            self.collector.refresh(image, &mut tree).await.map_err(|e| chain(&e))?;
+            judged = trust.check(&wanted.origin, Some(image), &tree).await;
+        }
+        judged.map(|()| tree)
+    }
+
+    async fn tree(&self, wanted: &Wanted) -> Result<(ImageTree, Source), CollectError> {
         match &wanted.origin {
             Origin::Registry(image) => {
-                if let Some(tree) = self.unchanged(wanted, image).await.map_err(|e| chain(&e))? {
-                    return Ok(tree);
+                if let Some(tree) = self.unchanged(wanted, image).await? {
+                    return Ok((tree, Source::Record));
                 }
-                self.collector.tree(image, &wanted.platforms).await.map_err(|e| chain(&e))
+                let tree = self.collector.tree(image, &wanted.platforms).await?;
+                Ok((tree, Source::Origin))
             }
             Origin::Layout(path) => {
-                let (tree, raws) =
-                    Layout::new(path).tree(&wanted.platforms).map_err(|e| chain(&e))?;
-                self.collector.keep(&raws).map_err(|e| chain(&e))?;
-                Ok(tree)
+                let (tree, raws) = Layout::new(path).tree(&wanted.platforms)?;
+                self.collector.keep(&raws)?;
+                Ok((tree, Source::Origin))
             }
         }
     }

@@ -28,10 +28,11 @@ mod schedule;
 mod settings;
 mod stock;
 mod supply;
+mod trust_check;
 mod verified;
 mod wanted;
 
 pub use progress::{Event, Observer, Unobserved};
 pub use report::{ArchiveLine, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
-pub use settings::{Archiving, Attachments, Configuration, DryRun, Mode, Settings};
+pub use settings::{Archiving, Attachments, Configuration, DryRun, Mode, Settings, TrustPolicy};

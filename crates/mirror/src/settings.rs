@@ -2,10 +2,12 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use image_set::ImageSetConfiguration;
 use mirror_plan::{Naming, Target};
+use oci::Digest;
 
 /// From where to where.
 #[derive(Debug, Clone)]
@@ -61,6 +63,15 @@ pub enum Attachments {
     Remove,
 }
 
+/// A policy that every image must pass.
+#[derive(Debug, Clone)]
+pub struct TrustPolicy {
+    pub path: PathBuf,
+    /// Of the file's content, for the audit log.
+    pub digest: Digest,
+    pub policy: Arc<trust::Policy>,
+}
+
 /// Whether to change anything, or only say what would change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DryRun {
@@ -97,6 +108,8 @@ pub struct Settings {
     pub attachments: Attachments,
     /// Ask again for signatures of images that are already held.
     pub refresh_attachments: bool,
+    /// Images that it refuses fail. None: everything is let in.
+    pub trust: Option<TrustPolicy>,
     pub max_nested_paths: Option<NonZeroUsize>,
     pub archiving: Archiving,
     /// Push archives of an interrupted or damaged run as far as they go.

@@ -14,7 +14,6 @@ use crate::gather::Gathered;
 use crate::narrow::narrow;
 use crate::progress::Event;
 use crate::report::Failure;
-use crate::settings::Attachments;
 use crate::supply::held_manifest;
 
 /// Blobs that are checked at once: hashing keeps a core busy each.
@@ -114,11 +113,7 @@ fn check_workspace(
 }
 
 /// Finds the wanted images in what is at hand. Asks nobody.
-pub(crate) fn find(
-    holdings: &Holdings,
-    named: Vec<(Wanted, Destination)>,
-    attachments: Attachments,
-) -> Gathered {
+pub(crate) fn find(holdings: &Holdings, named: Vec<(Wanted, Destination)>) -> Gathered {
     let mut all: Option<Vec<ImageRecord>> = None;
     let mut gathered = Gathered::default();
     for (wanted, destination) in named {
@@ -127,12 +122,7 @@ pub(crate) fn find(
             narrow(&record.tree, &wanted.platforms, stored).map_err(|e| chain(&e))
         });
         match found {
-            Ok(mut tree) => {
-                if attachments == Attachments::Remove {
-                    tree.attachments.clear();
-                }
-                gathered.found.push(Found { wanted, destination, tree });
-            }
+            Ok(tree) => gathered.found.push(Found { wanted, destination, tree }),
             Err(why) => gathered.lost.push((wanted, destination, why)),
         }
     }

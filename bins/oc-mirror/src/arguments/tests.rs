@@ -127,7 +127,7 @@ fn a_refused_flag_says_its_name_and_the_reason() {
 
 #[test]
 fn a_refused_flag_that_asks_for_what_is_done_anyway_is_fine() {
-    let line = "--force=false --secure-policy=false --cpu-prof=false --policy= --cache-dir=";
+    let line = "--force=false --cpu-prof=false --cache-dir=";
     assert!(read(line).unwrap().mirror.refused.problems(None).is_empty());
     assert_eq!(read("--tls-verify=true").unwrap().mirror.refused.problems(None).len(), 1);
 }

@@ -20,6 +20,7 @@ fn settings(line: &str) -> Settings {
         &arguments.mirror,
         &surroundings,
         configuration,
+        None,
         vec![line.to_owned()],
     )
 }
@@ -45,6 +46,7 @@ fn contradictions_are_refused_with_the_reason() {
         (format!("{COPY} --remove-archives-before 3"), "mirror to disk only"),
         (format!("{DISK} --no-archive --remove-archives-before 3"), "cannot be used together"),
         (format!("{DISK} --remove-signatures --refresh-signatures"), "cannot be used together"),
+        (format!("{DISK} --policy p.json"), "--policy is used together with --secure-policy only"),
         (format!("{DISK} --port 55001"), "--port is not supported"),
         (format!("{DISK} --src-creds a:b --src-no-creds"), "cannot be used together"),
     ] {
@@ -66,6 +68,16 @@ fn since_with_from_is_worth_a_warning_only() {
     assert!(request.warnings[0].contains("--since has no effect"), "{:?}", request.warnings);
     let request = ask("-c x file:///d --since 2026-01-31").unwrap();
     assert!(request.warnings.is_empty());
+}
+
+#[test]
+fn a_policy_is_enforced_only_when_that_is_asked_for() {
+    let choice = |flags: &str| ask(&format!("-c x file:///d {flags}")).unwrap().policy;
+    assert_eq!(choice(""), PolicyChoice::None);
+    assert_eq!(choice("--secure-policy=false --policy="), PolicyChoice::None);
+    assert_eq!(choice("--secure-policy"), PolicyChoice::Default);
+    assert_eq!(choice("--secure-policy --policy="), PolicyChoice::Default);
+    assert_eq!(choice("--secure-policy --policy p.json"), PolicyChoice::File("p.json".into()));
 }
 
 #[test]

@@ -1,0 +1,269 @@
+//! policy.json as text. Read strictly: whatever is not understood would be a
+//! check that is silently skipped.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+
+use crate::identity::{IdentityError, SignedIdentity};
+use crate::key::{Key, KeyError};
+use crate::requirement::{Requirement, Signed};
+use crate::scope::{ScopeError, Transport};
+
+/// Transports that policies may speak of and that are never mirrored from.
+const OTHER_TRANSPORTS: [&str; 10] = [
+    "atomic",
+    "containers-storage",
+    "dir",
+    "docker-archive",
+    "docker-daemon",
+    "oci-archive",
+    "ostree",
+    "sif",
+    "static",
+    "tarball",
+];
+
+/// A text that is no policy.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    #[error("it is no policy as containers-policy.json(5) describes them")]
+    Json(#[source] serde_json::Error),
+    #[error("{place}")]
+    In {
+        place: String,
+        #[source]
+        source: Mistake,
+    },
+}
+
+/// What is wrong with a part of a policy.
+#[derive(Debug, thiserror::Error)]
+pub enum Mistake {
+    #[error("the list of requirements is empty; insecureAcceptAnything accepts everything")]
+    Empty,
+    #[error("no such transport is known; images in registries are under \"docker\"")]
+    Transport,
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    #[error(
+        "sigstoreSigned takes exactly one of keyPath, keyPaths, keyData, keyDatas, fulcio and pki"
+    )]
+    KeySources,
+    #[error("an empty list of keys")]
+    NoKey,
+    #[error("reading the key {}", path.display())]
+    KeyFile { path: PathBuf, source: io::Error },
+    #[error("keyData is no base64")]
+    KeyData,
+    #[error("the key {from}")]
+    Key { from: String, source: KeyError },
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+}
+
+/// The requirements of each scope of a transport.
+pub(crate) type Scopes = BTreeMap<String, Vec<Requirement>>;
+
+/// A policy, read and with its keys at hand.
+pub(crate) struct Read {
+    pub(crate) default: Vec<Requirement>,
+    pub(crate) docker: Scopes,
+    pub(crate) oci: Scopes,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    default: Vec<Entry>,
+    #[serde(default)]
+    transports: Unique<Unique<Vec<Entry>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
+enum Entry {
+    InsecureAcceptAnything {},
+    Reject {},
+    SigstoreSigned(Box<SigstoreSigned>),
+    // Their fields are not looked at: they refuse whatever these say.
+    SignedBy,
+    SignedBaseLayer,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SigstoreSigned {
+    key_path: Option<PathBuf>,
+    key_paths: Option<Vec<PathBuf>>,
+    key_data: Option<String>,
+    key_datas: Option<Vec<String>>,
+    fulcio: Option<IgnoredAny>,
+    pki: Option<IgnoredAny>,
+    rekor_public_key_path: Option<IgnoredAny>,
+    rekor_public_key_paths: Option<IgnoredAny>,
+    rekor_public_key_data: Option<IgnoredAny>,
+    rekor_public_key_datas: Option<IgnoredAny>,
+    #[serde(default)]
+    signed_identity: SignedIdentity,
+}
+
+/// Reads a policy; `read_key` gets the content of a key file.
+pub(crate) fn read(
+    text: &str,
+    read_key: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Result<Read, PolicyError> {
+    let document: Document = serde_json::from_str(text).map_err(PolicyError::Json)?;
+    let requirements = |place: &dyn Fn() -> String, entries: Vec<Entry>| {
+        let fail = |source| PolicyError::In { place: place(), source };
+        if entries.is_empty() {
+            return Err(fail(Mistake::Empty));
+        }
+        let read = entries.into_iter().map(|entry| entry.requirement(read_key));
+        read.collect::<Result<Vec<_>, _>>().map_err(fail)
+    };
+    let default = requirements(&|| "default".into(), document.default)?;
+    let (mut docker, mut oci) = (Scopes::new(), Scopes::new());
+    for (transport, scopes) in document.transports.0 {
+        let known = [Transport::Docker, Transport::Oci].into_iter().find(|t| t.name() == transport);
+        if known.is_none() && !OTHER_TRANSPORTS.contains(&transport.as_str()) {
+            let place = format!("the transport {transport:?}");
+            return Err(PolicyError::In { place, source: Mistake::Transport });
+        }
+        for (scope, entries) in scopes.0 {
+            let place = || format!("the scope {scope:?} of {transport}");
+            // Scopes of other transports stand for no image here.
+            let Some(known) = known else { continue };
+            known
+                .check(&scope)
+                .map_err(|error| PolicyError::In { place: place(), source: error.into() })?;
+            let read = requirements(&place, entries)?;
+            match known {
+                Transport::Docker => docker.insert(scope, read),
+                Transport::Oci => oci.insert(scope, read),
+            };
+        }
+    }
+    Ok(Read { default, docker, oci })
+}
+
+impl Entry {
+    fn requirement(
+        self,
+        read_key: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+    ) -> Result<Requirement, Mistake> {
+        match self {
+            Self::InsecureAcceptAnything {} => Ok(Requirement::AcceptAnything),
+            Self::Reject {} => Ok(Requirement::Reject),
+            Self::SignedBy => {
+                Ok(Requirement::Unsupported("signedBy (simple signing with GPG keys)".into()))
+            }
+            Self::SignedBaseLayer => Ok(Requirement::Unsupported("signedBaseLayer".into())),
+            Self::SigstoreSigned(signed) => signed.requirement(read_key),
+        }
+    }
+}
+
+impl SigstoreSigned {
+    fn requirement(
+        self,
+        read_key: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+    ) -> Result<Requirement, Mistake> {
+        let sources = [
+            self.key_path.is_some(),
+            self.key_paths.is_some(),
+            self.key_data.is_some(),
+            self.key_datas.is_some(),
+            self.fulcio.is_some(),
+            self.pki.is_some(),
+        ];
+        if sources.into_iter().filter(|given| *given).count() != 1 {
+            return Err(Mistake::KeySources);
+        }
+        self.signed_identity.check()?;
+        let rekor = [
+            self.rekor_public_key_path,
+            self.rekor_public_key_paths,
+            self.rekor_public_key_data,
+            self.rekor_public_key_datas,
+        ];
+        let beyond_us = [
+            (self.fulcio.is_some(), "sigstoreSigned without a key of its own (fulcio)"),
+            (self.pki.is_some(), "sigstoreSigned with certificates (pki)"),
+            (rekor.iter().any(Option::is_some), "sigstoreSigned with a transparency log (rekor)"),
+        ];
+        if let Some((_, what)) = beyond_us.into_iter().find(|(asked, _)| *asked) {
+            return Ok(Requirement::Unsupported(what.into()));
+        }
+        let mut texts: Vec<(String, Vec<u8>)> = Vec::new();
+        for path in self.key_path.into_iter().chain(self.key_paths.into_iter().flatten()) {
+            let pem = read_key(&path);
+            let pem = pem.map_err(|source| Mistake::KeyFile { path: path.clone(), source })?;
+            texts.push((path.display().to_string(), pem));
+        }
+        for data in self.key_data.into_iter().chain(self.key_datas.into_iter().flatten()) {
+            let pem = BASE64.decode(data).map_err(|_| Mistake::KeyData)?;
+            texts.push(("the keyData of the policy".into(), pem));
+        }
+        if texts.is_empty() {
+            return Err(Mistake::NoKey);
+        }
+        let mut keys = Vec::with_capacity(texts.len());
+        for (from, pem) in texts {
+            match Key::parse(from.clone(), &pem) {
+                Ok(key) => keys.push(key),
+                // The rest of the policy may well be honoured.
+                Err(error @ KeyError::Kind) => {
+                    return Ok(Requirement::Unsupported(format!("the key {from} ({error})")));
+                }
+                Err(source) => return Err(Mistake::Key { from, source }),
+            }
+        }
+        Ok(Requirement::Signed(Signed { keys, identity: self.signed_identity }))
+    }
+}
+
+/// A map in which a key stands once. Of two, only one would count.
+struct Unique<V>(BTreeMap<String, V>);
+
+impl<V> Default for Unique<V> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Pairs<V> {
+            type Value = Unique<V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Unique<V>, A::Error> {
+                let mut pairs = BTreeMap::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    let value = map.next_value()?;
+                    if pairs.contains_key(&key) {
+                        return Err(A::Error::custom(format!("{key:?} stands there twice")));
+                    }
+                    pairs.insert(key, value);
+                }
+                Ok(Unique(pairs))
+            }
+        }
+        deserializer.deserialize_map(Pairs(PhantomData))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+use rcgen::{KeyPair, PKCS_ED25519};
+
+use super::*;
+
+/// Reads a policy on a machine with the key files of the test.
+fn parse(text: &str) -> Result<Read, String> {
+    let read_key = |path: &Path| match path.to_str() {
+        Some("/keys/ok.pub" | "/keys/too.pub") => {
+            Ok(KeyPair::generate().unwrap().public_key_pem().into_bytes())
+        }
+        Some("/keys/ed.pub") => {
+            Ok(KeyPair::generate_for(&PKCS_ED25519).unwrap().public_key_pem().into_bytes())
+        }
+        Some("/keys/text") => Ok(b"hello".to_vec()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    };
+    read(text, &read_key).map_err(|error| {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            text.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        text
+    })
+}
+
+/// A policy whose scope q.io has this requirement.
+fn with(requirement: &str) -> String {
+    format!(
+        r#"{{"default":[{{"type":"reject"}}],"transports":{{"docker":{{"q.io":[{requirement}]}}}}}}"#
+    )
+}
+
+fn the_one(requirement: &str) -> Requirement {
+    let mut read = parse(&with(requirement)).unwrap_or_else(|e| panic!("{requirement}: {e}"));
+    read.docker.remove("q.io").unwrap().remove(0)
+}
+
+#[test]
+fn every_supported_requirement_is_read() {
+    assert!(matches!(the_one(r#"{"type":"insecureAcceptAnything"}"#), Requirement::AcceptAnything));
+    assert!(matches!(the_one(r#"{"type":"reject"}"#), Requirement::Reject));
+    let data = BASE64.encode(KeyPair::generate().unwrap().public_key_pem());
+    for (keys, count) in [
+        (r#""keyPath":"/keys/ok.pub""#.to_owned(), 1),
+        (r#""keyPaths":["/keys/ok.pub","/keys/too.pub"]"#.into(), 2),
+        (format!(r#""keyData":"{data}""#), 1),
+        (format!(r#""keyDatas":["{data}","{data}"]"#), 2),
+    ] {
+        let requirement = the_one(&format!(r#"{{"type":"sigstoreSigned",{keys}}}"#));
+        let Requirement::Signed(signed) = requirement else { panic!("{requirement:?}") };
+        assert_eq!((signed.keys.len(), signed.identity), (count, SignedIdentity::default()));
+    }
+    let matching = r#"{"type":"sigstoreSigned","keyPath":"/keys/ok.pub","signedIdentity":{"type":"matchRepository"}}"#;
+    let Requirement::Signed(signed) = the_one(matching) else { panic!("a signature is due") };
+    assert_eq!(signed.identity, SignedIdentity::MatchRepository {});
+}
+
+#[test]
+fn what_cannot_be_checked_is_kept_as_that() {
+    for (requirement, part) in [
+        (r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/absent.gpg"}"#, "GPG"),
+        (r#"{"type":"signedBaseLayer","baseLayerIdentity":{"type":"matchExact"}}"#, "BaseLayer"),
+        (
+            r#"{"type":"sigstoreSigned","fulcio":{"caPath":"/a"},"rekorPublicKeyPath":"/b"}"#,
+            "fulcio",
+        ),
+        (r#"{"type":"sigstoreSigned","pki":{}}"#, "pki"),
+        (
+            r#"{"type":"sigstoreSigned","keyPath":"/keys/ok.pub","rekorPublicKeyData":"eA=="}"#,
+            "rekor",
+        ),
+        (r#"{"type":"sigstoreSigned","keyPath":"/keys/ed.pub"}"#, "/keys/ed.pub"),
+    ] {
+        let read = the_one(requirement);
+        assert!(matches!(&read, Requirement::Unsupported(what) if what.contains(part)), "{read:?}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_an_error_that_names_the_place() {
+    let accept = r#"[{"type":"insecureAcceptAnything"}]"#;
+    let signed = |rest: &str| with(&format!(r#"{{"type":"sigstoreSigned",{rest}}}"#));
+    let key = r#""keyPath":"/keys/ok.pub""#;
+    for (text, part) in [
+        (String::new(), "it is no policy"),
+        ("{}".into(), "missing field `default`"),
+        (r#"{"default":[]}"#.into(), "default: the list of requirements is empty"),
+        (format!(r#"{{"default":{accept},"defaults":{accept}}}"#), "unknown field `defaults`"),
+        (format!(r#"{{"default":{accept},"default":{accept}}}"#), "duplicate field `default`"),
+        (
+            format!(r#"{{"default":{accept},"transports":{{"dokcer":{{"":{accept}}}}}}}"#),
+            "the transport \"dokcer\": no such transport",
+        ),
+        (
+            format!(
+                r#"{{"default":{accept},"transports":{{"docker":{{"a":{accept},"a":{accept}}}}}}}"#
+            ),
+            "\"a\" stands there twice",
+        ),
+        (
+            format!(
+                r#"{{"default":{accept},"transports":{{"docker":{{}},"docker":{{"a":{accept}}}}}}}"#
+            ),
+            "\"docker\" stands there twice",
+        ),
+        (
+            format!(r#"{{"default":{accept},"transports":{{"docker":{{"q.io/":{accept}}}}}}}"#),
+            "the scope \"q.io/\" of docker: no image falls under",
+        ),
+        (
+            format!(r#"{{"default":{accept},"transports":{{"docker":{{"q.io":[]}}}}}}"#),
+            "the scope \"q.io\" of docker: the list of requirements is empty",
+        ),
+        (with(r#"{"type":"accept"}"#), "unknown variant `accept`"),
+        (with("{}"), "missing field `type`"),
+        (with(r#"{"type":"reject","why":1}"#), "unknown field `why`"),
+        (with(r#"{"type":"insecureAcceptAnything","why":1}"#), "unknown field `why`"),
+        (signed(&format!(r#"{key},"keyRing":"x""#)), "unknown field `keyRing`"),
+        (signed(&format!("{key},{key}")), "duplicate field `keyPath`"),
+        (signed(r#""signedIdentity":{"type":"matchExact"}"#), "takes exactly one of keyPath"),
+        (signed(&format!(r#"{key},"keyData":"eA==""#)), "takes exactly one of keyPath"),
+        (signed(r#""keyPaths":[]"#), "an empty list of keys"),
+        (signed(r#""keyPath":"/gone""#), "reading the key /gone: entity not found"),
+        (signed(r#""keyPath":"/keys/text""#), "the key /keys/text: it is no public key"),
+        (signed(r#""keyData":"%""#), "keyData is no base64"),
+        (signed(&format!(r#"{key},"signedIdentity":{{"type":"any"}}"#)), "unknown variant `any`"),
+        (
+            signed(&format!(r#"{key},"signedIdentity":{{"type":"matchExact","x":1}}"#)),
+            "unknown field `x`",
+        ),
+        (
+            signed(&format!(r#"{key},"signedIdentity":{{"type":"matchRepoDigestOrExact","x":1}}"#)),
+            "unknown field `x`",
+        ),
+        (
+            signed(&format!(
+                r#"{key},"signedIdentity":{{"type":"exactReference","dockerReference":"q.io/a"}}"#
+            )),
+            "the scope \"q.io\" of docker: dockerReference q.io/a has neither",
+        ),
+    ] {
+        let error = parse(&text).err().unwrap_or_else(|| panic!("{text} was read"));
+        assert!(error.contains(part), "{text}\n{error}");
+    }
+}
+
+#[test]
+fn transports_that_are_never_mirrored_from_are_let_be() {
+    let text = r#"{"default":[{"type":"reject"}],"transports":{
+        "docker-daemon":{"":[{"type":"insecureAcceptAnything"}]},
+        "dir":{"/":[{"type":"reject"}]},
+        "oci":{"/srv":[{"type":"insecureAcceptAnything"}]}}}"#;
+    let read = parse(text).unwrap();
+    assert_eq!((read.docker.len(), read.oci.len()), (0, 1));
+}
