@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use enhancement::Document;
 
 /// No document is larger; whatever is, is something else.
-const MAX_SIZE: u64 = 4 << 20;
+const MAX_SIZE: u64 = 1 << 20;
 
 /// The documents at `paths`, each once, in the order of their names. Folders
 /// are searched for `*.md`; hidden ones and links to folders are not entered.

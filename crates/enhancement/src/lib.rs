@@ -16,6 +16,7 @@ mod headings;
 mod links;
 mod markdown;
 mod metadata;
+mod pattern;
 mod report;
 mod rule;
 mod source;

@@ -12,6 +12,7 @@ use crate::document::Document;
 use crate::finding::Finding;
 use crate::markdown::{Link, Outline, Token};
 use crate::metadata::Related;
+use crate::pattern::pattern;
 use crate::rule::Rule;
 use crate::source::Source;
 
@@ -164,10 +165,8 @@ fn decode(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
-    Regex::new(r#"(?i)<[a-z][^>]*\s(?:id|name)\s*=\s*["']([^"']+)["']"#).unwrap()
-});
+static NAMED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r#"(?i)<[a-z][^>]*\s(?:id|name)\s*=\s*["']([^"']+)["']"#));
 
 /// The anchors GitHub makes of headings, and those written in HTML.
 pub(crate) fn anchors_of(source: &Source<'_>, outline: &Outline) -> BTreeSet<String> {

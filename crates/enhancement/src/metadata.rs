@@ -1,5 +1,6 @@
 //! The metadata of a document, and what the community asks of them.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use jiff::civil::Date;
@@ -178,13 +179,13 @@ impl Metadata {
     }
 
     fn check_duplicates(&self, findings: &mut Vec<Finding>) {
-        for (index, entry) in self.entries.iter().enumerate() {
-            if let Some(first) = self.entries[..index].iter().find(|other| other.key == entry.key) {
-                let message = format!(
-                    "`{}` is given twice, first on line {}; keep one",
-                    entry.key, first.key_at.line
-                );
-                findings.push(Finding::new(entry.key_at, Rule::Yaml, message));
+        let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+        for Located { key, key_at, .. } in &self.entries {
+            if let Some(first) = lines.get(key.as_str()) {
+                let message = format!("`{key}` is given twice, first on line {first}; keep one");
+                findings.push(Finding::new(*key_at, Rule::Yaml, message));
+            } else {
+                lines.insert(key, key_at.line);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Rules for quotations, code blocks and horizontal rules.
 
+use super::margin::margin;
 use super::outline::{Outline, Token};
 use crate::finding::{Finding, Position};
 use crate::rule::Rule;
@@ -60,8 +61,7 @@ fn check_quote_space(
     findings: &mut Vec<Finding>,
 ) {
     let line = source.line(index);
-    let is_mark = |c: char| c.is_whitespace() || c == '>';
-    let words = line.len() - line.trim_start_matches(is_mark).len();
+    let words = margin(line);
     let marks: Vec<usize> = line[..words].match_indices('>').map(|(at, _)| at + 1).collect();
     let Some(last) = marks.last() else { return };
     let gap = |from: usize, to: usize| line[from..to].chars().count();

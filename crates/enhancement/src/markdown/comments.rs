@@ -1,18 +1,9 @@
 //! Words in HTML comments are not judged.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
-use super::directives::DIRECTIVE;
+use super::directives::is_directive;
 
 const BEGIN: &str = "<!--";
 const END: &str = "-->";
-
-static IS_DIRECTIVE: LazyLock<Regex> = LazyLock::new(|| {
-    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
-    Regex::new(DIRECTIVE).unwrap()
-});
 
 /// `text` with dots for the words of its comments. Every byte stays where it
 /// is. Comments that switch rules on and off are kept.
@@ -25,7 +16,7 @@ pub(crate) fn mask(text: &str) -> String {
         let Some(end) = rest[begin + 2..].find(END).map(|at| begin + 2 + at) else { break };
         let behind = end + END.len();
         let is_kept = end <= inner
-            || IS_DIRECTIVE.is_match(&rest[begin..behind])
+            || is_directive(&rest[begin..behind])
             || !is_comment(&masked, &rest[..begin], &rest[inner..end]);
         if is_kept {
             masked.push_str(&rest[..behind]);

@@ -1,26 +1,34 @@
 //! Comments that switch rules off and on again, as markdownlint knows them.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 use crate::finding::Finding;
+use crate::pattern::pattern;
 use crate::rule::{Group, Rule};
 use crate::source::Source;
 
 /// Such a comment: what to do, and for which rules.
-pub(super) const DIRECTIVE: &str = r"(?i)<!--\s*markdownlint-(disable-next-line|disable-file|enable-file|disable|enable|capture|restore)((?:\s+[a-z0-9_-]+)*)\s*-->";
-
-static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
-    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
-    Regex::new(DIRECTIVE).unwrap()
+static DIRECTIVE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?ix) <!-- \s* markdownlint-
+          (disable-next-line | disable-file | enable-file | disable | enable | capture | restore)
+          ((?: \s+ [a-z0-9_-]+ )*) \s* -->",
+    )
 });
 
-/// Which rules are off in which line.
+/// Whether a comment switches something.
+pub(super) fn is_directive(comment: &str) -> bool {
+    DIRECTIVE.is_match(comment)
+}
+
+/// Which rules are off in which line. Lines with the same ones share them.
 #[derive(Debug)]
 pub(super) struct Allowed {
-    off: Vec<BTreeSet<Rule>>,
+    off: Vec<Rc<BTreeSet<Rule>>>,
 }
 
 impl Allowed {
@@ -42,26 +50,27 @@ pub(super) fn read(source: &Source<'_>, first_line: usize) -> Allowed {
             }
         }
     }
-    let mut captured = off.clone();
-    let mut per_line = vec![BTreeSet::new(); first_line];
+    let mut off = Rc::new(off);
+    let mut captured = Rc::clone(&off);
+    let mut per_line = vec![Rc::default(); first_line];
     for (_, line) in lines() {
         for (action, names) in directives(line) {
             match action.as_str() {
-                "disable" => off.extend(rules(names)),
-                "enable" => off = &off - &rules(names),
-                "capture" => captured.clone_from(&off),
-                "restore" => off.clone_from(&captured),
+                "disable" => off = Rc::new(&*off | &rules(names)),
+                "enable" => off = Rc::new(&*off - &rules(names)),
+                "capture" => captured = Rc::clone(&off),
+                "restore" => off = Rc::clone(&captured),
                 _ => {}
             }
         }
-        per_line.push(off.clone());
+        per_line.push(Rc::clone(&off));
     }
     for (index, line) in lines() {
         for (action, names) in directives(line) {
             if action == "disable-next-line"
                 && let Some(next) = per_line.get_mut(index + 1)
             {
-                next.extend(rules(names));
+                Rc::make_mut(next).extend(rules(names));
             }
         }
     }
@@ -69,7 +78,7 @@ pub(super) fn read(source: &Source<'_>, first_line: usize) -> Allowed {
 }
 
 fn directives(line: &str) -> impl Iterator<Item = (String, &str)> {
-    PATTERN.captures_iter(line).map(|found| {
+    DIRECTIVE.captures_iter(line).map(|found| {
         let part = |index| found.get(index).map_or("", |part| part.as_str());
         (part(1).to_ascii_lowercase(), part(2))
     })

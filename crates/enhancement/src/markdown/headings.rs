@@ -5,8 +5,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::margin::margin;
 use super::outline::{Outline, Token};
 use crate::finding::{Finding, Position};
+use crate::pattern::pattern;
 use crate::rule::Rule;
 use crate::source::Source;
 
@@ -108,35 +110,23 @@ pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<F
     }
 }
 
-static MANY_SPACES: LazyLock<Regex> = LazyLock::new(|| {
-    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
-    Regex::new(r"^(#+)[ \t]{2,}\S").unwrap()
-});
+static MANY_SPACES: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(#+)[ \t]{2,}\S"));
 
-static MANY_SPACES_CLOSED: LazyLock<Regex> = LazyLock::new(|| {
-    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
-    Regex::new(r"^(#+)([ \t]+)[^#]+?([ \t]+)#+\s*$").unwrap()
-});
+static MANY_SPACES_CLOSED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(#+)([ \t]+)[^#]+?([ \t]+)#+\s*$"));
 
 /// `&amp;` ends in a semicolon that is no punctuation.
-static ENTITY: LazyLock<Regex> = LazyLock::new(|| {
-    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
-    Regex::new(r"&#?[0-9a-zA-Z]+;$").unwrap()
-});
+static ENTITY: LazyLock<Regex> = LazyLock::new(|| pattern(r"&#?[0-9a-zA-Z]+;$"));
 
 /// Spaces at the start; in a quotation two of them behind its mark.
 fn is_indented(line: &str) -> bool {
-    let before = &line
-        [..line.len() - line.trim_start_matches(|c: char| c.is_whitespace() || c == '>').len()];
-    let in_quote = before.contains('>');
+    let before = &line[..margin(line)];
     let spaces = before.len() - before.trim_end().len();
-    before.len() < line.len() && if in_quote { spaces >= 2 } else { spaces >= 1 }
+    let allowed = if before.contains('>') { 1 } else { 0 };
+    before.len() < line.len() && spaces > allowed
 }
 
-static TITLE_KEY: LazyLock<Regex> = LazyLock::new(|| {
-    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
-    Regex::new(r#"(?i)^\s*"?title"?\s*[:=]"#).unwrap()
-});
+static TITLE_KEY: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(?i)^\s*"?title"?\s*[:=]"#));
 
 /// MD041.
 pub(super) fn check_first_line(

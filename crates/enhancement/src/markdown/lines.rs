@@ -9,6 +9,7 @@ use regex::Regex;
 
 use super::outline::{Outline, Shape, Token};
 use crate::finding::Finding;
+use crate::pattern::pattern;
 use crate::rule::Rule;
 use crate::source::Source;
 
@@ -72,10 +73,7 @@ fn code_spans(outline: &Outline) -> impl Iterator<Item = &Range<usize>> {
     })
 }
 
-static DEFINITION: LazyLock<Regex> = LazyLock::new(|| {
-    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
-    Regex::new(r"^\s*\[.*[^\\]\]:").unwrap()
-});
+static DEFINITION: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*\[.*[^\\]\]:"));
 
 /// A long line without a space behind the limit cannot be broken, and the
 /// definition of a link may not be.
@@ -101,15 +99,11 @@ fn lacks_space(line: &str) -> bool {
         && !line.starts_with("#\u{fe0f}\u{20e3}")
 }
 
-static CLOSED_HEADING: LazyLock<Regex> = LazyLock::new(|| {
-    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
-    Regex::new(r"^(#+)([ \t]*)([^#]*?[^#\\])([ \t]*)((?:\\#)?)(#+)\s*$").unwrap()
-});
+static CLOSED_HEADING: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(#+)([ \t]*)([^#]*?[^#\\])([ \t]*)((?:\\#)?)(#+)\s*$"));
 
-static REVERSED_LINK: LazyLock<Regex> = LazyLock::new(|| {
-    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
-    Regex::new(r"(?:^|[^\\])(\(([^)]+)\)\[([^\]^][^\]]*)\])").unwrap()
-});
+static REVERSED_LINK: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?:^|[^\\])(\(([^)]+)\)\[([^\]^][^\]]*)\])"));
 
 fn check_reversed_links(
     source: &Source<'_>,
@@ -123,9 +117,9 @@ fn check_reversed_links(
     while let Some(found) = REVERSED_LINK.captures_at(line, from) {
         let Some(link) = found.get(1) else { break };
         from = link.end();
-        let in_code = spans.iter().any(|span| {
-            line_start + link.start() < span.end && span.start < line_start + link.end()
-        });
+        // Spans come in the order of the text and do not overlap.
+        let behind = spans.partition_point(|span| span.end <= line_start + link.start());
+        let in_code = spans.get(behind).is_some_and(|span| span.start < line_start + link.end());
         let is_link = !line[link.end()..].starts_with('(')
             && !found[2].ends_with('\\')
             && !found[3].ends_with('\\');

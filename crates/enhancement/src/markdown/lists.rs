@@ -4,8 +4,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::margin::{indent, margin};
 use super::outline::{Outline, Token};
 use crate::finding::Finding;
+use crate::pattern::pattern;
 use crate::rule::Rule;
 use crate::source::Source;
 
@@ -72,31 +74,11 @@ fn lists(outline: &Outline) -> Vec<List> {
     done
 }
 
-/// How far a line is indented, in the quotation it belongs to.
-fn indent(line: &str) -> usize {
-    let in_quote = match line.rfind('>') {
-        Some(_) => {
-            let marks =
-                line.len() - line.trim_start_matches(|c: char| c.is_whitespace() || c == '>').len();
-            let inner = line[..marks].rfind('>').map_or(0, |at| at + 1);
-            let rest = &line[inner..];
-            if inner > 0 { rest.strip_prefix(' ').unwrap_or(rest) } else { rest }
-        }
-        None => line,
-    };
-    in_quote.chars().take_while(|c| c.is_whitespace()).count()
-}
-
-/// Where the marker of an item is in its line.
-fn marker_offset(line: &str) -> usize {
-    line.len() - line.trim_start_matches(|c: char| c.is_whitespace() || c == '>').len()
-}
-
 fn check_bullets(source: &Source<'_>, list: &List, findings: &mut Vec<Finding>) {
     let first = indent(source.line(list.line));
     for &index in &list.items {
         let line = source.line(index);
-        let at = source.position_in_line(index, marker_offset(line));
+        let at = source.position_in_line(index, margin(line));
         let actual = indent(line);
         if actual != first {
             let message = format!(
@@ -113,10 +95,7 @@ fn check_bullets(source: &Source<'_>, list: &List, findings: &mut Vec<Finding>) 
     }
 }
 
-static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
-    #[expect(clippy::unwrap_used, reason = "a constant pattern, which every test compiles")]
-    Regex::new(r"^[\s>]*0*\d+[.)]").unwrap()
-});
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[\s>]*0*\d+[.)]"));
 
 /// Numbers line up on the left, or, when a list chooses so, on the right.
 fn check_numbers(source: &Source<'_>, list: &List, findings: &mut Vec<Finding>) {
@@ -143,14 +122,14 @@ fn check_numbers(source: &Source<'_>, list: &List, findings: &mut Vec<Finding>) 
                  with {first}"
             )
         };
-        let at = source.position_in_line(index, marker_offset(line));
+        let at = source.position_in_line(index, margin(line));
         findings.push(Finding::new(at, Rule::ListIndent, message));
     }
 }
 
 fn check_marker_space(source: &Source<'_>, index: usize, findings: &mut Vec<Finding>) {
     let line = source.line(index);
-    let marker = marker_offset(line);
+    let marker = margin(line);
     let behind = line[marker..].trim_start_matches(|c: char| !c.is_whitespace());
     let spaces = behind.chars().take_while(|c| c.is_whitespace()).count();
     if !behind.trim().is_empty() && spaces != 1 {

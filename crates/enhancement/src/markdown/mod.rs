@@ -11,6 +11,7 @@ mod headings;
 mod inline;
 mod lines;
 mod lists;
+mod margin;
 mod outline;
 
 use crate::finding::Finding;
