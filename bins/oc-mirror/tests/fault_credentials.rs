@@ -161,7 +161,7 @@ fn an_authfile_that_cannot_be_used_ends_the_run_before_it_begins() {
 #[test]
 fn tokens_that_run_out_in_the_middle_are_renewed() {
     for bearer in [
-        Bearer { requests: Some(2), ..Bearer::new(right()) },
+        Bearer { requests: Some(4), ..Bearer::new(right()) },
         Bearer { lifetime: Duration::from_millis(300), ..Bearer::new(right()) },
     ] {
         let registry = registry(Auth::Bearer(bearer.clone()));

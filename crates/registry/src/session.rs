@@ -24,6 +24,9 @@ use crate::throttle::{Lane, Permit};
 use crate::token::{self, Scope, basic, bearer};
 use crate::transport::{Answer, Outgoing, Protocol, Transport, Verify};
 
+/// How often a request that was refused is made with something fresher.
+const RENEWALS: usize = 2;
+
 /// How long a login is used before its file is looked at again.
 const LOGIN_MEMORY: Duration = Duration::from_secs(60);
 
@@ -227,8 +230,9 @@ impl Session {
         self.ask(spot, &permit, call).await
     }
 
-    /// Runs `attempt` with what the registry wants to be shown; once more,
-    /// with something fresh, when that was refused.
+    /// Runs `attempt` with what the registry wants to be shown; again, with
+    /// something fresh, when that was refused. Twice, as a short-lived token
+    /// may run out between its making and the end of a long queue.
     pub(crate) async fn authorised<F: Future<Output = Result<Answer, Error>>>(
         &self,
         spot: &Spot,
@@ -238,20 +242,25 @@ impl Session {
     ) -> Result<Answer, Error> {
         self.introduce(spot).await?;
         let mut pass = self.pass(spot, scope, None).await?;
-        let shown = pass.as_ref().map(|pass| pass.header.clone());
+        let mut shown = pass.as_ref().map(|pass| pass.header.clone());
         let mut answer = attempt(shown.clone()).await?;
-        if is_stale(&answer, spot, shown.is_some()) {
+        for _ in 0..RENEWALS {
+            if !is_stale(&answer, spot, shown.is_some()) {
+                break;
+            }
             if let Some(challenge) = Challenge::pick(answer.headers(WWW_AUTHENTICATE.as_str())) {
                 spot.host.wants(challenge);
             }
             if shown.is_some() {
                 self.credentials.forget();
             }
-            let renewed = self.pass(spot, scope, shown.as_ref()).await?;
-            if renewed.as_ref().map(|pass| &pass.header) != shown.as_ref() {
-                answer = attempt(renewed.as_ref().map(|pass| pass.header.clone())).await?;
+            pass = self.pass(spot, scope, shown.as_ref()).await?;
+            let renewed = pass.as_ref().map(|pass| pass.header.clone());
+            if renewed == shown {
+                break;
             }
-            pass = renewed;
+            shown = renewed;
+            answer = attempt(shown.clone()).await?;
         }
         self.settle(spot, permit, pass, answer).await
     }
