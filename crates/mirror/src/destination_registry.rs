@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::TryStreamExt;
-use mirror_plan::{Attachment, BlobRef, ImageTree, ManifestNode};
+use mirror_plan::{Attachment, BlobRef, ManifestNode, Plan};
 use oci::{
     Descriptor, Digest, ImageRef, Pointer, RawManifest, RegistryHost, Repository, Tag,
     referrers_index,
@@ -33,7 +33,6 @@ pub(crate) struct TargetRepository {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) destination: ImageRef,
-    pub(crate) tree: ImageTree,
     pub(crate) supply: Supply,
     /// Whether the tag that lists referrers may be used for this subject: an
     /// image that has only a digest for a name stands under that very tag.
@@ -45,7 +44,8 @@ pub(crate) struct Target {
     pub(crate) client: Client,
     pub(crate) registry: RegistryHost,
     pub(crate) repositories: Vec<TargetRepository>,
-    /// By image id; `None` for images that are not copied.
+    pub(crate) plan: Arc<Plan>,
+    /// By image id, its place in the plan; `None` for images that are not copied.
     pub(crate) images: Vec<Option<Outgoing>>,
     /// Where manifests are read from.
     pub(crate) manifests: Arc<Holdings>,
@@ -158,7 +158,9 @@ impl Target {
     /// so that nobody ever pulls half an image.
     async fn finish(&self, image: ImageId) -> Result<(), String> {
         let Some(outgoing) = &self.images[image] else { return Ok(()) };
-        let Outgoing { destination, tree, .. } = outgoing;
+        let destination = &outgoing.destination;
+        // Written out only now: all of them at once would fill the memory.
+        let tree = self.plan.tree(&self.plan.images[image]);
         let root = tree.root();
         // Lists inside lists: the deeper ones were collected later.
         for node in tree.manifests[1..].iter().rev() {

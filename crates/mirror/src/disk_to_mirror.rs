@@ -64,7 +64,7 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         report.images.push(ImageLine::lost(found.wanted.clone(), place, error.clone()));
     }
     context.planned(&bound.plan);
-    let plan = bound.plan.clone();
+    let plan = Arc::clone(&bound.plan);
     if context.settings.dry_run != DryRun::No {
         return conclude(context, &route, &plan, None, report);
     }

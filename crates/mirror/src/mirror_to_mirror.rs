@@ -70,7 +70,7 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
         }
         context.stage("copying");
     }
-    let plan = bound.plan.clone();
+    let plan = Arc::clone(&bound.plan);
     let delivered = match context.settings.dry_run {
         DryRun::No => {
             let landed = |index: usize, plan: &Plan| remember(context, plan, &plan.images[index]);

@@ -22,7 +22,7 @@ use crate::supply::Supplies;
 
 /// A plan for a target, and what it was made from.
 pub(crate) struct Bound {
-    pub(crate) plan: Plan,
+    pub(crate) plan: Arc<Plan>,
     pub(crate) presence: Presence,
     pushed: Pushed,
     /// Images the target could not be asked about, and why.
@@ -51,7 +51,7 @@ pub(crate) async fn bind(
         .map_err(|e| format!("asking {} what it holds: {}", route.place.registry, chain(&e)))?;
     let lost = asked.lost.into_iter().map(|(found, e)| (found, chain(&e))).collect();
     let journey = Journey { mode, target: Some(route.place.clone()) };
-    let plan = plan(journey, asked.found, &asked.presence);
+    let plan = Arc::new(plan(journey, asked.found, &asked.presence));
     Ok(Bound { plan, presence: asked.presence, pushed, lost })
 }
 
@@ -115,7 +115,6 @@ pub(crate) async fn deliver(
                     destination: image.destination.at(&route.place.registry),
                     fallback_taken: subjects.filter(taken).collect(),
                     supply: route.supplies.of(&image.origin),
-                    tree,
                 };
                 (Some(Need { repository, blobs: missing }), Some(outgoing), Outcome::Pending)
             }
@@ -128,6 +127,7 @@ pub(crate) async fn deliver(
         client: route.client.clone(),
         registry: route.place.registry.clone(),
         repositories,
+        plan: Arc::clone(&plan),
         images,
         manifests: Arc::clone(&route.holdings),
         held_elsewhere,
