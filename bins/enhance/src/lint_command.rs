@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
+use command_line::{Ending, print, say};
 use enhancement::{Finding, Severity, Verdict};
 
 use crate::arguments::{FindingsFormat, LintArguments};
 use crate::repository::{self, Known, Place};
-use crate::{Ending, documents, findings_text, print, sarif, say};
+use crate::{documents, findings_text, sarif_log};
 
 /// A document and what was found in it.
 #[derive(Debug)]
@@ -25,9 +26,9 @@ pub(crate) struct Linted {
 pub(crate) fn lint(arguments: &LintArguments) -> Result<Ending> {
     let linted = look(arguments)?;
     match arguments.output {
-        FindingsFormat::Text => print(&findings_text::text(&linted))?,
-        FindingsFormat::Json => print(&findings_text::json(&linted)?)?,
-        FindingsFormat::Sarif => print(&sarif::log(&linted)?)?,
+        FindingsFormat::Text => print(findings_text::text(&linted))?,
+        FindingsFormat::Json => print(findings_text::json(&linted)?)?,
+        FindingsFormat::Sarif => print(sarif_log::log(&linted))?,
     }
     say(&findings_text::summary(&linted));
     let counts =

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 
 use anyhow::{Context, Result, bail};
+use command_line::{Ending, print, say};
 use jiff::civil::Date;
 
 use crate::arguments::NewArguments;
-use crate::{Ending, print, say};
 
 /// Writes a new document. One that is there already is never replaced.
 pub(crate) fn new(arguments: &NewArguments, today: Date) -> Result<Ending> {
@@ -26,7 +26,7 @@ pub(crate) fn new(arguments: &NewArguments, today: Date) -> Result<Ending> {
         file => file.with_context(writing)?,
     };
     file.write_all(enhancement::fill_template(title, today).as_bytes()).with_context(writing)?;
-    print(&format!("{}\n", path.display()))?;
+    print(format!("{}\n", path.display()))?;
     say("Fill in what is TBD and the sections; `enhance lint` on the file tells what is left.");
     Ok(Ending::Good)
 }

@@ -1,12 +1,13 @@
 //! `enhance report`.
 
 use anyhow::{Context, Result, ensure};
+use command_line::{Ending, print};
 use enhancement::{Report, Row};
 use jiff::civil::Date;
 
 use crate::arguments::{ReportArguments, TableFormat};
+use crate::documents;
 use crate::repository::{Known, Place};
-use crate::{Ending, documents, print};
 
 /// Prints a table of the documents in a folder.
 pub(crate) fn report(arguments: &ReportArguments, today: Date) -> Result<Ending> {
@@ -21,7 +22,7 @@ pub(crate) fn report(arguments: &ReportArguments, today: Date) -> Result<Ending>
         rows.push(Row::new(&inner.to_string_lossy(), &document, &findings, today));
     }
     let report = Report::new(rows, today);
-    print(&match output {
+    print(match output {
         TableFormat::Markdown => report.to_markdown(),
         TableFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
         TableFormat::Html => report.to_html(),

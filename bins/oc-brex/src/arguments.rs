@@ -1,0 +1,49 @@
+//! The command line: which commands there are. What each takes stands in its own module.
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use command_line::completion::Shell;
+
+const EXIT_CODES: &str = "\
+Exit code: 0 done, perhaps with warnings; 1 errors were found; 2 wrong usage, or a file could not be read or written.";
+
+/// The br-ex bridge of OpenShift nodes, as NMState documents
+#[derive(Debug, Parser)]
+#[command(name = "oc-brex", version, after_help = EXIT_CODES, subcommand_value_name = "COMMAND")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print the version of this program
+    Version,
+    /// Print a completion script for a shell
+    Completion {
+        /// Which shell: bash, zsh, fish or powershell
+        #[arg(value_name = "SHELL", hide_possible_values = true)]
+        shell: Shell,
+    },
+    /// Write man pages and the reference of commands
+    #[command(hide = true)]
+    GenerateDocs {
+        /// Folder to write to
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
+}
+
+/// The whole command line, for documents that are made from it.
+pub(crate) fn command() -> clap::Command {
+    Arguments::command()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::command().debug_assert();
+    }
+}

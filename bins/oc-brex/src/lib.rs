@@ -1,0 +1,27 @@
+//! The command line of `oc-brex`: reads flags and files, prints what the crates
+//! below say about them, and turns that into an exit code. One module per command.
+
+mod arguments;
+mod reference;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use command_line::{Ending, completion, print};
+
+use arguments::{Arguments, Command};
+
+/// Runs the program with this command line, the program's name first.
+pub fn run(line: impl Iterator<Item = OsString>) -> ExitCode {
+    command_line::run(line, |arguments: Arguments| act(&arguments.command))
+}
+
+fn act(command: &Command) -> Result<Ending> {
+    match command {
+        Command::Version => print(format!("oc-brex {}\n", env!("CARGO_PKG_VERSION")))?,
+        Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,
+        Command::GenerateDocs { out } => reference::write(out)?,
+    }
+    Ok(Ending::Good)
+}

@@ -1,0 +1,154 @@
+//! Man pages and tables of flags, made from what a program itself parses.
+//! Same program, same files.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use clap::{Arg, Command};
+
+/// Writes `man/*.1` for the program and its commands, and `reference/<program>.md`
+/// with this text, below `out`.
+pub fn write(out: &Path, command: &Command, reference: &str) -> anyhow::Result<()> {
+    let (man, folder) = (out.join("man"), out.join("reference"));
+    for dir in [&man, &folder] {
+        fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+    }
+    for (name, page) in man_pages(command)? {
+        let path = man.join(name);
+        fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
+    }
+    let path = folder.join(format!("{}.md", command.get_name()));
+    fs::write(&path, reference).with_context(|| format!("writing {}", path.display()))
+}
+
+/// File names and texts of the man pages: the program and all its commands.
+fn man_pages(command: &Command) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let command = built(command);
+    let mut pages = Vec::new();
+    let mut waiting = vec![&command];
+    while let Some(command) = waiting.pop() {
+        let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command.clone())
+            .render(&mut page)
+            .with_context(|| format!("rendering the man page of {name}"))?;
+        pages.push((format!("{name}.1"), page));
+        waiting.extend(shown(command));
+    }
+    Ok(pages)
+}
+
+/// A section of Markdown for each command that is not hidden: what it does and
+/// its flags. Commands below commands follow theirs.
+pub fn commands(command: &Command) -> String {
+    let command = built(command);
+    let mut text = String::new();
+    for sub in shown(&command) {
+        section(&mut text, sub, command.get_name());
+    }
+    text
+}
+
+fn section(text: &mut String, command: &Command, above: &str) {
+    let name = format!("{above} {}", command.get_name());
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    // Writing to a String cannot fail, so the results of write! are dropped.
+    let _ = writeln!(text, "### {name}\n\n{about}.\n");
+    text.push_str(&flags(command.get_arguments()));
+    for sub in shown(command) {
+        section(text, sub, &name);
+    }
+}
+
+/// A table of flags, or nothing when there are none to show.
+pub fn flags<'a>(args: impl Iterator<Item = &'a Arg>) -> String {
+    let is_shown = |arg: &&Arg| !arg.is_hide_set() && arg.get_id() != "help";
+    let rows: String = args
+        .filter(is_shown)
+        .map(|arg| {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            format!("| `{}` | {} | {help} |\n", spelling(arg), default(arg))
+        })
+        .collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    format!("| flag | default | meaning |\n|---|---|---|\n{rows}\n")
+}
+
+/// Commands with their full names, and without the `help` command that clap adds.
+fn built(command: &Command) -> Command {
+    let mut command = command.clone().disable_help_subcommand(true);
+    command.build();
+    command
+}
+
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|sub| !sub.is_hide_set())
+}
+
+fn default(arg: &Arg) -> String {
+    if arg.is_hide_default_value_set() || !arg.get_action().takes_values() {
+        return String::new();
+    }
+    let values = arg.get_default_values().iter();
+    values.map(|value| format!("`{}`", value.to_string_lossy())).collect()
+}
+
+/// `-o, --output FORMAT`, `--deny-warnings`, `PATH`.
+fn spelling(arg: &Arg) -> String {
+    let value = arg.get_value_names().unwrap_or_default().first().map(ToString::to_string);
+    let Some(long) = arg.get_long() else { return value.unwrap_or_default() };
+    let short = arg.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
+    let needs_value = arg.get_num_args().is_some_and(|number| number.min_values() > 0);
+    match value.filter(|_| needs_value && arg.get_action().takes_values()) {
+        Some(value) => format!("{short}--{long} {value}"),
+        None => format!("{short}--{long}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ArgAction;
+
+    use super::*;
+
+    fn ship() -> Command {
+        let wind = Arg::new("wind").long("wind").short('w').value_name("KNOTS").help("How strong");
+        let fast = Arg::new("fast").long("fast").action(ArgAction::SetTrue).help("Hurry");
+        let port = Arg::new("port").value_name("PORT").help("Where to");
+        let sail = Command::new("sail")
+            .about("Leaves the harbour")
+            .args([wind.default_value("12"), fast, port])
+            .subcommand(Command::new("home").about("Comes back"));
+        Command::new("ship").subcommands([sail, Command::new("sink").hide(true)])
+    }
+
+    #[test]
+    fn commands_and_flags_are_listed_and_hidden_ones_are_not() {
+        assert_eq!(
+            commands(&ship()),
+            "### ship sail\n\nLeaves the harbour.\n\n\
+             | flag | default | meaning |\n|---|---|---|\n\
+             | `-w, --wind KNOTS` | `12` | How strong |\n\
+             | `--fast` |  | Hurry |\n\
+             | `PORT` |  | Where to |\n\n\
+             ### ship sail home\n\nComes back.\n\n"
+        );
+    }
+
+    #[test]
+    fn each_command_gets_a_man_page_of_its_own() {
+        let out = tempfile::tempdir().unwrap();
+        write(out.path(), &ship(), "# ship\n").unwrap();
+        let mut names: Vec<_> = fs::read_dir(out.path().join("man"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["ship-sail-home.1", "ship-sail.1", "ship.1"]);
+        assert_eq!(fs::read_to_string(out.path().join("reference/ship.md")).unwrap(), "# ship\n");
+    }
+}
