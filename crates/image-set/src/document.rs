@@ -1,5 +1,6 @@
 //! The two documents: what to mirror, and what to delete.
 
+use located_yaml::{Keys, Loaded, Meaning, Value};
 use serde::Serialize;
 
 use crate::finding::{Findings, Position, Problem};
@@ -7,9 +8,7 @@ use crate::helm::Helm;
 use crate::image::{AdditionalImage, BlockedImage};
 use crate::operator::Operator;
 use crate::platform::PlatformSection;
-use crate::scalar::Meaning;
 use crate::section::{Place, Section, Sink, Unique};
-use crate::tree::{self, Value};
 use crate::{API_VERSION, OLDER_API_VERSION};
 
 /// The largest archive size whose bytes can be counted.
@@ -129,10 +128,13 @@ fn read<T>(
     text: &str,
     body: impl FnOnce(&mut Section<'_>, Kind) -> T,
 ) -> Result<T, Findings> {
-    let mut found = Vec::new();
-    let tree = tree::load(text, &mut found);
-    let sink = Sink::new(found);
-    let document = tree.as_ref().and_then(|node| {
+    // Others who read these files take `Mirror` for `mirror`.
+    let Loaded { root, problems, .. } = located_yaml::load(text, Keys::IgnoreCase);
+    let sink = Sink::default();
+    for problem in problems {
+        sink.report(problem.at, problem.value.into());
+    }
+    let document = root.as_ref().and_then(|node| {
         let root = Place { node, path: String::new(), sink: &sink };
         if node.is_null() {
             root.report(Problem::Empty);

@@ -21,6 +21,12 @@ impl PartialEq for Position {
 
 impl Eq for Position {}
 
+impl From<located_yaml::Position> for Position {
+    fn from(at: located_yaml::Position) -> Self {
+        Self { line: at.line, column: at.column }
+    }
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
@@ -93,18 +99,8 @@ impl std::error::Error for Findings {}
 /// The kinds of mistakes. Each text says what is wrong, then what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    #[error("not valid YAML: {0}")]
-    Yaml(String),
-    #[error("the aliases up to here repeat more than {0} values; write the document out")]
-    Aliases(usize),
-    #[error("the alias is inside the value that it names; write the value out")]
-    Recursion,
-    #[error("the tag {0} means nothing here; remove it")]
-    Tag(String),
-    #[error("a key must be text, but this is {0}; put text that starts with a bracket in quotes")]
-    Key(&'static str),
-    #[error("`<<` takes a map or a list of maps, but this is {0}")]
-    Merge(&'static str),
+    #[error(transparent)]
+    Yaml(#[from] located_yaml::Problem),
     #[error(
         "nothing to read; an image set starts with `kind: ImageSetConfiguration` and `apiVersion: {}`",
         crate::API_VERSION
@@ -114,8 +110,6 @@ pub enum Problem {
     UnknownKey { key: String, section: String, nearest: Vec<String>, known: Vec<String> },
     #[error("key {key:?} is not allowed in {section}: {instead}")]
     RefusedKey { key: String, section: String, instead: &'static str },
-    #[error("duplicate key {key:?}, first given on line {}; keep one", first.line)]
-    DuplicateKey { key: String, first: Position },
     #[error("{section} has no {key:?}; add it, for example `{key}: {example}`")]
     MissingKey { key: &'static str, section: String, example: &'static str },
     #[error("{what} must be {due}, but this is {got}{}", tail(hint))]
@@ -237,9 +231,8 @@ mod tests {
     #[test]
     fn findings_come_in_the_order_of_the_file_and_once() {
         let finding = |line, problem| Finding { at: Position { line, column: 1 }, problem };
-        let twice = || finding(3, Problem::Key("a map"));
-        let findings =
-            Findings::new("x.yaml", vec![twice(), finding(2, Problem::Recursion), twice()]);
+        let twice = || finding(3, Problem::PlatformsAndArchitectures);
+        let findings = Findings::new("x.yaml", vec![twice(), finding(2, Problem::Empty), twice()]);
         let lines: Vec<String> = findings.to_string().lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 2);
         assert!(lines[0].starts_with("x.yaml:2:1: "), "{lines:?}");

@@ -14,9 +14,7 @@ mod helm;
 mod image;
 mod operator;
 mod platform;
-mod scalar;
 mod section;
-mod tree;
 mod version;
 mod write;
 

@@ -6,21 +6,17 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use located_yaml::{Entry, Meaning, Node, Value};
+
 use crate::finding::{Finding, Position, Problem, nearest};
-use crate::scalar::Meaning;
-use crate::tree::{Entry, Node, Value};
 
 /// Where readers leave what they found; reading goes on after each.
 #[derive(Debug, Default)]
 pub(crate) struct Sink(RefCell<Vec<Finding>>);
 
 impl Sink {
-    pub(crate) fn new(found: Vec<Finding>) -> Self {
-        Self(RefCell::new(found))
-    }
-
-    pub(crate) fn report(&self, at: Position, problem: Problem) {
-        self.0.borrow_mut().push(Finding { at, problem });
+    pub(crate) fn report(&self, at: impl Into<Position>, problem: Problem) {
+        self.0.borrow_mut().push(Finding { at: at.into(), problem });
     }
 
     pub(crate) fn into_findings(self) -> Vec<Finding> {
@@ -47,9 +43,12 @@ impl<'a> Place<'a> {
         let key = self.path.rsplit('.').next().unwrap_or_default().to_owned();
         match &self.node.value {
             Value::Scalar { meaning: Meaning::Null, .. } => None,
-            Value::Scalar { text, meaning: Meaning::Text } => {
-                (!text.is_empty()).then_some(Text { text, key, at: self.node.at, sink: self.sink })
-            }
+            Value::Scalar { text, meaning: Meaning::Text } => (!text.is_empty()).then_some(Text {
+                text,
+                key,
+                at: self.node.at.into(),
+                sink: self.sink,
+            }),
             Value::Scalar { text, meaning } => {
                 let got = if matches!(meaning, Meaning::Bool(_)) { "boolean" } else { "number" };
                 self.report(Problem::NotText { key, text: text.clone(), got });
@@ -121,7 +120,7 @@ impl<'a> Section<'a> {
             return None;
         };
         Some(Self {
-            at: place.node.at,
+            at: place.node.at.into(),
             path: place.path,
             sink: place.sink,
             entries,
@@ -131,13 +130,13 @@ impl<'a> Section<'a> {
         })
     }
 
-    pub(crate) fn report(&self, at: Position, problem: Problem) {
+    pub(crate) fn report(&self, at: impl Into<Position>, problem: Problem) {
         self.sink.report(at, problem);
     }
 
     /// Reports at a key of this section, or at its start when the key is absent.
     pub(crate) fn report_key(&self, key: &str, problem: Problem) {
-        self.report(self.entry(key).map_or(self.at, |entry| entry.at), problem);
+        self.report(self.entry(key).map_or(self.at, |entry| entry.at.into()), problem);
     }
 
     fn entry(&self, key: &str) -> Option<&'a Entry> {

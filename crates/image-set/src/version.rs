@@ -3,13 +3,12 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use located_yaml::{Meaning, Value};
 use semver::Version;
 use serde::{Serialize, Serializer};
 
 use crate::finding::{Position, Problem};
-use crate::scalar::Meaning;
 use crate::section::Section;
-use crate::tree::Value;
 
 /// The version of an operator's bundle, written with less care than a
 /// release's: `1.2`, `v1.2.3` and `1.2.3-rhodf` are all fine.

@@ -1,12 +1,12 @@
 //! What an unquoted word means, by the rules of YAML 1.1.
 //!
-//! The configuration's other readers follow 1.1, where `yes`, `on` and `y` are
+//! The other readers of our files follow 1.1, where `yes`, `on` and `y` are
 //! booleans and `0o17`, `1_000` are numbers. A word that they take for
 //! something else than text must not pass as text here.
 
 /// The meaning of an unquoted word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub enum Meaning {
     Null,
     Bool(bool),
     Integer(i128),

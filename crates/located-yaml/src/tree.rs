@@ -7,71 +7,37 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StrInput, Tag};
 
-use crate::finding::{Finding, Position, Problem};
+use crate::node::{Entry, Node, Value};
+use crate::problem::{Located, Position, Problem};
 use crate::scalar::{Meaning, meaning};
 
 /// How many values aliases may repeat, all together.
 const MAX_ALIASED: usize = 100_000;
-/// How deep lists and maps may be nested. The configuration needs 9.
+/// How deep lists and maps may be nested. No file of ours needs 20.
 const MAX_DEPTH: usize = 64;
 
-#[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) at: Position,
-    pub(crate) value: Value,
+/// When two keys of a map are the same key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    Exact,
+    /// For files whose other readers take `Name` for `name`.
+    IgnoreCase,
 }
 
+/// What was read.
 #[derive(Debug, Clone)]
-pub(crate) enum Value {
-    Scalar { text: String, meaning: Meaning },
-    List(Vec<Node>),
-    Map(Vec<Entry>),
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) at: Position,
-    pub(crate) value: Node,
-}
-
-impl Node {
-    pub(crate) fn is_null(&self) -> bool {
-        matches!(self.value, Value::Scalar { meaning: Meaning::Null, .. })
-    }
-
-    /// What this is, in a user's words.
-    pub(crate) fn shape(&self) -> &'static str {
-        match &self.value {
-            Value::List(_) => "a list",
-            Value::Map(_) => "a map",
-            Value::Scalar { meaning, .. } => match meaning {
-                Meaning::Null => "nothing",
-                Meaning::Bool(_) => "a boolean",
-                Meaning::Integer(_) | Meaning::Float => "a number",
-                Meaning::Text => "text",
-            },
-        }
-    }
-
-    fn null(at: Position) -> Self {
-        Self { at, value: Value::Scalar { text: String::new(), meaning: Meaning::Null } }
-    }
-
-    /// How many values this is, itself included.
-    fn size(&self) -> usize {
-        match &self.value {
-            Value::Scalar { .. } => 1,
-            Value::List(items) => 1 + items.iter().map(Self::size).sum::<usize>(),
-            Value::Map(entries) => 1 + entries.iter().map(|e| 1 + e.value.size()).sum::<usize>(),
-        }
-    }
+pub struct Loaded {
+    /// `None` when the text is no YAML.
+    pub root: Option<Node>,
+    /// Whether another document follows the one that was read.
+    pub is_followed: bool,
+    /// Everything that is wrong with the tree, in the order it was met.
+    pub problems: Vec<Located<Problem>>,
 }
 
 /// Reads the first document of `text`; those after it are not looked at.
-/// `None` when it is no YAML; the reason is among `findings`, as is all else
-/// that is wrong with the tree.
-pub(crate) fn load(text: &str, findings: &mut Vec<Finding>) -> Option<Node> {
+/// Of a key that is given twice, the first value is kept.
+pub fn load(text: &str, keys: Keys) -> Loaded {
     let options = granit_parser::options! {
         emit_comments: false,
         flow_nesting_limit: MAX_DEPTH,
@@ -81,28 +47,33 @@ pub(crate) fn load(text: &str, findings: &mut Vec<Finding>) -> Option<Node> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut loader = Loader {
         events: Parser::new_from_str_with_options(text, options),
-        findings,
+        keys,
+        problems: Vec::new(),
         anchors: BTreeMap::new(),
         aliased: 0,
+        is_followed: false,
     };
-    match loader.document() {
+    let root = match loader.document() {
         Ok(node) => Some(node),
-        Err(Stop(finding)) => {
-            findings.push(finding);
+        Err(Stop(problem)) => {
+            loader.problems.push(problem);
             None
         }
-    }
+    };
+    Loaded { root, is_followed: loader.is_followed, problems: loader.problems }
 }
 
-/// A finding after which the rest cannot be read.
-struct Stop(Finding);
+/// A problem after which the rest cannot be read.
+struct Stop(Located<Problem>);
 
 struct Loader<'a> {
     events: Parser<'a, StrInput<'a>>,
-    findings: &'a mut Vec<Finding>,
+    keys: Keys,
+    problems: Vec<Located<Problem>>,
     /// Finished values by the number of their anchor.
     anchors: BTreeMap<usize, Node>,
     aliased: usize,
+    is_followed: bool,
 }
 
 impl<'a> Loader<'a> {
@@ -118,7 +89,8 @@ impl<'a> Loader<'a> {
                     // Behind its end comes the end of the text or the start of a
                     // next document. Anything else is a mistake in this one.
                     self.next()?;
-                    self.next()?;
+                    let behind = self.next()?;
+                    self.is_followed = matches!(behind, Some((Event::DocumentStart(..), _)));
                     return Ok(root);
                 }
             }
@@ -127,8 +99,7 @@ impl<'a> Loader<'a> {
 
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, Stop> {
         self.events.next().transpose().map_err(|error| {
-            let problem = Problem::Yaml(error.info());
-            Stop(Finding { at: position(error.marker()), problem })
+            Stop(Located { at: position(error.marker()), value: Problem::Syntax(error.info()) })
         })
     }
 
@@ -185,10 +156,10 @@ impl<'a> Loader<'a> {
             let (at, shape) = (key.at, key.shape());
             match key.value {
                 _ if is_merge => merged.push(value),
-                Value::Scalar { text: key, .. } => match first.get(&key.to_ascii_lowercase()) {
+                Value::Scalar { text: key, .. } => match first.get(&self.folded(&key)) {
                     Some(first) => self.report(at, Problem::DuplicateKey { key, first: *first }),
                     None => {
-                        first.insert(key.to_ascii_lowercase(), at);
+                        first.insert(self.folded(&key), at);
                         written.push(Entry { key, at, value });
                     }
                 },
@@ -206,9 +177,8 @@ impl<'a> Loader<'a> {
     /// what is merged, and what is merged first over what comes later.
     fn merge(&mut self, source: Node, taken: &mut BTreeSet<String>, into: &mut Vec<Entry>) {
         match source.value {
-            Value::Map(entries) => into.extend(
-                entries.into_iter().filter(|entry| taken.insert(entry.key.to_ascii_lowercase())),
-            ),
+            Value::Map(entries) => into
+                .extend(entries.into_iter().filter(|entry| taken.insert(self.folded(&entry.key)))),
             Value::List(maps) if maps.iter().all(|map| matches!(map.value, Value::Map(_))) => {
                 for map in maps {
                     self.merge(map, taken, into);
@@ -219,13 +189,21 @@ impl<'a> Loader<'a> {
         }
     }
 
+    /// The form in which keys are compared.
+    fn folded(&self, key: &str) -> String {
+        match self.keys {
+            Keys::Exact => key.to_owned(),
+            Keys::IgnoreCase => key.to_ascii_lowercase(),
+        }
+    }
+
     fn alias(&mut self, id: usize, at: Position) -> Result<Node, Stop> {
         let Some(target) = self.anchors.get(&id) else {
-            return Err(Stop(Finding { at, problem: Problem::Recursion }));
+            return Err(Stop(Located { at, value: Problem::Recursion }));
         };
         self.aliased += target.size();
         if self.aliased > MAX_ALIASED {
-            return Err(Stop(Finding { at, problem: Problem::Aliases(MAX_ALIASED) }));
+            return Err(Stop(Located { at, value: Problem::Aliases(MAX_ALIASED) }));
         }
         Ok(target.clone())
     }
@@ -257,7 +235,7 @@ impl<'a> Loader<'a> {
     }
 
     fn report(&mut self, at: Position, problem: Problem) {
-        self.findings.push(Finding { at, problem });
+        self.problems.push(Located { at, value: problem });
     }
 }
 
@@ -285,9 +263,9 @@ mod tests {
     }
 
     fn read(text: &str) -> (String, Vec<String>) {
-        let mut findings = Vec::new();
-        let tree = load(text, &mut findings).map(|node| flat(&node)).unwrap_or_default();
-        (tree, findings.iter().map(ToString::to_string).collect())
+        let loaded = load(text, Keys::IgnoreCase);
+        let tree = loaded.root.map(|node| flat(&node)).unwrap_or_default();
+        (tree, loaded.problems.iter().map(ToString::to_string).collect())
     }
 
     #[test]
@@ -344,6 +322,22 @@ mod tests {
             assert_eq!((tree.as_str(), findings.len()), ("", 1), "{text}: {findings:?}");
             assert!(findings[0].starts_with(place), "{text}: {findings:?}");
             assert!(findings[0].contains("not valid YAML: "), "{text}: {findings:?}");
+        }
+    }
+
+    #[test]
+    fn keys_that_differ_in_case_are_two_where_case_counts() {
+        let loaded = load("a: 1\nA: 2\n", Keys::Exact);
+        assert_eq!(loaded.root.map(|node| flat(&node)).unwrap(), "{a:1,A:2}");
+        assert_eq!(loaded.problems, []);
+    }
+
+    #[test]
+    fn a_document_that_follows_is_noticed() {
+        for (text, is_followed) in
+            [("a: 1\n", false), ("a: 1\n---\n", true), ("---\na: 1\n", false)]
+        {
+            assert_eq!(load(text, Keys::Exact).is_followed, is_followed, "{text:?}");
         }
     }
 
