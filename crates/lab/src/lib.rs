@@ -6,6 +6,10 @@
 //! | [`corpus`] | sets of them: like a real mirror's, many tiny ones, a sample of all kinds |
 //! | [`registry`] | a registry in this process that misbehaves on demand and logs requests |
 //! | [`docker_registry`] | Debian's docker-registry as a child process |
+//! | [`document_server`] | a web server that misbehaves on demand |
+//! | [`update_service`] | update graphs by channel and architecture |
+//! | [`signature_store`] | signatures of releases |
+//! | [`releases`] | releases like OpenShift's, and the keys that sign them |
 //! | [`certificates`] | a private authority for servers and clients on loopback |
 //! | [`mod@line`] | a TCP proxy with latency and limited rate |
 //! | [`netns`] | a network namespace without any route |
@@ -19,6 +23,7 @@ mod background;
 pub mod certificates;
 pub mod corpus;
 pub mod docker_registry;
+pub mod document_server;
 pub mod images;
 pub mod kube;
 pub mod line;
@@ -26,4 +31,7 @@ pub mod netns;
 mod parallel;
 mod random;
 pub mod registry;
+pub mod releases;
+pub mod signature_store;
 pub mod tools;
+pub mod update_service;

@@ -15,11 +15,11 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
-mod answer;
+pub(crate) mod answer;
 mod api;
 mod auth;
-mod fault;
-mod log;
+pub(crate) mod fault;
+pub(crate) mod log;
 mod route;
 mod store;
 

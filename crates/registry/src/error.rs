@@ -52,6 +52,9 @@ pub enum Error {
     SparseList { asked: Asked, status: StatusCode, said: Said },
     #[error("{asked}: the registry answered {status}{said}")]
     Status { asked: Asked, status: StatusCode, said: Said, retry_after: Option<Duration> },
+    /// A server of documents, which is no registry, did not give one.
+    #[error("{asked}: the server answered {status}{said}")]
+    Answered { asked: Asked, status: StatusCode, said: Said, retry_after: Option<Duration> },
     #[error("{asked}: {fault}")]
     Transport {
         asked: Asked,
@@ -119,7 +122,7 @@ impl Error {
     /// Whether the same request may succeed a little later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Status { status, .. } => {
+            Self::Status { status, .. } | Self::Answered { status, .. } => {
                 matches!(status.as_u16(), 408 | 429 | 500..=504)
             }
             Self::Transport { fault, .. } => {
@@ -166,7 +169,7 @@ impl Error {
     /// How long the registry asked us to stay away.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Status { retry_after, .. } => *retry_after,
+            Self::Status { retry_after, .. } | Self::Answered { retry_after, .. } => *retry_after,
             Self::Everywhere { tried, .. } => tried.iter().filter_map(Self::retry_after).max(),
             _ => None,
         }

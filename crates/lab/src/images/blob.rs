@@ -118,6 +118,30 @@ impl Layer {
     }
 }
 
+impl Layer {
+    /// A layer with these files, gzipped: paths and contents. Paths are taken
+    /// as they are, also those that no honest image has.
+    pub fn from_files(files: &[(&str, &[u8])]) -> Result<Self> {
+        let mut tar = tar::Builder::new(Vec::new());
+        for (path, content) in files {
+            let mut header = header(tar::EntryType::Regular, content.len() as u64);
+            let name = header.as_old_mut().name.get_mut(..path.len());
+            name.with_context(|| format!("{path} is too long"))?.copy_from_slice(path.as_bytes());
+            header.set_cksum();
+            tar.append(&header, *content).with_context(|| format!("packing {path}"))?;
+        }
+        let tar = tar.into_inner().context("packing files")?;
+        let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&tar).context("packing files")?;
+        let packed = gzip.finish().context("packing files")?;
+        Ok(Self {
+            blob: Blob::from_bytes(packed),
+            compression: Compression::Gzip,
+            diff_id: Digest::of(&tar),
+        })
+    }
+}
+
 impl Recipe {
     /// Writes the layer and returns the digest of the tar inside.
     fn write_to(&self, out: &mut dyn Write) -> io::Result<Digest> {

@@ -18,7 +18,7 @@ use tokio_util::io::ReaderStream;
 use super::fault::Effect;
 use super::log::InFlight;
 
-pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 type Pieces = BoxStream<'static, io::Result<Bytes>>;
 
 /// How much of a file is read at once.
@@ -26,18 +26,18 @@ const FILE_PIECE: usize = 256 << 10;
 /// How long a cut waits, so that what was sent before it leaves the machine.
 const CUT_GRACE: Duration = Duration::from_millis(20);
 
-pub(super) const DIGEST_HEADER: HeaderName = HeaderName::from_static("docker-content-digest");
+pub(crate) const DIGEST_HEADER: HeaderName = HeaderName::from_static("docker-content-digest");
 
 /// An answer before it is sent.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
     headers: Vec<(HeaderName, String)>,
     content: Content,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Content {
+pub(crate) enum Content {
     Bytes(Bytes),
     File { path: PathBuf, start: u64, length: u64 },
 }
@@ -68,30 +68,30 @@ impl Content {
 }
 
 impl Answer {
-    pub(super) fn empty(status: StatusCode) -> Self {
+    pub(crate) fn empty(status: StatusCode) -> Self {
         Self { status, headers: Vec::new(), content: Content::Bytes(Bytes::new()) }
     }
 
-    pub(super) fn json(status: StatusCode, document: &Value) -> Self {
+    pub(crate) fn json(status: StatusCode, document: &Value) -> Self {
         Self::empty(status)
             .with(header::CONTENT_TYPE, "application/json")
             .holding(Content::Bytes(document.to_string().into()))
     }
 
     /// A refusal in the form of the distribution API.
-    pub(super) fn refusal(status: StatusCode, code: &str, message: &str) -> Self {
+    pub(crate) fn refusal(status: StatusCode, code: &str, message: &str) -> Self {
         let error = json!({"code": code, "message": message, "detail": {}});
         Self::json(status, &json!({"errors": [error]}))
     }
 
-    pub(super) fn with(mut self, name: HeaderName, value: impl Display) -> Self {
+    pub(crate) fn with(mut self, name: HeaderName, value: impl Display) -> Self {
         self.headers.retain(|(held, _)| *held != name);
         self.headers.push((name, value.to_string()));
         self
     }
 
     /// Makes a `Location` that is a path a whole address below `base`.
-    pub(super) fn with_location_below(mut self, base: &str) -> Self {
+    pub(crate) fn with_location_below(mut self, base: &str) -> Self {
         for (name, value) in &mut self.headers {
             if *name == header::LOCATION && value.starts_with('/') {
                 value.insert_str(0, base);
@@ -100,17 +100,17 @@ impl Answer {
         self
     }
 
-    pub(super) fn with_status(self, status: StatusCode) -> Self {
+    pub(crate) fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
-    pub(super) fn holding(self, content: Content) -> Self {
+    pub(crate) fn holding(self, content: Content) -> Self {
         Self { content, ..self }
     }
 
     /// Turns the answer into a response. The request stays in flight until
     /// the last piece is gone.
-    pub(super) fn send(
+    pub(crate) fn send(
         mut self,
         head_only: bool,
         effects: &[Effect],
@@ -222,7 +222,7 @@ fn paced(pieces: Pieces, rate: u64) -> Pieces {
 }
 
 /// What goes wrong before there is an answer, or takes its place.
-pub(super) fn instead(effects: &[Effect], path_and_query: &str) -> Option<Answer> {
+pub(crate) fn instead(effects: &[Effect], path_and_query: &str) -> Option<Answer> {
     effects.iter().find_map(|effect| match effect {
         Effect::Status(code, headers, body) => {
             let status = StatusCode::from_u16(*code).unwrap_or(StatusCode::IM_A_TEAPOT);

@@ -115,19 +115,19 @@ impl Effect {
 
 /// The faults that are set, and how often each still meets a request.
 #[derive(Debug, Default)]
-pub(super) struct Faults(Mutex<Vec<Fault>>);
+pub(crate) struct Faults(Mutex<Vec<Fault>>);
 
 impl Faults {
-    pub(super) fn add(&self, fault: Fault) {
+    pub(crate) fn add(&self, fault: Fault) {
         self.lock().push(fault);
     }
 
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.lock().clear();
     }
 
     /// The effects on a request, counting it.
-    pub(super) fn meet(&self, method: &Method, path: &str) -> Vec<Effect> {
+    pub(crate) fn meet(&self, method: &Method, path: &str) -> Vec<Effect> {
         let mut effects = Vec::new();
         for fault in self.lock().iter_mut() {
             let met = fault.method.as_ref().is_none_or(|m| m == method)

@@ -82,7 +82,7 @@ impl Requests {
 
 /// The log that is still being written.
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub(crate) struct Log {
     entries: Mutex<Vec<(Request, Arc<AtomicU64>)>>,
     in_flight: AtomicUsize,
     most_in_flight: AtomicUsize,
@@ -90,19 +90,19 @@ pub(super) struct Log {
 
 /// A request in flight, until its answer is sent or dropped.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     log: Arc<Log>,
     sent: Arc<AtomicU64>,
 }
 
 impl Log {
-    pub(super) fn arrived(self: &Arc<Self>) -> InFlight {
+    pub(crate) fn arrived(self: &Arc<Self>) -> InFlight {
         let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_in_flight.fetch_max(now, Ordering::SeqCst);
         InFlight { log: self.clone(), sent: Arc::default() }
     }
 
-    pub(super) fn requests(&self) -> Requests {
+    pub(crate) fn requests(&self) -> Requests {
         let entries = self.entries();
         let finish = |(request, sent): &(Request, Arc<AtomicU64>)| Request {
             sent: sent.load(Ordering::SeqCst),
@@ -111,12 +111,12 @@ impl Log {
         Requests(entries.iter().map(finish).collect())
     }
 
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.entries().clear();
         self.most_in_flight.store(self.in_flight.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
-    pub(super) fn most_in_flight(&self) -> usize {
+    pub(crate) fn most_in_flight(&self) -> usize {
         self.most_in_flight.load(Ordering::SeqCst)
     }
 
@@ -126,11 +126,11 @@ impl Log {
 }
 
 impl InFlight {
-    pub(super) fn answered(&self, request: Request) {
+    pub(crate) fn answered(&self, request: Request) {
         self.log.entries().push((request, self.sent.clone()));
     }
 
-    pub(super) fn sent(&self, bytes: u64) {
+    pub(crate) fn sent(&self, bytes: u64) {
         self.sent.fetch_add(bytes, Ordering::SeqCst);
     }
 }

@@ -5,6 +5,7 @@
 
 mod auth;
 mod docker_registry;
+mod documents;
 mod downloads;
 mod manifests;
 mod mirrors;

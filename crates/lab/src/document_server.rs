@@ -1,0 +1,181 @@
+//! A web server for small documents, which misbehaves on demand and remembers
+//! what was asked of it: the ground that update services and signature stores
+//! stand on.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http::{Method, Response, StatusCode, Uri, header};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+
+use crate::background::Background;
+use crate::certificates::{Authority, ClientCertificates};
+use crate::registry::answer::{Answer, Body, Content, instead};
+use crate::registry::fault::Faults;
+use crate::registry::log::Log;
+use crate::registry::{Effect, Fault, Request, Requests};
+
+/// A document as it is sent.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// Its content type.
+    pub kind: &'static str,
+    /// Its content.
+    pub bytes: Bytes,
+}
+
+/// What a server has to offer.
+pub trait Shelf: Send + Sync + 'static {
+    /// The document at this path and query, if there is one.
+    fn find(&self, uri: &Uri) -> Option<Document>;
+}
+
+/// How a server is set up.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// TLS with a certificate of this authority; without one, plain HTTP.
+    pub tls: Option<Arc<Authority>>,
+    /// Where to listen; without one, on a free port of 127.0.0.1.
+    pub listener: Option<TcpListener>,
+}
+
+/// A running server. It ends when dropped.
+pub struct DocumentServer {
+    desk: Arc<Desk>,
+    address: SocketAddr,
+    url: String,
+    _background: Background,
+}
+
+struct Desk {
+    shelf: Arc<dyn Shelf>,
+    faults: Faults,
+    log: Arc<Log>,
+}
+
+impl DocumentServer {
+    /// Serves what `shelf` has, on threads of its own.
+    pub fn start(shelf: Arc<dyn Shelf>, settings: Settings) -> Result<Self> {
+        let listener = match settings.listener {
+            Some(listener) => listener,
+            None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("opening a port")?,
+        };
+        let address = listener.local_addr().context("reading the port")?;
+        let acceptor = match &settings.tls {
+            None => None,
+            Some(authority) => {
+                let config = authority.server_config(ClientCertificates::default())?;
+                Some(TlsAcceptor::from(Arc::new(config)))
+            }
+        };
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let desk = Arc::new(Desk { shelf, faults: Faults::default(), log: Arc::default() });
+        let background = Background::start("lab-documents")?;
+        let listener = background.listener(listener)?;
+        background.spawn(accept(listener, acceptor, Arc::clone(&desk)));
+        let url = format!("{scheme}://{address}");
+        Ok(Self { desk, address, url, _background: background })
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it is reached: `http://127.0.0.1:1234`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Makes the server misbehave from now on.
+    pub fn fault(&self, fault: Fault) {
+        self.desk.faults.add(fault);
+    }
+
+    /// Makes the server behave again.
+    pub fn clear_faults(&self) {
+        self.desk.faults.clear();
+    }
+
+    /// What was asked so far.
+    pub fn requests(&self) -> Requests {
+        self.desk.log.requests()
+    }
+
+    /// Forgets what was asked so far.
+    pub fn forget_requests(&self) {
+        self.desk.log.clear();
+    }
+}
+
+impl fmt::Debug for DocumentServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DocumentServer").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, acceptor: Option<TlsAcceptor>, desk: Arc<Desk>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let (desk, acceptor) = (Arc::clone(&desk), acceptor.clone());
+        tokio::spawn(async move {
+            match acceptor {
+                None => serve(stream, desk).await,
+                // A client that does not trust us is that client's business.
+                Some(acceptor) => {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        serve(stream, desk).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, desk: Arc<Desk>) {
+    let service = service_fn(|request| handle(Arc::clone(&desk), request));
+    let connection = hyper::server::conn::http1::Builder::new();
+    // Broken connections are wanted here; each side learns of them by itself.
+    let _ = connection.serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn handle(desk: Arc<Desk>, request: http::Request<Incoming>) -> io::Result<Response<Body>> {
+    let in_flight = desk.log.arrived();
+    let (parts, _) = request.into_parts();
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let effects = desk.faults.meet(&parts.method, &path);
+    let mut entry = Request {
+        method: parts.method.clone(),
+        path: path.clone(),
+        headers: parts.headers,
+        status: 0,
+        sent: 0,
+    };
+    for effect in &effects {
+        match effect {
+            Effect::DropConnection => {
+                in_flight.answered(entry);
+                return Err(io::Error::other("dropped on demand"));
+            }
+            Effect::Delay(time) => tokio::time::sleep(*time).await,
+            _ => {}
+        }
+    }
+    let answer = instead(&effects, &path).unwrap_or_else(|| match desk.shelf.find(&parts.uri) {
+        Some(Document { kind, bytes }) => Answer::empty(StatusCode::OK)
+            .with(header::CONTENT_TYPE, kind)
+            .holding(Content::Bytes(bytes)),
+        None => Answer::empty(StatusCode::NOT_FOUND),
+    });
+    entry.status = answer.status.as_u16();
+    in_flight.answered(entry);
+    Ok(answer.send(parts.method == Method::HEAD, &effects, in_flight))
+}

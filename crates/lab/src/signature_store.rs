@@ -1,0 +1,62 @@
+//! A store of release signatures: `sha256=<hex>/signature-<n>` below an address.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use bytes::Bytes;
+use http::Uri;
+use oci::Digest;
+
+use crate::document_server::{Document, DocumentServer, Settings, Shelf};
+
+/// A running store. It ends when dropped.
+#[derive(Debug)]
+pub struct SignatureStore {
+    signatures: Arc<Signatures>,
+    /// What it runs on: faults and requests are there.
+    pub server: DocumentServer,
+}
+
+#[derive(Debug, Default)]
+struct Signatures(Mutex<BTreeMap<String, Bytes>>);
+
+impl SignatureStore {
+    /// Starts an empty store.
+    pub fn start() -> Result<Self> {
+        Self::start_with(Settings::default())
+    }
+
+    /// The same, behind TLS or on another port.
+    pub fn start_with(settings: Settings) -> Result<Self> {
+        let signatures = Arc::<Signatures>::default();
+        let server = DocumentServer::start(Arc::clone(&signatures) as Arc<dyn Shelf>, settings)?;
+        Ok(Self { signatures, server })
+    }
+
+    /// What `OCP_SIGNATURE_URL` is set to.
+    pub fn url(&self) -> String {
+        format!("{}/signatures/", self.server.url())
+    }
+
+    /// Puts signature number `number` of a payload in place.
+    pub fn put(&self, payload: &Digest, number: usize, signature: impl Into<Bytes>) {
+        let path = format!("/signatures/sha256={}/signature-{number}", payload.hex());
+        let mut held = self.signatures.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.insert(path, signature.into());
+    }
+
+    /// Forgets all signatures.
+    pub fn wipe(&self) {
+        self.signatures.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Shelf for Signatures {
+    fn find(&self, uri: &Uri) -> Option<Document> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Some clients write the `=` of a path as %3D.
+        let bytes = held.get(&uri.path().replace("%3D", "="))?.clone();
+        Some(Document { kind: "application/octet-stream", bytes })
+    }
+}

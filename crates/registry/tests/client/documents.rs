@@ -1,0 +1,103 @@
+//! Small documents from web servers.
+
+use std::time::Duration;
+
+use http::Method;
+use lab::registry::{Effect, Fault};
+use lab::update_service::{Graph, UpdateService};
+use registry::{Client, DocumentRequest, Environment, Error, Side, Timeouts, Url};
+
+use crate::{nowhere, settings, source};
+
+fn service() -> (UpdateService, Url) {
+    let service = UpdateService::start().unwrap();
+    service.publish("stable-4.1", "amd64", &Graph::default().node("4.1.0", "payload"));
+    let url = format!("{}?channel=stable-4.1&arch=amd64", service.graph_url());
+    (service, url.parse().unwrap())
+}
+
+async fn ask(client: &Client, url: &Url, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+    client.document(DocumentRequest { url, accept: "application/json", limit }).await
+}
+
+#[tokio::test]
+async fn a_document_comes_whole_and_what_was_asked_for_is_said() {
+    let (service, url) = service();
+    let bytes = ask(&source(), &url, 1 << 20).await.unwrap().unwrap();
+    assert!(String::from_utf8(bytes).unwrap().contains("4.1.0"));
+    let requests = service.server.requests();
+    let request = requests.of(&Method::GET, "channel=stable-4.1&arch=amd64").next().unwrap();
+    assert_eq!(request.headers["accept"], "application/json");
+    assert!(!request.had_authorization());
+}
+
+#[tokio::test]
+async fn what_passes_is_tried_again_and_what_stays_is_an_error_with_its_reason() {
+    for effect in [
+        Effect::status(500),
+        Effect::status(503),
+        Effect::too_many_requests(0),
+        Effect::DropConnection,
+        Effect::CutAfter(10),
+    ] {
+        let (service, url) = service();
+        service.server.fault(Fault::on_any("/graph").times(2).does(effect.clone()));
+        let got = ask(&source(), &url, 1 << 20).await;
+        assert!(got.is_ok_and(|document| document.is_some()), "{effect:?}");
+        service.server.fault(Fault::on_any("/graph").does(effect.clone()));
+        assert!(ask(&source(), &url, 1 << 20).await.is_err(), "{effect:?}");
+        assert_eq!(service.server.requests().count(), 3 + 4, "{effect:?}");
+    }
+}
+
+#[tokio::test]
+async fn absent_is_an_answer_and_refused_is_another() {
+    let (service, url) = service();
+    let absent = url.join("/nowhere").unwrap();
+    assert!(ask(&source(), &absent, 100).await.unwrap().is_none());
+    service.server.fault(Fault::on_any("/graph").does(Effect::status(403)));
+    let error = ask(&source(), &url, 1 << 20).await.unwrap_err();
+    assert!(error.to_string().contains("the server answered 403 Forbidden"), "{error}");
+    assert!(!error.to_string().contains("channel="), "a query may hold what is secret");
+    assert_eq!(service.server.requests().count(), 2, "a refusal is not asked for again");
+}
+
+#[tokio::test]
+async fn a_web_page_or_too_much_is_not_taken_for_a_document() {
+    let (service, url) = service();
+    let error = ask(&source(), &url, 10).await.unwrap_err();
+    assert!(matches!(error, Error::Large { limit: 10, .. }), "{error}");
+    let headers = vec![("content-type".into(), "text/html; charset=utf-8".into())];
+    let page = Effect::Status(200, headers, "<html>Please log in</html>".into());
+    service.server.fault(Fault::on_any("/graph").does(page));
+    let error = ask(&source(), &url, 1 << 20).await.unwrap_err();
+    assert!(error.to_string().contains("a web page came instead"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_given_up() {
+    let (service, url) = service();
+    service.server.fault(Fault::on_any("/graph").does(Effect::StallAfter(3)));
+    let stall = Duration::from_millis(200);
+    let settings = settings(Side::Source);
+    let timeouts = Timeouts { stall, ..settings.timeouts };
+    let retry = registry::Retry { times: 1, delay: Some(Duration::ZERO) };
+    let client = Client::open(registry::Settings { timeouts, retry, ..settings }).unwrap();
+    let error = ask(&client, &url, 1 << 20).await.unwrap_err();
+    assert!(error.to_string().contains("no further bytes came within 0.2 s"), "{error}");
+}
+
+#[tokio::test]
+async fn a_document_comes_through_the_proxy_of_the_environment() {
+    // A proxy is asked for whole addresses, and this one knows the path of all.
+    let (service, _) = service();
+    let http_proxy = Some(service.server.url().to_owned());
+    let environment = Environment { http_proxy, ..nowhere() };
+    let client =
+        Client::open(registry::Settings { environment, ..settings(Side::Source) }).unwrap();
+    let url = "http://updates.example/api/upgrades_info/v1/graph?channel=stable-4.1";
+    let got = ask(&client, &url.parse().unwrap(), 1 << 20).await.unwrap();
+    assert!(got.is_some());
+    let requests = service.server.requests();
+    assert_eq!(requests.0[0].headers["host"], "updates.example");
+}
