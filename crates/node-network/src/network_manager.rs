@@ -1,0 +1,167 @@
+//! What is asked of NetworkManager beside what nmstate asks: its checkpoints,
+//! and its profiles after their files were changed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use zbus::zvariant::{ObjectPath, OwnedObjectPath};
+use zbus::{Connection, Proxy};
+
+const SERVICE: &str = "org.freedesktop.NetworkManager";
+const PATH: &str = "/org/freedesktop/NetworkManager";
+const SETTINGS: &str = "/org/freedesktop/NetworkManager/Settings";
+const ACTIVE: &str = "org.freedesktop.NetworkManager.Connection.Active";
+const DEVICE: &str = "org.freedesktop.NetworkManager.Device";
+
+/// NM_ACTIVE_CONNECTION_STATE_ACTIVATED
+const ACTIVATED: u32 = 2;
+
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// NetworkManager's name of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Checkpoint(pub(crate) String);
+
+impl Checkpoint {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A profile that is in use, and on which device.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ActiveProfile {
+    pub uuid: String,
+    pub name: String,
+    pub device: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("asking NetworkManager {what}")]
+pub struct ManagerError {
+    what: String,
+    source: zbus::Error,
+}
+
+fn asking(what: impl Into<String>) -> impl FnOnce(zbus::Error) -> ManagerError {
+    move |source| ManagerError { what: what.into(), source }
+}
+
+/// A connection to NetworkManager.
+#[derive(Debug)]
+pub struct Manager {
+    bus: Connection,
+}
+
+impl Manager {
+    pub async fn connect() -> Result<Self, ManagerError> {
+        let bus = Connection::system().await.map_err(asking("over the system bus"))?;
+        Ok(Self { bus })
+    }
+
+    /// The checkpoints there are.
+    pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>, ManagerError> {
+        let proxy = self.proxy(PATH, SERVICE).await?;
+        let paths: Vec<OwnedObjectPath> =
+            proxy.get_property("Checkpoints").await.map_err(asking("for its checkpoints"))?;
+        Ok(paths.iter().map(|path| Checkpoint(path.to_string())).collect())
+    }
+
+    /// The profiles in use, in a fixed order.
+    pub async fn active_profiles(&self) -> Result<Vec<ActiveProfile>, ManagerError> {
+        let proxy = self.proxy(PATH, SERVICE).await?;
+        let paths: Vec<OwnedObjectPath> = proxy
+            .get_property("ActiveConnections")
+            .await
+            .map_err(asking("for the profiles in use"))?;
+        let mut profiles = Vec::new();
+        for path in paths {
+            // One that ends while we look is not in use.
+            if let Ok(profile) = self.active_profile(&path).await {
+                profiles.extend(profile);
+            }
+        }
+        profiles.sort();
+        Ok(profiles)
+    }
+
+    async fn active_profile(
+        &self,
+        path: &OwnedObjectPath,
+    ) -> Result<Option<ActiveProfile>, ManagerError> {
+        let proxy = self.proxy(path.as_str(), ACTIVE).await?;
+        let about = || asking("about a profile in use");
+        let state: u32 = proxy.get_property("State").await.map_err(about())?;
+        let uuid: String = proxy.get_property("Uuid").await.map_err(about())?;
+        let name: String = proxy.get_property("Id").await.map_err(about())?;
+        let devices: Vec<OwnedObjectPath> = proxy.get_property("Devices").await.map_err(about())?;
+        let Some(device) = devices.first() else { return Ok(None) };
+        let device = self.proxy(device.as_str(), DEVICE).await?;
+        let device: String = device.get_property("Interface").await.map_err(about())?;
+        Ok((state == ACTIVATED && device != "lo").then_some(ActiveProfile { uuid, name, device }))
+    }
+
+    /// Makes NetworkManager read its profiles again. Those whose file is gone end.
+    pub async fn reload_profiles(&self) -> Result<(), ManagerError> {
+        let proxy = self.proxy(SETTINGS, "org.freedesktop.NetworkManager.Settings").await?;
+        let _: bool = proxy
+            .call("ReloadConnections", &())
+            .await
+            .map_err(asking("to read its profiles again"))?;
+        Ok(())
+    }
+
+    /// Puts profiles in use again. Waits until all of them are, or for `limit`; returns those
+    /// that are not.
+    pub async fn activate(
+        &self,
+        wanted: &[ActiveProfile],
+        limit: Duration,
+    ) -> Result<Vec<ActiveProfile>, ManagerError> {
+        let deadline = tokio::time::Instant::now() + limit;
+        let mut asked: BTreeMap<&str, tokio::time::Instant> = BTreeMap::new();
+        loop {
+            let active = self.active_profiles().await?;
+            let missing: Vec<&ActiveProfile> = wanted
+                .iter()
+                .filter(|profile| {
+                    !active.iter().any(|a| a.uuid == profile.uuid && a.device == profile.device)
+                })
+                .collect();
+            let now = tokio::time::Instant::now();
+            if missing.is_empty() || now >= deadline {
+                return Ok(missing.into_iter().cloned().collect());
+            }
+            for profile in missing {
+                // A device that is still leaving a bridge refuses; it is asked again.
+                let due = asked
+                    .get(profile.uuid.as_str())
+                    .is_none_or(|last| now.duration_since(*last) > Duration::from_secs(5));
+                if due && self.activate_one(profile).await.is_ok() {
+                    asked.insert(&profile.uuid, now);
+                }
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    async fn activate_one(&self, profile: &ActiveProfile) -> Result<(), ManagerError> {
+        let what = || asking(format!("to use profile {} on {}", profile.name, profile.device));
+        let settings = self.proxy(SETTINGS, "org.freedesktop.NetworkManager.Settings").await?;
+        let connection: OwnedObjectPath =
+            settings.call("GetConnectionByUuid", &(&profile.uuid,)).await.map_err(what())?;
+        let manager = self.proxy(PATH, SERVICE).await?;
+        let device: OwnedObjectPath =
+            manager.call("GetDeviceByIpIface", &(&profile.device,)).await.map_err(what())?;
+        let none = ObjectPath::from_static_str_unchecked("/");
+        let _: OwnedObjectPath =
+            manager.call("ActivateConnection", &(connection, device, none)).await.map_err(what())?;
+        Ok(())
+    }
+
+    async fn proxy<'a>(&'a self, path: &'a str, of: &'a str) -> Result<Proxy<'a>, ManagerError> {
+        Proxy::new(&self.bus, SERVICE, path, of).await.map_err(asking(format!("about {path}")))
+    }
+}

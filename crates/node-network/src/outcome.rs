@@ -1,0 +1,87 @@
+//! How a change ended, as a value for reports and status fields.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::Message;
+use crate::observe::Observation;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum Outcome {
+    /// The change is made, and the network is as it should be.
+    Committed { after: Observation },
+    /// Nothing was touched.
+    Refused { reason: Message },
+    /// The change was made and taken back.
+    RolledBack { cause: Cause, message: Message, after: Observation, recovery: Recovery },
+}
+
+/// Why a change was taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// NetworkManager could not do what was asked.
+    Apply,
+    /// It did, and the result is not what was asked for.
+    Verification,
+    /// The bridge does not carry the node.
+    Facts,
+    /// Somebody who must answer does not.
+    Probes,
+    /// The checkpoint was gone before the change was confirmed.
+    Expired,
+}
+
+/// What is known of the network after it was taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum Recovery {
+    /// What worked before the change works again.
+    Works,
+    /// It was taken back, but something that worked before does not.
+    Differs { message: Message },
+    /// Taking it back failed; NetworkManager does so when the checkpoint expires.
+    Pending { message: Message },
+}
+
+impl Outcome {
+    pub fn is_committed(&self) -> bool {
+        matches!(self, Self::Committed { .. })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Apply => "NetworkManager could not make the change",
+            Self::Verification => "the network did not become what the document asks for",
+            Self::Facts => "the bridge does not carry the node",
+            Self::Probes => "the node reached nobody through the new network",
+            Self::Expired => "the checkpoint was gone before the change was confirmed",
+        })
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Committed { .. } => f.write_str("the change is made and holds"),
+            Self::Refused { reason } => write!(f, "nothing was changed: {reason}"),
+            Self::RolledBack { cause, message, recovery, .. } => {
+                write!(f, "{cause}: {message}; ")?;
+                match recovery {
+                    Recovery::Works => f.write_str("the node has its former network again"),
+                    Recovery::Differs { message } => {
+                        write!(f, "the former network is back, but {message}")
+                    }
+                    Recovery::Pending { message } => write!(
+                        f,
+                        "the former network comes back when the checkpoint expires ({message})"
+                    ),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Questions that a working network answers, as values: which to ask, and what
+//! the answers mean. Asking is in [`crate::reach`].
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use nmstate::NetworkState;
+use serde::{Deserialize, Serialize};
+
+use crate::message::Message;
+use crate::view::{default_routes, global_addresses, kernel_interface, name_servers};
+
+/// Whom to ask, before it is known which addresses that means. The same target
+/// may mean different probes before and after a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The gateways of default routes, asked by ARP or neighbour discovery. ICMP may be
+    /// filtered, these cannot be. With an interface: only its gateways.
+    DefaultGateway { interface: Option<String> },
+    /// The name servers in use. Any answer to this name counts, "no such name" too.
+    NameServers { name: String },
+    /// The API server: any answer to a request counts.
+    ApiServer(Endpoint),
+    /// The addresses of an interface can be used: duplicate address detection is over.
+    OwnAddresses { interface: String },
+}
+
+/// A host and port, with the host as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    pub host: String,
+    pub port: u16,
+}
+
+/// One question to one address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe {
+    Neighbour { interface: String, address: IpAddr },
+    Dns { server: SocketAddr, interface: Option<String>, name: String },
+    Answer(Endpoint),
+    Bind(IpAddr),
+}
+
+/// A question and what came back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeReport {
+    pub probe: Message,
+    pub answered: bool,
+    /// What came back, or why nothing did.
+    pub detail: Message,
+    pub milliseconds: u64,
+}
+
+/// What a change must leave working: each clause, in any of its ways.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gate {
+    pub clauses: Vec<Clause>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clause {
+    /// One answer from one of these is enough.
+    pub any_of: Vec<Target>,
+    pub when: When,
+}
+
+/// Whether a clause must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    Always,
+    /// Only when it held before the change: a node without DNS needs none afterwards.
+    HeldBefore,
+}
+
+/// A clause with the probes it means for a given state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    pub clause: Clause,
+    pub probes: Vec<Probe>,
+}
+
+/// A clause and the answers to its probes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClauseReport {
+    pub about: Message,
+    pub holds: bool,
+    pub probes: Vec<ProbeReport>,
+}
+
+impl Gate {
+    /// The probes each clause means when the network is in this state.
+    pub fn questions(&self, state: &NetworkState) -> Vec<Question> {
+        let question = |clause: &Clause| Question {
+            clause: clause.clone(),
+            probes: clause.any_of.iter().flat_map(|target| target.probes(state)).collect(),
+        };
+        self.clauses.iter().map(question).collect()
+    }
+
+    /// What remains to be asked after the change, given what held before it. Reports
+    /// are those of this gate's clauses, in order.
+    pub fn after(&self, before: &[ClauseReport]) -> Self {
+        let keep = |(clause, report): (&Clause, &ClauseReport)| {
+            (clause.when == When::Always || report.holds).then(|| clause.clone())
+        };
+        Self { clauses: self.clauses.iter().zip(before).filter_map(keep).collect() }
+    }
+}
+
+impl Question {
+    /// What the answers mean.
+    pub fn judge(&self, probes: Vec<ProbeReport>) -> ClauseReport {
+        let about: Vec<String> = self.clause.any_of.iter().map(ToString::to_string).collect();
+        // Own addresses are different: each one must be usable.
+        let all = self.clause.any_of.iter().all(|t| matches!(t, Target::OwnAddresses { .. }));
+        let holds = match all {
+            true => !probes.is_empty() && probes.iter().all(|probe| probe.answered),
+            false => probes.iter().any(|probe| probe.answered),
+        };
+        ClauseReport { about: about.join(", or ").into(), holds, probes }
+    }
+}
+
+impl Target {
+    fn probes(&self, state: &NetworkState) -> Vec<Probe> {
+        match self {
+            Self::DefaultGateway { interface: wanted } => default_routes(state)
+                .into_iter()
+                .filter(|route| wanted.as_ref().is_none_or(|name| *name == route.interface))
+                .filter_map(|route| {
+                    Some(Probe::Neighbour { interface: route.interface, address: route.gateway? })
+                })
+                .collect(),
+            Self::NameServers { name } => name_servers(state)
+                .into_iter()
+                .map(|server| Probe::Dns {
+                    server: SocketAddr::new(server.address, 53),
+                    interface: server.interface,
+                    name: name.clone(),
+                })
+                .collect(),
+            Self::ApiServer(endpoint) => vec![Probe::Answer(endpoint.clone())],
+            Self::OwnAddresses { interface } => kernel_interface(state, interface)
+                .map(global_addresses)
+                .unwrap_or_default()
+                .into_iter()
+                .map(Probe::Bind)
+                .collect(),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DefaultGateway { interface: Some(interface) } => {
+                write!(f, "the default gateway of {interface} answers")
+            }
+            Self::DefaultGateway { interface: None } => f.write_str("a default gateway answers"),
+            Self::NameServers { .. } => f.write_str("a name server answers"),
+            Self::ApiServer(endpoint) => write!(f, "the API server {endpoint} answers"),
+            Self::OwnAddresses { interface } => {
+                write!(f, "the addresses of {interface} can be used")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Neighbour { interface, address } => {
+                let how = if address.is_ipv4() { "ARP" } else { "neighbour discovery" };
+                write!(f, "gateway {address} on {interface} by {how}")
+            }
+            Self::Dns { server, name, .. } => write!(f, "name server {} about {name}", server.ip()),
+            Self::Answer(endpoint) => write!(f, "API server {endpoint}"),
+            Self::Bind(address) => write!(f, "own address {address}"),
+        }
+    }
+}
+
+/// What does not hold, in one line.
+pub fn failures(reports: &[ClauseReport]) -> String {
+    let failed = reports.iter().filter(|report| !report.holds).map(|report| {
+        let why: Vec<String> = report
+            .probes
+            .iter()
+            .filter(|probe| !probe.answered)
+            .map(|probe| format!("{}: {}", probe.probe, probe.detail))
+            .collect();
+        let why = if why.is_empty() { "there is none to ask".to_owned() } else { why.join("; ") };
+        format!("it does not hold that {} ({why})", report.about)
+    });
+    failed.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATE: &str = "
+interfaces:
+- name: br-ex
+  type: ovs-interface
+  state: up
+  ipv4: {enabled: true, address: [{ip: 198.51.100.10, prefix-length: 24}]}
+routes:
+  running:
+  - {destination: 0.0.0.0/0, next-hop-interface: br-ex, next-hop-address: 198.51.100.1, metric: 48}
+  - {destination: 0.0.0.0/0, next-hop-interface: nic1, next-hop-address: 192.0.2.1, metric: 100}
+dns-resolver: {running: {server: [198.51.100.53]}}
+";
+
+    fn report(answered: bool) -> ProbeReport {
+        ProbeReport { probe: "p".into(), answered, detail: "d".into(), milliseconds: 1 }
+    }
+
+    fn clause(any_of: Vec<Target>, when: When) -> Clause {
+        Clause { any_of, when }
+    }
+
+    fn gateway() -> Target {
+        Target::DefaultGateway { interface: Some("br-ex".into()) }
+    }
+
+    fn api() -> Target {
+        Target::ApiServer(Endpoint { host: "api-int.example".into(), port: 6443 })
+    }
+
+    #[test]
+    fn targets_become_probes_of_the_state_they_are_asked_in() {
+        let state = NetworkState::new_from_yaml(STATE).unwrap();
+        let own = Target::OwnAddresses { interface: "br-ex".into() };
+        let dns = Target::NameServers { name: "cluster.example".into() };
+        let any = vec![gateway(), dns, api(), own];
+        let gate = Gate { clauses: vec![clause(any, When::Always)] };
+        let probes: Vec<String> =
+            gate.questions(&state)[0].probes.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            probes,
+            [
+                "gateway 198.51.100.1 on br-ex by ARP",
+                "name server 198.51.100.53 about cluster.example",
+                "API server api-int.example:6443",
+                "own address 198.51.100.10",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_answer_is_enough_and_none_to_ask_is_not() {
+        let question =
+            Question { clause: clause(vec![api(), gateway()], When::Always), probes: vec![] };
+        assert!(question.judge(vec![report(false), report(true)]).holds);
+        assert!(!question.judge(vec![report(false)]).holds);
+        let nobody = question.judge(vec![]);
+        assert!(!nobody.holds);
+        assert!(failures(&[nobody]).contains("there is none to ask"));
+    }
+
+    #[test]
+    fn every_own_address_must_be_usable() {
+        let own = Target::OwnAddresses { interface: "br-ex".into() };
+        let question = Question { clause: clause(vec![own], When::Always), probes: vec![] };
+        assert!(question.judge(vec![report(true), report(true)]).holds);
+        assert!(!question.judge(vec![report(true), report(false)]).holds);
+    }
+
+    #[test]
+    fn what_did_not_work_before_is_not_asked_for_afterwards() {
+        let gate = Gate {
+            clauses: vec![
+                clause(vec![api()], When::Always),
+                clause(vec![gateway()], When::HeldBefore),
+            ],
+        };
+        let before = |holds| ClauseReport { about: "x".into(), holds, probes: vec![] };
+        assert_eq!(gate.after(&[before(false), before(false)]).clauses.len(), 1);
+        assert_eq!(gate.after(&[before(false), before(true)]).clauses.len(), 2);
+    }
+}

@@ -1,0 +1,173 @@
+//! What a network state says about routes, name servers and addresses.
+
+use std::net::IpAddr;
+
+use nmstate::{Interface, InterfaceType, NetworkState};
+
+/// The kernel's main routing table.
+const MAIN_TABLE: u32 = 254;
+
+/// A default route that is in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultRoute {
+    pub interface: String,
+    /// Absent where the route goes straight to the link.
+    pub gateway: Option<IpAddr>,
+    pub metric: i64,
+    pub family: Family,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    pub fn of(address: &IpAddr) -> Self {
+        if address.is_ipv4() { Self::V4 } else { Self::V6 }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+}
+
+/// Default routes of the main table, the one the kernel takes first.
+pub fn default_routes(state: &NetworkState) -> Vec<DefaultRoute> {
+    let mut routes: Vec<DefaultRoute> = state
+        .routes
+        .running
+        .iter()
+        .flatten()
+        .filter(|route| matches!(route.table_id, None | Some(0 | MAIN_TABLE)))
+        .filter_map(|route| {
+            let family = match route.destination.as_deref()? {
+                "0.0.0.0/0" => Family::V4,
+                "::/0" => Family::V6,
+                _ => return None,
+            };
+            let gateway = route.next_hop_addr.as_deref().and_then(|text| text.parse().ok());
+            let gateway = gateway.filter(|address: &IpAddr| !address.is_unspecified());
+            Some(DefaultRoute {
+                interface: route.next_hop_iface.clone()?,
+                gateway,
+                metric: route.metric.unwrap_or(0).max(0),
+                family,
+            })
+        })
+        .collect();
+    routes.sort_by(|a, b| {
+        (a.family, a.metric, &a.interface).cmp(&(b.family, b.metric, &b.interface))
+    });
+    routes
+}
+
+/// A name server in use, with the interface a link-local one lives on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameServer {
+    pub address: IpAddr,
+    pub interface: Option<String>,
+}
+
+/// The name servers in use, in the resolver's order.
+pub fn name_servers(state: &NetworkState) -> Vec<NameServer> {
+    let running = state.dns.as_ref().and_then(|dns| dns.running.as_ref());
+    let servers = running.and_then(|running| running.server.as_ref());
+    let parse = |text: &String| {
+        let (address, interface) = match text.split_once('%') {
+            Some((address, interface)) => (address, Some(interface.to_owned())),
+            None => (text.as_str(), None),
+        };
+        Some(NameServer { address: address.parse().ok()?, interface })
+    };
+    servers.into_iter().flatten().filter_map(parse).collect()
+}
+
+/// The kernel interface of this name: one that can hold addresses.
+pub fn kernel_interface<'a>(state: &'a NetworkState, name: &str) -> Option<&'a Interface> {
+    let in_kernel = |interface: &Interface| {
+        !matches!(
+            interface.iface_type(),
+            InterfaceType::OvsBridge | InterfaceType::Ipsec | InterfaceType::Other(_)
+        )
+    };
+    state.interfaces.iter().find(|interface| interface.name() == name && in_kernel(interface))
+}
+
+/// Addresses of an interface that other machines can be reached with.
+pub fn global_addresses(interface: &Interface) -> Vec<IpAddr> {
+    let base = interface.base_iface();
+    let v4 = base.ipv4.as_ref().filter(|ip| ip.enabled).and_then(|ip| ip.addresses.as_ref());
+    let v6 = base.ipv6.as_ref().filter(|ip| ip.enabled).and_then(|ip| ip.addresses.as_ref());
+    let all = v4.into_iter().chain(v6).flatten().map(|address| address.ip);
+    all.filter(|address| !is_link_local(address)).collect()
+}
+
+fn is_link_local(address: &IpAddr) -> bool {
+    match address {
+        // OVN-Kubernetes keeps its masquerade address on br-ex in this range.
+        IpAddr::V4(address) => address.is_link_local(),
+        // fd69::/112 is the masquerade range of IPv6.
+        IpAddr::V6(address) => {
+            address.is_unicast_link_local() || address.segments()[..7] == [0xfd69, 0, 0, 0, 0, 0, 0]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(yaml: &str) -> NetworkState {
+        NetworkState::new_from_yaml(yaml).unwrap()
+    }
+
+    #[test]
+    fn only_default_routes_of_the_main_table_count_and_the_lowest_metric_is_first() {
+        let state = state(
+            "routes:
+  running:
+  - {destination: 0.0.0.0/0, next-hop-interface: nic1, next-hop-address: 192.0.2.1, metric: 100, table-id: 254}
+  - {destination: 0.0.0.0/0, next-hop-interface: nic2, next-hop-address: 192.0.2.2, metric: 1, table-id: 200}
+  - {destination: 192.0.2.0/24, next-hop-interface: nic1, metric: 1}
+  - {destination: 0.0.0.0/0, next-hop-interface: br-ex, next-hop-address: 198.51.100.1, metric: 48}
+  - {destination: '::/0', next-hop-interface: br-ex, next-hop-address: 'fe80::1', metric: 48}
+",
+        );
+        let routes = default_routes(&state);
+        let seen: Vec<_> = routes.iter().map(|r| (r.family, r.interface.as_str())).collect();
+        assert_eq!(seen, [(Family::V4, "br-ex"), (Family::V4, "nic1"), (Family::V6, "br-ex")]);
+    }
+
+    #[test]
+    fn a_link_local_name_server_keeps_its_interface() {
+        let state = state("dns-resolver: {running: {server: ['192.0.2.53', 'fe80::53%br-ex']}}");
+        let servers = name_servers(&state);
+        assert_eq!(
+            servers[0],
+            NameServer { address: "192.0.2.53".parse().unwrap(), interface: None }
+        );
+        assert_eq!(servers[1].interface.as_deref(), Some("br-ex"));
+    }
+
+    #[test]
+    fn masquerade_and_link_local_addresses_reach_nobody() {
+        let state = state(
+            "interfaces:
+- name: br-ex
+  type: ovs-interface
+  state: up
+  ipv4: {enabled: true, address: [{ip: 169.254.0.2, prefix-length: 17}, {ip: 198.51.100.10, prefix-length: 24}]}
+  ipv6: {enabled: true, address: [{ip: 'fd69::2', prefix-length: 112}, {ip: 'fe80::1', prefix-length: 64}, {ip: '2001:db8::10', prefix-length: 64}]}
+",
+        );
+        let interface = kernel_interface(&state, "br-ex").unwrap();
+        let expected: Vec<IpAddr> =
+            vec!["198.51.100.10".parse().unwrap(), "2001:db8::10".parse().unwrap()];
+        assert_eq!(global_addresses(interface), expected);
+    }
+}
