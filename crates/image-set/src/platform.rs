@@ -56,7 +56,7 @@ pub struct ReleaseChannel {
 }
 
 /// Who makes the releases of a channel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {
     #[default]

@@ -1,0 +1,263 @@
+//! The update graph: releases, and which of them a cluster may go to next.
+//!
+//! Read from the answer of an update service. The answer is hostile input: its
+//! size is bounded, every index is checked, and nothing is stored twice for
+//! every edge, so that a small answer cannot become a large graph.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use oci::{ImageRef, ReferenceError};
+use semver::Version;
+use serde::Serialize;
+
+mod answer;
+
+/// The largest answer that is read. Real ones are a hundred times smaller.
+pub const MAX_GRAPH_BYTES: usize = 16 << 20;
+
+/// Releases in the order of their versions, and the updates between them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    /// For each node, where a cluster may go from it.
+    updates: Vec<BTreeMap<usize, Edge>>,
+    /// Groups of risks, which edges refer to by their place.
+    groups: Vec<Vec<Risk>>,
+}
+
+/// A release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    pub version: Version,
+    pub payload: ImageRef,
+    /// The channels that the release is in, as the service says.
+    pub channels: BTreeSet<String>,
+    /// The architecture that the release says it is for: `multi` for payloads
+    /// of several. Most releases say nothing.
+    pub architecture: Option<String>,
+    /// Where the release is announced.
+    pub url: Option<String>,
+}
+
+/// A reason why an update may be a bad idea for some clusters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Risk {
+    pub name: String,
+    pub message: String,
+    pub url: String,
+}
+
+/// An update from one node to another.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Edge {
+    /// Whether it is in the list of plain edges.
+    listed: bool,
+    /// The groups of risks it is in. A cluster takes an edge that is both
+    /// listed and in a group for a conditional one, and so do we.
+    groups: BTreeSet<usize>,
+}
+
+/// An update, seen from the node it leaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Update<'a> {
+    /// The place in [`Graph::nodes`] of the release it leads to.
+    pub to: usize,
+    edge: &'a Edge,
+    graph: &'a Graph,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum GraphError {
+    #[error("the answer has more than {} MiB, which no update graph has", MAX_GRAPH_BYTES >> 20)]
+    Large,
+    #[error(
+        "the answer is a web page, not an update graph: a proxy or a login page may have answered instead of the update service"
+    )]
+    Html,
+    #[error("the answer is no update graph")]
+    Json(#[source] serde_json::Error),
+    #[error("the update graph has a release with the version {text:?}")]
+    Version { text: String, source: semver::Error },
+    #[error("the update graph names no usable payload for release {version}")]
+    Payload { version: Version, source: ReferenceError },
+    #[error("the update graph has release {0} twice")]
+    Twice(Version),
+    #[error(
+        "the update graph has an edge from release number {from} to number {to}, but only {nodes} releases"
+    )]
+    Edge { from: usize, to: usize, nodes: usize },
+    #[error("two update graphs name different payloads for release {version}: {one} and {other}")]
+    Differs { version: Version, one: Box<ImageRef>, other: Box<ImageRef> },
+}
+
+impl Graph {
+    /// Reads the answer of an update service.
+    pub fn parse(bytes: &[u8]) -> Result<Self, GraphError> {
+        answer::read(bytes)
+    }
+
+    /// Puts nodes in order and makes edges of what was read. Edges go between
+    /// places in `nodes`.
+    fn assemble(
+        nodes: Vec<Node>,
+        edges: Vec<(usize, usize, Edge)>,
+        groups: Vec<Vec<Risk>>,
+    ) -> Self {
+        let mut order: Vec<usize> = (0..nodes.len()).collect();
+        order.sort_by(|a, b| nodes[*a].version.cmp(&nodes[*b].version));
+        let mut place = vec![0; nodes.len()];
+        for (new, old) in order.iter().enumerate() {
+            place[*old] = new;
+        }
+        let mut updates = vec![BTreeMap::<usize, Edge>::new(); nodes.len()];
+        for (from, to, edge) in edges {
+            updates[place[from]].entry(place[to]).or_default().add(edge);
+        }
+        let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();
+        let nodes = order.into_iter().filter_map(|old| nodes[old].take()).collect();
+        Self { nodes, updates, groups }
+    }
+
+    /// All releases, oldest first.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The oldest release.
+    pub fn first(&self) -> Option<&Node> {
+        self.nodes.first()
+    }
+
+    /// The newest release.
+    pub fn head(&self) -> Option<&Node> {
+        self.nodes.last()
+    }
+
+    pub fn versions(&self) -> impl DoubleEndedIterator<Item = &Version> {
+        self.nodes.iter().map(|node| &node.version)
+    }
+
+    /// The place of a version in [`nodes`](Self::nodes). What follows a `+`
+    /// does not count, as it does not count for the order of versions.
+    pub fn place_of(&self, version: &Version) -> Option<usize> {
+        if let Ok(place) = self.nodes.binary_search_by(|node| node.version.cmp(version)) {
+            return Some(place);
+        }
+        let start = self
+            .nodes
+            .partition_point(|node| node.version.cmp_precedence(version) == Ordering::Less);
+        let node = self.nodes.get(start)?;
+        (node.version.cmp_precedence(version) == Ordering::Equal).then_some(start)
+    }
+
+    pub fn node(&self, version: &Version) -> Option<&Node> {
+        self.place_of(version).map(|place| &self.nodes[place])
+    }
+
+    /// Every channel that some release says it is in.
+    pub fn channels(&self) -> BTreeSet<&str> {
+        self.nodes.iter().flat_map(|node| &node.channels).map(String::as_str).collect()
+    }
+
+    /// Where a cluster at `from` may go, oldest first.
+    pub fn updates(&self, from: usize) -> impl DoubleEndedIterator<Item = Update<'_>> {
+        self.updates.get(from).into_iter().flatten().map(|(to, edge)| Update {
+            to: *to,
+            edge,
+            graph: self,
+        })
+    }
+
+    /// The update between two places, if there is one.
+    pub fn update(&self, from: usize, to: usize) -> Option<Update<'_>> {
+        let edge = self.updates.get(from)?.get(&to)?;
+        Some(Update { to, edge, graph: self })
+    }
+
+    /// One graph of several channels.
+    pub fn merged<'a>(graphs: impl IntoIterator<Item = &'a Self>) -> Result<Self, GraphError> {
+        let mut nodes: BTreeMap<&Version, Node> = BTreeMap::new();
+        let mut edges: Vec<(&Version, &Version, Edge)> = Vec::new();
+        let mut groups: Vec<Vec<Risk>> = Vec::new();
+        let mut known: BTreeMap<&[Risk], usize> = BTreeMap::new();
+        for graph in graphs {
+            for node in &graph.nodes {
+                match nodes.get_mut(&node.version) {
+                    None => {
+                        nodes.insert(&node.version, node.clone());
+                    }
+                    Some(held) if held.payload == node.payload => {
+                        held.channels.extend(node.channels.iter().cloned());
+                    }
+                    Some(held) => {
+                        return Err(GraphError::Differs {
+                            version: node.version.clone(),
+                            one: Box::new(held.payload.clone()),
+                            other: Box::new(node.payload.clone()),
+                        });
+                    }
+                }
+            }
+            let moved: Vec<usize> = graph
+                .groups
+                .iter()
+                .map(|group| {
+                    *known.entry(group).or_insert_with(|| {
+                        groups.push(group.clone());
+                        groups.len() - 1
+                    })
+                })
+                .collect();
+            for (from, updates) in graph.updates.iter().enumerate() {
+                for (to, edge) in updates {
+                    let groups = edge.groups.iter().map(|group| moved[*group]).collect();
+                    let edge = Edge { listed: edge.listed, groups };
+                    edges.push((&graph.nodes[from].version, &graph.nodes[*to].version, edge));
+                }
+            }
+        }
+        let place: BTreeMap<&Version, usize> =
+            nodes.keys().enumerate().map(|(place, version)| (*version, place)).collect();
+        let edges = edges.into_iter().map(|(from, to, edge)| (place[from], place[to], edge));
+        let edges = edges.collect();
+        Ok(Self::assemble(nodes.into_values().collect(), edges, groups))
+    }
+}
+
+impl Edge {
+    fn add(&mut self, other: Self) {
+        self.listed |= other.listed;
+        self.groups.extend(other.groups);
+    }
+}
+
+impl<'a> Update<'a> {
+    pub fn node(&self) -> &'a Node {
+        &self.graph.nodes[self.to]
+    }
+
+    /// Whether the service lists the update among the plain ones. Mirroring
+    /// goes by this alone, as it always has.
+    pub fn is_listed(&self) -> bool {
+        self.edge.listed
+    }
+
+    /// Whether a cluster would offer the update only after looking at risks.
+    pub fn is_conditional(&self) -> bool {
+        !self.edge.groups.is_empty()
+    }
+
+    /// The risks of the update, by name, each once.
+    pub fn risks(&self) -> Vec<&'a Risk> {
+        let groups = self.edge.groups.iter().map(|group| &self.graph.groups[*group]);
+        groups.flatten().collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
