@@ -1,0 +1,77 @@
+//! Checks a document against all rules.
+
+mod address;
+mod bond;
+mod bridge;
+mod mac;
+mod mtu;
+mod names;
+mod policy;
+mod route;
+mod secrets;
+mod surroundings;
+mod uplink;
+mod values;
+mod verdict;
+
+use crate::document::{Content, Document, Form};
+use crate::finding::{Finding, Findings};
+use crate::layout::Layout;
+use crate::surroundings::Surroundings;
+use crate::uplink::WayOut;
+
+/// What the rules look at.
+struct Subject<'a> {
+    form: Form,
+    layout: &'a Layout<'a>,
+    way_out: WayOut<'a>,
+    around: &'a Surroundings,
+}
+
+/// Rules on what a document describes, whatever it is for.
+const GENERAL: [fn(&Subject<'_>, &mut Findings); 5] =
+    [values::check, names::check, bond::check, secrets::check, surroundings::check_version];
+
+/// Rules on br-ex itself.
+const BR_EX: [fn(&Subject<'_>, &mut Findings); 7] = [
+    bridge::check,
+    uplink::check,
+    mac::check,
+    address::check,
+    route::check,
+    mtu::check,
+    surroundings::check_platform,
+];
+
+/// Everything wrong with a document, in the order of its text.
+pub fn check(document: &Document, around: &Surroundings) -> Vec<Finding> {
+    let mut found = Findings::default();
+    for finding in document.findings() {
+        found.report_as(finding.severity, finding.rule, finding.at, finding.message.clone());
+    }
+    if let Some(layout) = document.layout() {
+        check_layout(&layout, document.form(), around, &mut found);
+    }
+    match document.content() {
+        Some(Content::State(state)) if !found.has_errors() => {
+            verdict::check(document, state, around, &mut found);
+        }
+        Some(Content::Policy(policy)) => policy::check(document, policy, around, &mut found),
+        Some(Content::State(_)) | None => {}
+    }
+    found.into_sorted()
+}
+
+fn check_layout(layout: &Layout<'_>, form: Form, around: &Surroundings, found: &mut Findings) {
+    let way_out = layout.bridge().map(|bridge| WayOut::of(bridge, layout)).unwrap_or_default();
+    let subject = Subject { form, layout, way_out, around };
+    for check in GENERAL {
+        check(&subject, found);
+    }
+    // A policy of a running cluster may be about something else.
+    if form != Form::NodePolicy || layout.mentions_br_ex() {
+        for check in BR_EX {
+            check(&subject, found);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! br-ex as an NMState document: what is required of one, and how to make one.
+//!
+//! Pure: text and facts go in, findings and documents come out.
+//!
+//! ```text
+//! text ──parse──▶ Document ──check──▶ findings (rule, place, reason, remedy)
+//! ```
+
+mod check;
+mod current;
+pub mod current_address;
+mod document;
+mod finding;
+pub mod hosts;
+pub mod install_config;
+pub mod layout;
+mod rule;
+mod schema;
+mod surroundings;
+mod uplink;
+
+pub use check::check;
+pub use document::{Content, Document, Form};
+pub use finding::Finding;
+pub use rule::{RULES, Rule, RuleId, Severity};
+pub use surroundings::{NmstateVersion, NotAVersion, Platform, Surroundings, UnknownPlatform};
+
+/// The name that the cluster network gives to its bridge, and to the port with the node's address.
+pub const BRIDGE: &str = "br-ex";

@@ -1,0 +1,98 @@
+//! The way out of br-ex: which port leads to which NICs.
+
+use std::collections::BTreeSet;
+
+use located_yaml::Located;
+
+use crate::layout::{BridgePort, Interface, Layout, PortKind};
+
+/// Ports of br-ex that may lead out, and what is behind the one that does.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WayOut<'a> {
+    /// Ports of br-ex that lead out of Open vSwitch.
+    pub(crate) system: Vec<BridgePort<'a>>,
+    /// Ports of br-ex that lead to another bridge.
+    pub(crate) patches: Vec<BridgePort<'a>>,
+    /// What the external id `bridge-uplink` says.
+    pub(crate) named: Option<Located<&'a str>>,
+    /// Names of the interfaces that carry br-ex's traffic out of Open vSwitch.
+    pub(crate) members: Vec<Located<&'a str>>,
+}
+
+impl<'a> WayOut<'a> {
+    pub(crate) fn of(bridge: &Interface<'a>, layout: &Layout<'a>) -> Self {
+        let mut way = Self { named: bridge.external_id("bridge-uplink"), ..Self::default() };
+        for port in bridge.bridge_ports() {
+            match port.kind(layout) {
+                PortKind::System | PortKind::OvsBond => way.system.push(port),
+                PortKind::Patch => way.patches.push(port),
+                PortKind::Internal => {}
+            }
+        }
+        let chosen = match way.named {
+            Some(named) => {
+                let mut all = way.system.iter().chain(&way.patches);
+                all.find(|port| port.name.value == named.value)
+            }
+            // ovnkube would not follow a patch port without being told; that is said,
+            // and the rest is checked as if it had been.
+            None => match (way.system.as_slice(), way.patches.as_slice()) {
+                ([port], _) | ([], [port]) => Some(port),
+                _ => None,
+            },
+        };
+        if let Some(port) = chosen {
+            let mut seen = BTreeSet::from([bridge.name.value]);
+            way.members = behind(port, layout, &mut seen);
+        }
+        way
+    }
+
+    pub(crate) fn is_member(&self, name: &str) -> bool {
+        self.members.iter().any(|member| member.value == name)
+    }
+}
+
+/// The interfaces behind a port, through patch ports to other bridges.
+fn behind<'a>(
+    port: &BridgePort<'a>,
+    layout: &Layout<'a>,
+    seen: &mut BTreeSet<&'a str>,
+) -> Vec<Located<&'a str>> {
+    let mut members = Vec::new();
+    for member in port.members() {
+        let peer = layout.kernel_interface(member.value).and_then(Interface::patch_peer);
+        let Some(peer) = peer else {
+            members.push(member);
+            continue;
+        };
+        let Some(bridge) = owner(peer.value, layout) else { continue };
+        if seen.insert(bridge.name.value) {
+            for port in bridge.bridge_ports() {
+                let leads_out = matches!(port.kind(layout), PortKind::System | PortKind::OvsBond);
+                if leads_out && port.name.value != peer.value {
+                    members.extend(behind(&port, layout, seen));
+                }
+            }
+        }
+    }
+    members
+}
+
+/// The bridge that has an interface among its ports.
+pub(crate) fn owner<'l, 'a>(name: &str, layout: &'l Layout<'a>) -> Option<&'l Interface<'a>> {
+    layout.bridges().find(|bridge| {
+        let ports = bridge.bridge_ports();
+        ports.iter().flat_map(BridgePort::members).any(|member| member.value == name)
+    })
+}
+
+/// Interfaces below one: ports of a bond, the base of a VLAN, ports of a Linux bridge.
+pub(crate) fn below<'a>(iface: &Interface<'a>) -> Vec<Located<&'a str>> {
+    let mut names = iface.bond_ports();
+    names.extend(iface.vlan_base());
+    if iface.kind == nmstate::InterfaceType::LinuxBridge {
+        names.extend(iface.bridge_ports().iter().map(|port| port.name));
+    }
+    names
+}

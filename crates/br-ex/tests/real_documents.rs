@@ -1,0 +1,124 @@
+//! Rules on documents that people published. Which rules each breaks was decided by
+//! reading it, and is written down here; `i` marks what is only worth knowing.
+//!
+//! A tier of its own: the documents are not part of this repository.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use br_ex::{Document, Severity, Surroundings, check};
+
+/// Path below the folder, and the rules that it breaks: errors, warnings, info.
+const DOCUMENTS: &[(&str, &str, &str, &str)] = &[
+    // Documentation of OpenShift: nothing but advice.
+    ("nmstate/openshift-docs__customized-br-ex.yaml", "", "", "B23"),
+    ("nmstate/openshift-docs-4.16__customized-br-ex.yaml", "", "", "B23"),
+    // No MAC address is copied, and enp1s0 brings a second default route by DHCP.
+    ("nmstate/openshift-docs-4.19__balance-slb.yaml", "", "B8 B20", "B24"),
+    // `copy-mac-from` on the bridge instead of the port; no metric.
+    ("decoded/openshift-enhancements__cluster-wide__cluster.yaml", "B7", "B8 B13", "B23 B24"),
+    ("decoded/openshift-enhancements__worker-per-node__worker-0.yaml", "B7", "B8 B13", "B23 B24"),
+    ("decoded/openshift-enhancements__worker-per-node__worker-1.yaml", "B7", "B8 B13", "B23 B24"),
+    // Nothing is said about IPv6 on the bond; no metric for either family.
+    (
+        "decoded/openshift-metal3__00-nmstate-brex-bond-master__cluster.yml",
+        "",
+        "B6 B13 B13",
+        "B23 B24",
+    ),
+    (
+        "decoded/openshift-metal3__00-nmstate-brex-bond-worker__cluster.yml",
+        "",
+        "B6 B13 B13",
+        "B23 B24",
+    ),
+    // Two placeholders where MAC addresses are due; a static route without metric.
+    ("nmstate/giofontana__by-mac-address_master1.yml", "B34 B34", "B13", "B24"),
+    ("nmstate/giofontana__static_master1.yml", "", "B13", "B24"),
+    ("nmstate/giofontana__static_worker2.yml", "", "B13", "B24"),
+    // A static route without metric beside DHCP.
+    ("nmstate/giofontana__dhcp_cluster-old.yml", "", "B13", "B24"),
+    // Captured NICs are only named as members of the bond.
+    ("nmstate/giofontana__dhcp_cluster.yml", "", "B6 B6", "B24"),
+    ("nmstate/giofontana__pin-nic_cluster-pin-nic-nmstate.yml", "", "B6 B6", "B24"),
+    // The address is on the bridge, and there is no port to hold one; so is the MTU;
+    // DHCP on the uplink.
+    ("nmstate/id55177369727__mtu9000-br-ex.yml", "B2 B6", "B2 B18", "B23"),
+    // DHCP on the bond that is the uplink, and nothing about its IPv6.
+    ("nmstate/id69444880438__active-backup-br-ex.yaml", "B6", "B6", "B23"),
+    // 802.3ad without miimon, and nothing about the bond's IPv6.
+    ("nmstate/id69544452196__lacp-bond-br-ex.yaml", "", "B6 B39", "B23"),
+    // br-ex on another interface than the one with the default route; on the first host
+    // the gateway 192.168.6.1 is not in 192.168.26.0/24.
+    ("nmstate/mathianasj__master-01.yaml", "B14", "B20 B36", "B23"),
+    ("nmstate/mathianasj__sno-node.yaml", "", "B20 B36", "B23"),
+    // Addresses on the bridge, too; eth0 is not described; no metric for either family.
+    ("nmstate/qinqon__new-state.yaml", "", "B2 B6 B13 B13", "B23 B24"),
+    // Networks to install with: they have no br-ex, and the second has placeholders
+    // for an address, a name server and a gateway.
+    ("installer-network/giofontana__dhcp_net-init-conf.yml", "B1 B2", "", ""),
+    ("installer-network/giofontana__static_net-init-conf.yml", "B1 B2 B34 B34 B34", "", ""),
+    // A template of a file, not a file.
+    ("mco-files/001-nmstate-disable-ipv6-autoconf.yaml", "B1 B2 B34", "", ""),
+    // Bridge mappings only: br-ex itself is not touched.
+    ("nncp/giofontana__pin-nic_nncp-brex.yml", "", "", ""),
+    ("nncp/giofontana__pin-nic_nncp-eno1.yml", "", "", ""),
+    // `desiredState` inside `nodeSelector`, its content beside it, and a prefix length
+    // outside of its address.
+    ("nncp/openshift-docs-4.16__post-install-br-ex-nncp.yaml", "B34 B34 B34", "B23 B38", ""),
+];
+
+/// Folders whose files are other things than documents, and are read elsewhere.
+const OTHER: [&str; 2] = ["butane", "machineconfig"];
+
+fn folder() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/nmstate-br-ex");
+    if !path.is_dir() {
+        eprintln!("not checked: {} is absent", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+fn broken(document: &Document, severity: Severity) -> String {
+    let findings = check(document, &Surroundings::default());
+    let mut rules: Vec<_> =
+        findings.iter().filter(|it| it.severity == severity).map(|it| it.rule).collect();
+    rules.sort();
+    rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn each_published_document_breaks_the_rules_that_a_reader_sees_broken() {
+    let Some(folder) = folder() else { return };
+    let mut wrong = Vec::new();
+    for (path, errors, warnings, infos) in DOCUMENTS {
+        let document = Document::parse(&fs::read(folder.join(path)).unwrap());
+        let wanted =
+            [(Severity::Error, errors), (Severity::Warning, warnings), (Severity::Info, infos)];
+        for (severity, wanted) in wanted {
+            let got = broken(&document, severity);
+            if got != **wanted {
+                wrong.push(format!("{path}: {severity}: {got:?} instead of {wanted:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_document_of_the_folder_is_in_the_table() {
+    let Some(folder) = folder() else { return };
+    let listed: BTreeMap<&str, ()> = DOCUMENTS.iter().map(|(path, ..)| (*path, ())).collect();
+    for entry in fs::read_dir(&folder).unwrap() {
+        let inner = entry.unwrap().file_name().into_string().unwrap();
+        if OTHER.contains(&inner.as_str()) {
+            continue;
+        }
+        for file in fs::read_dir(folder.join(&inner)).unwrap() {
+            let path = format!("{inner}/{}", file.unwrap().file_name().into_string().unwrap());
+            assert!(listed.contains_key(path.as_str()), "{path} is not in the table");
+        }
+    }
+}
