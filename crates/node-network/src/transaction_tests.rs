@@ -84,7 +84,7 @@ impl Network for Fake {
         assert!(self.checkpoints.borrow().is_empty(), "NetworkManager allows one checkpoint");
         self.checkpoints.borrow_mut().push(checkpoint(7));
         self.new.set(true);
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        tokio::time::sleep(Duration::from_millis(60)).await;
         if self.fault == Fault::Verification {
             self.take_back();
             return Err(error(ErrorKind::VerificationError));
@@ -142,16 +142,11 @@ fn aim() -> Aim {
     }
 }
 
-/// Runs the transaction with a clock that does not wait.
 fn run(network: &Fake, leftover: Option<Checkpoint>) -> (Outcome, Vec<Checkpoint>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let desired = NetworkState::new();
     let aim = aim();
-    let timing = Timing::patient(Duration::ZERO);
+    let timing = Timing { others: Duration::ZERO, ..Timing::patient(Duration::ZERO) };
     let transaction = Transaction { desired: &desired, aim: &aim, timing, leftover };
     let mut recorded = Vec::new();
     let outcome =

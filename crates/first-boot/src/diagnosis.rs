@@ -1,0 +1,193 @@
+//! What a report means, and what to do about it.
+
+use crate::report::{Command, Ending, Entry, Report};
+use node_network::facts::{Fact, FactName};
+use node_network::{Cause, Outcome, Recovery};
+
+/// One thing that is wrong, or good to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnosis {
+    pub weight: Weight,
+    /// What is wrong.
+    pub problem: String,
+    /// How it is known.
+    pub because: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// The node does not have the network it was to have.
+    Broken,
+    /// It has, and something may bite later.
+    Warning,
+    /// Nothing is wrong.
+    Fine,
+}
+
+impl Weight {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Broken => "broken",
+            Self::Warning => "warning",
+            Self::Fine => "fine",
+        }
+    }
+}
+
+/// What the report of a boot says. Never empty.
+pub fn diagnose(report: &Report) -> Vec<Diagnosis> {
+    let Some(last) = report.last() else {
+        return vec![Diagnosis {
+            weight: Weight::Warning,
+            problem: "the report says nothing".into(),
+            because: format!("no command has ended in boot {}", report.boot_id),
+            remedy: "look at `systemctl status 'brex-firstboot-*'` on the node".into(),
+        }];
+    };
+    let mut all = vec![about(last)];
+    all.extend(staged_but_not_confirmed(report, last));
+    all.extend(findings(report));
+    all.extend(not_restored(last));
+    all
+}
+
+fn about(entry: &Entry) -> Diagnosis {
+    let because = format!("{}: {}", entry.command.name(), entry.message);
+    let broken = |problem: &str, remedy: String| Diagnosis {
+        weight: Weight::Broken,
+        problem: problem.into(),
+        because: because.clone(),
+        remedy,
+    };
+    match entry.result {
+        Ending::Confirmed | Ending::NothingToDo => Diagnosis {
+            weight: Weight::Fine,
+            problem: "br-ex is as the document has it".into(),
+            because,
+            remedy: "nothing to do; later changes are made by NodeNetworkConfigurationPolicies".into(),
+        },
+        Ending::Staged | Ending::AlreadyStaged => Diagnosis {
+            weight: Weight::Fine,
+            problem: "a document is staged".into(),
+            because,
+            remedy: "nmstate.service applies it, brex-firstboot-confirm.service confirms it".into(),
+        },
+        Ending::NoDocument => Diagnosis {
+            weight: Weight::Warning,
+            problem: "configure-ovs made br-ex by guessing; no document is for this node".into(),
+            because,
+            remedy: "add `<short host name>.yml` or `cluster.yml` to the MachineConfig of the node's role before the node is installed; `oc-brex render` makes it".into(),
+        },
+        Ending::Refused => broken(
+            "the document was refused; configure-ovs made br-ex",
+            "correct the document, check it with `oc-brex check`, render the MachineConfig again; the node takes it at its next boot".into(),
+        ),
+        Ending::GaveUp => broken(
+            "the document failed as often as it may; it is not tried again",
+            "correct the document: a changed one is tried anew. To try the same one again, remove /var/lib/brex-firstboot/tries.json on the node and reboot".into(),
+        ),
+        Ending::TakenBack => broken("br-ex did not come up; the node has its former network", remedy(entry)),
+        Ending::Recovered => Diagnosis {
+            weight: Weight::Warning,
+            problem: "the node lost power or crashed while br-ex was made".into(),
+            because,
+            remedy: "the former network was put back; the document is tried again at this boot".into(),
+        },
+        Ending::Failed => broken(
+            "brex-firstboot could not do its work",
+            "put right what the message names, then reboot or run `brex-firstboot stage` again".into(),
+        ),
+    }
+}
+
+/// What to do when br-ex did not come up: by what was seen.
+fn remedy(entry: &Entry) -> String {
+    let observation = match &entry.outcome {
+        Some(Outcome::RolledBack { cause: Cause::Apply | Cause::Verification, .. }) => {
+            return "read what nmstate says in the message; most often a name, an MTU or a MAC in the document does not fit this machine".into();
+        }
+        Some(Outcome::RolledBack { after, .. }) => Some(after),
+        _ => entry.observation.as_ref(),
+    };
+    let Some(observation) = observation else {
+        return "look at the journal of nmstate.service and NetworkManager.service".into();
+    };
+    let failed = |name: FactName| {
+        observation.facts.iter().any(|fact: &Fact| fact.name == name && !fact.holds)
+    };
+    let advice = if failed(FactName::Bridge) {
+        "nmstate did not apply the document: its journal (`journalctl -u nmstate`) says why"
+    } else if failed(FactName::Uplink) {
+        "the bridge has no uplink: compare the port's name in the document with `ip link`; a name that does not exist becomes an internal port without an error"
+    } else if failed(FactName::InternalPort) {
+        "add `br-ex` to the ports of the bridge, and an ovs-interface of that name"
+    } else if failed(FactName::Address) {
+        "br-ex got no address: is there a DHCP server on the uplink's network (VLAN?), and does it know this MAC? `copy-mac-from` keeps the lease of the NIC"
+    } else if failed(FactName::DefaultRoute) {
+        "make br-ex the preferred default route: metric 48, and `state: absent` or a higher metric for the route that is left on another interface"
+    } else if failed(FactName::NodeAddress) {
+        "give br-ex the address that the node had before, or make nodeip-configuration choose the new one (machineNetwork, or NODEIP_HINT)"
+    } else {
+        "bridge and addresses are right, but neither the API server nor the gateway answers: check the cable, the switch port (VLAN, port security, LACP) and the gateway's address"
+    };
+    advice.to_owned()
+}
+
+fn staged_but_not_confirmed(report: &Report, last: &Entry) -> Option<Diagnosis> {
+    let waiting = matches!(last.result, Ending::Staged | Ending::AlreadyStaged)
+        && last.command == Command::Stage;
+    waiting.then(|| Diagnosis {
+        weight: Weight::Warning,
+        problem: "nothing has confirmed the staged document in this boot".into(),
+        because: format!("the last entry of boot {} is that of `stage`", report.boot_id),
+        remedy: "if the boot is over: is brex-firstboot-confirm.service enabled, and did nmstate.service end? Until it is confirmed, every boot takes the change back and tries again".into(),
+    })
+}
+
+fn findings(report: &Report) -> Vec<Diagnosis> {
+    let Some(checked) = report.entries.iter().rev().find(|entry| !entry.findings.is_empty()) else {
+        return Vec::new();
+    };
+    let file = checked.document.as_ref().map_or("the document", |chosen| chosen.file.as_str());
+    let diagnosis = |finding: &crate::report::FindingLine| Diagnosis {
+        weight: if finding.severity == "error" { Weight::Broken } else { Weight::Warning },
+        problem: finding.message.to_string(),
+        because: format!("rule {} at {file}:{}:{}", finding.rule, finding.line, finding.column),
+        remedy: format!("`oc-brex check {file}` explains the rule and how to keep it"),
+    };
+    checked.findings.iter().filter(|finding| finding.severity != "info").map(diagnosis).collect()
+}
+
+fn not_restored(entry: &Entry) -> Option<Diagnosis> {
+    let restored = entry.restored.as_ref();
+    let left = restored.map(|restored| restored.not_in_use.as_slice()).unwrap_or_default();
+    let problem = restored.and_then(|restored| restored.problem.as_ref());
+    let outcome = match &entry.outcome {
+        Some(Outcome::RolledBack {
+            recovery: Recovery::Differs { message } | Recovery::Pending { message },
+            ..
+        }) => Some(message),
+        _ => None,
+    };
+    if left.is_empty() && problem.is_none() && outcome.is_none() {
+        return None;
+    }
+    let because = [
+        (!left.is_empty()).then(|| format!("not in use again: {}", left.join(", "))),
+        problem.map(ToString::to_string),
+        outcome.map(ToString::to_string),
+    ];
+    Some(Diagnosis {
+        weight: Weight::Broken,
+        problem: "the former network may not be back as it was".into(),
+        because: because.into_iter().flatten().collect::<Vec<_>>().join("; "),
+        remedy: "the profiles on the disk are the former ones: a reboot brings the former network"
+            .into(),
+    })
+}
+
+#[cfg(test)]
+#[path = "diagnosis_tests.rs"]
+mod tests;

@@ -1,0 +1,30 @@
+//! What a node decides at its first boot, and what it says about it. Pure: files, clocks and
+//! NetworkManager are the caller's.
+//!
+//!     documents + machine ──choose──▶ document ──attempt──▶ confirmed or taken back ──▶ report
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`machine`] | what tells one machine from another: its name, MACs and serial number |
+//! | [`matching`] | documents that say for which machine they are |
+//! | [`choice`] | the one document for this machine |
+//! | [`attempt`] | an attempt that is under way, and how often a document was tried |
+//! | [`report`] | what happened in one boot |
+//! | [`event`] | what the journal is told, under fixed message ids |
+//! | [`diagnosis`] | what a report means, and what to do |
+
+pub mod attempt;
+pub mod choice;
+pub mod diagnosis;
+mod document_hash;
+pub mod event;
+pub mod machine;
+pub mod matching;
+pub mod report;
+
+pub use attempt::{Attempt, Tries};
+pub use choice::{Candidate, Choice, ChoiceError, choose};
+pub use document_hash::DocumentHash;
+pub use event::Event;
+pub use machine::{Mac, Machine, Serial, ShortName};
+pub use report::Report;

@@ -1,0 +1,135 @@
+//! What tells one machine from another.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// What is known of the machine that boots.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Absent while it has none that means anything.
+    pub name: Option<ShortName>,
+    pub macs: BTreeSet<Mac>,
+    pub serial: Option<Serial>,
+}
+
+/// A host name up to its first dot.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShortName(String);
+
+impl ShortName {
+    /// The short form of a host name; nothing for names that every machine has before it is
+    /// given one of its own.
+    pub fn of(hostname: &str) -> Option<Self> {
+        let short = hostname.trim().split('.').next().unwrap_or_default();
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let placeholder = ["", "localhost", "(none)"].contains(&short);
+        (!placeholder && short.len() <= 63 && short.chars().all(legal))
+            .then(|| Self(short.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ShortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The hardware address of a network card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mac([u8; 6]);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no MAC address; one looks like 52:54:00:12:34:56")]
+pub struct MacError(String);
+
+impl FromStr for Mac {
+    type Err = MacError;
+
+    fn from_str(text: &str) -> Result<Self, MacError> {
+        let error = || MacError(text.to_owned());
+        let mut bytes = [0; 6];
+        let mut parts = text.trim().split([':', '-']);
+        for byte in &mut bytes {
+            let part = parts.next().filter(|part| part.len() == 2).ok_or_else(error)?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_| error())?;
+        }
+        if parts.next().is_some() { Err(error()) } else { Ok(Self(bytes)) }
+    }
+}
+
+impl Mac {
+    /// Whether it can tell machines apart: neither none nor for groups.
+    pub fn is_of_a_card(self) -> bool {
+        self.0 != [0; 6] && self.0[0] & 1 == 0
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// The serial number that the vendor gave the machine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Serial(String);
+
+impl Serial {
+    /// Nothing for what firmware says when nobody filled the field in.
+    pub fn of(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let placeholders = [
+            "",
+            "none",
+            "not specified",
+            "default string",
+            "to be filled by o.e.m.",
+            "0",
+            "system serial number",
+        ];
+        let placeholder = placeholders.iter().any(|other| text.eq_ignore_ascii_case(other));
+        (!placeholder).then(|| Self(text.to_ascii_lowercase()))
+    }
+}
+
+impl fmt::Display for Serial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_name_ends_at_the_first_dot_and_is_not_localhost() {
+        let short = |text| ShortName::of(text).map(|name| name.0);
+        assert_eq!(short("worker-0.example.com").as_deref(), Some("worker-0"));
+        assert_eq!(short("worker-0\n").as_deref(), Some("worker-0"));
+        for placeholder in ["", "localhost", "localhost.localdomain", "(none)", "../etc", ".x"] {
+            assert_eq!(short(placeholder), None, "{placeholder}");
+        }
+    }
+
+    #[test]
+    fn macs_are_equal_however_they_are_written() {
+        let mac: Mac = "52-54-00-AB-cd-01".parse().unwrap();
+        assert_eq!(mac.to_string(), "52:54:00:ab:cd:01");
+        for wrong in ["", "52:54:00:ab:cd", "52:54:00:ab:cd:01:02", "52:54:0:ab:cd:01", "x"] {
+            assert!(wrong.parse::<Mac>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_serial_number_that_nobody_filled_in_is_none() {
+        assert_eq!(Serial::of("To be filled by O.E.M.\n"), None);
+        assert_eq!(Serial::of("CZ12345"), Serial::of("cz12345 "));
+    }
+}
