@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use lab::node::tree::{self, Tree};
 use lab::tools::{self, Cache, Need, Package, Recipe, Tool};
 
 use crate::repository;
@@ -19,7 +20,7 @@ pub(crate) struct Arguments {
 
 /// `cargo xtask tools`.
 pub(crate) fn tools(arguments: &Arguments) -> Result<()> {
-    build_tools(Need::Test)?;
+    test_tools()?;
     if arguments.bench {
         build_tools(Need::Bench)?;
     }
@@ -68,7 +69,21 @@ fn apt_get() -> Command {
 /// Builds the tools that tests run and that are not there yet.
 pub(crate) fn test_tools() -> Result<Outcome> {
     build_tools(Need::Test)?;
+    make_node_tree()?;
     Ok(Outcome::Done)
+}
+
+/// Makes the root file system that test nodes run on.
+fn make_node_tree() -> Result<()> {
+    let cache = Cache::of_user()?;
+    if Tree::find(&cache).is_err() {
+        println!(
+            "    making the root of test nodes from Debian packages, once, about {} min",
+            tree::MINUTES
+        );
+    }
+    println!("    the root of test nodes is there: {}", Tree::make(&cache)?.folder().display());
+    Ok(())
 }
 
 /// Builds what `need` asks for and is not there yet. Says before each what it is and how long it

@@ -13,6 +13,7 @@
 //! | [`certificates`] | a private authority for servers and clients on loopback |
 //! | [`mod@line`] | a TCP proxy with latency and limited rate |
 //! | [`netns`] | a network namespace without any route |
+//! | [`node`] | nodes with real NetworkManager and Open vSwitch |
 //! | [`kube`] | a real Kubernetes API server |
 //! | [`tools`] | programs of others, built once in exact versions |
 //!
@@ -28,6 +29,7 @@ pub mod images;
 pub mod kube;
 pub mod line;
 pub mod netns;
+pub mod node;
 mod parallel;
 mod random;
 pub mod registry;

@@ -14,6 +14,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use build::{BuildError, build};
+pub(crate) use packages::is_installed;
 pub use packages::{PACKAGES, Package, missing_packages};
 
 /// A program that is built from source, not installed from the distribution.
@@ -176,6 +177,11 @@ impl Cache {
             .or_else(|| set("HOME").map(|home| home.join(".cache")))
             .ok_or(Error::NoCacheFolder)?;
         Ok(Self::new(root.join("landfall/tools"), set("KUBEBUILDER_ASSETS")))
+    }
+
+    /// The folder that holds everything.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The program, or what to do to get it.

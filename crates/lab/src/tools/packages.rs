@@ -14,14 +14,16 @@ pub struct Package {
 
 /// All of them. The program decides whether a package is missing, so that a machine which has it
 /// from elsewhere is left alone.
-pub const PACKAGES: [Package; 4] = [
+pub const PACKAGES: [Package; 6] = [
     Package {
         name: "apache2-utils",
         program: "htpasswd",
         purpose: "makes the password file of a test registry",
     },
     Package { name: "docker-registry", program: "docker-registry", purpose: "a real registry" },
-    Package { name: "iproute2", program: "ip", purpose: "network namespaces without a route" },
+    Package { name: "e2fsprogs", program: "mke2fs", purpose: "makes the disk of a test machine" },
+    Package { name: "iproute2", program: "ip", purpose: "network namespaces and their wires" },
+    Package { name: "mmdebstrap", program: "mmdebstrap", purpose: "makes the root of test nodes" },
     Package { name: "skopeo", program: "skopeo", purpose: "reads and writes what we made" },
 ];
 
@@ -29,6 +31,11 @@ pub const PACKAGES: [Package; 4] = [
 pub fn missing_packages() -> Vec<Package> {
     let folders = search_folders(env::var_os("PATH").as_deref());
     PACKAGES.into_iter().filter(|package| find(package.program, &folders).is_none()).collect()
+}
+
+/// Whether a program is on this machine.
+pub(crate) fn is_installed(program: &str) -> bool {
+    find(program, &search_folders(env::var_os("PATH").as_deref())).is_some()
 }
 
 /// Where programs are: `PATH`, and the folders for system programs that an ordinary user's `PATH`

@@ -1,0 +1,40 @@
+# Runs as process 1 of a node, in the node's root: D-Bus, Open vSwitch and NetworkManager, as the
+# node's own services would start them. Also run by machines of other kinds, which source it.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root
+
+# Waits for a condition that is a command. A busy machine takes longer than anyone would think.
+await() {
+  local what=$1 tries=0; shift
+  until "$@" > /dev/null 2>&1; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 1200 ] || { echo "$what: not within a minute"; exit 1; }
+    sleep 0.05
+  done
+}
+nm_runs() { [ "$(nmcli -t -f RUNNING general)" = running ]; }
+
+start_daemons() {
+  mkdir -p /run/dbus /run/openvswitch /run/NetworkManager /run/lock /var/lib/NetworkManager \
+    /etc/openvswitch /etc/NetworkManager/conf.d /etc/NetworkManager/system-connections
+  uname -n > /etc/hostname
+  [ -s /etc/machine-id ] || dbus-uuidgen > /etc/machine-id
+  [ -e /etc/resolv.conf ] || : > /etc/resolv.conf
+  # Profiles that others can read are ignored.
+  find /etc/NetworkManager/system-connections -type f -exec chmod 600 {} +
+  dbus-daemon --system --nofork --nopidfile --nosyslog >> /log/dbus.log 2>&1 < /dev/null &
+  [ -e /etc/openvswitch/conf.db ] ||
+    ovsdb-tool create /etc/openvswitch/conf.db /usr/share/openvswitch/vswitch.ovsschema
+  ovsdb-server /etc/openvswitch/conf.db --remote=punix:/run/openvswitch/db.sock \
+    --pidfile=/run/openvswitch/ovsdb-server.pid --unixctl=/run/openvswitch/ovsdb-server.ctl \
+    -vconsole:off -vfile:info --log-file=/log/ovsdb-server.log > /dev/null 2>&1 < /dev/null &
+  await "Open vSwitch's database" test -S /run/openvswitch/db.sock
+  ovs-vsctl --no-wait init -- set Open_vSwitch . "external_ids:system-id=$(uname -n)"
+  ovs-vswitchd unix:/run/openvswitch/db.sock --pidfile=/run/openvswitch/ovs-vswitchd.pid \
+    --unixctl=/run/openvswitch/ovs-vswitchd.ctl \
+    -vconsole:off -vfile:info --log-file=/log/ovs-vswitchd.log > /dev/null 2>&1 < /dev/null &
+  await "D-Bus" test -S /run/dbus/system_bus_socket
+  await "Open vSwitch" test -S /run/openvswitch/ovs-vswitchd.ctl
+  # Without --debug it writes to a journal that does not exist here.
+  NetworkManager --debug >> /log/NetworkManager.log 2>&1 < /dev/null &
+  await "NetworkManager" nm_runs
+}
