@@ -4,11 +4,11 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root
 
 # Waits for a condition that is a command. A busy machine takes longer than anyone would think.
 await() {
-  local what=$1 tries=0; shift
+  local what=$1 pause=0.02 end=$((SECONDS + 60)); shift
   until "$@" > /dev/null 2>&1; do
-    tries=$((tries + 1))
-    [ "$tries" -lt 1200 ] || { echo "$what: not within a minute"; exit 1; }
-    sleep 0.05
+    [ "$SECONDS" -lt "$end" ] || { echo "$what: not within a minute"; exit 1; }
+    sleep "$pause"
+    pause=0.1
   done
 }
 nm_runs() { [ "$(nmcli -t -f RUNNING general)" = running ]; }

@@ -1,7 +1,7 @@
 //! A disk that lives in memory: what a node writes, over the tree that all share. It survives a
 //! reboot of the node and ends with its value.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -11,6 +11,8 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use tempfile::TempDir;
+
+use super::options::NodeFile;
 
 /// Mounts the memory in a namespace of its own, so that the host never sees it, and holds it as
 /// long as its standard input lasts: also a killed test leaves nothing.
@@ -61,15 +63,9 @@ impl Disk {
     }
 
     /// Writes a file that the node finds when it starts.
-    pub(super) fn write(&self, path: &str, content: &[u8], mode: u32) -> Result<()> {
+    pub(super) fn put(&self, file: &NodeFile) -> Result<()> {
         let upper = format!("/proc/{}/root{}/upper", self.holder.id(), self.path().display());
-        let target = Path::new(&upper).join(path.trim_start_matches('/'));
-        let writing = || format!("writing {path} to the node's disk");
-        if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent).with_context(writing)?;
-        }
-        fs::write(&target, content).with_context(writing)?;
-        fs::set_permissions(&target, Permissions::from_mode(mode)).with_context(writing)
+        file.put_below(Path::new(&upper))
     }
 }
 

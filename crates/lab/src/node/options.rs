@@ -1,6 +1,10 @@
 //! How a node is before it starts for the first time.
 
-use std::path::PathBuf;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
 
 use super::lan::LanOptions;
 
@@ -43,6 +47,19 @@ pub struct NodeFile {
     pub path: String,
     pub content: Vec<u8>,
     pub mode: u32,
+}
+
+impl NodeFile {
+    /// Writes it below a folder of the host that stands for the node's root.
+    pub(super) fn put_below(&self, root: &Path) -> Result<()> {
+        let target = root.join(self.path.trim_start_matches('/'));
+        let writing = || format!("writing {} for a node", self.path);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).with_context(writing)?;
+        }
+        fs::write(&target, &self.content).with_context(writing)?;
+        fs::set_permissions(&target, Permissions::from_mode(self.mode)).with_context(writing)
+    }
 }
 
 /// A profile of NetworkManager in its keyfile format.

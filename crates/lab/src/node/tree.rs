@@ -3,7 +3,8 @@
 //!
 //! It is made once per user and recipe, beside the tools, as a folder (for namespaces) and as a
 //! disk image (for machines). Released Debian has no NetworkManager with that plugin, hence the
-//! suite in the making; what came from there is listed in the file `packages`.
+//! suite in the making. Its packages change from day to day: what is in a tree is what that day
+//! had, and its own package database tells.
 
 use std::fs::{self, File, Permissions};
 use std::io;

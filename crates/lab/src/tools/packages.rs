@@ -14,7 +14,7 @@ pub struct Package {
 
 /// All of them. The program decides whether a package is missing, so that a machine which has it
 /// from elsewhere is left alone.
-pub const PACKAGES: [Package; 6] = [
+pub const PACKAGES: [Package; 7] = [
     Package {
         name: "apache2-utils",
         program: "htpasswd",
@@ -25,6 +25,11 @@ pub const PACKAGES: [Package; 6] = [
     Package { name: "iproute2", program: "ip", purpose: "network namespaces and their wires" },
     Package { name: "mmdebstrap", program: "mmdebstrap", purpose: "makes the root of test nodes" },
     Package { name: "skopeo", program: "skopeo", purpose: "reads and writes what we made" },
+    Package {
+        name: "user-mode-linux",
+        program: "linux.uml",
+        purpose: "a kernel for tests of bonds, VLANs and reboots",
+    },
 ];
 
 /// The packages whose program is not on this machine.

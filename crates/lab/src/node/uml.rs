@@ -1,0 +1,260 @@
+//! A machine of User-Mode Linux: a kernel of its own, as a process, without root or KVM. It has
+//! what the host's kernel may lack: the Open vSwitch datapath, bonds, VLANs. It can be started
+//! again from the same disk.
+//!
+//! It has two cards, `nic0` and `nic1`, on one LAN, which is in the machine as well. The router
+//! is 198.51.100.1/24, and 192.0.2.1/24 on VLAN 100; DHCP is served on both.
+//!
+//! A scenario is a script for bash. It starts in `/host`, which is [`Uml::shared`], when
+//! NetworkManager and Open vSwitch run. Besides the usual programs it may call
+//!
+//! | | |
+//! |---|---|
+//! | `await WHAT COMMAND…` | waits until a command succeeds, a minute at most; `WHAT` is for the error |
+//! | `lan COMMAND…` | runs a command at the other end of the wires |
+//! | `power_cut` | ends the machine at once; what was not synced is lost |
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+
+use super::cell::last_words;
+use super::options::{self, NodeFile, Profile};
+use super::tree::Tree;
+use super::{DAEMONS, wait};
+
+const PROGRAM: &str = "linux.uml";
+const MODULES: &str = "/usr/lib/uml/modules";
+const INIT: &str = include_str!("uml.sh");
+/// What scenarios may call besides what is in the daemons' script.
+const SCENARIO: &str = r#"lan() { ip netns exec lan "$@"; }
+power_cut() {
+  : > /host/.lab/power-cut
+  echo o > /proc/sysrq-trigger
+  sleep 600
+}
+"#;
+/// Waits for the end of the pipe that only our process holds, then kills the whole machine, which
+/// is several processes. So it never outlives a test that was killed.
+const WATCHED: &str = r#"exec 3<&0
+(read -r _ <&3; kill -9 -- -$$) 2>/dev/null &
+exec "$0" "$@" 3<&- </dev/null"#;
+/// How long one boot may take, scenario included.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// How a machine is before it starts for the first time.
+#[derive(Debug, Clone)]
+pub struct UmlOptions {
+    pub hostname: String,
+    /// Profiles of NetworkManager. By default `nic0` asks DHCP and `nic1` has none.
+    pub profiles: Vec<Profile>,
+    /// Other files on its disk. All belong to root; of their modes only who may execute counts.
+    pub files: Vec<NodeFile>,
+}
+
+impl Default for UmlOptions {
+    fn default() -> Self {
+        Self { hostname: "node".into(), profiles: vec![Profile::dhcp("nic0")], files: Vec::new() }
+    }
+}
+
+/// A machine that is switched off: its disk, and the folder it shares with the host.
+#[derive(Debug)]
+pub struct Uml {
+    hostname: String,
+    tree: Tree,
+    folder: TempDir,
+    share: PathBuf,
+}
+
+/// How a boot ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The scenario ended with this code, and the machine was switched off.
+    Exit(i32),
+    /// The scenario cut the power.
+    PowerCut,
+}
+
+/// What one boot brought.
+#[derive(Debug, Clone)]
+pub struct Run {
+    pub end: End,
+    /// All that the scenario printed.
+    pub output: String,
+    logs: String,
+}
+
+impl Run {
+    /// What the scenario printed, if it ended well.
+    pub fn succeeded(&self) -> Result<&str> {
+        let Self { end, output, logs } = self;
+        ensure!(*end == End::Exit(0), "the scenario ended with {end:?}:\n{output}\n{logs}");
+        Ok(output)
+    }
+}
+
+impl Uml {
+    /// A new machine, which never ran.
+    pub fn new(options: &UmlOptions) -> Result<Self> {
+        ensure!(
+            crate::tools::is_installed(PROGRAM) && Path::new(MODULES).is_dir(),
+            "a machine of User-Mode Linux cannot run here: there is no {PROGRAM} or no {MODULES}; \
+             `apt-get install user-mode-linux` brings them"
+        );
+        let tree = Tree::of_user()?;
+        let folder = TempDir::new().context("making a folder for a machine")?;
+        let share = folder.path().join("share");
+        let uml = Self { hostname: options.hostname.clone(), tree, folder, share };
+        ensure!(
+            !uml.share.to_string_lossy().contains(char::is_whitespace),
+            "{} has a blank in its name, which a kernel's command line cannot hold; set TMPDIR",
+            uml.share.display()
+        );
+        fs::create_dir_all(uml.ours("log")).context("making a folder for a machine")?;
+        uml.put("init", INIT)?;
+        uml.put("daemons.sh", DAEMONS)?;
+        let fixed = [
+            options::network_manager(false),
+            NodeFile { path: "/etc/resolv.conf".into(), content: Vec::new(), mode: 0o644 },
+        ];
+        let profiles = options.profiles.iter().map(Profile::file);
+        for file in fixed.into_iter().chain(profiles).chain(options.files.iter().cloned()) {
+            file.put_below(&uml.ours("files"))?;
+        }
+        Ok(uml)
+    }
+
+    /// A folder of the host that the machine sees as `/host`.
+    pub fn shared(&self) -> &Path {
+        &self.share
+    }
+
+    /// Starts the machine, runs a scenario to its end, and switches the machine off. The next
+    /// boot finds the disk as this one left it.
+    pub fn boot(&mut self, scenario: &str) -> Result<Run> {
+        for name in ["output", "code", "console", "power-cut"] {
+            // It is not there before the first boot.
+            let _ = fs::remove_file(self.ours(name));
+        }
+        self.put("scenario", &[SCENARIO, scenario].concat())?;
+        let mut machine = self.start()?;
+        let ended = wait::within(DEADLINE, "a machine ends", || machine.has_ended());
+        drop(machine);
+        ended.with_context(|| self.logs())?;
+
+        let text = |name| {
+            let bytes = fs::read(self.ours(name)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let output = text("output");
+        let end = if let Ok(code) = text("code").trim().parse() {
+            End::Exit(code)
+        } else if self.ours("power-cut").exists() {
+            End::PowerCut
+        } else {
+            bail!(
+                "a machine ended before its scenario did\n--- output\n{output}\n--- console\n{}\n{}",
+                text("console"),
+                self.logs()
+            );
+        };
+        Ok(Run { end, output, logs: self.logs() })
+    }
+
+    /// The ends of the logs of everything that ran in it, and the kernel's.
+    pub fn logs(&self) -> String {
+        last_words(&self.ours("log"))
+    }
+
+    fn start(&self) -> Result<Machine> {
+        let kernel = File::create(self.ours("log/kernel.log")).context("creating a log")?;
+        let work = self.folder.path();
+        let child = Command::new("/bin/sh")
+            .args(["-c", WATCHED, PROGRAM, "mem=512M", "quiet"])
+            .arg(format!("ubd0={},{}", work.join("disk").display(), self.tree.disk().display()))
+            .args(["root=/dev/ubda", "rw", "rootfstype=ext4", "con=null", "con0=null,fd:2"])
+            .arg(format!("uml_dir={}", work.display()))
+            .args(["umid=machine", &format!("UMLNAME={}", self.hostname)])
+            .arg(format!("UMLMODULES={MODULES}"))
+            .args(["init=/bin/sh", "--", "-c", &loader(&self.share)])
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/usr/sbin")
+            .stdin(Stdio::piped())
+            .stdout(kernel.try_clone().context("creating a log")?)
+            .stderr(kernel)
+            .process_group(0)
+            .spawn()
+            .context("starting User-Mode Linux")?;
+        Ok(Machine { child })
+    }
+
+    fn ours(&self, name: &str) -> PathBuf {
+        self.share.join(".lab").join(name)
+    }
+
+    fn put(&self, name: &str, content: &str) -> Result<()> {
+        let path = self.ours(name);
+        fs::write(&path, content).with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+/// What the kernel runs first: it makes the shared folder visible and goes on there. A kernel's
+/// command line is split at blanks, so the shell has to put them in.
+fn loader(share: &Path) -> String {
+    let share = share.display();
+    let mount = |option| format!("mount -t hostfs none /host -o {option}{share}");
+    // Newer kernels want the word, older ones do not know it.
+    let script =
+        format!("mkdir -p /host;{}||{};exec bash /host/.lab/init", mount(""), mount("hostfs="));
+    script.replace(' ', "${IFS}")
+}
+
+/// A running machine. Dropped, it is gone.
+struct Machine {
+    child: Child,
+}
+
+impl Machine {
+    fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait().context("watching a machine")?.is_some())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Whoever is left of the group: the machine when it is to be given up, else the watcher,
+        // which also keeps the group's number from being anyone else's.
+        if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loader_has_no_blank_for_the_kernel_to_split_at() {
+        let loader = loader(Path::new("/tmp/x/share"));
+        assert!(!loader.contains(char::is_whitespace), "{loader}");
+        assert!(loader.contains("-o${IFS}hostfs=/tmp/x/share"), "{loader}");
+    }
+
+    #[test]
+    fn a_scenario_that_failed_is_an_error_with_what_it_printed() {
+        let run = |end| Run { end, output: "no carrier".into(), logs: "--- log".into() };
+        assert_eq!(run(End::Exit(0)).succeeded().unwrap(), "no carrier");
+        let error = run(End::Exit(3)).succeeded().unwrap_err().to_string();
+        assert!(error.contains("Exit(3)") && error.contains("no carrier"), "{error}");
+        assert!(run(End::PowerCut).succeeded().is_err());
+    }
+}

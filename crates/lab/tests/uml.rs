@@ -1,0 +1,69 @@
+//! Machines of User-Mode Linux: what they promise to those who test on them.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail this way")]
+
+use std::fs;
+
+use lab::node::uml::{End, Uml, UmlOptions};
+
+/// The most that a node's network is made of: a bridge over a VLAN over a bond of two cards.
+const BRIDGE_OVER_VLAN_OVER_BOND: &str = "
+set -e
+add() { nmcli connection add \"$@\" > /dev/null; }
+add type bond con-name bond0 ifname bond0 ipv4.method disabled ipv6.method disabled \\
+  bond.options mode=active-backup,miimon=100
+for nic in nic0 nic1; do add type ethernet con-name $nic-port ifname $nic master bond0; done
+add type ovs-bridge con-name br-ex-bridge ifname br-ex
+add type ovs-port con-name br-ex-port ifname br-ex master br-ex slave-type ovs-bridge
+add type ovs-port con-name vlan-port ifname vlan-port master br-ex slave-type ovs-bridge
+add type vlan con-name bond0.100 ifname bond0.100 dev bond0 id 100 \\
+  master vlan-port slave-type ovs-port
+add type ovs-interface con-name br-ex ifname br-ex master br-ex-port slave-type ovs-port \\
+  ipv4.method manual ipv4.addresses 192.0.2.10/24 ipv6.method disabled
+nmcli --wait 60 connection up br-ex > /dev/null
+";
+
+const CHECK: &str = "
+await 'the router on the VLAN answers' ping -q -c 1 -W 1 192.0.2.1
+grep -o 'Bonding Mode: fault-tolerance' /proc/net/bonding/bond0
+ovs-vsctl list-ports br-ex
+ovs-dpctl show
+ip -o -4 address show br-ex
+";
+
+fn checked(output: &str) {
+    for part in ["fault-tolerance", "bond0.100", "system@ovs-system", "192.0.2.10/24"] {
+        assert!(output.contains(part), "{part} is missing: {output}");
+    }
+}
+
+#[test]
+fn a_bridge_over_a_vlan_over_a_bond_is_there_again_after_a_power_cut() {
+    let mut machine =
+        Uml::new(&UmlOptions { profiles: Vec::new(), ..UmlOptions::default() }).unwrap();
+    let ends = "sync; echo kept > /host/result; power_cut";
+    let run = machine.boot(&[BRIDGE_OVER_VLAN_OVER_BOND, CHECK, ends].concat()).unwrap();
+    assert_eq!(run.end, End::PowerCut, "{}", run.output);
+    checked(&run.output);
+    assert_eq!(fs::read_to_string(machine.shared().join("result")).unwrap(), "kept\n");
+
+    let run = machine.boot(&[CHECK, "nmcli -t -f NAME connection show --active"].concat()).unwrap();
+    checked(run.succeeded().unwrap());
+    assert!(run.output.lines().any(|line| line == "bond0.100"), "{}", run.output);
+}
+
+#[test]
+fn a_scenario_starts_on_a_named_machine_with_a_lease_and_its_code_is_told() {
+    let options = UmlOptions { hostname: "worker-3".into(), ..UmlOptions::default() };
+    let mut machine = Uml::new(&options).unwrap();
+    fs::write(machine.shared().join("note"), "from the host").unwrap();
+    let scenario = "
+has_lease() { ip -o -4 address show nic0 | grep -q 198.51.100; }
+await 'nic0 has a lease' has_lease
+uname -n; cat note; lan ip -o -4 address show br0; exit 7";
+    let run = machine.boot(scenario).unwrap();
+    assert_eq!(run.end, End::Exit(7), "{}", run.output);
+    for part in ["worker-3", "from the host", "198.51.100.1/24"] {
+        assert!(run.output.contains(part), "{part} is missing: {}", run.output);
+    }
+}
