@@ -162,6 +162,12 @@ pub enum Problem {
         "package {package:?} has a version range for itself and for its channel {channel:?}; keep one of the two"
     )]
     MixedRanges { package: String, channel: String },
+    #[error(
+        "previousVersions counts versions before the newest one, so it must be a whole number, but this is {text}"
+    )]
+    PreviousVersions { text: String },
+    #[error("previousVersions and a range of versions exclude each other; keep one of the two")]
+    PreviousAndRange,
     #[error("defaultChannel {channel:?} is not among the channels listed here; add it to them")]
     DefaultChannel { channel: String },
     #[error("{what} {name:?} is listed twice, first on line {}; keep one", first.line)]

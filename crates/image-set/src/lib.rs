@@ -9,6 +9,7 @@
 //! ```
 
 mod document;
+mod extension;
 mod finding;
 mod helm;
 mod image;
@@ -22,6 +23,7 @@ pub use document::{
     Delete, DeleteImageSetConfiguration, Document, ImageSetConfiguration, Mirror, Sample, parse,
     parse_delete, parse_image_set,
 };
+pub use extension::Extension;
 pub use finding::{Finding, Findings, Position, Problem};
 pub use helm::{Chart, Helm, HelmRepository, LocalChart};
 pub use image::{AdditionalImage, BlockedImage, ImageSource};

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use oci::{Platform, Repository, Tag};
 use serde::Serialize;
 
+use located_yaml::{Meaning, Value};
+
 use crate::finding::{Position, Problem};
 use crate::image::{ImageSource, platform, target_path, target_tag};
 use crate::section::{Place, Section, Unique};
@@ -26,9 +28,12 @@ pub struct Operator {
     /// whoever filters the catalog has to settle it.
     #[serde(skip_serializing_if = "Not::not")]
     pub full: bool,
-    /// Has no effect: dependencies are never added.
+    /// Has no effect: dependencies are only added where that is asked for.
     #[serde(skip_serializing_if = "Not::not")]
     pub skip_dependencies: bool,
+    /// Adds the packages that the selected ones need. An extension of ours.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub include_dependencies: bool,
     /// A file to make the catalog's cluster resource from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_catalog_source_template: Option<PathBuf>,
@@ -53,6 +58,9 @@ pub struct Package {
     pub min_version: Option<PackageVersion>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_version: Option<PackageVersion>,
+    /// As many versions before the newest one. An extension of ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous_versions: Option<u32>,
     /// Empty means all channels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<PackageChannel>,
@@ -69,6 +77,9 @@ pub struct PackageChannel {
     pub min_version: Option<PackageVersion>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_version: Option<PackageVersion>,
+    /// As many versions before the newest one. An extension of ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous_versions: Option<u32>,
     #[serde(skip)]
     pub at: Position,
 }
@@ -86,6 +97,7 @@ impl Operator {
         let target_tag = section.text("targetTag").and_then(|text| text.parse(target_tag));
         let full = section.flag("full");
         let skip_dependencies = section.flag("skipDependencies");
+        let include_dependencies = section.flag("includeDependencies");
         let template = section.text("targetCatalogSourceTemplate");
         let platforms = section.list("platforms", platform);
         let mut names = Unique::new("package");
@@ -100,6 +112,7 @@ impl Operator {
             target_tag,
             full,
             skip_dependencies,
+            include_dependencies,
             target_catalog_source_template: template.map(|text| text.text.into()),
             platforms,
             packages,
@@ -138,6 +151,7 @@ impl Package {
         let name = section.required("name", "local-storage-operator");
         let default_channel = section.text("defaultChannel");
         let (min_version, max_version) = package_range(&mut section);
+        let previous_versions = previous_versions(&mut section);
         let mut channel_names = Unique::new("channel");
         let channels =
             section.list("channels", |place| PackageChannel::read(place, &mut channel_names));
@@ -146,7 +160,8 @@ impl Package {
         section.refuse("minBundle", USE_VERSIONS);
         section.refuse("startingVersion", "it is called minVersion now");
         let package = name.as_ref().map(|name| name.owned()).unwrap_or_default();
-        let has_range = min_version.is_some() || max_version.is_some();
+        let has_range =
+            min_version.is_some() || max_version.is_some() || previous_versions.is_some();
         for channel in channels.iter().filter(|channel| has_range && channel.has_range()) {
             let (package, channel_name) = (package.clone(), channel.name.clone());
             section.report(channel.at, Problem::MixedRanges { package, channel: channel_name });
@@ -165,6 +180,7 @@ impl Package {
             default_channel: default_channel.map(|channel| channel.owned()),
             min_version,
             max_version,
+            previous_versions,
             channels,
             at,
         })
@@ -177,15 +193,38 @@ impl PackageChannel {
         let at = section.at;
         let name = section.required("name", "stable");
         let (min_version, max_version) = package_range(&mut section);
+        let previous_versions = previous_versions(&mut section);
         section.refuse("minBundle", USE_VERSIONS);
         section.refuse("startingVersion", "it is called minVersion now");
         section.finish();
         let name = name?;
         names.check(&name, name.text);
-        Some(Self { name: name.owned(), min_version, max_version, at })
+        Some(Self { name: name.owned(), min_version, max_version, previous_versions, at })
     }
 
     fn has_range(&self) -> bool {
-        self.min_version.is_some() || self.max_version.is_some()
+        self.min_version.is_some() || self.max_version.is_some() || self.previous_versions.is_some()
     }
+}
+
+/// Reads `previousVersions`, which excludes a range beside it.
+fn previous_versions(section: &mut Section<'_>) -> Option<u32> {
+    let has_range = section.has("minVersion") || section.has("maxVersion");
+    let place = section.place("previousVersions")?;
+    let Value::Scalar { text, meaning } = &place.node.value else {
+        let (what, got) = (place.path.clone(), place.node.shape());
+        place.report(Problem::Shape { what, due: "a whole number", got, hint: None });
+        return None;
+    };
+    if has_range {
+        place.report(Problem::PreviousAndRange);
+    }
+    let count = match meaning {
+        Meaning::Integer(count) => u32::try_from(*count).ok(),
+        _ => None,
+    };
+    if count.is_none() {
+        place.report(Problem::PreviousVersions { text: text.clone() });
+    }
+    count
 }

@@ -429,6 +429,55 @@ fn charts_and_samples_are_checked() {
 }
 
 #[test]
+fn a_count_of_previous_versions_is_a_number_and_no_range_beside_it() {
+    for (keys, wanted) in [
+        (
+            "previousVersions: two",
+            "7:25: previousVersions counts versions before the newest one, so it must be a whole \
+             number, but this is two",
+        ),
+        (
+            "previousVersions: -1",
+            "7:25: previousVersions counts versions before the newest one, so it must be a whole \
+             number, but this is -1",
+        ),
+        (
+            "previousVersions: [1]",
+            "7:25: mirror.operators[0].packages[0].previousVersions must be a whole number, but \
+             this is a list",
+        ),
+        (
+            "previousVersions: 1\n      minVersion: 1.0.0",
+            "7:25: previousVersions and a range of versions exclude each other; keep one of the two",
+        ),
+    ] {
+        let body = format!(
+            "  operators:\n  - catalog: quay.io/a/b:1\n    packages:\n    - {keys}\n      name: p\n"
+        );
+        assert_found(&image_set(&body), &[wanted]);
+    }
+}
+
+#[test]
+fn extensions_are_listed_with_their_places() {
+    let text = image_set(
+        "  operators:\n  - catalog: quay.io/a/b:1\n    includeDependencies: true\n    packages:\n    \
+         - name: p\n      previousVersions: 2\n    - name: q\n      channels:\n      - name: c\n        \
+         previousVersions: 1\n  - catalog: quay.io/a/c:1\n",
+    );
+    let set = parse_image_set("isc.yaml", &text).unwrap();
+    let listed: Vec<String> = set.extensions().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        listed,
+        [
+            "5:5: includeDependencies of the catalog quay.io/a/b:1",
+            "8:7: previousVersions of the package \"p\"",
+            "12:9: previousVersions of the channel \"c\" of \"q\"",
+        ]
+    );
+}
+
+#[test]
 fn all_mistakes_are_found_at_once_in_the_order_of_the_file() {
     let text = "\
 kind: ImageSetConfiguration

@@ -162,7 +162,15 @@ fn version(text: &str) -> Option<PackageVersion> {
 
 fn package() -> impl Strategy<Value = Package> {
     let channel = (text(), bounds()).prop_map(|(name, (min_version, max_version))| {
-        PackageChannel { name, min_version, max_version, at: Position::default() }
+        let previous_versions =
+            (min_version.is_none() && max_version.is_none() && name.len() % 2 == 0).then_some(3);
+        PackageChannel {
+            name,
+            min_version,
+            max_version,
+            previous_versions,
+            at: Position::default(),
+        }
     });
     (text(), any::<bool>(), vec(channel, 0..3)).prop_map(|(name, has_default, mut channels)| {
         channels.sort_by(|a, b| a.name.cmp(&b.name));
@@ -172,6 +180,7 @@ fn package() -> impl Strategy<Value = Package> {
             default_channel: channels.last().filter(|_| has_default).map(|c| c.name.clone()),
             min_version: None,
             max_version: None,
+            previous_versions: None,
             channels,
             at: Position::default(),
         }
@@ -191,6 +200,7 @@ fn operator() -> impl Strategy<Value = Operator> {
                     target_tag,
                     full: packages.is_empty(),
                     skip_dependencies: skip,
+                    include_dependencies: !skip,
                     target_catalog_source_template: template.map(PathBuf::from),
                     platforms,
                     packages,

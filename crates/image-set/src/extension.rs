@@ -1,0 +1,49 @@
+//! What a configuration uses that other readers of these files do not know.
+
+use std::fmt;
+
+use crate::document::ImageSetConfiguration;
+use crate::finding::Position;
+
+/// A key that other readers refuse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extension {
+    /// Where the section with the key starts.
+    pub at: Position,
+    pub key: &'static str,
+    /// Whose key it is.
+    pub of: String,
+}
+
+impl ImageSetConfiguration {
+    /// The extensions that are used, in the order of the file. None in a file that others can read.
+    pub fn extensions(&self) -> Vec<Extension> {
+        let mut used = Vec::new();
+        for operator in &self.mirror.operators {
+            if operator.include_dependencies {
+                let of = format!("the catalog {}", operator.catalog);
+                used.push(Extension { at: operator.at, key: "includeDependencies", of });
+            }
+            for package in &operator.packages {
+                let key = "previousVersions";
+                if package.previous_versions.is_some() {
+                    let of = format!("the package {:?}", package.name);
+                    used.push(Extension { at: package.at, key, of });
+                }
+                for channel in &package.channels {
+                    if channel.previous_versions.is_some() {
+                        let of = format!("the channel {:?} of {:?}", channel.name, package.name);
+                        used.push(Extension { at: channel.at, key, of });
+                    }
+                }
+            }
+        }
+        used
+    }
+}
+
+impl fmt::Display for Extension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} of {}", self.at, self.key, self.of)
+    }
+}
