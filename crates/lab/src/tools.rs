@@ -26,8 +26,12 @@ pub enum Tool {
     Cosign,
     /// The store below the API server.
     Etcd,
+    /// Judges the Ignition in MachineConfigs.
+    IgnitionValidate,
     /// Judges the manifests made for a cluster.
     KubeApiserver,
+    /// Judges operator catalogs.
+    Opm,
     /// A peer in the benchmark.
     Regsync,
 }
@@ -61,14 +65,21 @@ enum Source {
     GoInstall { package: &'static str },
     /// `go build` in `tools/<name>`, whose go.mod and go.sum are committed: for modules with
     /// `replace` lines, which `go install` refuses. `stamp` is the variable that holds the version.
-    GoModule { package: &'static str, stamp: Option<&'static str> },
+    GoModule { package: &'static str, stamp: Option<&'static str>, tags: &'static str },
     /// `cargo install <name> --version <version> --locked`.
     CargoInstall,
 }
 
 impl Tool {
-    pub const ALL: [Self; 5] =
-        [Self::CargoDeny, Self::Cosign, Self::Etcd, Self::KubeApiserver, Self::Regsync];
+    pub const ALL: [Self; 7] = [
+        Self::CargoDeny,
+        Self::Cosign,
+        Self::Etcd,
+        Self::IgnitionValidate,
+        Self::KubeApiserver,
+        Self::Opm,
+        Self::Regsync,
+    ];
 
     pub const fn recipe(self) -> Recipe {
         match self {
@@ -94,7 +105,19 @@ impl Tool {
                 purpose: "store of the API server",
                 minutes: 1,
                 need: Need::Test,
-                source: Source::GoModule { package: "go.etcd.io/etcd/server/v3", stamp: None },
+                source: Source::GoModule {
+                    package: "go.etcd.io/etcd/server/v3",
+                    stamp: None,
+                    tags: "",
+                },
+            },
+            Self::IgnitionValidate => Recipe {
+                name: "ignition-validate",
+                version: "2.24.0",
+                purpose: "judges the Ignition in MachineConfigs",
+                minutes: 1,
+                need: Need::Test,
+                source: Source::GoInstall { package: "github.com/coreos/ignition/v2/validate" },
             },
             Self::KubeApiserver => Recipe {
                 name: "kube-apiserver",
@@ -105,6 +128,20 @@ impl Tool {
                 source: Source::GoModule {
                     package: "k8s.io/kubernetes/cmd/kube-apiserver",
                     stamp: Some("k8s.io/component-base/version.gitVersion"),
+                    tags: "",
+                },
+            },
+            Self::Opm => Recipe {
+                name: "opm",
+                version: "1.73.0",
+                purpose: "judges operator catalogs",
+                minutes: 3,
+                need: Need::Test,
+                source: Source::GoModule {
+                    package: "github.com/operator-framework/operator-registry/cmd/opm",
+                    stamp: None,
+                    // Without these it wants C libraries, for what a judge of catalogs never does.
+                    tags: "containers_image_openpgp json1",
                 },
             },
             Self::Regsync => Recipe {
@@ -204,7 +241,11 @@ impl Cache {
         match source {
             // cargo install makes a `bin` folder by itself.
             Source::CargoInstall => self.folder(tool).join("bin").join(name),
-            Source::GoInstall { .. } | Source::GoModule { .. } => self.folder(tool).join(name),
+            // go install names a program after the last part of its package.
+            Source::GoInstall { package } => {
+                self.folder(tool).join(package.rsplit('/').next().unwrap_or(name))
+            }
+            Source::GoModule { .. } => self.folder(tool).join(name),
         }
     }
 }

@@ -99,9 +99,12 @@ fn command(recipe: Recipe, folder: &Path) -> Command {
             go.arg(format!("{package}@v{version}")).env("GOBIN", folder);
             go
         }
-        Source::GoModule { package, stamp, .. } => {
+        Source::GoModule { package, stamp, tags } => {
             let stamp = stamp.map(|variable| format!("-X {variable}=v{version}"));
             let mut go = go("build", stamp.as_slice());
+            if !tags.is_empty() {
+                go.args(["-tags", tags]);
+            }
             go.arg("-o").arg(folder.join(name)).arg(package).current_dir(modules().join(name));
             go
         }
