@@ -1,0 +1,52 @@
+//! File-based operator catalogs: read, select, walk, write again.
+//!
+//! Pure: the caller brings the files and the manifests, and stores what comes out. Whatever comes in
+//! is taken as hostile. Everything borrows from the files: a catalog of hundreds of megabytes costs a few
+//! megabytes more.
+//!
+//! ```text
+//! files ──Files::read──▶ JSON ──Catalog::load──▶ catalog ──filter──▶ Filtered ──files──▶ layer ──▶ image
+//!                                                  │                    │
+//!                                                  ├──upgrade──▶ paths  └──related_images──▶ what to mirror
+//!                                                  └──listing──▶ tables
+//! ```
+
+mod dependencies;
+mod document;
+mod files;
+mod filter;
+mod filter_hash;
+mod finding;
+mod layer;
+mod listing;
+mod load;
+mod load_error;
+mod model;
+mod narrowing;
+mod nearest;
+mod rebuild;
+mod related_images;
+mod rules;
+mod text;
+pub mod upgrade;
+mod version;
+mod write;
+mod yaml;
+
+pub use document::{Deprecation, Entry, RelatedImage};
+pub use files::Files;
+pub use filter::{BundleName, Filtered, KeptChannel, KeptPackage, filter};
+pub use filter_hash::filter_hash;
+pub use finding::{Finding, Problem, Weight};
+pub use layer::{CATALOG_FOLDER, Layer, catalog_layer, hiding_layer};
+pub use listing::{ChannelRow, PackageRow, channels, display_name, packages, versions};
+pub use load_error::LoadError;
+pub use model::{
+    Api, Blob, Bundle, Catalog, Channel, Definition, Deprecations, Package, Requirement,
+};
+pub use rebuild::{BaseImage, RebuildError, RebuiltImage, catalog_folder, rebuild, rebuilt_index};
+pub use related_images::{RelatedImages, UnusableImage, WantedImage, folder_name, related_images};
+pub use rules::{ChannelFlaw, Flaw, FlawList, flaws};
+pub use text::Text;
+pub use version::{CatalogRange, Membership, VersionRange};
+pub use write::CatalogFile;
