@@ -1,11 +1,13 @@
 //! What a report means, and what to do about it.
 
+use serde::Serialize;
+
 use crate::report::{Command, Ending, Entry, Report};
-use node_network::facts::{Fact, FactName};
-use node_network::{Cause, Outcome, Recovery};
+use node_network::facts::{Expectation, Fact, FactName};
+use node_network::{Cause, NetworkState, Outcome, Recovery};
 
 /// One thing that is wrong, or good to know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     pub weight: Weight,
     /// What is wrong.
@@ -16,7 +18,8 @@ pub struct Diagnosis {
     pub remedy: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Weight {
     /// The node does not have the network it was to have.
     Broken,
@@ -51,6 +54,46 @@ pub fn diagnose(report: &Report) -> Vec<Diagnosis> {
     all.extend(findings(report));
     all.extend(not_restored(last));
     all
+}
+
+/// What a state of the node says about its br-ex. Nothing when all is well.
+pub fn diagnose_state(state: &NetworkState) -> Vec<Diagnosis> {
+    let expectation = Expectation { bridge: "br-ex".into(), node_address: None };
+    let failed = expectation.check(state).into_iter().filter(|fact| !fact.holds);
+    let diagnosis = |fact: Fact| Diagnosis {
+        weight: Weight::Broken,
+        problem: fact.detail.to_string(),
+        because: "the network state of the node shows it".into(),
+        remedy: fact_remedy(fact.name).into(),
+    };
+    failed.map(diagnosis).collect()
+}
+
+/// What the flag says beside the document it should hold. Both are absent on a node that
+/// configure-ovs serves.
+pub fn diagnose_flag(flag: Option<&[u8]>, document: Option<(&str, &[u8])>) -> Option<Diagnosis> {
+    let warning = |problem: String, remedy: &str| Diagnosis {
+        weight: Weight::Warning,
+        problem,
+        because: "/etc/nmstate/openshift/applied on the node shows it".into(),
+        remedy: remedy.into(),
+    };
+    match (flag, document) {
+        (Some([]), _) => Some(warning(
+            "the flag is empty: an older nmstate-configuration set it before anything was applied"
+                .into(),
+            "an upgraded node may delete br-ex and stage its document once more; adopt the bridge with `oc-brex adopt`",
+        )),
+        (Some(flag), Some((file, document))) if flag != document => Some(warning(
+            format!("{file} was changed after br-ex was made of it"),
+            "nmstate-configuration.service applies the changed document at the next reboot and undoes later policies; brex-firstboot does not. Bring both together with `oc-brex plan`",
+        )),
+        (None, Some((file, _))) => Some(warning(
+            format!("br-ex was not made of {file}: the flag is not set"),
+            "the reports in /var/log/brex-firstboot say why; configure-ovs made the bridge",
+        )),
+        _ => None,
+    }
 }
 
 fn about(entry: &Entry) -> Diagnosis {
@@ -117,22 +160,42 @@ fn remedy(entry: &Entry) -> String {
     let failed = |name: FactName| {
         observation.facts.iter().any(|fact: &Fact| fact.name == name && !fact.holds)
     };
-    let advice = if failed(FactName::Bridge) {
-        "nmstate did not apply the document: its journal (`journalctl -u nmstate`) says why"
-    } else if failed(FactName::Uplink) {
-        "the bridge has no uplink: compare the port's name in the document with `ip link`; a name that does not exist becomes an internal port without an error"
-    } else if failed(FactName::InternalPort) {
-        "add `br-ex` to the ports of the bridge, and an ovs-interface of that name"
-    } else if failed(FactName::Address) {
-        "br-ex got no address: is there a DHCP server on the uplink's network (VLAN?), and does it know this MAC? `copy-mac-from` keeps the lease of the NIC"
-    } else if failed(FactName::DefaultRoute) {
-        "make br-ex the preferred default route: metric 48, and `state: absent` or a higher metric for the route that is left on another interface"
-    } else if failed(FactName::NodeAddress) {
-        "give br-ex the address that the node had before, or make nodeip-configuration choose the new one (machineNetwork, or NODEIP_HINT)"
-    } else {
-        "bridge and addresses are right, but neither the API server nor the gateway answers: check the cable, the switch port (VLAN, port security, LACP) and the gateway's address"
-    };
-    advice.to_owned()
+    // The first that fails explains the others.
+    let first = IN_ORDER.into_iter().find(|name| failed(*name));
+    let silent = "bridge and addresses are right, but neither the API server nor the gateway answers: check the cable, the switch port (VLAN, port security, LACP) and the gateway's address";
+    first.map_or(silent, fact_remedy).to_owned()
+}
+
+const IN_ORDER: [FactName; 6] = [
+    FactName::Bridge,
+    FactName::Uplink,
+    FactName::InternalPort,
+    FactName::Address,
+    FactName::DefaultRoute,
+    FactName::NodeAddress,
+];
+
+fn fact_remedy(name: FactName) -> &'static str {
+    match name {
+        FactName::Bridge => {
+            "nmstate did not apply the document: its journal (`journalctl -u nmstate`) says why"
+        }
+        FactName::Uplink => {
+            "the bridge has no uplink: compare the port's name in the document with `ip link`; a name that does not exist becomes an internal port without an error"
+        }
+        FactName::InternalPort => {
+            "add `br-ex` to the ports of the bridge, and an ovs-interface of that name"
+        }
+        FactName::Address => {
+            "br-ex got no address: is there a DHCP server on the uplink's network (VLAN?), and does it know this MAC? `copy-mac-from` keeps the lease of the NIC"
+        }
+        FactName::DefaultRoute => {
+            "make br-ex the preferred default route: metric 48, and `state: absent` or a higher metric for the route that is left on another interface"
+        }
+        FactName::NodeAddress => {
+            "give br-ex the address that the node had before, or make nodeip-configuration choose the new one (machineNetwork, or NODEIP_HINT)"
+        }
+    }
 }
 
 fn staged_but_not_confirmed(report: &Report, last: &Entry) -> Option<Diagnosis> {

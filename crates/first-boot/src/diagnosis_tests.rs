@@ -77,3 +77,28 @@ fn staging_that_nobody_confirmed_is_a_warning() {
     }));
     assert!(diagnoses.iter().any(|one| one.weight == Weight::Warning));
 }
+
+#[test]
+fn a_state_without_br_ex_is_broken_in_every_way_and_a_good_one_in_none() {
+    let bad = NetworkState::new_from_yaml("interfaces: [{name: nic0, type: ethernet}]").unwrap();
+    assert_eq!(diagnose_state(&bad).len(), 5);
+    let good = NetworkState::new_from_yaml(
+        "interfaces:
+- {name: nic0, type: ethernet, state: up}
+- {name: br-ex, type: ovs-bridge, state: up, bridge: {port: [{name: nic0}, {name: br-ex}]}}
+- {name: br-ex, type: ovs-interface, state: up, ipv4: {enabled: true, address: [{ip: 192.0.2.2, prefix-length: 24}]}}
+routes: {running: [{destination: 0.0.0.0/0, next-hop-interface: br-ex, next-hop-address: 192.0.2.1}]}",
+    );
+    assert_eq!(diagnose_state(&good.unwrap()), []);
+}
+
+#[test]
+fn a_flag_is_judged_by_what_it_holds() {
+    let document = ("worker-0.yml", b"new".as_slice());
+    let problem = |flag: Option<&[u8]>, document| diagnose_flag(flag, document).map(|d| d.problem);
+    assert_eq!(problem(Some(b"new"), Some(document)), None);
+    assert_eq!(problem(None, None), None);
+    assert!(problem(Some(b""), None).unwrap().contains("empty"));
+    assert!(problem(Some(b"old"), Some(document)).unwrap().contains("was changed"));
+    assert!(problem(None, Some(document)).unwrap().contains("was not made"));
+}

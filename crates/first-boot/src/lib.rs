@@ -12,6 +12,7 @@
 //! | [`report`] | what happened in one boot |
 //! | [`event`] | what the journal is told, under fixed message ids |
 //! | [`diagnosis`] | what a report means, and what to do |
+//! | [`symptom`] | what lines of journals mean |
 
 pub mod attempt;
 pub mod choice;
@@ -21,6 +22,7 @@ pub mod event;
 pub mod machine;
 pub mod matching;
 pub mod report;
+pub mod symptom;
 
 pub use attempt::{Attempt, Tries};
 pub use choice::{Candidate, Choice, ChoiceError, choose};

@@ -1,0 +1,125 @@
+//! The command line: what can be written, and where it is explained.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use first_boot::attempt::DEFAULT_TRIES;
+
+const NOTES: &str = "\
+Order at boot: recover, before NetworkManager; stage; nmstate.service; confirm; ovs-configuration.
+A node without nmstate.service runs apply in place of stage and confirm.
+
+Exit code: 0 done, or nothing to do; 1 br-ex was not made, the report says why; 2 wrong usage.";
+
+/// Makes br-ex of the node's NMState document at first boot, or says why not
+#[derive(Debug, Parser)]
+#[command(name = "brex-firstboot", version, after_help = NOTES, subcommand_value_name = "COMMAND")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Choose the document of this node, check it, save the profiles, stage it for nmstate.service
+    Stage(StageArguments),
+    /// Confirm that br-ex is up and write the flag, or take the change back
+    Confirm(ConfirmArguments),
+    /// Stage, apply and confirm in one transaction, without nmstate.service
+    Apply(ApplyArguments),
+    /// Put saved profiles back after an attempt that a power cut interrupted
+    Recover(Place),
+    /// Collect what is needed to judge a bad br-ex, secrets left out
+    Gather(GatherArguments),
+    /// Write man pages and the reference of commands
+    #[command(hide = true)]
+    GenerateDocs {
+        /// Folder to write to
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Place {
+    /// The folder that holds /etc, /run, /var, /sys and /proc of the node
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Choosing {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Fail when no document is for this node, instead of leaving br-ex to configure-ovs
+    #[arg(long)]
+    pub(crate) required: bool,
+    /// The host name, in place of the one the kernel has
+    #[arg(long, value_name = "NAME")]
+    pub(crate) hostname: Option<String>,
+    /// Seconds to wait for a host name that is not localhost
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub(crate) hostname_timeout: Duration,
+    /// How often a document may fail before it is only reported
+    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_TRIES)]
+    pub(crate) tries: u32,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Waiting {
+    /// Seconds that br-ex may take to carry the node
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    pub(crate) patience: Duration,
+    /// The API server, in place of the one in /etc/kubernetes/kubeconfig
+    #[arg(long, value_name = "HOST:PORT", value_parser = crate::api_server::endpoint)]
+    pub(crate) api_server: Option<node_network::probe::Endpoint>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct StageArguments {
+    #[command(flatten)]
+    pub(crate) choosing: Choosing,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ConfirmArguments {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ApplyArguments {
+    #[command(flatten)]
+    pub(crate) choosing: Choosing,
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GatherArguments {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// A folder to write to; `-` writes a tar archive to standard output
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+}
+
+fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_secs)
+}
+
+/// The whole command line, for documents that are made from it.
+pub(crate) fn command() -> clap::Command {
+    Arguments::command()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::command().debug_assert();
+    }
+}

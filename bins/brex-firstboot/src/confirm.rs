@@ -1,0 +1,96 @@
+//! `confirm`: br-ex carries the node and the flag is written, or the change is taken back.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use first_boot::report::{Chosen, Ending, Entry};
+use node_network::facts::FactName;
+use node_network::{Aim, Observation};
+
+use crate::disk::Disk;
+use crate::layout::{DOCUMENTS, FLAG};
+use crate::node::Node;
+use crate::prepare::shown;
+use crate::{saved, take_back};
+
+/// How long to wait for a bridge that nmstate.service must have made before we began.
+const BRIDGE_PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) fn confirm(
+    disk: &Disk,
+    node: &impl Node,
+    boot_id: &str,
+    aim: &Aim,
+    patience: Duration,
+    entry: &mut Entry,
+) -> Result<()> {
+    if disk.exists(FLAG) {
+        entry.message = "br-ex was confirmed before; the flag is there".into();
+        // Power may have gone between the flag and the end of the attempt.
+        return saved::end(disk);
+    }
+    let Some(attempt) = saved::current(disk)? else {
+        entry.message = "nothing was staged; there is nothing to confirm".into();
+        return Ok(());
+    };
+    entry.document = Some(Chosen {
+        file: attempt.document.clone(),
+        sha256: attempt.sha256.clone(),
+        because: "it was staged".into(),
+    });
+    let reason = if attempt.boot_id == boot_id {
+        let seen = wait(node, aim, patience);
+        entry.network = node.state().ok().as_ref().and_then(shown);
+        let failures = (!seen.is_good()).then(|| seen.failures().to_string());
+        entry.observation = Some(seen);
+        failures
+    } else {
+        Some("it was staged in an earlier boot that did not end well".to_owned())
+    };
+    match reason {
+        None => {
+            let document = staged_document(disk, &attempt)?;
+            write_flag(disk, &document)?;
+            entry.result = Ending::Confirmed;
+            entry.message =
+                format!("br-ex of {} is up and carries the node", attempt.document).into();
+        }
+        Some(reason) => {
+            entry.restored = Some(take_back::restore(disk, node, &attempt, boot_id)?);
+            entry.result = Ending::TakenBack;
+            entry.message =
+                format!("br-ex of {} was taken back: {reason}", attempt.document).into();
+        }
+    }
+    Ok(())
+}
+
+/// The flag is what makes the new network the one to keep. All before it can be taken back.
+pub(crate) fn write_flag(disk: &Disk, document: &[u8]) -> Result<()> {
+    disk.write(FLAG, document, 0o644)?;
+    saved::end(disk)
+}
+
+/// The bytes that were staged, as the folder of documents has them.
+fn staged_document(disk: &Disk, attempt: &first_boot::Attempt) -> Result<Vec<u8>> {
+    let path = format!("{DOCUMENTS}/{}", attempt.document);
+    let bytes = disk.read(&path)?.with_context(|| format!("{path} is gone"))?;
+    anyhow::ensure!(
+        first_boot::DocumentHash::of(&bytes) == attempt.sha256,
+        "{path} was changed after it was staged; reboot to try the new one"
+    );
+    Ok(bytes)
+}
+
+/// nmstate.service has ended before we begin: a bridge that is not there does not come. The
+/// address may: leases take their time.
+fn wait(node: &impl Node, aim: &Aim, patience: Duration) -> Observation {
+    let first = node.observe(aim, patience.min(BRIDGE_PATIENCE));
+    let bridge = |seen: &Observation| {
+        seen.facts.iter().any(|fact| fact.name == FactName::Bridge && fact.holds)
+    };
+    if first.is_good() || !bridge(&first) || patience <= BRIDGE_PATIENCE {
+        return first;
+    }
+    node.observe(aim, patience - BRIDGE_PATIENCE)
+}

@@ -1,0 +1,145 @@
+//! The command line of `brex-firstboot`: br-ex by NMState at a node's first boot.
+//!
+//!     candidates ─▶ choice ─▶ check ─▶ stage ─▶ (nmstate) ─▶ confirm ─▶ report
+//!
+//! What is decided is in the `first-boot` crate; here are the disk, NetworkManager and the order
+//! of things. The order is what makes a crash harmless: the attempt is on the disk before the
+//! first change, the flag after the last one, and whatever lies between can be taken back.
+
+mod api_server;
+mod apply;
+mod arguments;
+mod confirm;
+#[cfg(test)]
+mod crash_tests;
+mod disk;
+mod facts_of_boot;
+mod gather;
+mod journal;
+mod layout;
+mod node;
+mod prepare;
+mod recover;
+mod reference;
+mod report_file;
+mod saved;
+mod stage;
+mod take_back;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use command_line::{Ending as Exit, say};
+use first_boot::Event;
+use first_boot::report::{self, Ending, Entry};
+use jiff::Timestamp;
+
+use arguments::{Arguments, Choosing, Command, Place, Waiting};
+use disk::Disk;
+use node::{Node as _, ThisNode};
+use prepare::Rules;
+
+/// Runs the program with this command line, the program's name first.
+pub fn run(line: impl Iterator<Item = OsString>) -> ExitCode {
+    command_line::run(line, |arguments: Arguments| act(&arguments.command))
+}
+
+fn act(command: &Command) -> Result<Exit> {
+    use report::Command as Name;
+    match command {
+        Command::Stage(arguments) => {
+            let rules = rules(&arguments.choosing);
+            report_on(Name::Stage, &arguments.choosing.place, |disk, node, boot, entry| {
+                stage::stage(disk, node, boot, &rules, entry)
+            })
+        }
+        Command::Confirm(arguments) => {
+            let waiting = &arguments.waiting;
+            report_on(Name::Confirm, &arguments.place, |disk, node, boot, entry| {
+                let aim = aim(disk, waiting)?;
+                confirm::confirm(disk, node, boot, &aim, waiting.patience, entry)
+            })
+        }
+        Command::Apply(arguments) => {
+            let rules = rules(&arguments.choosing);
+            let waiting = &arguments.waiting;
+            report_on(Name::Apply, &arguments.choosing.place, |disk, node, boot, entry| {
+                let aim = aim(disk, waiting)?;
+                apply::apply(disk, node, boot, &rules, (&aim, waiting.patience), entry)
+            })
+        }
+        Command::Recover(place) => report_on(Name::Recover, place, |disk, _, boot, entry| {
+            recover::recover(disk, boot, entry)
+        }),
+        Command::Gather(arguments) => gather::gather(arguments).map(|()| Exit::Good),
+        Command::GenerateDocs { out } => reference::write(out).map(|()| Exit::Good),
+    }
+}
+
+fn rules(choosing: &Choosing) -> Rules {
+    Rules {
+        required: choosing.required,
+        hostname: choosing.hostname.clone(),
+        hostname_timeout: choosing.hostname_timeout,
+        tries: choosing.tries,
+    }
+}
+
+fn aim(disk: &Disk, waiting: &Waiting) -> Result<node_network::Aim> {
+    facts_of_boot::aim(disk, waiting.api_server.as_ref())
+}
+
+/// Does the work of a command and tells of it: a report on the disk, an event in the journal, a
+/// line on standard error, and the exit code.
+fn report_on(
+    command: report::Command,
+    place: &Place,
+    work: impl FnOnce(&Disk, &ThisNode, &str, &mut Entry) -> Result<()>,
+) -> Result<Exit> {
+    let disk = Disk::new(&place.root);
+    let node = ThisNode::new()?;
+    let boot_id = facts_of_boot::boot_id(&disk)?;
+    let mut entry = Entry::new(command, Timestamp::now().to_string());
+    if let Err(error) = work(&disk, &node, &boot_id, &mut entry) {
+        entry.result = Ending::Failed;
+        entry.message = format!("{error:#}").into();
+    }
+    entry.at = Timestamp::now().to_string();
+    announce(&entry);
+    let (result, failed) = (entry.result, entry.result.is_failure());
+    // A boot in which there was nothing to do needs no report.
+    if result != Ending::NothingToDo
+        && let Err(error) = report_file::add(&disk, &boot_id, &node.hostname(), entry)
+    {
+        say(&format!("warning: the report could not be written: {error:#}"));
+    }
+    Ok(if failed { Exit::Findings } else { Exit::Good })
+}
+
+fn announce(entry: &Entry) {
+    let prefix = if entry.result.is_failure() { "error: " } else { "" };
+    say(&format!("{prefix}{}", entry.message));
+    for note in &entry.notes {
+        say(&format!("note: {note}"));
+    }
+    if let Some(restored) = &entry.restored {
+        for profile in &restored.not_in_use {
+            say(&format!("warning: profile {profile} was in use before and is not now"));
+        }
+        if let Some(problem) = &restored.problem {
+            say(&format!("warning: {problem}"));
+        }
+    }
+    let Some(event) = Event::of(entry.result) else { return };
+    let result = serde_json::to_value(entry.result).unwrap_or_default();
+    let mut fields = vec![
+        ("BREX_COMMAND", entry.command.name()),
+        ("BREX_RESULT", result.as_str().unwrap_or("")),
+    ];
+    if let Some(document) = &entry.document {
+        fields.push(("BREX_DOCUMENT", &document.file));
+        fields.push(("BREX_SHA256", document.sha256.as_str()));
+    }
+    journal::send(event, entry.message.as_str(), &fields);
+}

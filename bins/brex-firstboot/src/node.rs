@@ -1,0 +1,115 @@
+//! What is asked of the node itself: its name, its network, NetworkManager.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use node_network::network_manager::{ActiveProfile, Manager};
+use node_network::{
+    Aim, Checkpoint, Host, Network as _, NetworkState, Observation, Outcome, Timing, Transaction,
+    observe,
+};
+use tokio::runtime::{Builder, Runtime};
+
+/// How long former profiles may take to be in use again.
+const REACTIVATION: Duration = Duration::from_secs(60);
+/// How long one probe may take.
+const PROBE: Duration = Duration::from_secs(3);
+
+/// A node, or something that behaves like one.
+pub(crate) trait Node {
+    fn hostname(&self) -> String;
+    fn state(&self) -> Result<NetworkState>;
+    fn active_profiles(&self) -> Result<Vec<ActiveProfile>>;
+    /// Makes NetworkManager read its profiles again and use these. Returns those it does not use.
+    fn use_profiles(&self, wanted: &[ActiveProfile]) -> Result<Vec<ActiveProfile>>;
+    /// Looks until the network is as it should be, for `patience` at most.
+    fn observe(&self, aim: &Aim, patience: Duration) -> Observation;
+    fn change(&self, change: &Change<'_>, record: &mut dyn FnMut(&Checkpoint)) -> Outcome;
+    /// Removes a bridge of that name which Open vSwitch has from an earlier boot and which
+    /// NetworkManager does not use. Returns whether there was one.
+    fn remove_stale_bridge(&self, name: &str) -> Result<bool>;
+}
+
+/// A change of the network.
+#[derive(Debug)]
+pub(crate) struct Change<'a> {
+    pub(crate) desired: &'a NetworkState,
+    pub(crate) aim: &'a Aim,
+    pub(crate) patience: Duration,
+    pub(crate) leftover: Option<Checkpoint>,
+}
+
+/// The machine this runs on.
+#[derive(Debug)]
+pub(crate) struct ThisNode {
+    runtime: Runtime,
+}
+
+impl ThisNode {
+    pub(crate) fn new() -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        Ok(Self { runtime: runtime.context("starting a runtime")? })
+    }
+}
+
+impl Node for ThisNode {
+    fn hostname(&self) -> String {
+        rustix::system::uname().nodename().to_string_lossy().into_owned()
+    }
+
+    fn state(&self) -> Result<NetworkState> {
+        self.runtime.block_on(Host.state()).context("reading the network state")
+    }
+
+    fn active_profiles(&self) -> Result<Vec<ActiveProfile>> {
+        self.runtime.block_on(async { Ok(Manager::connect().await?.active_profiles().await?) })
+    }
+
+    fn use_profiles(&self, wanted: &[ActiveProfile]) -> Result<Vec<ActiveProfile>> {
+        self.runtime.block_on(async {
+            let manager = Manager::connect().await?;
+            manager.reload_profiles().await?;
+            Ok(manager.activate(wanted, REACTIVATION).await?)
+        })
+    }
+
+    fn observe(&self, aim: &Aim, patience: Duration) -> Observation {
+        self.runtime.block_on(observe::wait(&Host, aim, patience, PROBE))
+    }
+
+    fn change(&self, change: &Change<'_>, record: &mut dyn FnMut(&Checkpoint)) -> Outcome {
+        let transaction = Transaction {
+            desired: change.desired,
+            aim: change.aim,
+            timing: Timing::patient(change.patience),
+            leftover: change.leftover.clone(),
+        };
+        self.runtime.block_on(Box::pin(transaction.run(&Host, record)))
+    }
+
+    fn remove_stale_bridge(&self, name: &str) -> Result<bool> {
+        let vsctl = |words: &[&str]| {
+            Command::new("ovs-vsctl")
+                .args(["--timeout=30", "--no-wait"])
+                .args(words)
+                .stdin(Stdio::null())
+                .output()
+                .context("running ovs-vsctl")
+        };
+        if !vsctl(&["br-exists", name])?.status.success() {
+            return Ok(false);
+        }
+        if self.active_profiles()?.iter().any(|profile| profile.device == name) {
+            return Ok(false);
+        }
+        let output = vsctl(&["--if-exists", "del-br", name])?;
+        anyhow::ensure!(
+            output.status.success(),
+            "`ovs-vsctl del-br {name}` ended with {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+        Ok(true)
+    }
+}
