@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
+use crate::{check, decode, render, scale_out, topology};
+
 const EXIT_CODES: &str = "\
 Exit code: 0 done, perhaps with warnings; 1 errors were found; 2 wrong usage, or a file could not be read or written.";
 
@@ -18,6 +20,16 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Check documents against every rule there is for br-ex
+    Check(check::Arguments),
+    /// Write a document for one of the usual shapes of br-ex
+    Topology(topology::Arguments),
+    /// Make MachineConfigs of documents, one per role
+    Render(render::Arguments),
+    /// Take the documents out of MachineConfigs
+    Decode(decode::Arguments),
+    /// Add a host to a running cluster: its document, its first network, its BareMetalHost
+    ScaleOut(scale_out::Arguments),
     /// Print the version of this program
     Version,
     /// Print a completion script for a shell

@@ -2,7 +2,16 @@
 //! below say about them, and turns that into an exit code. One module per command.
 
 mod arguments;
+mod check;
+mod decode;
+mod findings;
+mod inputs;
+mod reading;
 mod reference;
+mod render;
+mod scale_out;
+mod topology;
+mod writing;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -19,6 +28,11 @@ pub fn run(line: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn act(command: &Command) -> Result<Ending> {
     match command {
+        Command::Check(arguments) => return check::check(arguments),
+        Command::Render(arguments) => return render::render(arguments),
+        Command::Decode(arguments) => return decode::decode(arguments),
+        Command::Topology(arguments) => return topology::topology(arguments),
+        Command::ScaleOut(arguments) => return scale_out::scale_out(arguments),
         Command::Version => print(format!("oc-brex {}\n", env!("CARGO_PKG_VERSION")))?,
         Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,
         Command::GenerateDocs { out } => reference::write(out)?,

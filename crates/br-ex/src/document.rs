@@ -157,6 +157,11 @@ impl Document {
         entry.map_or(Position::START, |entry| entry.value.at)
     }
 
+    /// All captures as they are written.
+    pub(crate) fn captures(&self) -> impl Iterator<Item = &Entry> {
+        self.capture.iter().flat_map(Node::entries)
+    }
+
     /// The state's map as it is written, captures and all.
     pub(crate) fn state_node(&self) -> Option<&Node> {
         self.state.as_ref()

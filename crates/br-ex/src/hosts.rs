@@ -25,6 +25,8 @@ pub enum Naming {
     FileOnNode,
     /// The name of a host.
     Host,
+    /// A file that may be called anything, because it is only looked at.
+    Loose,
 }
 
 /// A document, and the host it is for.
@@ -43,7 +45,7 @@ impl HostDocument {
     pub fn host(&self) -> &str {
         match self.naming {
             Naming::Host => &self.name,
-            Naming::File | Naming::FileOnNode => {
+            Naming::File | Naming::FileOnNode | Naming::Loose => {
                 self.name.rsplit_once('.').map_or(self.name.as_str(), |(stem, _)| stem)
             }
         }
@@ -56,7 +58,7 @@ impl HostDocument {
 
     fn ending(&self) -> Option<&str> {
         match self.naming {
-            Naming::Host => None,
+            Naming::Host | Naming::Loose => None,
             Naming::File | Naming::FileOnNode => {
                 Some(self.name.rsplit_once('.').map_or("", |(_, ending)| ending))
             }
@@ -71,8 +73,11 @@ pub fn check_hosts(hosts: &[HostDocument], around: &Surroundings) -> Vec<(usize,
     let mut seen = Seen::default();
     for (number, host) in hosts.iter().enumerate() {
         let mut found = Findings::default();
-        check_name(host, &mut found);
-        check_role(host, hosts, around, &mut found);
+        if host.naming != Naming::Loose {
+            check_name(host, &mut found);
+            check_role(host, hosts, around, &mut found);
+        }
+        check_for_all(host, &mut found);
         seen.check(host, &mut found);
         all.extend(found.into_sorted().into_iter().map(|finding| (number, finding)));
     }
@@ -150,17 +155,19 @@ fn check_role(
             );
             found.report(RuleId::B32, at, message);
         }
-        let address = host.document.layout().and_then(|layout| static_address(&layout));
-        if let Some((at, address)) = address {
-            let message = format!("every node of role {} would take {address}", host.role);
-            found.report(RuleId::B33, at, message);
-        }
     } else if let Some(platform) = around.platform.filter(|it| !it.chooses_node_address()) {
         let message = format!(
             "host names on `{}` are not known beforehand; only `cluster.yml` can be meant there",
             platform.name()
         );
         found.report_as(Severity::Warning, RuleId::B40, at, message);
+    }
+}
+
+fn check_for_all(host: &HostDocument, found: &mut Findings) {
+    let layout = host.document.layout().filter(|_| host.is_for_all());
+    if let Some((at, address)) = layout.and_then(|layout| static_address(&layout)) {
+        found.report(RuleId::B33, at, format!("every node would take {address}"));
     }
 }
 

@@ -3,23 +3,22 @@
 //! Documents come as files in folders, or as part of an install-config. On the node the short
 //! host name chooses the file, so that is what a document is kept under.
 
-mod conflict;
 mod files;
-mod install_config;
 mod written;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use located_yaml::{Located, Node};
-use machine_config::Role;
+use machine_config::{NameError, Role};
 
-pub use conflict::{Conflict, Owned, conflicts, facts_of};
 pub use files::{FileProblem, FoundFile, from_files};
-pub use install_config::{InstallConfig, InstallConfigProblem, from_install_config};
 
 use crate::document::Document;
+use crate::finding::Finding;
+use crate::hosts::{HostDocument, Naming, check_hosts};
+use crate::install_config::{ConfiguredHost, InstallConfig};
+use crate::surroundings::Surroundings;
 
 /// The stem of the document that every host without one of its own takes.
 const CLUSTER: &str = "cluster";
@@ -43,21 +42,21 @@ pub enum StemError {
     Flag,
 }
 
-/// A document for a host of a role, or for all hosts of it.
+/// A document and the bytes that the node gets.
 #[derive(Debug, Clone)]
-pub struct HostDocument {
-    /// Byte for byte what the node gets.
+pub struct Placed {
+    /// Byte for byte.
     pub bytes: Vec<u8>,
     /// The file it comes from, for messages.
     pub origin: String,
     /// Read where it stands, so that findings name a line of the origin.
-    pub document: Document,
+    pub host: HostDocument,
 }
 
 /// All documents by role and host.
 #[derive(Debug, Clone, Default)]
 pub struct Inventory {
-    roles: BTreeMap<Role, BTreeMap<Stem, HostDocument>>,
+    roles: BTreeMap<Role, BTreeMap<Stem, Placed>>,
 }
 
 impl Stem {
@@ -111,17 +110,65 @@ impl fmt::Display for Stem {
     }
 }
 
-impl HostDocument {
+/// A host of an install-config that cannot be given a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HostProblem {
+    #[error("line {line}")]
+    Name { line: usize, source: StemError },
+    #[error("line {line}")]
+    Role { line: usize, source: NameError },
+    #[error("line {line}: {role} {stem} has a document already; a host has one")]
+    Twice { line: usize, role: Role, stem: Stem },
+}
+
+/// The documents of an install-config called `origin`.
+pub fn from_install_config(
+    origin: &str,
+    config: &InstallConfig,
+) -> Result<Inventory, Vec<HostProblem>> {
+    let mut inventory = Inventory::default();
+    let mut problems = Vec::new();
+    for host in &config.hosts {
+        let line = host.at.line;
+        match (Stem::of_host(&host.name), host.role.parse::<Role>()) {
+            (Ok(stem), Ok(role)) => {
+                let placed = Placed::from_install_config(origin, host);
+                if inventory.insert(role.clone(), stem.clone(), placed).is_some() {
+                    problems.push(HostProblem::Twice { line, role, stem });
+                }
+            }
+            (Err(source), _) => problems.push(HostProblem::Name { line, source }),
+            (_, Err(source)) => problems.push(HostProblem::Role { line, source }),
+        }
+    }
+    if problems.is_empty() { Ok(inventory) } else { Err(problems) }
+}
+
+impl Placed {
     /// A file of its own.
-    pub fn from_file(origin: &str, bytes: &[u8]) -> Self {
+    pub fn from_file(role: &Role, path: &str, bytes: &[u8]) -> Self {
+        let name = path.rsplit('/').next().unwrap_or(path).to_owned();
         let document = Document::parse(bytes);
-        Self { bytes: bytes.to_owned(), origin: origin.to_owned(), document }
+        let role = role.to_string();
+        Self {
+            bytes: bytes.to_owned(),
+            origin: path.to_owned(),
+            host: HostDocument { role, name, naming: Naming::File, document },
+        }
     }
 
-    /// A part of another file.
-    fn from_part(origin: &str, node: &Node) -> Self {
-        let bytes = written::yaml(node).into_bytes();
-        Self { bytes, origin: origin.to_owned(), document: Document::from_node(node) }
+    /// A part of an install-config.
+    fn from_install_config(origin: &str, host: &ConfiguredHost) -> Self {
+        Self {
+            bytes: written::yaml(&host.config).into_bytes(),
+            origin: origin.to_owned(),
+            host: HostDocument {
+                role: host.role.clone(),
+                name: host.name.clone(),
+                naming: Naming::Host,
+                document: Document::from_node(&host.config),
+            },
+        }
     }
 }
 
@@ -130,24 +177,19 @@ impl Inventory {
         self.roles.is_empty()
     }
 
-    pub fn roles(&self) -> impl Iterator<Item = (&Role, &BTreeMap<Stem, HostDocument>)> {
+    pub fn roles(&self) -> impl Iterator<Item = (&Role, &BTreeMap<Stem, Placed>)> {
         self.roles.iter()
     }
 
     /// All documents, by role and name.
-    pub fn documents(&self) -> impl Iterator<Item = (&Role, &Stem, &HostDocument)> {
+    pub fn documents(&self) -> impl Iterator<Item = (&Role, &Stem, &Placed)> {
         self.roles.iter().flat_map(|(role, documents)| {
             documents.iter().map(move |(stem, document)| (role, stem, document))
         })
     }
 
     /// Puts a document in its place. The one that was there is given back.
-    pub fn insert(
-        &mut self,
-        role: Role,
-        stem: Stem,
-        document: HostDocument,
-    ) -> Option<HostDocument> {
+    pub fn insert(&mut self, role: Role, stem: Stem, document: Placed) -> Option<Placed> {
         self.roles.entry(role).or_default().insert(stem, document)
     }
 
@@ -157,14 +199,27 @@ impl Inventory {
             self.roles.entry(role).or_default().extend(documents);
         }
     }
-}
 
-/// The name of a role, with its place.
-fn role_of(text: Located<&str>) -> Result<Role, Located<InstallConfigProblem>> {
-    text.value.parse().map_err(|source| Located {
-        at: text.at,
-        value: InstallConfigProblem::Role(source),
-    })
+    /// Everything wrong with the documents, each by itself and between them, with the file it
+    /// stands in.
+    pub fn check(&self, around: &Surroundings) -> Vec<(String, Finding)> {
+        let placed: Vec<&Placed> = self.documents().map(|(_, _, placed)| placed).collect();
+        let hosts: Vec<HostDocument> = placed.iter().map(|placed| placed.host.clone()).collect();
+        let between = check_hosts(&hosts, around)
+            .into_iter()
+            .map(|(number, finding)| (placed[number].origin.clone(), finding));
+        let own = placed.iter().flat_map(|placed| {
+            let findings = crate::check(&placed.host.document, around);
+            findings.into_iter().map(|finding| (placed.origin.clone(), finding))
+        });
+        let mut all: Vec<_> = between.chain(own).collect();
+        all.sort_by(|(file, a), (other, b)| {
+            (file, a.at, a.rule, &a.message).cmp(&(other, b.at, b.rule, &b.message))
+        });
+        // A file for every role is in several of them, and is no worse for it.
+        all.dedup();
+        all
+    }
 }
 
 #[cfg(test)]

@@ -11,12 +11,18 @@ mod current;
 pub mod current_address;
 mod document;
 mod finding;
+pub mod first_network;
 pub mod hosts;
 pub mod install_config;
+pub mod inventory;
 pub mod layout;
+pub mod node_state;
+pub mod render;
 mod rule;
+pub mod scale_out;
 mod schema;
 mod surroundings;
+pub mod topology;
 mod uplink;
 
 pub use check::check;

@@ -29,18 +29,16 @@ impl<'a> WayOut<'a> {
                 PortKind::Internal => {}
             }
         }
-        let chosen = match way.named {
-            Some(named) => {
-                let mut all = way.system.iter().chain(&way.patches);
-                all.find(|port| port.name.value == named.value)
-            }
-            // ovnkube would not follow a patch port without being told; that is said,
-            // and the rest is checked as if it had been.
-            None => match (way.system.as_slice(), way.patches.as_slice()) {
-                ([port], _) | ([], [port]) => Some(port),
-                _ => None,
-            },
-        };
+        let named = way.named.and_then(|named| {
+            let mut all = way.system.iter().chain(&way.patches);
+            all.find(|port| port.name.value == named.value)
+        });
+        // ovnkube would not follow a patch port without being told; that is said, and the
+        // rest is checked as if it had been.
+        let chosen = named.or(match (way.system.as_slice(), way.patches.as_slice()) {
+            ([port], _) | ([], [port]) => Some(port),
+            _ => None,
+        });
         if let Some(port) = chosen {
             let mut seen = BTreeSet::from([bridge.name.value]);
             way.members = behind(port, layout, &mut seen);

@@ -24,8 +24,12 @@ const MASQUERADE: [&str; 3] = ["169.254.0.2", "169.254.169.2", "fd69::2"];
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
     let Some(port) = subject.layout.internal_port() else { return };
-    let has_address =
-        |ip: &Ip<'_>| ip.is_captured || ip.is_automatic() || !node_addresses(ip).is_empty();
+    let has_address = |ip: &Ip<'_>| {
+        ip.is_captured
+            || ip.is_automatic()
+            || ip.has_unread_address
+            || !node_addresses(ip).is_empty()
+    };
     if !port.ips().any(|ip| ip.is_enabled() && has_address(ip)) {
         let message = "`br-ex` gets no address: neither DHCP, autoconf nor a static one";
         found.report(RuleId::B11, port.at(), message);

@@ -81,7 +81,9 @@ fn check_numbers(
         .iter()
         .filter_map(|(name, state)| Some((name.as_str(), serde_json::to_value(state).ok()?)))
         .collect();
-    for (capture, path) in references(state) {
+    let of_captures = document.captures().flat_map(|entry| entry.value.text().and_then(reference));
+    for (capture, path) in references(state).into_iter().chain(of_captures).collect::<BTreeSet<_>>()
+    {
         let Some(all) = captured.get(capture.as_str()) else { continue };
         let list = path.iter().try_fold(all, |inner, key| inner.get(key));
         let number = list.and_then(Json::as_array).map_or(0, Vec::len);
@@ -115,7 +117,7 @@ fn named(list: Option<&Json>) -> String {
     items.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// Captures of which the first item is taken: `capture.nic.interfaces.0.name`
+/// Captures of which the first item is taken, in templates and in other captures: `capture.nic.interfaces.0.name`
 /// is `nic` and `[interfaces]`.
 fn references(node: &Node) -> BTreeSet<(String, Vec<String>)> {
     let mut all = BTreeSet::new();
@@ -131,8 +133,10 @@ fn references(node: &Node) -> BTreeSet<(String, Vec<String>)> {
 }
 
 fn reference(text: &str) -> Option<(String, Vec<String>)> {
-    let inner = text.split_once("{{")?.1.split_once("}}")?.0.trim();
-    let mut steps = inner.strip_prefix("capture.")?.split('.');
+    let start = text.rfind("capture.")? + "capture.".len();
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '}' | '=' | '|' | ':');
+    let path = text[start..].split(is_end).next().unwrap_or_default();
+    let mut steps = path.split('.');
     let capture = steps.next()?.to_owned();
     let steps: Vec<&str> = steps.collect();
     let first = steps.iter().position(|step| *step == "0")?;

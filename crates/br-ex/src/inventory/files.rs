@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use machine_config::{NameError, Role};
 
-use super::{HostDocument, Inventory, Stem, StemError};
+use super::{Inventory, Placed, Stem, StemError};
 
 /// A file below the folder that was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +32,13 @@ pub enum FileProblem {
     Twice { first: String, second: String },
 }
 
-/// Puts every `.yml` and `.yaml` file in its place; others are not looked at. `role` is that of
-/// files that are in no folder of a role.
+/// Puts every `.yml` and `.yaml` file of the folder `top` in its place; others are not looked at.
+/// `role` is that of files that are in no folder of a role.
 ///
 /// A `cluster.yml` outside of all roles is for every role there is; `master` and `worker` when no
 /// host says a role.
 pub fn from_files(
+    top: &str,
     files: &[FoundFile],
     role: Option<&Role>,
 ) -> Result<Inventory, Vec<FileProblem>> {
@@ -76,7 +77,8 @@ pub fn from_files(
     }
     let mut inventory = Inventory::default();
     for ((role, stem), file) in placed {
-        inventory.insert(role, stem, HostDocument::from_file(&file.path, &file.bytes));
+        let document = Placed::from_file(&role, &format!("{top}/{}", file.path), &file.bytes);
+        inventory.insert(role, stem, document);
     }
     Ok(inventory)
 }
@@ -119,10 +121,12 @@ mod tests {
             .map(|path| FoundFile { path: (*path).to_owned(), bytes: path.as_bytes().to_owned() })
             .collect();
         let role = role.map(|role| role.parse().unwrap());
-        match from_files(&files, role.as_ref()) {
+        match from_files("hosts", &files, role.as_ref()) {
             Ok(inventory) => Ok(inventory
                 .documents()
-                .map(|(role, stem, document)| format!("{role}/{stem} {}", document.origin))
+                .map(|(role, stem, placed)| {
+                    format!("{role}/{stem} {}", placed.origin.strip_prefix("hosts/").unwrap())
+                })
                 .collect()),
             Err(problems) => Err(problems.iter().map(ToString::to_string).collect()),
         }
@@ -141,7 +145,11 @@ mod tests {
                 None,
                 &["master/master-0 master-0.yml", "worker/worker-0 worker-0.yaml"],
             ),
-            (&["a.yml", "worker-0.yml"], Some("infra"), &["infra/a a.yml", "infra/worker-0 worker-0.yml"]),
+            (
+                &["a.yml", "worker-0.yml"],
+                Some("infra"),
+                &["infra/a a.yml", "infra/worker-0 worker-0.yml"],
+            ),
             (&["cluster.yml"], None, &["master/cluster cluster.yml", "worker/cluster cluster.yml"]),
             (&["cluster.yml"], Some("infra"), &["infra/cluster cluster.yml"]),
             (
@@ -153,7 +161,11 @@ mod tests {
                     "worker/cluster worker/cluster.yml",
                 ],
             ),
-            (&["worker/b.yml", "README.md", ".hidden.yml", "worker/.b.yml"], None, &["worker/b worker/b.yml"]),
+            (
+                &["worker/b.yml", "README.md", ".hidden.yml", "worker/.b.yml"],
+                None,
+                &["worker/b worker/b.yml"],
+            ),
         ] {
             assert_eq!(placed(paths, role).unwrap(), wanted, "{paths:?}");
         }

@@ -55,6 +55,8 @@ pub struct Ip<'a> {
     /// Whether the whole section, or its addresses, are filled in on the node.
     pub is_captured: bool,
     pub addresses: Vec<Address>,
+    /// Whether an address is written in a way that cannot be read.
+    pub has_unread_address: bool,
     node: &'a Node,
 }
 
@@ -71,13 +73,15 @@ impl<'a> Ip<'a> {
         let node = &entry.value;
         let list = node.get("address");
         let addresses = list.map(Node::items).unwrap_or_default();
+        let read: Vec<Address> = addresses.iter().filter_map(Address::read).collect();
         Some(Self {
             family,
             at: entry.at,
             is_captured: is_captured(node)
                 || list.is_some_and(is_captured)
                 || addresses.iter().any(|address| address.get("ip").is_some_and(is_captured)),
-            addresses: addresses.iter().filter_map(Address::read).collect(),
+            has_unread_address: read.len() < addresses.len(),
+            addresses: read,
             node,
         })
     }

@@ -1,0 +1,131 @@
+//! `oc-brex check`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use br_ex::hosts::{HostDocument, check_hosts};
+use br_ex::node_state::{self, NodeState};
+use br_ex::{Finding, NmstateVersion, Platform, Severity, Surroundings};
+use clap::{Args, ValueEnum};
+use command_line::{Ending, print, say};
+use ipnet::IpNet;
+
+use crate::findings::{self, Checked};
+use crate::inputs::{self, Inputs};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Documents, folders of hosts (<role>/<host>.yml or <host>.yml), MachineConfigs, install-config.yaml
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// The role of hosts whose folder or name does not tell
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
+    /// State of nodes to check on: NodeNetworkState objects, or the output of `nmstatectl show`; may be repeated
+    #[arg(long, value_name = "FILE")]
+    nns: Vec<PathBuf>,
+    /// The MTU of the cluster network
+    #[arg(long, value_name = "MTU")]
+    cluster_mtu: Option<u32>,
+    /// A network of the nodes; may be repeated
+    #[arg(long, value_name = "CIDR")]
+    machine_network: Vec<IpNet>,
+    /// A network of pods; may be repeated
+    #[arg(long, value_name = "CIDR")]
+    cluster_network: Vec<IpNet>,
+    /// A network of services; may be repeated
+    #[arg(long, value_name = "CIDR")]
+    service_network: Vec<IpNet>,
+    /// Where the cluster runs, as in install-config: baremetal, none, vsphere, aws, …
+    #[arg(long, value_name = "NAME")]
+    platform: Option<Platform>,
+    /// The nmstate of the nodes, for example 2.2.38
+    #[arg(long, value_name = "VERSION")]
+    nmstate_version: Option<NmstateVersion>,
+    /// Let warnings count as errors do
+    #[arg(long)]
+    deny_warnings: bool,
+    /// How findings are written to standard output: text, json or sarif
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Sarif,
+}
+
+/// Checks documents and prints what is wrong with them.
+pub(crate) fn check(arguments: &Arguments) -> Result<Ending> {
+    let mut states = Vec::new();
+    for path in &arguments.nns {
+        let text = String::from_utf8_lossy(&inputs::read(path)?).into_owned();
+        states.extend(
+            node_state::parse(&text).with_context(|| format!("reading {}", path.display()))?,
+        );
+    }
+    let inputs = Inputs::read(&arguments.paths, arguments.role.as_deref())?;
+    let around = arguments.surroundings(&inputs.surroundings);
+    let checked = look(inputs, &around, &states);
+    match arguments.output {
+        Format::Text => print(findings::text(&checked))?,
+        Format::Json => print(findings::json(&checked)?)?,
+        Format::Sarif => print(findings::sarif(&checked))?,
+    }
+    say(&findings::summary(&checked));
+    let counts = |finding: &Finding| match finding.severity {
+        Severity::Error => true,
+        Severity::Warning => arguments.deny_warnings,
+        Severity::Info => false,
+    };
+    let found = checked.iter().flat_map(|checked| &checked.findings).any(counts);
+    Ok(if found { Ending::Findings } else { Ending::Good })
+}
+
+fn look(inputs: Inputs, around: &Surroundings, states: &[NodeState]) -> Vec<Checked> {
+    let documents: Vec<HostDocument> =
+        inputs.list.iter().map(|input| input.document.clone()).collect();
+    let between = check_hosts(&documents, around);
+    let mut all: Vec<Checked> = Vec::new();
+    for (number, input) in inputs.list.into_iter().enumerate() {
+        let current = node_state::of_host(states, input.host.as_deref()).cloned();
+        let around = Surroundings { current, ..around.clone() };
+        let mut findings = br_ex::check(&input.document.document, &around);
+        let of_this = between.iter().filter(|(of, _)| *of == number);
+        findings.extend(of_this.map(|(_, finding)| finding.clone()));
+        findings.sort_by_key(|finding| finding.at);
+        let checked = Checked { path: input.path, inner: input.inner, host: input.host, findings };
+        // A file for all is read once for each role.
+        match all.last_mut() {
+            Some(last)
+                if last.path == checked.path
+                    && last.inner == checked.inner
+                    && checked.host.is_none() =>
+            {
+                last.add(checked.findings);
+            }
+            _ => all.push(checked),
+        }
+    }
+    all
+}
+
+impl Arguments {
+    /// What was given, and for the rest what an install-config says.
+    fn surroundings(&self, configured: &Surroundings) -> Surroundings {
+        let or = |given: &[IpNet], configured: &[IpNet]| {
+            if given.is_empty() { configured.to_vec() } else { given.to_vec() }
+        };
+        Surroundings {
+            cluster_mtu: self.cluster_mtu.or(configured.cluster_mtu),
+            machine_networks: or(&self.machine_network, &configured.machine_networks),
+            cluster_networks: or(&self.cluster_network, &configured.cluster_networks),
+            service_networks: or(&self.service_network, &configured.service_networks),
+            platform: self.platform.or(configured.platform),
+            nmstate: self.nmstate_version,
+            current: None,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `oc-brex scale-out`.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use br_ex::first_network::first_network;
+use br_ex::inventory::Stem;
+use br_ex::scale_out::{Addition, Bmc, Machine, add, check_beside, manifests};
+use br_ex::{Document, Severity, Surroundings};
+use clap::Args;
+use command_line::{Ending, print, say};
+use machine_config::{DisruptionPolicy, Fit, MachineConfig, Size, parse_disruption_policy};
+use nmstate::NetworkState;
+
+use crate::{decode, reading, writing};
+
+const EXAMPLES: &str = "\
+Example:
+  oc get machineconfig 10-br-ex-worker -o yaml > 10-br-ex-worker.yaml
+  oc-brex scale-out --mc 10-br-ex-worker.yaml --host worker-7=worker-7.yml \\
+    --bmc redfish-virtualmedia://192.0.2.207/redfish/v1/Systems/1 --boot-mac 52:54:00:00:00:07 -o worker-7
+The commands to run are printed, in their order.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// MachineConfig with the documents of the role
+    #[arg(long, value_name = "FILE")]
+    mc: PathBuf,
+    /// The new host and its document
+    #[arg(long, value_name = "NAME=FILE")]
+    host: NewHost,
+    /// MachineConfigs of other roles, so that addresses are compared with theirs, too; may be repeated
+    #[arg(long, value_name = "FILE")]
+    other_mc: Vec<PathBuf>,
+    /// Where the machine's BMC is; writes a BareMetalHost
+    #[arg(long, value_name = "ADDRESS", requires = "boot_mac")]
+    bmc: Option<String>,
+    /// Secret with user name and password of the BMC [default: <host>-bmc-secret]
+    #[arg(long, value_name = "NAME", requires = "bmc")]
+    bmc_secret: Option<String>,
+    /// MAC address of the NIC that the machine boots from
+    #[arg(long, value_name = "MAC", requires = "bmc")]
+    boot_mac: Option<Mac>,
+    /// Let the BMC have a certificate that nobody vouches for
+    #[arg(long, requires = "bmc")]
+    disable_certificate_verification: bool,
+    /// The network to fetch Ignition by, when the one that follows from the document does not do
+    #[arg(long, value_name = "FILE")]
+    network: Option<PathBuf>,
+    /// The cluster's disruption policies: `oc get machineconfiguration cluster -o yaml`
+    #[arg(long, value_name = "FILE")]
+    machine_configuration: Option<PathBuf>,
+    /// MachineSet to scale, for the commands that are printed
+    #[arg(long, value_name = "NAME", default_value = "<machineset>")]
+    machine_set: String,
+    /// Folder to write the manifests to
+    #[arg(short, long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Clone)]
+struct NewHost {
+    stem: Stem,
+    file: PathBuf,
+}
+
+#[derive(Debug, Clone)]
+struct Mac(String);
+
+impl FromStr for NewHost {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, file) = text.split_once('=').ok_or("write NAME=FILE: worker-7=worker-7.yml")?;
+        let stem = Stem::of_host(name).map_err(|error| error.to_string())?;
+        if stem.is_cluster() {
+            return Err("a host cannot be called `cluster`".to_owned());
+        }
+        Ok(Self { stem, file: file.into() })
+    }
+}
+
+impl FromStr for Mac {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_byte = |part: &str| part.len() == 2 && u8::from_str_radix(part, 16).is_ok();
+        match text.split(':').count() == 6 && text.split(':').all(is_byte) {
+            true => Ok(Self(text.to_ascii_lowercase())),
+            false => Err("a MAC address is six bytes: 52:54:00:00:00:07".to_owned()),
+        }
+    }
+}
+
+/// Adds a host, and writes what a cluster needs to provision it.
+pub(crate) fn scale_out(arguments: &Arguments) -> Result<Ending> {
+    let NewHost { stem, file } = &arguments.host;
+    let bytes = reading::document(file)?;
+    let old = read(&arguments.mc)?;
+    let policy = policy(arguments.machine_configuration.as_deref())?;
+    let Addition { role, config, disruption } = add(&old, stem, &bytes, &policy)
+        .with_context(|| format!("adding {stem} to {}", arguments.mc.display()))?;
+
+    let mut configs = decode::read(&arguments.other_mc)?;
+    configs.push(old);
+    let file_name = format!("{stem}.yml");
+    let findings = check_beside(&configs, &role, &file_name, &bytes, &Surroundings::default());
+    for finding in &findings {
+        say(&format!("{}:{finding}", file.display()));
+    }
+    if findings.iter().any(|finding| finding.severity == Severity::Error) {
+        say("Nothing was written. Correct the errors.");
+        return Ok(Ending::Findings);
+    }
+    let size = Size::of(&config);
+    match size.fit() {
+        Fit::Well => {}
+        Fit::Barely => say(&format!("warning: {} has {size}", config.name)),
+        Fit::Not => bail!("{} has {size}, which is too much", config.name),
+    }
+    let network = network(arguments, &bytes)?;
+    let machine = Machine { host: stem.clone(), bmc: arguments.machine() };
+    let mut written =
+        vec![writing::file(&arguments.out, &format!("{}.yaml", config.name), config.to_yaml()?)?];
+    for manifest in manifests(&machine, &network)? {
+        written.push(writing::file(&arguments.out, &manifest.name, manifest.yaml)?);
+    }
+    for effect in &disruption.effects {
+        say(&format!("{effect}"));
+    }
+    say(&format!("On nodes of role {role}: {}.", disruption.outcome()));
+    print(arguments.commands(&role.to_string(), &machine, &written))?;
+    Ok(Ending::Good)
+}
+
+fn read(path: &Path) -> Result<MachineConfig> {
+    machine_config::parse(&reading::text(path)?)
+        .with_context(|| format!("reading {}", path.display()))
+}
+
+fn policy(path: Option<&Path>) -> Result<DisruptionPolicy> {
+    match path {
+        Some(path) => parse_disruption_policy(&reading::text(path)?)
+            .with_context(|| format!("reading {}", path.display())),
+        None => Ok(DisruptionPolicy::default()),
+    }
+}
+
+fn network(arguments: &Arguments, bytes: &[u8]) -> Result<NetworkState> {
+    match &arguments.network {
+        Some(path) => {
+            let text = reading::text(path)?;
+            let state = NetworkState::new_from_yaml(&text);
+            state.map_err(|error| {
+                anyhow::anyhow!("reading {}: nmstate does not: {}", path.display(), error.msg())
+            })
+        }
+        None => first_network(&Document::parse(bytes))
+            .with_context(|| format!("reading {}", arguments.host.file.display())),
+    }
+}
+
+impl Arguments {
+    fn machine(&self) -> Option<Bmc> {
+        let (Some(address), Some(Mac(boot_mac))) = (&self.bmc, &self.boot_mac) else { return None };
+        let credentials = self.bmc_secret.clone();
+        Some(Bmc {
+            address: address.clone(),
+            credentials: credentials.unwrap_or_else(|| format!("{}-bmc-secret", self.host.stem)),
+            boot_mac: boot_mac.clone(),
+            verify_certificate: !self.disable_certificate_verification,
+        })
+    }
+
+    /// What to do now. The order matters: a machine that boots before its document is there gets
+    /// a guessed br-ex.
+    fn commands(&self, role: &str, machine: &Machine, written: &[PathBuf]) -> String {
+        let host = &self.host.stem;
+        let path =
+            |at: usize| written.get(at).map(|it| it.display().to_string()).unwrap_or_default();
+        let namespace = "-n openshift-machine-api";
+        let mut text = format!(
+            "# 1. The document, before the machine boots; wait until all nodes of the pool have it\n\
+             oc apply -f {}\n\
+             oc wait machineconfigpool/{role} --for=condition=Updating --timeout=5m\n\
+             oc wait machineconfigpool/{role} --for=condition=Updated --timeout=60m\n\
+             # 2. The network it is provisioned with\n\
+             oc apply -f {}\n",
+            path(0),
+            path(1),
+        );
+        if let Some(Bmc { credentials, .. }) = &machine.bmc {
+            text.push_str(&format!(
+                "# 3. The machine\n\
+                 oc create secret generic {credentials} {namespace} --from-literal=username=<user> \
+                 --from-literal=password=<password>\n\
+                 oc apply -f {}\n\
+                 oc wait baremetalhost/{host} {namespace} \
+                 --for=jsonpath='{{.status.provisioning.state}}'=available --timeout=60m\n\
+                 # 4. One more node\n\
+                 oc scale machineset/{} {namespace} --replicas=<one more than now>\n",
+                path(2),
+                self.machine_set,
+            ));
+        } else {
+            text.push_str(&format!(
+                "# 3. Provision {host}; its BareMetalHost is to have \
+                 preprovisioningNetworkDataName: {}\n",
+                machine.network_secret(),
+            ));
+        }
+        text
+    }
+}

@@ -1,0 +1,271 @@
+//! `oc-brex topology`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use br_ex::node_state;
+use br_ex::topology::auto::{Policy, Shape, Source};
+use br_ex::topology::{
+    Addressing, Bond, BondMode, Families, InterfaceName, StaticAddresses, Topology, Uplink, VlanId,
+};
+use br_ex::{Document, Finding, Severity, Surroundings};
+use clap::{Args, Subcommand, ValueEnum};
+use command_line::{Ending, print, say};
+use ipnet::IpNet;
+
+use crate::findings::{self, Checked};
+use crate::inputs;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    shape: ShapeArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum ShapeArguments {
+    /// br-ex on a NIC
+    Nic {
+        /// The NIC
+        #[arg(long, value_name = "NIC")]
+        uplink: InterfaceName,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// br-ex on a Linux bond
+    Bond {
+        #[command(flatten)]
+        bond: BondArguments,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// br-ex on a VLAN of a NIC
+    Vlan {
+        /// The NIC
+        #[arg(long, value_name = "NIC")]
+        uplink: InterfaceName,
+        /// The number of the VLAN
+        #[arg(long, value_name = "ID")]
+        vlan_id: VlanId,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// br-ex on a VLAN of a Linux bond
+    VlanOnBond {
+        #[command(flatten)]
+        bond: BondArguments,
+        /// The number of the VLAN
+        #[arg(long, value_name = "ID")]
+        vlan_id: VlanId,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// br-ex on a balance-slb bond of Open vSwitch, which needs nothing of the switch
+    Slb {
+        /// A NIC; two or more, repeated or with commas
+        #[arg(long, value_name = "NIC", required = true, value_delimiter = ',')]
+        uplink: Vec<InterfaceName>,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// br-ex on whatever the default route goes through: a policy that nodes evaluate themselves
+    Auto(AutoArguments),
+}
+
+#[derive(Debug, Args)]
+struct BondArguments {
+    /// A NIC; two or more, repeated or with commas
+    #[arg(long, value_name = "NIC", required = true, value_delimiter = ',')]
+    uplink: Vec<InterfaceName>,
+    /// The name of the bond
+    #[arg(long, value_name = "NAME", default_value = "bond0")]
+    bond: InterfaceName,
+    /// How it shares its NICs: active-backup, 802.3ad or balance-xor
+    #[arg(long, value_name = "MODE", default_value = "active-backup", hide_possible_values = true)]
+    mode: Mode,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "addressing", required = true)]
+struct Settings {
+    /// Take the address from DHCP, and for IPv6 from router advertisements, too
+    #[arg(long, group = "addressing")]
+    dhcp: bool,
+    /// A static address with its prefix, 192.0.2.10/24; may be repeated
+    #[arg(long = "static", value_name = "ADDRESS", group = "addressing", value_parser = address, value_delimiter = ',')]
+    addresses: Vec<IpNet>,
+    /// With --static: the gateway, one for each family; may be repeated
+    #[arg(long, value_name = "ADDRESS", requires = "addresses", value_delimiter = ',')]
+    gateway: Vec<IpAddr>,
+    /// With --static: a name server; may be repeated
+    #[arg(long, value_name = "ADDRESS", requires = "addresses", value_delimiter = ',')]
+    dns: Vec<IpAddr>,
+    /// With --dhcp: ipv4, ipv6 or dual
+    #[arg(long, value_name = "FAMILY", default_value = "ipv4", hide_possible_values = true)]
+    ip_family: IpFamily,
+    /// The MTU of br-ex and all below it
+    #[arg(long, value_name = "MTU")]
+    mtu: Option<u32>,
+    /// Another interface that holds the address by which the node is known
+    #[arg(long, value_name = "NIC")]
+    node_ip_interface: Option<InterfaceName>,
+}
+
+#[derive(Debug, Args)]
+struct AutoArguments {
+    /// Choose the policy that fits this node, and try it there: a NodeNetworkState, or the output of `nmstatectl show`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["uplink_shape", "dhcp", "is_static"])]
+    nns: Option<PathBuf>,
+    /// What the default route goes through: nic, bond, vlan, vlan-on-bond or linux-bridge
+    #[arg(
+        id = "uplink_shape",
+        long = "uplink",
+        value_name = "SHAPE",
+        required_unless_present = "nns",
+        hide_possible_values = true
+    )]
+    shape: Option<AutoShape>,
+    /// Nodes have their addresses from DHCP
+    #[arg(long, conflicts_with = "is_static", required_unless_present_any = ["nns", "is_static"])]
+    dhcp: bool,
+    /// Nodes have static addresses
+    #[arg(id = "is_static", long = "static")]
+    is_static: bool,
+    /// The families in use: ipv4, ipv6 or dual
+    #[arg(long, value_name = "FAMILY", default_value = "ipv4", hide_possible_values = true)]
+    ip_family: IpFamily,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Mode {
+    ActiveBackup,
+    #[value(name = "802.3ad", alias = "lacp")]
+    Lacp,
+    BalanceXor,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum IpFamily {
+    Ipv4,
+    Ipv6,
+    Dual,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AutoShape {
+    Nic,
+    Bond,
+    Vlan,
+    VlanOnBond,
+    LinuxBridge,
+}
+
+/// An address that says how large its network is.
+fn address(text: &str) -> Result<IpNet, String> {
+    text.parse().map_err(|_| "write the address with its prefix: 192.0.2.10/24".to_owned())
+}
+
+/// Prints a document of the wanted shape, once it is known to keep every rule.
+pub(crate) fn topology(arguments: &Arguments) -> Result<Ending> {
+    let (uplink, settings) = match &arguments.shape {
+        ShapeArguments::Auto(arguments) => return auto(arguments),
+        ShapeArguments::Nic { uplink, settings } => (Uplink::Nic(uplink.clone()), settings),
+        ShapeArguments::Bond { bond, settings } => (Uplink::Bond(bond.bond()), settings),
+        ShapeArguments::Vlan { uplink, vlan_id, settings } => {
+            (Uplink::Vlan { base: uplink.clone(), id: *vlan_id }, settings)
+        }
+        ShapeArguments::VlanOnBond { bond, vlan_id, settings } => {
+            (Uplink::VlanOnBond { bond: bond.bond(), id: *vlan_id }, settings)
+        }
+        ShapeArguments::Slb { uplink, settings } => {
+            (Uplink::Slb { ports: uplink.clone() }, settings)
+        }
+    };
+    let topology = Topology {
+        uplink,
+        addressing: settings.addressing()?,
+        mtu: settings.mtu,
+        node_ip_interface: settings.node_ip_interface.clone(),
+    };
+    if let Some(remark) = topology.remark() {
+        say(&format!("note: {remark}"));
+    }
+    deliver(&topology.document()?, &Surroundings::default())
+}
+
+impl BondArguments {
+    fn bond(&self) -> Bond {
+        let mode = match self.mode {
+            Mode::ActiveBackup => BondMode::ActiveBackup,
+            Mode::Lacp => BondMode::Lacp,
+            Mode::BalanceXor => BondMode::BalanceXor,
+        };
+        Bond { name: self.bond.clone(), mode, ports: self.uplink.clone() }
+    }
+}
+
+impl Settings {
+    fn addressing(&self) -> Result<Addressing> {
+        if self.dhcp {
+            return Ok(Addressing::Dhcp(self.ip_family.into()));
+        }
+        let addresses = (self.addresses.clone(), self.gateway.clone(), self.dns.clone());
+        Ok(Addressing::Static(StaticAddresses::new(addresses.0, addresses.1, addresses.2)?))
+    }
+}
+
+impl From<IpFamily> for Families {
+    fn from(family: IpFamily) -> Self {
+        match family {
+            IpFamily::Ipv4 => Self::V4,
+            IpFamily::Ipv6 => Self::V6,
+            IpFamily::Dual => Self::Both,
+        }
+    }
+}
+
+fn auto(arguments: &AutoArguments) -> Result<Ending> {
+    let Some(path) = &arguments.nns else {
+        let shape = match arguments.shape {
+            Some(AutoShape::Nic) => Shape::Nic,
+            Some(AutoShape::Bond) => Shape::Bond,
+            Some(AutoShape::Vlan) => Shape::Vlan,
+            Some(AutoShape::VlanOnBond) => Shape::VlanOnBond,
+            Some(AutoShape::LinuxBridge) => Shape::LinuxBridge,
+            None => bail!("which shape? Give --uplink or --nns"),
+        };
+        let source = if arguments.is_static { Source::Static } else { Source::Dhcp };
+        let policy = Policy { shape, source, families: arguments.ip_family.into() };
+        return deliver(&policy.document(), &Surroundings::default());
+    };
+    let reading = || format!("reading {}", path.display());
+    let text = String::from_utf8_lossy(&inputs::read(path)?).into_owned();
+    let mut states = node_state::parse(&text).with_context(reading)?;
+    ensure!(states.len() == 1, "{} holds {} nodes; give one", path.display(), states.len());
+    let current = states.remove(0).state;
+    let policy = Policy::of_node(&current).with_context(reading)?;
+    say(&format!(
+        "note: the default route of this node goes through {}; the policy is for all nodes of that \
+         shape",
+        policy.shape.name()
+    ));
+    let around = Surroundings { current: Some(current), ..Surroundings::default() };
+    deliver(&policy.document(), &around)
+}
+
+/// Prints a document that keeps the rules; otherwise what it breaks.
+fn deliver(text: &str, around: &Surroundings) -> Result<Ending> {
+    let findings = br_ex::check(&Document::parse(text.as_bytes()), around);
+    let is_error = |finding: &Finding| finding.severity == Severity::Error;
+    let is_bad = findings.iter().any(is_error);
+    if !findings.is_empty() {
+        let path = PathBuf::from("document");
+        say(findings::text(&[Checked { path, inner: None, host: None, findings }]).trim_end());
+    }
+    if is_bad {
+        return Ok(Ending::Findings);
+    }
+    print(text)?;
+    Ok(Ending::Good)
+}

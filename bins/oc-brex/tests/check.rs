@@ -1,0 +1,210 @@
+//! `oc-brex check` from outside: files in, text and exit code out.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const GOOD: &str = "\
+interfaces:
+- {name: eno1, type: ethernet, state: up, ipv4: {enabled: false}, ipv6: {enabled: false}}
+- name: br-ex
+  type: ovs-bridge
+  state: up
+  bridge:
+    allow-extra-patch-ports: true
+    options: {mcast-snooping-enable: true}
+    port: [{name: eno1}, {name: br-ex}]
+- name: br-ex
+  type: ovs-interface
+  state: up
+  copy-mac-from: eno1
+  ipv4: {enabled: true, dhcp: true, auto-route-metric: 48}
+  ipv6: {enabled: false}
+";
+
+fn check(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_oc-brex"))
+        .arg("check")
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+fn with_address(address: &str) -> String {
+    let fixed = format!("{{enabled: true, address: [{{ip: {address}, prefix-length: 24}}]}}");
+    let text = GOOD.replace("{enabled: true, dhcp: true, auto-route-metric: 48}", &fixed);
+    format!(
+        "{text}routes: {{config: [{{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, \
+         next-hop-interface: br-ex, metric: 48}}]}}\ndns-resolver: {{config: {{server: [192.0.2.1]}}}}\n"
+    )
+}
+
+#[test]
+fn a_good_document_ends_with_nothing_to_say() {
+    let folder = folder(&[("a.yml", GOOD)]);
+    let done = check(folder.path(), &["a.yml"]);
+    assert_eq!((out(&done), done.status.code()), (String::new(), Some(0)));
+    assert_eq!(err(&done), "1 document checked: 0 errors, 0 warnings, 0 remarks\n");
+}
+
+#[test]
+fn an_error_is_said_with_its_place_reason_and_remedy_and_ends_with_1() {
+    let folder = folder(&[("a.yml", &GOOD.replace(", {name: br-ex}]", "]"))]);
+    let done = check(folder.path(), &["a.yml"]);
+    assert_eq!(done.status.code(), Some(1));
+    let lines: Vec<String> = out(&done).lines().map(str::to_owned).collect();
+    assert_eq!(lines[0], "a.yml:6:3: error: `br-ex` is not among the ports of the bridge [B3]");
+    assert!(lines[1].starts_with("    why: ") && lines[2].starts_with("    do:  "), "{lines:?}");
+}
+
+#[test]
+fn warnings_end_with_0_unless_they_are_denied() {
+    let folder = folder(&[("a.yml", &GOOD.replace("  copy-mac-from: eno1\n", ""))]);
+    let done = check(folder.path(), &["a.yml"]);
+    assert_eq!(done.status.code(), Some(0), "{}", out(&done));
+    assert!(out(&done).contains(" warning: ") && out(&done).contains("[B8]"));
+    assert_eq!(check(folder.path(), &["a.yml", "--deny-warnings"]).status.code(), Some(1));
+}
+
+#[test]
+fn what_cannot_be_read_ends_with_2_and_says_what_to_do() {
+    let folder = folder(&[("empty/x.txt", "")]);
+    for (arguments, said) in [
+        (&["missing.yml"][..], "reading missing.yml"),
+        (&["empty"], "there is no br-ex document in empty; name NMState documents"),
+        (&["x.yml", "--platform", "metal"], "known are none, external, baremetal"),
+        (&["x.yml", "--cluster-mtu", "big"], "invalid value 'big'"),
+    ] {
+        let done = check(folder.path(), arguments);
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}");
+        assert!(err(&done).contains(said), "{arguments:?}: {}", err(&done));
+    }
+}
+
+#[test]
+fn hosts_are_checked_against_each_other_in_both_layouts() {
+    let (first, second) = (with_address("192.0.2.10"), with_address("192.0.2.11"));
+    for layout in [["master/m0.yml", "worker/w0.yaml"], ["master-0.yml", "worker-0.yaml"]] {
+        let good = folder(&[(layout[0], &first), (layout[1], &second)]);
+        let done = check(good.path(), &["."]);
+        assert_eq!(done.status.code(), Some(0), "{}", out(&done));
+        assert!(err(&done).starts_with("2 documents checked"), "{}", err(&done));
+        let same = folder(&[(layout[0], &first), (layout[1], &first)]);
+        let done = check(same.path(), &["."]);
+        assert_eq!(done.status.code(), Some(1));
+        assert!(out(&done).contains("has address 192.0.2.10, too [B22]"), "{}", out(&done));
+    }
+}
+
+#[test]
+fn names_that_nodes_do_not_look_for_are_found_in_folders() {
+    let folder =
+        folder(&[("worker-0.example.com.yml", GOOD), ("cluster.yml", GOOD), ("notes.md", "")]);
+    let done = check(folder.path(), &["."]);
+    let said = out(&done);
+    assert!(said.contains("the node looks for `worker-0.yml`"), "{said}");
+    assert!(said.contains("[B32]"), "{said}");
+    // A single file may be called anything.
+    assert_eq!(out(&check(folder.path(), &["worker-0.example.com.yml"])), "");
+}
+
+#[test]
+fn documents_inside_of_an_install_config_are_checked_in_its_networks() {
+    let indent =
+        |text: &str| text.lines().map(|line| format!("      {line}\n")).collect::<String>();
+    let config = format!(
+        "networking:\n  machineNetwork: [{{cidr: 198.51.100.0/24}}]\n  hostConfig:\n  - name: worker-0\n    \
+         role: worker\n    networkConfig:\n{}platform: {{baremetal: {{}}}}\n",
+        indent(&with_address("192.0.2.10"))
+    );
+    let folder = folder(&[("install-config.yaml", &config)]);
+    let done = check(folder.path(), &["install-config.yaml"]);
+    assert_eq!(done.status.code(), Some(0), "{}", out(&done));
+    assert!(
+        out(&done).contains("install-config.yaml:20:")
+            && out(&done).contains("192.0.2.10 lies outside of the machine network"),
+        "{}",
+        out(&done)
+    );
+}
+
+#[test]
+fn json_and_sarif_say_the_same() {
+    let folder = folder(&[("a.yml", &GOOD.replace(", {name: br-ex}]", "]"))]);
+    let json: Value =
+        serde_json::from_str(&out(&check(folder.path(), &["a.yml", "-o", "json"]))).unwrap();
+    assert_eq!((&json["schema"], &json["version"]), (&"oc-brex/findings".into(), &1.into()));
+    let finding = &json["documents"][0]["findings"][0];
+    assert_eq!((&finding["rule"], &finding["line"]), (&"B3".into(), &6.into()));
+    assert!(finding["reason"].is_string() && finding["remedy"].is_string());
+    let sarif: Value =
+        serde_json::from_str(&out(&check(folder.path(), &["a.yml", "-o", "sarif"]))).unwrap();
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!((&result["ruleId"], &result["level"]), (&"B3".into(), &"error".into()));
+    let index = result["ruleIndex"].as_u64().unwrap() as usize;
+    assert_eq!(sarif["runs"][0]["tool"]["driver"]["rules"][index]["id"], "B3");
+}
+
+/// A tier of its own: the MachineConfigs are not part of this repository.
+#[test]
+fn documents_inside_of_published_machine_configs_are_checked() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/data/nmstate-br-ex/machineconfig");
+    if !path.is_dir() {
+        eprintln!("not checked: {} is absent", path.display());
+        return;
+    }
+    // Nodes read .yml only, and the MAC address is copied to the bridge.
+    let done = check(&path, &["openshift-enhancements__worker-per-node.yaml"]);
+    assert_eq!(done.status.code(), Some(1));
+    let inner = ":/etc/nmstate/openshift/worker-1.yaml:";
+    let said = out(&done);
+    for rule in ["[B7]", "[B30]", "[B8]"] {
+        assert!(said.lines().any(|line| line.contains(inner) && line.ends_with(rule)), "{said}");
+    }
+    // A bond, with warnings only.
+    let done = check(&path, &["openshift-metal3__00-nmstate-brex-bond-master.yaml"]);
+    assert_eq!(done.status.code(), Some(0), "{}", out(&done));
+}
+
+#[test]
+fn every_example_of_this_repository_keeps_every_rule() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/br-ex");
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(&examples).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 6, "{files:?}");
+    for file in files {
+        let done = check(&examples, &[file.to_str().unwrap(), "--deny-warnings"]);
+        assert_eq!(
+            (out(&done), done.status.code()),
+            (String::new(), Some(0)),
+            "{}",
+            file.display()
+        );
+    }
+}

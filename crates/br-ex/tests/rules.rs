@@ -1,0 +1,371 @@
+//! Every rule, broken alone: a good document with one thing changed.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+
+use br_ex::{Document, NmstateVersion, Platform, Severity, Surroundings, check};
+
+/// A good static document: nothing to say about it.
+const STATIC: &str = "\
+interfaces:
+- name: eno1
+  type: ethernet
+  state: up
+  ipv4: {enabled: false}
+  ipv6: {enabled: false}
+- name: br-ex
+  type: ovs-bridge
+  state: up
+  bridge:
+    allow-extra-patch-ports: true
+    options:
+      mcast-snooping-enable: true
+    port:
+    - name: eno1
+    - name: br-ex
+- name: br-ex
+  type: ovs-interface
+  state: up
+  copy-mac-from: eno1
+  ipv4:
+    enabled: true
+    address:
+    - {ip: 192.0.2.10, prefix-length: 24}
+  ipv6: {enabled: false}
+routes:
+  config:
+  - {destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: br-ex, metric: 48}
+dns-resolver:
+  config:
+    server: [192.0.2.53]
+";
+
+/// A good document with DHCP.
+fn dhcp() -> String {
+    let text = STATIC.replace(
+        "    address:\n    - {ip: 192.0.2.10, prefix-length: 24}\n",
+        "    dhcp: true\n    auto-route-metric: 48\n",
+    );
+    text[..text.find("routes:").unwrap()].to_owned()
+}
+
+/// The lines of the bridge with the bond, behind a patch port.
+const SLB: &str = "\
+- name: br-phy
+  type: ovs-bridge
+  state: up
+  bridge:
+    allow-extra-patch-ports: true
+    port:
+    - name: patch-phy-to-ex
+    - name: ovs-bond
+      link-aggregation: {mode: balance-slb, port: [{name: eno1}, {name: eno2}]}
+- {name: patch-ex-to-phy, type: ovs-interface, state: up, patch: {peer: patch-phy-to-ex}}
+- {name: patch-phy-to-ex, type: ovs-interface, state: up, patch: {peer: patch-ex-to-phy}}
+- {name: eno2, type: ethernet, state: up, ipv4: {enabled: false}, ipv6: {enabled: false}}
+";
+
+fn slb() -> String {
+    let text = STATIC.replace("    - name: eno1\n", "    - name: patch-ex-to-phy\n").replace(
+        "    - name: br-ex\n- name: br-ex\n",
+        "    - name: br-ex\n  ovs-db: {external_ids: {bridge-uplink: patch-ex-to-phy}}\n- name: br-ex\n",
+    );
+    text.replace("routes:\n", &format!("{SLB}routes:\n"))
+}
+
+const BOND: &str = "\
+- name: bond0
+  type: bond
+  state: up
+  ipv4: {enabled: false}
+  ipv6: {enabled: false}
+  link-aggregation:
+    mode: active-backup
+    options: {miimon: '100'}
+    port: [eno1, eno2]
+";
+
+fn bond() -> String {
+    STATIC
+        .replace("    - name: eno1\n", "    - name: bond0\n")
+        .replace("routes:\n", &format!("{BOND}routes:\n"))
+}
+
+fn broken_in(text: &str, around: &Surroundings) -> Vec<String> {
+    let findings = check(&Document::parse(text.as_bytes()), around);
+    let letter = |severity| match severity {
+        Severity::Error => 'E',
+        Severity::Warning => 'W',
+        Severity::Info => 'I',
+    };
+    let shown = |it: &br_ex::Finding| format!("{} {} {}", it.rule, letter(it.severity), it.at.line);
+    findings.iter().map(shown).collect()
+}
+
+fn broken(text: &str) -> Vec<String> {
+    broken_in(text, &Surroundings::default())
+}
+
+/// The document with one thing replaced, which must be there.
+fn with(text: &str, old: &str, new: &str) -> String {
+    assert!(text.contains(old), "{old:?} is not in\n{text}");
+    text.replacen(old, new, 1)
+}
+
+#[test]
+fn good_documents_break_no_rule() {
+    for text in [STATIC.to_owned(), dhcp(), slb(), bond()] {
+        assert_eq!(broken(&text), Vec::<String>::new(), "{text}");
+    }
+}
+
+/// Rule, weight and line of what is found when `old` becomes `new` in the static document.
+const STATIC_CASES: &[(&str, &str, &[&str])] = &[
+    ("type: ovs-bridge", "type: linux-bridge", &["B1 E 1"]),
+    ("ovs-bridge\n  state: up", "ovs-bridge\n  state: down", &["B1 E 9"]),
+    ("type: ovs-interface", "type: dummy", &["B2 E 1"]),
+    ("ovs-interface\n  state: up", "ovs-interface\n  state: absent", &["B2 E 19"]),
+    ("    - name: br-ex\n", "", &["B3 E 10"]),
+    ("    - name: eno1\n", "", &["B4 E 10"]),
+    ("    - name: eno1\n", "    - name: eno1\n    - name: eno2\n", &["B4 E 16"]),
+    ("  ipv4: {enabled: false}\n", "  ipv4: {enabled: true, dhcp: true}\n", &["B6 E 5"]),
+    ("  ipv6: {enabled: false}\n- name: br-ex", "- name: br-ex", &["B6 W 2"]),
+    ("ovs-bridge\n", "ovs-bridge\n  copy-mac-from: eno1\n", &["B7 E 9"]),
+    ("ovs-bridge\n", "ovs-bridge\n  mac-address: 02:00:00:00:00:01\n", &["B7 E 9"]),
+    ("  copy-mac-from: eno1\n", "", &["B8 W 17"]),
+    ("copy-mac-from: eno1", "copy-mac-from: eno9", &["B8 W 20"]),
+    (
+        "enabled: true\n    address:\n    - {ip: 192.0.2.10, prefix-length: 24}\n",
+        "enabled: true\n",
+        &["B11 E 17"],
+    ),
+    ("0.0.0.0/0", "198.51.100.0/24", &["B12 E 21"]),
+    ("metric: 48", "metric: 100", &["B13 W 28"]),
+    ("192.0.2.1,", "198.51.100.1,", &["B14 E 28"]),
+    ("dns-resolver:\n  config:\n    server: [192.0.2.53]\n", "", &["B15 W 17"]),
+    ("[192.0.2.53]", "['2001:db8::53']", &["B15 I 31"]),
+    ("ovs-bridge\n", "ovs-bridge\n  mtu: 9000\n", &["B18 W 9"]),
+    ("interfaces:\n", "interfaces:\n- {name: ovn-k8s-mp0, type: dummy}\n", &["B19 E 2"]),
+    (
+        "interfaces:\n",
+        "interfaces:\n- {name: eno2, type: ethernet, ipv4: {enabled: true, dhcp: true}}\n",
+        &["B20 W 2"],
+    ),
+    (
+        "interfaces:\n",
+        "interfaces:\n- {name: eno2, type: ethernet, ipv4: {enabled: true, address: [{ip: 192.0.2.11, prefix-length: 24}]}}\n",
+        &["B20 W 2"],
+    ),
+    ("interfaces:\n", "interfaces:\n- {name: a-name-of-16-let, type: dummy}\n", &["B21 E 2"]),
+    (
+        "interfaces:\n",
+        "interfaces:\n- {name: dummy0, type: dummy}\n- {name: dummy0, type: dummy}\n",
+        &["B22 E 3"],
+    ),
+    ("  state: up\n", "  state: up\n  state: up\n", &["B22 E 5"]),
+    ("    allow-extra-patch-ports: true\n", "", &["B23 I 10"]),
+    ("mcast-snooping-enable: true", "mcast-snooping-enable: false", &["B24 I 10"]),
+    ("snooping-enable: true\n", "snooping-enable: true\n      stp: true\n", &["B25 W 14"]),
+    ("snooping-enable: true\n", "snooping-enable: true\n      fail-mode: secure\n", &["B25 W 14"]),
+    ("    - name: eno1\n", "    - {name: eno1, vlan: {mode: access, tag: 5}}\n", &["B25 W 15"]),
+    ("routes:\n", "ovs-db: {external_ids: {a: b}}\nroutes:\n", &["B27 W 26"]),
+    (
+        "routes:\n",
+        "ovs-db: {external_ids: {ovn-bridge-mappings: 'a:b'}}\nroutes:\n",
+        &["B27 W 26", "B26 E 26"],
+    ),
+    (
+        "interfaces:\n",
+        "interfaces:\n- {name: eno2, type: ethernet, 802.1x: {identity: me, eap-methods: [peap], password: secret}}\n",
+        &["B28 W 2"],
+    ),
+    ("interfaces:\n", "interfaces:\n- {name: eno2}\n", &["B29 W 2"]),
+    ("interfaces:\n", "interfaces:\n- {name: eno2, type: ethernet, mtuu: 3}\n", &["B34 E 2"]),
+    ("prefix-length: 24", "prefix: 24", &["B34 E 24"]),
+    ("192.0.2.53", "CHANGE_ME", &["B34 E 31"]),
+    ("192.0.2.10", "100.64.0.9", &["B14 E 28", "B37 E 24"]),
+    (
+        "- {ip: 192.0.2.10",
+        "- {ip: 169.254.0.2, prefix-length: 17}\n    - {ip: 192.0.2.10",
+        &["B38 W 24"],
+    ),
+    ("ovs-bridge\n", "ovs-bridge\n  profile-name: bridge\n", &["B42 W 9"]),
+];
+
+#[test]
+fn each_rule_is_broken_by_one_change_of_a_static_document() {
+    for (old, new, wanted) in STATIC_CASES {
+        let text = with(STATIC, old, new);
+        let mut got = broken(&text);
+        got.retain(|it| !is_consequence(it, wanted));
+        let mut wanted: Vec<&str> = wanted.to_vec();
+        wanted.sort_unstable();
+        got.sort();
+        assert_eq!(got, wanted, "{old:?} → {new:?}");
+    }
+}
+
+/// A bridge or port of another type is also said to be what it is; a DHCP server beside
+/// is said to bring routes. Only what the case is about counts.
+fn is_consequence(finding: &str, wanted: &[&str]) -> bool {
+    let missing = wanted.iter().any(|it| it.starts_with("B1 ") || it.starts_with("B2 "));
+    missing && !finding.starts_with("B1 ") && !finding.starts_with("B2 ")
+}
+
+#[test]
+fn rules_on_other_shapes_are_broken_by_one_change() {
+    let slb = slb();
+    let cases: Vec<(String, &str, &str, &[&str])> = vec![
+        (slb.clone(), "{bridge-uplink: patch-ex-to-phy}", "{x: y}", &["B5 E 15"]),
+        (slb.clone(), "{bridge-uplink: patch-ex-to-phy}", "{bridge-uplink: eno9}", &["B4 E 17"]),
+        (slb.clone(), "{peer: patch-ex-to-phy}", "{peer: other}", &["B5 E 37"]),
+        (slb, "[{name: eno1}, {name: eno2}]", "[{name: eno1}]", &["B39 W 34"]),
+        (bond(), "[eno1, eno2]", "[eno1]", &["B39 W 26"]),
+        (bond(), "[eno1, eno2]", "[eno1, eno2, eno2]", &["N1 E 26", "B39 W 34"]),
+        (
+            bond(),
+            "mode: active-backup\n    options: {miimon: '100'}",
+            "mode: 802.3ad",
+            &["B39 W 32"],
+        ),
+        (bond(), "copy-mac-from: eno1", "copy-mac-from: bond0", &["B9 E 20"]),
+        (bond(), "{miimon: '100'}", "{miimon: '100', fail_over_mac: active}", &[]),
+        (
+            bond().replace("{miimon: '100'}", "{fail_over_mac: active}"),
+            "type: bond\n",
+            "type: bond\n  mac-address: 02:00:00:00:00:01\n",
+            &["B10 W 28"],
+        ),
+        (dhcp(), "    auto-route-metric: 48\n", "", &["B13 W 21"]),
+        (dhcp(), "dhcp: true\n", "dhcp: true\n    auto-gateway: false\n", &["B12 E 21"]),
+        (dhcp(), "  copy-mac-from: eno1\n", "  copy-mac-from: eno1\n  mtu: 9000\n", &["B16 W 15"]),
+        (
+            dhcp().replace("ethernet\n", "ethernet\n  mtu: 1500\n"),
+            "copy-mac-from: eno1\n",
+            "copy-mac-from: eno1\n  mtu: 9000\n",
+            &["B16 E 4"],
+        ),
+    ];
+    for (text, old, new, wanted) in cases {
+        let got = broken(&with(&text, old, new));
+        assert_eq!(got, wanted, "{old:?} → {new:?}");
+    }
+}
+
+#[test]
+fn ipv6_with_a_small_mtu_is_refused() {
+    let text = with(&dhcp(), "copy-mac-from: eno1\n", "copy-mac-from: eno1\n  mtu: 1200\n");
+    let start = text.strip_suffix("  ipv6: {enabled: false}\n").unwrap();
+    let text = format!("{start}  ipv6: {{enabled: true, autoconf: true, auto-route-metric: 48}}\n");
+    assert_eq!(broken(&text), ["B17 E 21"]);
+}
+
+#[test]
+fn what_surrounds_a_document_breaks_rules_too() {
+    let net = |text: &str| vec![text.parse().unwrap()];
+    let none = Surroundings::default;
+    for (around, wanted) in [
+        (Surroundings { cluster_mtu: Some(1400), ..none() }, &[][..]),
+        (Surroundings { cluster_mtu: Some(1430), ..none() }, &["B16 W 17"]),
+        (Surroundings { cluster_mtu: Some(1443), ..none() }, &["B16 E 17"]),
+        (Surroundings { machine_networks: net("192.0.2.0/24"), ..none() }, &[]),
+        (Surroundings { machine_networks: net("198.51.100.0/24"), ..none() }, &["B37 W 24"]),
+        (Surroundings { machine_networks: net("2001:db8::/64"), ..none() }, &[]),
+        (Surroundings { cluster_networks: net("192.0.0.0/16"), ..none() }, &["B37 E 24"]),
+        (Surroundings { service_networks: net("192.0.0.0/16"), ..none() }, &["B37 E 24"]),
+        (Surroundings { platform: Some(Platform::Baremetal), ..none() }, &[]),
+        (Surroundings { platform: Some(Platform::Aws), ..none() }, &["B40 W 1"]),
+    ] {
+        assert_eq!(broken_in(STATIC, &around), wanted, "{around:?}");
+    }
+    let newer = with(STATIC, "eno1\n  type", "eno1\n  alt-names: [{name: first}]\n  type");
+    assert_eq!(broken(&newer), Vec::<String>::new());
+    let version = |patch| Surroundings { nmstate: Some(NmstateVersion(2, 2, patch)), ..none() };
+    assert_eq!(broken_in(&newer, &version(38)), ["B41 I 3"]);
+    assert_eq!(broken_in(&newer, &version(62)), Vec::<String>::new());
+}
+
+/// The node before: one NIC with an address and the default route.
+fn node(nic: &str, address: &str) -> Surroundings {
+    let text = format!(
+        "interfaces:\n- name: {nic}\n  type: ethernet\n  state: up\n  mac-address: 02:00:00:00:00:01\n  \
+         mtu: 1500\n  max-mtu: 9000\n  ipv4: {{enabled: true, address: [{{ip: {address}, prefix-length: 24}}]}}\n\
+         routes:\n  running: [{{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: {nic}, metric: 100}}]\n"
+    );
+    let mut states = br_ex::node_state::parse(&text).unwrap();
+    Surroundings { current: Some(states.remove(0).state), ..Surroundings::default() }
+}
+
+#[test]
+fn an_address_that_the_node_does_not_have_before_is_explained() {
+    assert_eq!(broken_in(STATIC, &node("eno1", "192.0.2.10")), Vec::<String>::new());
+    assert_eq!(broken_in(STATIC, &node("eno1", "192.0.2.11")), ["B36 W 24"]);
+    // The lease moves along with the uplink, and with no other interface.
+    assert_eq!(broken_in(&dhcp(), &node("eno1", "192.0.2.11")), Vec::<String>::new());
+    let findings = broken_in(&dhcp(), &node("eno9", "192.0.2.11"));
+    assert!(findings.contains(&"B36 W 17".to_owned()), "{findings:?}");
+}
+
+#[test]
+fn a_nic_that_the_node_does_not_have_is_an_error() {
+    let findings = broken_in(STATIC, &node("eno9", "192.0.2.10"));
+    assert!(findings.contains(&"B9 E 20".to_owned()), "{findings:?}");
+}
+
+#[test]
+fn what_only_nmstate_refuses_is_said_in_its_words() {
+    // A NIC that is port of a bond and of the bridge.
+    let text = with(
+        &bond(),
+        "routes:\n",
+        "- name: bond1\n  type: bond\n  state: up\n  link-aggregation: {mode: active-backup, port: [eno1, eno3]}\nroutes:\n",
+    );
+    let findings = check(&Document::parse(text.as_bytes()), &Surroundings::default());
+    let [finding] = findings.as_slice() else { panic!("{findings:?}") };
+    assert_eq!(finding.rule.name(), "N1");
+    assert!(finding.message.starts_with("nmstate says: ") && finding.message.contains("eno1"));
+}
+
+#[test]
+fn what_is_no_document_is_said_at_its_place() {
+    for (text, wanted, said) in [
+        ("", "B34 E 1", "nothing in it"),
+        ("# nothing\n", "B34 E 1", "nothing in it"),
+        ("- a\n", "B34 E 1", "this is a list"),
+        ("interfaces: [\n", "B34 E 1", "not valid YAML"),
+        ("desiredState:\n  interfaces: []\n", "B34 E 1", "without `capture`"),
+        ("kind: AgentConfig\n", "B34 E 1", "this is a AgentConfig"),
+        ("capture: {a: 'interfaces.name==\"b\"'}\n", "B34 E 1", "without `desiredState`"),
+    ] {
+        let findings = check(&Document::parse(text.as_bytes()), &Surroundings::default());
+        let hit = findings.iter().find(|it| it.rule.name() == "B34").unwrap();
+        assert!(hit.message.contains(said), "{text:?}: {findings:?}");
+        assert!(broken(text).contains(&wanted.to_owned()), "{text:?}: {findings:?}");
+    }
+    let latin = b"interfaces: []\n# caf\xe9\n";
+    let findings = check(&Document::parse(latin), &Surroundings::default());
+    assert_eq!((findings[0].at.line, findings[0].at.column), (2, 6));
+    let two = format!("{STATIC}---\ninterfaces: []\n");
+    assert!(broken(&two).contains(&"B34 E 1".to_owned()));
+}
+
+#[test]
+fn a_misspelt_key_is_found_where_it_stands_and_put_right() {
+    let text = with(&dhcp(), "auto-route-metric", "auto-rout-metric");
+    let findings = check(&Document::parse(text.as_bytes()), &Surroundings::default());
+    let hit = findings.iter().find(|it| it.rule.name() == "B34").unwrap();
+    assert_eq!((hit.at.line, hit.at.column), (24, 5));
+    assert!(hit.message.ends_with("did you mean `auto-route-metric`?"), "{}", hit.message);
+}
+
+#[test]
+fn policies_of_a_running_cluster_need_extra_patch_ports_and_masquerade_addresses() {
+    let indented: String = STATIC.lines().map(|line| format!("    {line}\n")).collect();
+    let policy = format!(
+        "apiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata: {{name: a}}\nspec:\n  desiredState:\n{indented}"
+    );
+    assert_eq!(broken(&policy), ["B38 W 26"]);
+    let without = with(&policy, "        allow-extra-patch-ports: true\n", "");
+    assert_eq!(broken(&without), ["B23 W 15", "B38 W 25"]);
+    let other = "kind: NodeNetworkConfigurationPolicy\nspec:\n  desiredState:\n    interfaces:\n    - {name: eno2, type: ethernet}\n";
+    assert_eq!(broken(other), Vec::<String>::new());
+}

@@ -1,0 +1,139 @@
+//! Documents that are made keep every rule, and nmstate makes of them what is meant.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+
+use br_ex::topology::{
+    Addressing, Bond, BondMode, Families, InterfaceName, StaticAddresses, Topology, Uplink,
+};
+use br_ex::{Document, Surroundings, check};
+use nmstate::{Interface, InterfaceType, NetworkState};
+
+fn name(text: &str) -> InterfaceName {
+    text.parse().unwrap()
+}
+
+fn bond(mode: BondMode) -> Bond {
+    Bond { name: name("bond0"), mode, ports: vec![name("eno1"), name("eno2")] }
+}
+
+fn uplinks() -> Vec<Uplink> {
+    let id = "100".parse().unwrap();
+    vec![
+        Uplink::Nic(name("eno1")),
+        Uplink::Bond(bond(BondMode::ActiveBackup)),
+        Uplink::Bond(bond(BondMode::Lacp)),
+        Uplink::Bond(bond(BondMode::BalanceXor)),
+        Uplink::Vlan { base: name("eno1"), id },
+        // With the number behind it this name is too long for the kernel.
+        Uplink::Vlan { base: name("enp59s0f0np0"), id: "4094".parse().unwrap() },
+        Uplink::VlanOnBond { bond: bond(BondMode::Lacp), id },
+        Uplink::Slb { ports: vec![name("eno1"), name("eno2")] },
+    ]
+}
+
+fn fixed(addresses: &[&str], gateways: &[&str]) -> Addressing {
+    let addresses = addresses.iter().map(|it| it.parse().unwrap()).collect();
+    let gateways = gateways.iter().map(|it| it.parse().unwrap()).collect();
+    let servers = vec!["192.0.2.53".parse().unwrap(), "2001:db8::53".parse().unwrap()];
+    Addressing::Static(StaticAddresses::new(addresses, gateways, servers).unwrap())
+}
+
+fn addressings() -> Vec<Addressing> {
+    vec![
+        Addressing::Dhcp(Families::V4),
+        Addressing::Dhcp(Families::V6),
+        Addressing::Dhcp(Families::Both),
+        fixed(&["192.0.2.10/24", "2001:db8::10/64"], &["192.0.2.1", "2001:db8::1"]),
+        fixed(&["192.0.2.10/24", "2001:db8::10/64"], &["192.0.2.1", "fe80::1"]),
+    ]
+}
+
+fn all() -> Vec<Topology> {
+    let mut all = Vec::new();
+    for uplink in uplinks() {
+        for addressing in addressings() {
+            for (mtu, other) in [(None, None), (Some(9000), Some(name("ens9")))] {
+                all.push(Topology {
+                    uplink: uplink.clone(),
+                    addressing: addressing.clone(),
+                    mtu,
+                    node_ip_interface: other,
+                });
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn every_shape_keeps_every_rule() {
+    for topology in all() {
+        let text = topology.document().unwrap();
+        let findings = check(&Document::parse(text.as_bytes()), &Surroundings::default());
+        assert!(findings.is_empty(), "{topology:?}\n{findings:?}\n{text}");
+    }
+}
+
+#[test]
+fn nmstate_sees_the_bridge_its_port_and_the_uplink() {
+    for topology in all() {
+        let state = NetworkState::new_from_yaml(&topology.document().unwrap()).unwrap();
+        let Some(Interface::OvsBridge(bridge)) =
+            state.interfaces.get_iface("br-ex", InterfaceType::OvsBridge)
+        else {
+            panic!("no bridge in {topology:?}");
+        };
+        let ports = bridge.bridge.as_ref().unwrap().ports.as_ref().unwrap();
+        let uplink = match &topology.uplink {
+            Uplink::Nic(nic) => nic.as_str(),
+            Uplink::Bond(_) => "bond0",
+            Uplink::Vlan { base, .. } if base.as_str() == "eno1" => "eno1.100",
+            Uplink::Vlan { .. } => "vlan4094",
+            Uplink::VlanOnBond { .. } => "bond0.100",
+            Uplink::Slb { .. } => "patch-ex-to-phy",
+        };
+        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        assert_eq!(names, [uplink, "br-ex"]);
+        let port = state.interfaces.get_iface("br-ex", InterfaceType::OvsInterface).unwrap();
+        assert_eq!(port.base_iface().mtu, topology.mtu.map(u64::from));
+        assert!(port.base_iface().copy_mac_from.is_some());
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    let static_ = |addresses: &[&str], gateways: &[&str], servers: &[&str]| {
+        StaticAddresses::new(
+            addresses.iter().map(|it| it.parse().unwrap()).collect(),
+            gateways.iter().map(|it| it.parse().unwrap()).collect(),
+            servers.iter().map(|it| it.parse().unwrap()).collect(),
+        )
+        .unwrap_err()
+        .to_string()
+    };
+    for (said, wanted) in [
+        (static_(&["192.0.2.10/24"], &[], &["192.0.2.1"]), "192.0.2.10/24 has no gateway"),
+        (
+            static_(&["192.0.2.10/24"], &["198.51.100.1"], &["192.0.2.1"]),
+            "gateway 198.51.100.1 is in the subnet of no address",
+        ),
+        (static_(&["192.0.2.10/24"], &["192.0.2.1"], &[]), "static addresses need name servers"),
+        (
+            static_(&["192.0.2.0/24"], &["192.0.2.1"], &["192.0.2.1"]),
+            "192.0.2.0/24 is the address of the network itself; give the host's, for example 192.0.2.1",
+        ),
+    ] {
+        assert!(said.starts_with(wanted), "{said}");
+    }
+    let topology = |uplink, other: Option<&str>| {
+        let node_ip_interface = other.map(name);
+        let addressing = Addressing::Dhcp(Families::V4);
+        Topology { uplink, addressing, mtu: None, node_ip_interface }.document()
+    };
+    let error = topology(Uplink::Slb { ports: vec![name("eno1")] }, None).unwrap_err().to_string();
+    assert_eq!(error, "a bond needs two NICs or more, and eno1 was given; add another --uplink");
+    let twice = Uplink::Slb { ports: vec![name("eno1"), name("eno1")] };
+    assert_eq!(topology(twice, None).unwrap_err().to_string(), "eno1 is given twice");
+    let error = topology(Uplink::Nic(name("eno1")), Some("eno1")).unwrap_err().to_string();
+    assert!(error.starts_with("eno1 is part of the uplink"), "{error}");
+}
