@@ -12,5 +12,10 @@
 
 pub mod channel;
 pub mod graph;
+pub mod graph_image;
+pub mod keyring;
 mod nearest;
+pub mod payload;
+pub mod resources;
 pub mod select;
+pub mod signature;

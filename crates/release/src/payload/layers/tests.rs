@@ -1,0 +1,169 @@
+use std::io::Write as _;
+
+use tar::{Builder, Header};
+
+use super::*;
+
+const REFERENCES: &str = "release-manifests/image-references";
+const METADATA: &str = "release-manifests/release-metadata";
+
+/// An entry as it is, whatever the library thinks of it.
+fn put(tar: &mut Builder<Vec<u8>>, name: &str, kind: EntryType, link: &str, body: &[u8]) {
+    let mut header = Header::new_gnu();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+    header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
+    header.set_entry_type(kind);
+    header.set_size(body.len() as u64);
+    header.set_mode(0o644);
+    header.set_cksum();
+    tar.append(&header, body).unwrap();
+}
+
+fn layer(entries: &[(&str, EntryType, &str, &[u8])]) -> Vec<u8> {
+    let mut tar = Builder::new(Vec::new());
+    for (name, kind, link, body) in entries {
+        put(&mut tar, name, *kind, link, body);
+    }
+    tar.into_inner().unwrap()
+}
+
+fn files(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let entries: Vec<_> =
+        entries.iter().map(|(name, body)| (*name, EntryType::Regular, "", *body)).collect();
+    layer(&entries)
+}
+
+/// From the top down.
+fn read(layers: &[Vec<u8>]) -> Result<PayloadFiles, LayerError> {
+    let mut found = PayloadFiles::new(Wanted::Components);
+    for layer in layers {
+        found.read_tar(&layer[..])?;
+    }
+    Ok(found)
+}
+
+#[test]
+fn files_are_found_in_whatever_way_their_layer_is_packed_and_their_names_are_written() {
+    for name in
+        [REFERENCES, "./release-manifests/image-references", "/release-manifests//image-references"]
+    {
+        let tar = files(&[("etc/passwd", b"x"), (name, b"images")]);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&tar).unwrap();
+        let zstd = zstd::encode_all(&tar[..], 1).unwrap();
+        for packed in [tar, gzip.finish().unwrap(), zstd] {
+            let mut found = PayloadFiles::new(Wanted::Components);
+            found.read_layer(Compression::sniff(&packed), &packed[..]).unwrap();
+            assert_eq!(found.image_references().unwrap(), b"images");
+            assert_eq!(found.release_metadata(), None);
+            assert!(!found.is_settled());
+        }
+    }
+}
+
+#[test]
+fn the_topmost_layer_has_the_last_word() {
+    let top = files(&[(REFERENCES, b"new"), (METADATA, b"meta")]);
+    let found = read(&[top, files(&[(REFERENCES, b"old")])]).unwrap();
+    assert!(found.is_settled());
+    assert_eq!(found.image_references().unwrap(), b"new");
+    // Inside one layer it is the last entry, as it is for tar.
+    let twice = files(&[(REFERENCES, b"first"), (REFERENCES, b"second")]);
+    assert_eq!(read(&[twice]).unwrap().image_references().unwrap(), b"second");
+}
+
+#[test]
+fn what_a_layer_removes_is_not_found_below_it() {
+    let below = files(&[(REFERENCES, b"old"), (METADATA, b"meta")]);
+    for (gone, metadata_too) in [
+        ("release-manifests/.wh.image-references", false),
+        ("release-manifests/.wh..wh..opq", true),
+        (".wh.release-manifests", true),
+        ("./.wh..wh..opq", true),
+        ("release-manifests", true),
+    ] {
+        let found = read(&[files(&[(gone, b"")]), below.clone()]).unwrap();
+        assert!(matches!(found.image_references(), Err(LayerError::NoReferences)), "{gone}");
+        assert_eq!(found.release_metadata().is_none(), metadata_too, "{gone}");
+    }
+    // What a layer adds is not touched by what it removes.
+    let replaced = files(&[("release-manifests/.wh..wh..opq", b""), (REFERENCES, b"new")]);
+    assert_eq!(read(&[replaced, below]).unwrap().image_references().unwrap(), b"new");
+}
+
+#[test]
+fn long_names_are_understood_and_very_long_ones_refused() {
+    let padded = format!("release-manifests/{}image-references", "./".repeat(60));
+    for kind in [EntryType::GNULongName, EntryType::XHeader] {
+        let record = |name: &str| match kind {
+            EntryType::GNULongName => format!("{name}\0").into_bytes(),
+            _ => {
+                let body = format!(" path={name}\n");
+                let length = body.len() + 3;
+                assert_eq!(length.to_string().len(), 3);
+                format!("{length}{body}").into_bytes()
+            }
+        };
+        let tar = layer(&[
+            ("././@LongLink", kind, "", &record(&padded)),
+            ("cut", EntryType::Regular, "", b"images"),
+        ]);
+        assert_eq!(read(&[tar]).unwrap().image_references().unwrap(), b"images");
+        let long = vec![b'a'; MAX_NAME_BYTES as usize + 1];
+        let tar = layer(&[("././@LongLink", kind, "", &long)]);
+        assert!(matches!(read(&[tar]), Err(LayerError::LongName)));
+    }
+}
+
+#[test]
+fn what_leads_out_of_a_layer_is_refused() {
+    for name in ["../release-manifests/image-references", "a/../../etc/passwd"] {
+        assert!(matches!(read(&[files(&[(name, b"x")])]), Err(LayerError::Traversal(_))), "{name}");
+    }
+    for kind in [EntryType::Symlink, EntryType::Link] {
+        let tar = layer(&[(REFERENCES, kind, "/etc/shadow", b"")]);
+        assert!(matches!(read(&[tar]), Err(LayerError::Link("image-references"))));
+    }
+    // Links elsewhere are everyday matters.
+    let tar = layer(&[
+        ("bin/sh", EntryType::Symlink, "../../bash", b""),
+        (REFERENCES, EntryType::Regular, "", b"x"),
+    ]);
+    assert!(read(&[tar]).is_ok());
+}
+
+#[test]
+fn what_is_too_large_or_broken_is_refused() {
+    let large = vec![b' '; MAX_FILE_BYTES as usize + 1];
+    assert!(matches!(read(&[files(&[(REFERENCES, &large)])]), Err(LayerError::LargeFile(_))));
+    let whole = files(&[(REFERENCES, b"images")]);
+    assert!(matches!(read(&[whole[..600].to_vec()]), Err(LayerError::Broken(_))));
+    let mut found = PayloadFiles::new(Wanted::Components);
+    let gzip = found.read_layer(Compression::Gzip, &b"\x1f\x8bnot gzip"[..]);
+    assert!(matches!(gzip, Err(LayerError::Broken(_))));
+}
+
+/// A layer that unpacks to zeros without end.
+struct Bomb(u64);
+
+impl std::io::Read for Bomb {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.0 += buffer.len() as u64;
+        assert!(self.0 < 64 << 30, "read on and on");
+        buffer.fill(0);
+        Ok(buffer.len())
+    }
+}
+
+#[test]
+fn a_layer_without_end_is_left_in_time() {
+    // One file that claims to be as large as a tar archive can say.
+    let mut header = Header::new_gnu();
+    header.set_path("large").unwrap();
+    header.set_entry_type(EntryType::Regular);
+    header.set_size((64 << 30) - 1);
+    header.set_cksum();
+    let tar = header.as_bytes().chain(Bomb(0));
+    let mut found = PayloadFiles::new(Wanted::Components);
+    assert!(matches!(found.read_tar(tar), Err(LayerError::LargeLayer)));
+}
