@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{BundleName, Catalog, Files, Weight, filter, related_images};
+use catalog::{BundleName, Catalog, Files, Weight, catalog_layer, filter, related_images};
 use image_set::{Operator, parse_image_set};
 
 fn bundle(package: &str, name: &str, version: &str, more: &str) -> String {
@@ -316,4 +316,47 @@ fn documents_are_written_as_they_came_except_for_what_the_selection_changes() {
          {\"reference\":{\"schema\":\"olm.package\"},\"message\":\"ends\"}],\"package\":\"etcd\",\"schema\":\"olm.deprecations\"}"
     );
     assert_eq!(lines.len(), 4);
+}
+
+#[test]
+fn a_layer_has_the_files_and_the_same_digest_every_time() {
+    let text = catalog();
+    let operator = operator("    packages:\n    - {name: etcd}\n    - {name: vault}\n");
+    let pack = || {
+        let files = Files::read([("index.yaml", text.as_bytes())]).unwrap();
+        let catalog = Catalog::load(&files).unwrap();
+        let filtered = filter(&catalog, &operator);
+        let mut written = Vec::new();
+        for file in filtered.files() {
+            let mut bytes = Vec::new();
+            file.write_to(&mut bytes).unwrap();
+            written.push((format!("configs/{}", file.path), bytes));
+        }
+        (catalog_layer(&filtered.files()).unwrap(), written)
+    };
+    let (layer, written) = pack();
+    assert_eq!(pack().0, layer);
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&layer.bytes[..]));
+    let mut unpacked = Vec::new();
+    let mut folders = Vec::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let header = entry.header();
+        assert_eq!(
+            (header.mtime().unwrap(), header.uid().unwrap(), header.gid().unwrap()),
+            (0, 0, 0)
+        );
+        let path = entry.path().unwrap().display().to_string();
+        if entry.header().entry_type().is_dir() {
+            assert_eq!(entry.header().mode().unwrap(), 0o755);
+            folders.push(path);
+        } else {
+            assert_eq!(entry.header().mode().unwrap(), 0o644);
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut entry, &mut bytes).unwrap();
+            unpacked.push((path, bytes));
+        }
+    }
+    assert_eq!(folders, ["configs/", "configs/etcd/", "configs/vault/"]);
+    assert_eq!(unpacked, written);
 }
