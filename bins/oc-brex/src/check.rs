@@ -11,7 +11,8 @@ use command_line::{Ending, print, say};
 use ipnet::IpNet;
 
 use crate::findings::{self, Checked};
-use crate::inputs::{self, Inputs};
+use crate::inputs::Inputs;
+use crate::reading;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -61,7 +62,7 @@ enum Format {
 pub(crate) fn check(arguments: &Arguments) -> Result<Ending> {
     let mut states = Vec::new();
     for path in &arguments.nns {
-        let text = String::from_utf8_lossy(&inputs::read(path)?).into_owned();
+        let text = reading::text(path)?;
         states.extend(
             node_state::parse(&text).with_context(|| format!("reading {}", path.display()))?,
         );

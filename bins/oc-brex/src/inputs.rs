@@ -201,7 +201,7 @@ fn entries(folder: &Path) -> Result<Vec<(PathBuf, bool)>> {
 }
 
 /// Reads a file of a size that such a file may have.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+fn read(path: &Path) -> Result<Vec<u8>> {
     let reading = || format!("reading {}", path.display());
     let size = fs::metadata(path).with_context(reading)?.len();
     if size > MAX_SIZE {

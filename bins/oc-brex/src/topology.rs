@@ -15,7 +15,7 @@ use command_line::{Ending, print, say};
 use ipnet::IpNet;
 
 use crate::findings::{self, Checked};
-use crate::inputs;
+use crate::reading;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -87,13 +87,12 @@ struct BondArguments {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "addressing", required = true)]
 struct Settings {
     /// Take the address from DHCP, and for IPv6 from router advertisements, too
-    #[arg(long, group = "addressing")]
+    #[arg(long, required_unless_present = "addresses", conflicts_with = "addresses")]
     dhcp: bool,
     /// A static address with its prefix, 192.0.2.10/24; may be repeated
-    #[arg(long = "static", value_name = "ADDRESS", group = "addressing", value_parser = address, value_delimiter = ',')]
+    #[arg(long = "static", value_name = "ADDRESS", value_parser = address, value_delimiter = ',')]
     addresses: Vec<IpNet>,
     /// With --static: the gateway, one for each family; may be repeated
     #[arg(long, value_name = "ADDRESS", requires = "addresses", value_delimiter = ',')]
@@ -239,12 +238,11 @@ fn auto(arguments: &AutoArguments) -> Result<Ending> {
         let policy = Policy { shape, source, families: arguments.ip_family.into() };
         return deliver(&policy.document(), &Surroundings::default());
     };
-    let reading = || format!("reading {}", path.display());
-    let text = String::from_utf8_lossy(&inputs::read(path)?).into_owned();
-    let mut states = node_state::parse(&text).with_context(reading)?;
+    let of_file = || format!("reading {}", path.display());
+    let mut states = node_state::parse(&reading::text(path)?).with_context(of_file)?;
     ensure!(states.len() == 1, "{} holds {} nodes; give one", path.display(), states.len());
     let current = states.remove(0).state;
-    let policy = Policy::of_node(&current).with_context(reading)?;
+    let policy = Policy::of_node(&current).with_context(of_file)?;
     say(&format!(
         "note: the default route of this node goes through {}; the policy is for all nodes of that \
          shape",
