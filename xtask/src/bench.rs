@@ -1,5 +1,6 @@
-//! `cargo xtask bench mirror`: oc-mirror against its peers, on one corpus, in one run.
+//! `cargo xtask bench`: oc-mirror against its peers, on one corpus, in one run; catalogs against opm.
 
+mod catalog;
 mod contender;
 mod floor;
 mod ground;
@@ -30,6 +31,8 @@ use results::{Job, Results};
 pub(crate) enum Command {
     /// Images from registry to disk, from disk to registry, from registry to registry
     Mirror(Arguments),
+    /// A catalog of 300 MB read, selected from and packed again
+    Catalog(catalog::Arguments),
     /// Run a command, and print what it used
     #[command(hide = true)]
     Launch {
@@ -82,6 +85,7 @@ enum Part {
 pub(crate) fn bench(command: Command) -> Result<()> {
     match command {
         Command::Mirror(arguments) => mirror(&arguments),
+        Command::Catalog(arguments) => catalog::catalog(&arguments),
         Command::Launch { log, command } => launch::launched(&log, &command),
         Command::HashAndCopy { list, to } => floor::hash_and_copy(&list, &to),
     }

@@ -20,7 +20,17 @@ pub(crate) enum Profile {
 
 /// Builds oc-mirror and tells where it is.
 pub(crate) fn build(profile: Profile) -> Result<PathBuf> {
-    let mut arguments = vec!["build", "--locked", "--bin", "oc-mirror"];
+    build_target(&["--bin", "oc-mirror"], "oc-mirror", profile)
+}
+
+/// Builds an example of one of our crates, quick to run, and tells where it is.
+pub(crate) fn build_example(package: &str, example: &str) -> Result<PathBuf> {
+    build_target(&["--package", package, "--example", example], example, Profile::Release)
+}
+
+fn build_target(target: &[&str], name: &str, profile: Profile) -> Result<PathBuf> {
+    let mut arguments = vec!["build", "--locked"];
+    arguments.extend(target);
     if profile == Profile::Release {
         arguments.push("--release");
     }
@@ -36,17 +46,17 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf> {
     let mut program = None;
     for line in messages.lines() {
         let line = line.context("reading from cargo")?;
-        program = executable(&line).or(program);
+        program = executable(&line, name).or(program);
     }
     let status = child.wait().context("waiting for cargo")?;
     ensure!(status.success(), "`cargo build` ended with {status}");
-    program.context("cargo built no oc-mirror")
+    program.with_context(|| format!("cargo built no {name}"))
 }
 
 /// The program, when a message of cargo's is about it.
-fn executable(message: &str) -> Option<PathBuf> {
+fn executable(message: &str, name: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(message).ok()?;
-    (message["target"]["name"] == "oc-mirror").then_some(())?;
+    (message["target"]["name"] == name).then_some(())?;
     message["executable"].as_str().map(PathBuf::from)
 }
 
@@ -62,11 +72,11 @@ mod tests {
             )
         };
         assert_eq!(
-            executable(&about("oc-mirror", r#""/t/oc-mirror""#)),
+            executable(&about("oc-mirror", r#""/t/oc-mirror""#), "oc-mirror"),
             Some("/t/oc-mirror".into())
         );
-        assert_eq!(executable(&about("oc-mirror", "null")), None);
-        assert_eq!(executable(&about("build-script-build", r#""/t/x""#)), None);
-        assert_eq!(executable("not JSON"), None);
+        assert_eq!(executable(&about("oc-mirror", "null"), "oc-mirror"), None);
+        assert_eq!(executable(&about("build-script-build", r#""/t/x""#), "oc-mirror"), None);
+        assert_eq!(executable("not JSON", "oc-mirror"), None);
     }
 }

@@ -3,6 +3,7 @@
 //! | module | gives |
 //! |---|---|
 //! | [`images`] | images, lists, signatures and referrers whose bytes follow from names |
+//! | [`catalogs`] | operator catalogs, small and as large as the largest |
 //! | [`corpus`] | sets of them: like a real mirror's, many tiny ones, a sample of all kinds |
 //! | [`registry`] | a registry in this process that misbehaves on demand and logs requests |
 //! | [`docker_registry`] | Debian's docker-registry as a child process |
@@ -21,6 +22,7 @@
 //! asynchronous caller, and nothing minds one.
 
 mod background;
+pub mod catalogs;
 pub mod certificates;
 pub mod corpus;
 pub mod docker_registry;

@@ -103,16 +103,16 @@ fn usages(runs: &[Usage]) -> String {
     table(&["s", "CPU s", "MB RSS"], runs.iter().map(line).collect())
 }
 
-fn seconds(time: Duration) -> String {
+pub(super) fn seconds(time: Duration) -> String {
     format!("{:.2}", time.as_secs_f64())
 }
 
-fn megabytes(bytes: u64) -> String {
+pub(super) fn megabytes(bytes: u64) -> String {
     format!("{:.0}", bytes as f64 / 1e6)
 }
 
 /// A Markdown table with aligned columns.
-fn table(header: &[&str], lines: Vec<Vec<String>>) -> String {
+pub(super) fn table(header: &[&str], lines: Vec<Vec<String>>) -> String {
     let length = |text: &str| text.chars().count();
     let widths: Vec<usize> = (0..header.len())
         .map(|column| {
