@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::go_syntax;
+use crate::list_command::ListArguments;
 use crate::refused::Refused;
 use crate::side_arguments::{DestinationArguments, SourceArguments};
 
@@ -118,6 +119,9 @@ pub(crate) struct MirrorArguments {
     #[arg(long, value_name = "FILE")]
     // Empty means none, as ever; a path must not be empty.
     pub(crate) policy: Option<OsString>,
+    /// Mirror the release named by platform.release without a valid signature; noted in report and audit log
+    #[arg(long)]
+    pub(crate) ignore_release_signature: bool,
     /// Longest path of a repository at the destination; further parts are joined by '-' (0: no limit)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) max_nested_paths: usize,
@@ -209,6 +213,8 @@ fn at_once(text: &str) -> Result<u16, String> {
 pub(crate) enum Command {
     /// Serve a workspace as a read-only registry, under the names a target would have
     Serve(ServeArguments),
+    /// List what there is to mirror
+    List(ListArguments),
     /// Print the version
     Version(VersionArguments),
     /// Print a completion script for a shell
@@ -220,8 +226,6 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
-    #[command(hide = true, disable_help_flag = true)]
-    List(Anything),
     #[command(hide = true, disable_help_flag = true)]
     Delete(Anything),
     #[command(hide = true, disable_help_flag = true)]
@@ -238,7 +242,6 @@ impl Command {
     /// The command's name, when it is known and not part of this version.
     pub(crate) fn missing(&self) -> Option<&'static str> {
         match self {
-            Self::List(_) => Some("list"),
             Self::Delete(_) => Some("delete"),
             Self::UpgradePath(_) => Some("upgrade-path"),
             Self::Init(_) => Some("init"),

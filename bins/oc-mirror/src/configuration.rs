@@ -96,7 +96,6 @@ fn parse(file_name: &str, text: &str) -> Result<ImageSetConfiguration, Configura
 /// The sections that have no collector yet, where they start.
 fn not_yet(mirror: &Mirror) -> Vec<(Position, &'static str, &'static str)> {
     let mut sections: Vec<_> = [
-        mirror.platform.as_ref().map(|section| (section.at, "platform", "releases")),
         mirror.operators.first().map(|first| (first.at, "operators", "operator catalogs")),
         mirror.helm.as_ref().map(|section| (section.at, "helm", "Helm charts")),
         mirror.samples.first().map(|first| (first.at, "samples", "samples")),
@@ -118,7 +117,7 @@ mod tests {
     fn sections_without_a_collector_are_refused_by_name_and_place_all_at_once() {
         let text = format!(
             "{HEAD}mirror:\n  operators:\n  - catalog: quay.io/a/catalog:v1\n  \
-             platform:\n    graph: true\n  \
+             helm:\n    repositories: []\n  \
              additionalImages:\n  - name: quay.io/a/b:1\n"
         );
         let error = parse("isc.yaml", &text).unwrap_err().to_string();
@@ -126,7 +125,7 @@ mod tests {
         assert_eq!(lines.len(), 2, "{error}");
         assert!(lines[0].starts_with("isc.yaml:5:"), "{error}");
         assert!(lines[0].contains("mirror.operators is not supported by this version"), "{error}");
-        assert!(lines[1].contains("mirror.platform is not supported by this version"), "{error}");
+        assert!(lines[1].contains("mirror.helm is not supported by this version"), "{error}");
     }
 
     #[test]

@@ -8,7 +8,9 @@ mod configuration;
 mod console;
 mod go_syntax;
 mod interrupt;
+mod list_command;
 mod log;
+mod lookup_arguments;
 mod mirror_command;
 mod policy_file;
 mod problem;
@@ -17,6 +19,7 @@ mod quantity;
 mod reference;
 mod refused;
 mod registries_d;
+mod release_sources;
 mod report_text;
 mod request;
 mod route;
@@ -33,6 +36,7 @@ use arguments::{Arguments, Command};
 use console::Console;
 use log::{Log, Verbosity};
 
+pub use release_sources::ReleaseVariables;
 pub use request::Surroundings;
 
 /// Threads that run tasks. Transfers wait most of the time, and each thread
@@ -56,6 +60,9 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
     match &arguments.command {
         None => mirror_command::mirror(&arguments.mirror, line, surroundings, &log, console),
         Some(Command::Serve(arguments)) => serve_command::serve(arguments),
+        Some(Command::List(arguments)) => {
+            print(list_command::list(arguments, surroundings).map(String::into_bytes))
+        }
         Some(Command::Version(arguments)) => {
             print(version::text(arguments).map(String::into_bytes))
         }
@@ -64,7 +71,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
             tracing::error!(
-                "`{name}` is not part of this version; it has: mirroring, serve, version, completion"
+                "`{name}` is not part of this version; it has: mirroring, list, serve, version, completion"
             );
             ExitCode::FAILURE
         }

@@ -9,7 +9,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use mirror::{DryRun, ImageLine, Mode, Outcome, Report, Settings};
+use mirror::{
+    Configuration, DryRun, ImageLine, Mode, Outcome, ReleaseSources, Report, Settings,
+    SignatureCheck,
+};
 use serde::Serialize;
 use workspace::Workspace;
 
@@ -22,6 +25,7 @@ use crate::policy_file;
 use crate::problem::{Problem, chain};
 use crate::progress::{Display, PLAIN_INTERVAL, Progress};
 use crate::registries_d;
+use crate::release_sources::ReleaseVariables;
 use crate::report_text::{self, Surround};
 use crate::request::{Surroundings, request};
 
@@ -158,8 +162,35 @@ fn settings(
         tracing::warn!("{warning}");
     }
     let configuration = configuration::read(&request.config).map_err(Refusal::Configuration)?;
+    let releases = release_sources(arguments, surroundings, &configuration)?;
     let line = command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    Ok(request.settings(arguments, surroundings, configuration, trust, line))
+    Ok(request.settings(arguments, surroundings, configuration, (releases, trust), line))
+}
+
+/// Where releases come from. Variables that nothing uses may say what they want.
+fn release_sources(
+    arguments: &MirrorArguments,
+    surroundings: &Surroundings,
+    configuration: &Configuration,
+) -> Result<ReleaseSources, Refusal> {
+    let platform = configuration.set.mirror.platform.as_ref();
+    let by_name = platform.is_some_and(|platform| platform.release.is_some());
+    let check = match arguments.ignore_release_signature {
+        false => SignatureCheck::Enforce,
+        true if by_name => SignatureCheck::IgnoreForNamedRelease,
+        true => {
+            let problem = Problem::new(
+                "--ignore-release-signature has a meaning for mirror.platform.release only: \
+                 releases of channels are always verified",
+            );
+            return Err(Refusal::Usage(vec![problem]));
+        }
+    };
+    let variables = match platform {
+        Some(_) => surroundings.releases.clone(),
+        None => ReleaseVariables::default(),
+    };
+    variables.sources(check).map_err(Refusal::Usage)
 }
 
 /// Runs the engine, with progress, until it ends or a signal ends it.

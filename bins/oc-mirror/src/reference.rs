@@ -28,9 +28,18 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ),
     ("SSL_CERT_FILE, SSL_CERT_DIR", "Certificate authorities, instead of the system's"),
     (
-        "UPDATE_URL_OVERRIDE, OCP_SIGNATURE_URL, OCP_SIGNATURE_VERIFICATION_PK, VERSION_FILTER",
-        "Concern releases only. Releases are not part of this version, so they have no effect",
+        "UPDATE_URL_OVERRIDE",
+        "The update service to ask about OpenShift, instead of api.openshift.com",
     ),
+    (
+        "OCP_SIGNATURE_URL",
+        "The directory of release signatures, instead of Red Hat's: sha256=HEX/signature-N lies below it",
+    ),
+    (
+        "OCP_SIGNATURE_VERIFICATION_PK",
+        "File of OpenPGP keys whose signatures count, instead of Red Hat's; it may hold several",
+    ),
+    ("VERSION_FILTER", "Refused where releases are mirrored: set minVersion and maxVersion"),
     ("OC_MIRROR_CACHE", "Refused: there is no cache beside the workspace"),
 ];
 
@@ -52,7 +61,7 @@ pub(crate) fn write(out: &Path) -> anyhow::Result<()> {
 pub(crate) fn man_pages() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let mut command = arguments::command().disable_help_subcommand(true);
     command.build();
-    let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let shown = below(&command).into_iter().map(|(_, sub)| sub);
     let pages = std::iter::once(&command).chain(shown).map(|command| {
         let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
         let mut page = Vec::new();
@@ -89,9 +98,9 @@ pub(crate) fn markdown() -> String {
         flag_table(&mut text, args);
     }
     text.push_str("## Commands\n\n");
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+    for (name, sub) in below(&command) {
         let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
-        let _ = writeln!(text, "### oc-mirror {}\n\n{about}.\n", sub.get_name());
+        let _ = writeln!(text, "### oc-mirror {name}\n\n{about}.\n");
         let own = sub.get_arguments().filter(|arg| !arg.is_global_set() && is_shown(arg));
         flag_table(&mut text, own);
     }
@@ -109,6 +118,21 @@ pub(crate) fn markdown() -> String {
          what failed: 2 releases, 4 operators, 8 additional images, 16 Helm charts. 130: interrupted.\n",
     );
     text
+}
+
+/// The commands below a command, and those below them, with their names.
+fn below(command: &Command) -> Vec<(String, &Command)> {
+    let mut found = Vec::new();
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        if sub.get_name() == "help" {
+            continue;
+        }
+        found.push((sub.get_name().to_owned(), sub));
+        for (name, deeper) in below(sub) {
+            found.push((format!("{} {name}", sub.get_name()), deeper));
+        }
+    }
+    found
 }
 
 /// A row of the table of refused flags, as in `docs/differences.md`.

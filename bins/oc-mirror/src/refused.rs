@@ -60,10 +60,6 @@ pub(crate) const FLAGS: &[RefusedFlag] = &[
         "rootless-storage-path",
         "it never had an effect; no container storage is used, and no privileges are needed",
     ),
-    switch(
-        "ignore-release-signature",
-        "releases (mirror.platform) are not part of this version, so there is no signature to ignore",
-    ),
     switch("tls-verify", "say which side: --src-tls-verify or --dest-tls-verify"),
     switch("cpu-prof", NO_PROFILE),
     switch("mem-prof", NO_PROFILE),

@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::civil::Date;
-use mirror::{Archiving, Attachments, Configuration, DryRun, Mode, Settings, TrustPolicy};
+use mirror::{
+    Archiving, Attachments, Configuration, DryRun, Mode, ReleaseSources, Settings, TrustPolicy,
+};
 use registry::{Retry, Side};
 
 use crate::arguments::MirrorArguments;
 use crate::policy_file::PolicyChoice;
 use crate::problem::Problem;
+use crate::release_sources::ReleaseVariables;
 use crate::route;
 use crate::side_arguments::SideChoice;
 
@@ -22,6 +25,7 @@ pub struct Surroundings {
     /// `OC_MIRROR_CACHE`
     pub cache_variable: Option<OsString>,
     pub registries: registry::Environment,
+    pub releases: ReleaseVariables,
 }
 
 impl Surroundings {
@@ -30,6 +34,7 @@ impl Surroundings {
         Self {
             cache_variable: std::env::var_os("OC_MIRROR_CACHE"),
             registries: registry::Environment::from_process(),
+            releases: ReleaseVariables::of_process(),
         }
     }
 }
@@ -180,10 +185,11 @@ impl Request {
         arguments: &MirrorArguments,
         surroundings: &Surroundings,
         configuration: Configuration,
-        trust: Option<TrustPolicy>,
+        checks: (ReleaseSources, Option<TrustPolicy>),
         command_line: Vec<String>,
     ) -> Settings {
         let version = crate::version::NUMBER;
+        let (releases, trust) = checks;
         let blobs_at_once =
             usize::from(arguments.parallel_images) * usize::from(arguments.parallel_layers);
         let side = |side: Side, choice: SideChoice| {
@@ -211,6 +217,7 @@ impl Request {
                 Attachments::Carry
             },
             refresh_attachments: arguments.refresh_signatures,
+            releases,
             trust,
             max_nested_paths: NonZeroUsize::new(arguments.max_nested_paths),
             archiving: self.archiving,

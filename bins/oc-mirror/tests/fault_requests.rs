@@ -115,13 +115,13 @@ fn sections_that_are_not_mirrored_yet_are_refused_by_name_and_all_together() {
     let site = Site::new();
     site.image_set(
         "isc.yaml",
-        "  platform:\n    channels:\n    - name: stable-4.20\n  operators:\n  - catalog: quay.io/a/catalog:v1\n  \
+        "  samples:\n  - name: ruby\n  operators:\n  - catalog: quay.io/a/catalog:v1\n  \
          helm:\n    repositories:\n    - name: a\n      url: https://charts.example\n",
     );
     refused(
         &site,
         "-c isc.yaml file://data",
-        &["mirror.platform", "mirror.operators", "mirror.helm", "not supported by this version"],
+        &["mirror.samples", "mirror.operators", "mirror.helm", "not supported by this version"],
     );
 }
 
@@ -157,7 +157,6 @@ fn every_flag_that_is_not_honoured_says_why() {
         ("--force", "nothing to force"),
         ("-f", "nothing to force"),
         ("--rootless-storage-path /x", "no container storage"),
-        ("--ignore-release-signature", "releases"),
         ("--tls-verify=false", "--src-tls-verify"),
         ("--cpu-prof", "perf record"),
         ("--mem-prof", "perf record"),

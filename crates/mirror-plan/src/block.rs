@@ -27,6 +27,7 @@ pub fn blocked_by<'a>(
             names.extend(short_name(image));
         }
         Origin::Layout(path) => names.push(path.display().to_string()),
+        Origin::Made(name) => names.push(name.to_string()),
     }
     patterns.iter().find(|pattern| names.iter().any(|name| pattern.is_match(name)))
 }

@@ -60,7 +60,7 @@ fn same_bytes(origins: &BTreeSet<&Origin>) -> bool {
         .iter()
         .map(|origin| match origin {
             Origin::Registry(image) => image.digest,
-            Origin::Layout(_) => None,
+            Origin::Layout(_) | Origin::Made(_) => None,
         })
         .collect();
     digests.len() == 1 && !digests.contains(&None)

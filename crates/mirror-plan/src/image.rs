@@ -59,6 +59,9 @@ pub enum Origin {
     Registry(ImageRef),
     /// An OCI layout on disk (`oci://path`).
     Layout(PathBuf),
+    /// Nowhere else: made by this program, under the name it gets below any
+    /// registry. What it consists of is in the workspace.
+    Made(Repository),
 }
 
 impl fmt::Display for Origin {
@@ -66,6 +69,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Registry(image) => image.fmt(f),
             Self::Layout(path) => write!(f, "oci://{}", path.display()),
+            Self::Made(name) => write!(f, "made:{name}"),
         }
     }
 }

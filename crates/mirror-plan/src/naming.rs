@@ -125,6 +125,7 @@ fn path_of(wanted: &Wanted) -> Cow<'_, str> {
             path.file_name().unwrap_or_default().to_string_lossy()
         }
         (_, Origin::Layout(path)) => layout_path(path).into(),
+        (_, Origin::Made(name)) => name.as_str().into(),
         (_, Origin::Registry(image)) => image.repository.as_str().into(),
     }
 }
@@ -155,7 +156,7 @@ fn tag_of(wanted: &Wanted) -> Result<Cow<'_, str>, NameError> {
         (Kind::ReleaseComponent | Kind::KubeVirt, _) => {
             return Err(NameError::Component(boxed(wanted)));
         }
-        (_, Origin::Layout(_)) => return Ok(LATEST.into()),
+        (_, Origin::Layout(_) | Origin::Made(_)) => return Ok(LATEST.into()),
         (_, Origin::Registry(image)) => image,
     };
     match (&image.tag, &image.digest) {

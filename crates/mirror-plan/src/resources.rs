@@ -101,7 +101,8 @@ pub fn cluster_resources(
 /// then the old one stays, and a repository that tracks it sees no change.
 pub fn same_but_for_time(old: &str, new: &str) -> bool {
     fn timeless(line: &str) -> &str {
-        match line.trim_start().starts_with("createdAt:") {
+        // In JSON, names stand in quotes.
+        match line.trim_start().trim_start_matches('"').starts_with("createdAt") {
             true => "createdAt:",
             false => line,
         }

@@ -1,6 +1,6 @@
 //! The archive of a mirror-to-disk run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use mirror_plan::{BlobRef, Exit, ImageRecord, Plan};
 use oci::Digest;
@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::progress::Event;
 use crate::report::{ArchiveLine, Failure, Outcome, Report};
 use crate::settings::Attachments;
+use crate::wanted::names_by_origin;
 
 /// The configuration's name in the archive.
 const CONFIGURATION: &str = "imageset-config.yaml";
@@ -23,8 +24,17 @@ const DEFAULT_CHUNK: u64 = 500;
 
 /// Archives what arrived, as far as earlier archives do not hold it. Images
 /// that failed are listed, so that the other side knows what is missing.
-pub(crate) fn archive(context: &Context, plan: &Plan, outcomes: &[Outcome], report: &mut Report) {
+///
+/// `documents` are what images were selected by; the other side selects by them.
+pub(crate) fn archive(
+    context: &Context,
+    plan: &Plan,
+    outcomes: &[Outcome],
+    documents: &BTreeMap<String, BlobRef>,
+    report: &mut Report,
+) {
     let Some((run, lock)) = context.writing() else { return };
+    let names = names_by_origin(plan);
     let images = plan.images.iter().zip(outcomes);
     let images: Vec<ImageRecord> = images
         .filter(|(_, outcome)| matches!(outcome, Outcome::Copied | Outcome::Present))
@@ -34,7 +44,7 @@ pub(crate) fn archive(context: &Context, plan: &Plan, outcomes: &[Outcome], repo
             tree: plan.tree(image),
             blobs_held: true,
             attachments_unknown: context.settings.attachments == Attachments::Remove,
-            names: BTreeSet::from([image.destination.clone()]),
+            names: names.get(&image.origin).cloned().unwrap_or_default(),
         })
         .collect();
     if images.is_empty() {
@@ -42,7 +52,10 @@ pub(crate) fn archive(context: &Context, plan: &Plan, outcomes: &[Outcome], repo
         return;
     }
     let request = match request(context, run, images, report) {
-        Ok(request) => request,
+        Ok(mut request) => {
+            request.files.extend(documents.clone());
+            request
+        }
         Err(why) => return report.errors.push(Failure::new(Exit::GENERIC, why)),
     };
     context.stage("archiving");
@@ -88,7 +101,7 @@ fn request(
     Ok(ArchiveRequest {
         run: run.number(),
         created: context.started,
-        status: match failed.is_empty() {
+        status: match failed.is_empty() && report.errors.is_empty() {
             true => ArchiveStatus::Complete,
             false => ArchiveStatus::Partial,
         },

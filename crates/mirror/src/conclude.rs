@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::execute::Executed;
 use crate::paperwork;
 use crate::push::{Delivered, Route};
+use crate::releases::Releases;
 use crate::report::{Ending, ImageLine, Outcome, Report};
 
 /// Writes the report of a push, and cluster resources for everything selected
@@ -16,6 +17,7 @@ pub(crate) fn conclude(
     route: &Route<'_>,
     plan: &Plan,
     delivered: Option<Delivered>,
+    releases: &Releases,
     report: &mut Report,
 ) {
     let at = |image: &mirror_plan::PlannedImage| image.destination.at(&route.place.registry);
@@ -30,7 +32,10 @@ pub(crate) fn conclude(
     let Some(delivered) = delivered else {
         report.add_planned(plan, |image| at(image).to_string());
         let placed: Vec<Placed> = plan.images.iter().map(placed).collect();
-        return report.add_files(paperwork::write_dry_run(context, plan, Some(&placed)));
+        let made = paperwork::resources(context, &placed, releases);
+        return report.add_files(
+            made.and_then(|resources| paperwork::write_dry_run(context, plan, Some(resources))),
+        );
     };
     let mut held = Vec::new();
     for (index, image) in plan.images.iter().enumerate() {
@@ -47,6 +52,6 @@ pub(crate) fn conclude(
         return;
     }
     if !held.is_empty() {
-        report.add_files(paperwork::write_resources(context, &held));
+        report.add_files(paperwork::write_resources(context, &held, releases));
     }
 }

@@ -166,7 +166,7 @@ impl Target {
         for node in tree.manifests[1..].iter().rev() {
             self.put_by_digest(destination, node).await?;
         }
-        let raw = held_manifest(&self.manifests, &root.digest)?;
+        let raw = self.manifest(destination, &root.digest).await?;
         self.put(destination, &raw).await?;
         let (tagged, referring): (Vec<_>, Vec<_>) =
             tree.attachments.iter().partition(|attachment| attachment.tag.is_some());
@@ -181,7 +181,7 @@ impl Target {
         for node in attachment.manifests[1..].iter().rev() {
             self.put_by_digest(image, node).await?;
         }
-        let raw = held_manifest(&self.manifests, &attachment.manifests[0].digest)?;
+        let raw = self.manifest(image, &attachment.manifests[0].digest).await?;
         self.put(&image.with_pointer(Pointer::Tag(tag.clone())), &raw).await.map(drop)
     }
 
@@ -252,6 +252,18 @@ impl Target {
         }
         let raw = held_manifest(&self.manifests, &node.digest)?;
         self.put(&image.with_pointer(Pointer::Digest(node.digest)), &raw).await
+    }
+
+    /// A manifest that gets a tag. One that is not at hand is at the target
+    /// under another: releases share components, and an earlier archive carried it.
+    async fn manifest(&self, image: &ImageRef, digest: &Digest) -> Result<RawManifest, String> {
+        if self.manifests.blob(digest).map_err(|e| chain(&e))?.is_none() {
+            let at = image.with_pointer(Pointer::Digest(*digest));
+            if let Some(raw) = self.client.manifest(&at).await.map_err(|e| chain(&e))? {
+                return Ok(raw);
+            }
+        }
+        held_manifest(&self.manifests, digest)
     }
 
     async fn put(&self, to: &ImageRef, raw: &RawManifest) -> Result<bool, String> {

@@ -13,6 +13,7 @@ use crate::chain::chain;
 use crate::conclude::conclude;
 use crate::context::Context;
 use crate::push::{Bound, Inspected, Route, bind, deliver};
+use crate::releases::{self, Source};
 use crate::report::{Ending, Failure, ImageLine, Report};
 use crate::settings::DryRun;
 use crate::stock;
@@ -22,15 +23,6 @@ use crate::wanted::select;
 
 /// Pushes what the configuration selects from what was carried over.
 pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &mut Report) {
-    let naming = context.settings.naming(target);
-    let selected = match select(&context.settings.configuration.set, Some(&naming)) {
-        Ok(selected) => selected,
-        Err(failures) => return report.errors.extend(failures),
-    };
-    selected.warnings.into_iter().for_each(|warning| context.warn(warning));
-    if selected.named.is_empty() {
-        return report.errors.push(Failure::nothing_selected());
-    }
     let client = match Client::open(context.settings.destination.clone()) {
         Ok(client) => client,
         Err(error) => return report.errors.push(Failure::new(Exit::GENERIC, chain(&error))),
@@ -40,6 +32,22 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         Ok(holdings) => holdings,
         Err(failures) => return report.errors.extend(failures),
     };
+    let mut releases = releases::collect(context, Source::Held(&holdings)).await;
+    if context.cancel.is_cancelled() {
+        report.ending = Ending::Interrupted;
+        return;
+    }
+    report.add_lost_releases(&mut releases, |_, name| name.at(&target.registry).to_string());
+    let naming = context.settings.naming(target);
+    let wanted = std::mem::take(&mut releases.wanted);
+    let selected = match select(&context.settings.configuration.set, wanted, Some(&naming)) {
+        Ok(selected) => selected,
+        Err(failures) => return report.errors.extend(failures),
+    };
+    selected.warnings.into_iter().for_each(|warning| context.warn(warning));
+    if selected.named.is_empty() {
+        return report.nothing_selected();
+    }
     let mut gathered = stock::find(&holdings, selected.named);
     if let Some(check) = TrustCheck::of(context, &client, &holdings) {
         gathered = check.held(gathered, &target.registry).await;
@@ -66,7 +74,7 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
     context.planned(&bound.plan);
     let plan = Arc::clone(&bound.plan);
     if context.settings.dry_run != DryRun::No {
-        return conclude(context, &route, &plan, None, report);
+        return conclude(context, &route, &plan, None, &releases, report);
     }
     let inspected = match inspect(context, &route, &bound).await {
         Ok(inspected) => inspected,
@@ -82,7 +90,7 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
     }
     context.stage("copying");
     let delivered = deliver(context, &route, bound, &inspected, |_, _| {}).await;
-    conclude(context, &route, &plan, Some(delivered), report);
+    conclude(context, &route, &plan, Some(delivered), &releases, report);
 }
 
 /// Looks at everything that is about to be pushed. What is missing or damaged

@@ -11,6 +11,7 @@ use workspace::{BlobStore, Holdings, Workspace};
 use crate::chain::chain;
 use crate::collect::{CollectError, Collector, Layout};
 use crate::context::Context;
+use crate::made::MadeImages;
 use crate::narrow::narrow;
 use crate::progress::Event;
 use crate::settings::{Attachments, DryRun};
@@ -34,10 +35,12 @@ impl Gathered {
 }
 
 /// Reads the manifests of all `named` images from their registries or layouts.
+/// Of those that were `made` here they are known.
 pub(crate) async fn gather(
     context: &Context,
     client: &Client,
     named: Vec<(Wanted, Destination)>,
+    made: &MadeImages,
 ) -> Gathered {
     let store = match context.settings.dry_run {
         DryRun::No => Some(context.workspace.blobs().clone()),
@@ -58,6 +61,7 @@ pub(crate) async fn gather(
         attachments,
         refresh: context.settings.refresh_attachments,
         trust: trust.as_ref(),
+        made,
     };
     let reader = &reader;
     let at_once = context.limits().slots;
@@ -102,6 +106,7 @@ struct Reader<'a> {
     attachments: Attachments,
     refresh: bool,
     trust: Option<&'a TrustCheck<'a>>,
+    made: &'a MadeImages,
 }
 
 impl Reader<'_> {
@@ -135,6 +140,10 @@ impl Reader<'_> {
                 self.collector.keep(&raws)?;
                 Ok((tree, Source::Origin))
             }
+            Origin::Made(_) => match self.made.get(&wanted.origin) {
+                Some(image) => Ok((image.tree.clone(), Source::Origin)),
+                None => Err(CollectError::NotMade(Box::new(wanted.origin.clone()))),
+            },
         }
     }
 

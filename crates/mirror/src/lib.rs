@@ -14,6 +14,7 @@ mod destination_registry;
 mod disk_to_mirror;
 mod execute;
 mod gather;
+mod made;
 mod mirror_to_disk;
 mod mirror_to_mirror;
 mod narrow;
@@ -22,10 +23,12 @@ mod presence;
 mod progress;
 mod push;
 mod pushed;
+mod releases;
 mod report;
 mod run;
 mod schedule;
 mod settings;
+mod stacked;
 mod stock;
 mod supply;
 mod trust_check;
@@ -33,6 +36,10 @@ mod verified;
 mod wanted;
 
 pub use progress::{Event, Observer, Unobserved};
+pub use releases::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
 pub use report::{ArchiveLine, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
-pub use settings::{Archiving, Attachments, Configuration, DryRun, Mode, Settings, TrustPolicy};
+pub use settings::{
+    Archiving, Attachments, Configuration, DryRun, Mode, ReleaseSources, Settings, SignatureCheck,
+    TrustPolicy,
+};

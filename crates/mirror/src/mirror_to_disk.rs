@@ -1,6 +1,6 @@
 //! Registries → workspace → archive.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,28 +15,38 @@ use crate::destination_disk::{Disk, Incoming, missing_blobs};
 use crate::execute::{Executed, Moment, execute};
 use crate::gather::{OnDisk, gather};
 use crate::paperwork;
+use crate::releases::{self, Source};
 use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
 use crate::schedule::{Need, Schedule};
 use crate::settings::{Attachments, DryRun};
 use crate::supply::Supplies;
-use crate::wanted::select;
+use crate::wanted::{names_by_origin, select};
 
 /// Fetches what the configuration selects, then writes the archive of it.
 pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
-    let selected = match select(&context.settings.configuration.set, None) {
-        Ok(selected) => selected,
-        Err(failures) => return report.errors.extend(failures),
-    };
-    selected.warnings.into_iter().for_each(|warning| context.warn(warning));
-    if selected.named.is_empty() {
-        return report.errors.push(Failure::nothing_selected());
-    }
     let client = match Client::open(context.settings.source.clone()) {
         Ok(client) => client,
         Err(error) => return report.errors.push(Failure::new(Exit::GENERIC, chain(&error))),
     };
     context.stage("collecting");
-    let gathered = gather(context, &client, selected.named).await;
+    let mut releases = releases::collect(context, Source::Asked(&client)).await;
+    if context.cancel.is_cancelled() {
+        report.ending = Ending::Interrupted;
+        return;
+    }
+    report.add_lost_releases(&mut releases, |wanted, _| {
+        context.workspace.layout_of(&wanted.origin).display().to_string()
+    });
+    let wanted = std::mem::take(&mut releases.wanted);
+    let selected = match select(&context.settings.configuration.set, wanted, None) {
+        Ok(selected) => selected,
+        Err(failures) => return report.errors.extend(failures),
+    };
+    selected.warnings.into_iter().for_each(|warning| context.warn(warning));
+    if selected.named.is_empty() {
+        return report.nothing_selected();
+    }
+    let gathered = gather(context, &client, selected.named, &releases.made).await;
     if context.cancel.is_cancelled() {
         report.ending = Ending::Interrupted;
         return;
@@ -56,7 +66,8 @@ pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
         return report.add_files(paperwork::write_dry_run(context, &plan, None));
     }
     context.stage("copying");
-    let outcomes = fetch(context, &client, &plan, report).await;
+    let supplies = releases.supplies(context, &client);
+    let outcomes = fetch(context, supplies, &plan, report).await;
     report.totals.source_requests = client.traffic().requests;
     report.totals.retries = client.traffic().retries;
     for (image, outcome) in plan.images.iter().zip(&outcomes) {
@@ -67,19 +78,20 @@ pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
         return;
     }
     report.add_files(paperwork::pin(context, &digests(&plan)));
+    releases.lay_out(context, &plan, &outcomes);
     if context.settings.archiving.write {
-        archiving::archive(context, &plan, &outcomes, report);
+        archiving::archive(context, &plan, &outcomes, &releases.documents, report);
     }
 }
 
 /// Moves the blobs of the plan into the workspace.
 async fn fetch(
     context: &Context,
-    client: &Client,
+    supplies: Supplies,
     plan: &Plan,
     report: &mut Report,
 ) -> Vec<Outcome> {
-    let supplies = Supplies::FromOrigins(client.clone());
+    let names = names_by_origin(plan);
     let mut needs = Vec::with_capacity(plan.images.len());
     let mut images = Vec::with_capacity(plan.images.len());
     let mut outcomes = Vec::with_capacity(plan.images.len());
@@ -91,7 +103,7 @@ async fn fetch(
             continue;
         }
         let (origin, kind) = (image.origin.clone(), image.kind);
-        let names = BTreeSet::from([image.destination.clone()]);
+        let names = names.get(&image.origin).cloned().unwrap_or_default();
         let tree = plan.tree(image);
         let record = ImageRecord {
             origin,
@@ -146,7 +158,7 @@ async fn fetch(
 pub(crate) fn digests(plan: &Plan) -> BTreeMap<ImageRef, Digest> {
     let registry = plan.images.iter().filter_map(|image| match &image.origin {
         Origin::Registry(name) => Some((name.clone(), image.tree.manifests[0].digest)),
-        Origin::Layout(_) => None,
+        Origin::Layout(_) | Origin::Made(_) => None,
     });
     registry.collect()
 }

@@ -15,22 +15,13 @@ use crate::gather::gather;
 use crate::mirror_to_disk::digests;
 use crate::paperwork;
 use crate::push::{Inspected, Route, bind, deliver};
+use crate::releases::{self, Source};
 use crate::report::{Ending, Failure, ImageLine, Report};
 use crate::settings::{Attachments, DryRun};
-use crate::supply::Supplies;
 use crate::wanted::select;
 
 /// Copies what the configuration selects straight to `target`.
 pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report: &mut Report) {
-    let naming = context.settings.naming(target);
-    let selected = match select(&context.settings.configuration.set, Some(&naming)) {
-        Ok(selected) => selected,
-        Err(failures) => return report.errors.extend(failures),
-    };
-    selected.warnings.into_iter().for_each(|warning| context.warn(warning));
-    if selected.named.is_empty() {
-        return report.errors.push(Failure::nothing_selected());
-    }
     let clients = Client::open(context.settings.source.clone())
         .and_then(|source| Ok((source, Client::open(context.settings.destination.clone())?)));
     let (source, destination) = match clients {
@@ -38,7 +29,23 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
         Err(error) => return report.errors.push(Failure::new(Exit::GENERIC, chain(&error))),
     };
     context.stage("collecting");
-    let gathered = gather(context, &source, selected.named).await;
+    let mut releases = releases::collect(context, Source::Asked(&source)).await;
+    if context.cancel.is_cancelled() {
+        report.ending = Ending::Interrupted;
+        return;
+    }
+    report.add_lost_releases(&mut releases, |_, name| name.at(&target.registry).to_string());
+    let naming = context.settings.naming(target);
+    let wanted = std::mem::take(&mut releases.wanted);
+    let selected = match select(&context.settings.configuration.set, wanted, Some(&naming)) {
+        Ok(selected) => selected,
+        Err(failures) => return report.errors.extend(failures),
+    };
+    selected.warnings.into_iter().for_each(|warning| context.warn(warning));
+    if selected.named.is_empty() {
+        return report.nothing_selected();
+    }
+    let gathered = gather(context, &source, selected.named, &releases.made).await;
     if context.cancel.is_cancelled() {
         report.ending = Ending::Interrupted;
         return;
@@ -51,7 +58,7 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
         place: target,
         client: destination,
         holdings: Arc::new(Holdings::new(Some(context.workspace.clone()), None)),
-        supplies: Supplies::FromOrigins(source.clone()),
+        supplies: releases.supplies(context, &source),
     };
     let bound = match bind(context, &route, Mode::MirrorToMirror, gathered.found).await {
         Ok(bound) => bound,
@@ -80,7 +87,7 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
     };
     report.totals.source_requests = source.traffic().requests;
     report.totals.retries = source.traffic().retries;
-    conclude(context, &route, &plan, delivered, report);
+    conclude(context, &route, &plan, delivered, &releases, report);
 }
 
 /// Records an image of which only manifests are kept.

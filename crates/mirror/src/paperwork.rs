@@ -15,6 +15,7 @@ use workspace::atomic_file::{self, Durability};
 
 use crate::chain::chain;
 use crate::context::Context;
+use crate::releases::Releases;
 use crate::settings::DryRun;
 
 /// Writes `isc_pinned_<time>.yaml` and `disc_pinned_<time>.yaml`: the
@@ -70,8 +71,12 @@ fn pinned(
     pinned
 }
 
-/// The resources for what the target holds.
-fn resources(context: &Context, placed: &[Placed]) -> Result<Vec<(String, String)>, String> {
+/// The resources for what the target holds: names and texts.
+pub(crate) fn resources(
+    context: &Context,
+    placed: &[Placed],
+    releases: &Releases,
+) -> Result<Vec<(String, String)>, String> {
     let settings = &context.settings;
     let options = ResourceOptions {
         created_at: context.started,
@@ -83,7 +88,10 @@ fn resources(context: &Context, placed: &[Placed]) -> Result<Vec<(String, String
         content_source_policy: settings.content_source_policy,
     };
     let files = cluster_resources(placed, &options).map_err(|e| chain(&e))?;
-    Ok(files.into_iter().map(|file| (file.name.to_owned(), file.yaml)).collect())
+    let mut files: Vec<(String, String)> =
+        files.into_iter().map(|file| (file.name.to_owned(), file.yaml)).collect();
+    files.extend(releases.resources(context, placed)?);
+    Ok(files)
 }
 
 /// Writes `cluster-resources/`. A file that would change only in its time stays
@@ -91,6 +99,7 @@ fn resources(context: &Context, placed: &[Placed]) -> Result<Vec<(String, String
 pub(crate) fn write_resources(
     context: &Context,
     placed: &[Placed],
+    releases: &Releases,
 ) -> Result<Vec<PathBuf>, String> {
     for host in hosts_clusters_refuse(placed) {
         context.warn(format!(
@@ -98,7 +107,7 @@ pub(crate) fn write_resources(
         ));
     }
     let directory = context.workspace.cluster_resources();
-    let mut files = resources(context, placed)?;
+    let mut files = resources(context, placed, releases)?;
     for (name, text) in &mut files {
         if let Ok(old) = fs::read_to_string(directory.join(&*name))
             && same_but_for_time(&old, text)
@@ -113,7 +122,7 @@ pub(crate) fn write_resources(
 pub(crate) fn write_dry_run(
     context: &Context,
     plan: &Plan,
-    placed: Option<&[Placed]>,
+    resources: Option<Vec<(String, String)>>,
 ) -> Result<Vec<PathBuf>, String> {
     let lines = match context.settings.dry_run {
         DryRun::PlanWithLists => Lines::Manifests,
@@ -125,9 +134,7 @@ pub(crate) fn write_dry_run(
         ("plan.txt".to_owned(), plan.table()),
     ];
     files.extend(plan.missing(lines).map(|text| ("missing.txt".to_owned(), text)));
-    if let Some(placed) = placed {
-        let made = resources(context, placed)?.into_iter();
-        files.extend(made.map(|(name, text)| (format!("cluster-resources/{name}"), text)));
-    }
+    let made = resources.into_iter().flatten();
+    files.extend(made.map(|(name, text)| (format!("cluster-resources/{name}"), text)));
     workspace::replace_generated(&context.workspace.dry_run(), &files).map_err(|e| chain(&e))
 }

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use mirror_plan::{Action, Exit, Kind, Origin, Plan, PlannedImage, Wanted};
+use mirror_plan::{Action, Destination, Exit, Kind, Origin, Plan, PlannedImage, Wanted};
 use oci::Digest;
 use serde::Serialize;
 
+use crate::releases::Releases;
 use crate::settings::DryRun;
 
 /// How a run ended.
@@ -208,6 +209,27 @@ impl Report {
         match files {
             Ok(files) => self.files.extend(files),
             Err(why) => self.errors.push(Failure::new(Exit::GENERIC, why)),
+        }
+    }
+
+    /// Takes what became of releases before there were images to copy.
+    pub(crate) fn add_lost_releases(
+        &mut self,
+        releases: &mut Releases,
+        place: impl Fn(&Wanted, &Destination) -> String,
+    ) {
+        self.errors.append(&mut releases.failures);
+        for (wanted, name, error) in releases.lost.drain(..) {
+            let place = place(&wanted, &name);
+            self.images.push(ImageLine::lost(wanted, place, error));
+        }
+    }
+
+    /// There is nothing to copy. That is a mistake only where nothing else is.
+    pub(crate) fn nothing_selected(&mut self) {
+        let lost = |image: &ImageLine| matches!(image.outcome, Outcome::Failed { .. });
+        if self.errors.is_empty() && !self.images.iter().any(lost) {
+            self.errors.push(Failure::nothing_selected());
         }
     }
 

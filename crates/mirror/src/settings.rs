@@ -72,6 +72,25 @@ pub struct TrustPolicy {
     pub policy: Arc<trust::Policy>,
 }
 
+/// Whether releases must be signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignatureCheck {
+    Enforce,
+    /// `platform.release` is mirrored as it is. Channels never are.
+    IgnoreForNamedRelease,
+}
+
+/// Where releases are asked for, and whose signatures count.
+#[derive(Debug, Clone)]
+pub struct ReleaseSources {
+    /// Asked in place of OpenShift's own update service.
+    pub update_service: Option<registry::Url>,
+    /// The directory of signatures; ends in a slash.
+    pub signatures: registry::Url,
+    pub keys: Arc<release::keyring::Keyring>,
+    pub check: SignatureCheck,
+}
+
 /// Whether to change anything, or only say what would change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DryRun {
@@ -108,6 +127,7 @@ pub struct Settings {
     pub attachments: Attachments,
     /// Ask again for signatures of images that are already held.
     pub refresh_attachments: bool,
+    pub releases: ReleaseSources,
     /// Images that it refuses fail. None: everything is let in.
     pub trust: Option<TrustPolicy>,
     pub max_nested_paths: Option<NonZeroUsize>,

@@ -149,7 +149,7 @@ fn record(
                 (&held.registry, &held.repository) == (registry, repository)
                     && record.tree.root().digest == *digest
             }
-            Origin::Layout(_) => false,
+            Origin::Layout(_) | Origin::Made(_) => false,
         };
         if let Some(record) = records.iter().find(same) {
             return Ok(record.clone());

@@ -12,6 +12,7 @@ use workspace::{DiskError, Holdings};
 
 use crate::chain::chain;
 use crate::collect::Layout;
+use crate::made::MadeImages;
 use crate::verified::{Body, BodyError};
 
 /// Bytes read from a file at once. Large enough to make few system calls,
@@ -21,16 +22,26 @@ const PIECE: usize = 256 << 10;
 /// What an image's blobs are taken from.
 #[derive(Debug, Clone)]
 pub(crate) enum Supply {
-    Registry { client: Client, at: Location },
+    Registry {
+        client: Client,
+        at: Location,
+    },
     Layout(Layout),
     Held(Arc<Holdings>),
+    /// A workspace for what was made there, a registry for the rest.
+    Made {
+        client: Client,
+        base: Location,
+        holdings: Arc<Holdings>,
+    },
 }
 
 /// Where the blobs of a run's images come from.
 #[derive(Debug, Clone)]
 pub(crate) enum Supplies {
-    /// Each image's own registry or layout.
-    FromOrigins(Client),
+    /// Each image's own registry or layout; for what was made here, the
+    /// workspace and what it was made from.
+    FromOrigins { client: Client, made: Arc<MadeImages>, holdings: Arc<Holdings> },
     /// A workspace or archives; nothing else is asked.
     FromDisk(Arc<Holdings>),
 }
@@ -38,11 +49,21 @@ pub(crate) enum Supplies {
 impl Supplies {
     pub(crate) fn of(&self, origin: &Origin) -> Supply {
         match (self, origin) {
-            (Self::FromOrigins(client), Origin::Registry(image)) => {
+            (Self::FromOrigins { client, .. }, Origin::Registry(image)) => {
                 let (registry, repository) = (image.registry.clone(), image.repository.clone());
                 Supply::Registry { client: client.clone(), at: Location { registry, repository } }
             }
-            (Self::FromOrigins(_), Origin::Layout(path)) => Supply::Layout(Layout::new(path)),
+            (Self::FromOrigins { .. }, Origin::Layout(path)) => Supply::Layout(Layout::new(path)),
+            (Self::FromOrigins { client, made, holdings }, Origin::Made(_)) => {
+                let holdings = Arc::clone(holdings);
+                match made.get(origin) {
+                    Some(image) => {
+                        let (client, base) = (client.clone(), image.base.clone());
+                        Supply::Made { client, base, holdings }
+                    }
+                    None => Supply::Held(holdings),
+                }
+            }
             (Self::FromDisk(holdings), _) => Supply::Held(Arc::clone(holdings)),
         }
     }
@@ -80,6 +101,14 @@ impl Supply {
                 let file = layout.open(&blob.digest).map_err(read)?;
                 reader_body(file, offset).map_err(read)
             }
+            Self::Made { client, base, holdings } => match holdings.blob(&blob.digest)? {
+                Some(reader) => reader_body(reader, offset).map_err(read),
+                None => {
+                    let blob = Blob { digest: blob.digest, size: blob.size };
+                    let stream = client.blob(base, blob, offset).await?.into_stream();
+                    Ok(stream.map_err(BodyError::from).boxed())
+                }
+            },
             Self::Held(holdings) => {
                 let reader = holdings.blob(&blob.digest)?;
                 let reader = reader.ok_or(SupplyError::Missing(blob.digest))?;

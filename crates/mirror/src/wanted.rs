@@ -1,8 +1,11 @@
 //! What the configuration selects, under the names it gets. Pure.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use image_set::{AdditionalImage, ImageSetConfiguration, ImageSource};
 use mirror_plan::{
-    Destination, Exit, Kind, Naming, Origin, Wanted, blocked_by, collisions, deduplicated,
+    Collision, Destination, Exit, Kind, Naming, Origin, Plan, Wanted, blocked_by, collisions,
+    deduplicated,
 };
 use regex::Regex;
 
@@ -16,17 +19,20 @@ pub(crate) struct Selected {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Selects and names. Two origins with one name are an error: one would
-/// silently overwrite the other.
+/// Selects and names: what the configuration lists itself, and the images of
+/// its `releases`. Two origins with one name are an error: one would silently
+/// overwrite the other.
 pub(crate) fn select(
     set: &ImageSetConfiguration,
+    releases: Vec<Wanted>,
     naming: Option<&Naming>,
 ) -> Result<Selected, Vec<Failure>> {
     let mut selected = Selected::default();
     let mut failures = Vec::new();
     let patterns: Vec<Regex> =
         set.mirror.blocked_images.iter().map(|blocked| blocked.pattern.clone()).collect();
-    for wanted in set.mirror.additional_images.iter().map(additional) {
+    let listed = set.mirror.additional_images.iter().map(additional);
+    for wanted in releases.into_iter().chain(listed) {
         let named = match naming {
             Some(naming) => naming.place(&wanted),
             None => Destination::of(&wanted),
@@ -47,10 +53,27 @@ pub(crate) fn select(
         selected.named.push((wanted, destination));
     }
     for collision in collisions(&selected.named) {
-        failures.push(Failure::new(Exit::ADDITIONAL, collision.to_string()));
+        let exit = collision_exit(&selected.named, &collision);
+        failures.push(Failure::new(exit, collision.to_string()));
     }
     selected.named = deduplicated(selected.named);
     if failures.is_empty() { Ok(selected) } else { Err(failures) }
+}
+
+/// The bits of all kinds that collide.
+fn collision_exit(named: &[(Wanted, Destination)], collision: &Collision<Destination>) -> Exit {
+    let colliding = named.iter().filter(|(_, destination)| *destination == collision.destination);
+    Exit(colliding.fold(0, |bits, (wanted, _)| bits | wanted.kind.exit().0))
+}
+
+/// Every name that each origin gets. Releases share components, so that one
+/// image is stored under many.
+pub(crate) fn names_by_origin(plan: &Plan) -> BTreeMap<&Origin, BTreeSet<Destination>> {
+    let mut names: BTreeMap<&Origin, BTreeSet<Destination>> = BTreeMap::new();
+    for image in &plan.images {
+        names.entry(&image.origin).or_default().insert(image.destination.clone());
+    }
+    names
 }
 
 fn additional(image: &AdditionalImage) -> Wanted {

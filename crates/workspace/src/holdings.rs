@@ -29,6 +29,10 @@ impl Holdings {
         self.archives.as_ref()
     }
 
+    pub(crate) fn workspace(&self) -> Option<&Workspace> {
+        self.workspace.as_ref()
+    }
+
     /// All images, sorted by where a workspace has them.
     pub fn records(&self) -> Result<Vec<ImageRecord>, RecordError> {
         let mut records: BTreeMap<Place, ImageRecord> = BTreeMap::new();

@@ -6,7 +6,9 @@
 //! DIR/blobs/partial/<hex>      downloads under way
 //! DIR/images/<host>/<repository>/_tags/<tag>/  and  …/_digests/sha256-<hex>[.<tag>]/
 //!                              one OCI layout per image, with its record
-//! DIR/working-dir/             logs, run records, generated files
+//! DIR/releases-cache/<release>/  and  DIR/release-images/<release>/<component>/
+//!                              releases as people look for them
+//! DIR/working-dir/             logs, run records, documents, generated files
 //! ```
 //!
 //! Synchronous throughout: whoever needs async calls it from blocking threads.
@@ -19,6 +21,7 @@ mod audit;
 mod blob_reader;
 mod blobs;
 mod disk_error;
+mod documents;
 mod durability;
 mod generated;
 mod holdings;
@@ -30,6 +33,7 @@ mod partial_blob;
 mod place;
 mod records;
 mod redact;
+mod release_layout;
 mod runs;
 #[cfg(test)]
 mod sample;
@@ -40,6 +44,7 @@ pub use audit::{AuditEvent, AuditLog, AuditedFile, AuditedImage, AuditedOutcome}
 pub use blob_reader::BlobReader;
 pub use blobs::{BlobError, BlobStore};
 pub use disk_error::DiskError;
+pub use documents::{Document, DocumentError, MAX_DOCUMENT_BYTES};
 pub use durability::Recovery;
 pub use generated::{ProgramVersion, replace_generated};
 pub use holdings::Holdings;

@@ -37,6 +37,8 @@ impl Place {
                 path.push("oci");
                 path.push(name_of(layout));
             }
+            // No host is called so: it would need a dot or a port.
+            Origin::Made(name) => path.extend(["made", name.as_str()]),
         }
         Self(path)
     }
@@ -84,6 +86,13 @@ mod tests {
             place(&format!("q.io/a:v1@sha256:{HEX}")),
             format!("images/q.io/a/_digests/sha256-{HEX}.v1")
         );
+    }
+
+    #[test]
+    fn what_was_made_here_is_found_by_its_own_name() {
+        let origin = Origin::Made("openshift/graph-image".parse().unwrap());
+        let place = Place::of(&origin);
+        assert_eq!(place.as_path(), Path::new("images/made/openshift/graph-image"));
     }
 
     #[test]

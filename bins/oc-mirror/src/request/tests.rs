@@ -20,7 +20,7 @@ fn settings(line: &str) -> Settings {
         &arguments.mirror,
         &surroundings,
         configuration,
-        None,
+        (surroundings.releases.sources(mirror::SignatureCheck::Enforce).unwrap(), None),
         vec![line.to_owned()],
     )
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod mounted;
+pub(crate) mod releases;
 pub(crate) mod under_way;
 
 use std::fs;
@@ -238,4 +239,17 @@ pub(crate) fn chunks(directory: &Path) -> Vec<PathBuf> {
         entries.filter(|path| path.extension().is_some_and(|ext| ext == "tar")).collect();
     chunks.sort();
     chunks
+}
+
+/// A folder of real-world files beside the checkout. Says so when it is absent, past the
+/// capture of test output, so that a run without it cannot be taken for a run with it.
+pub(crate) fn data(name: &str) -> Option<PathBuf> {
+    use std::io::Write;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    let mut uncaptured = std::io::stderr().lock();
+    writeln!(uncaptured, "data tier: {} absent, not run", folder.display()).unwrap();
+    None
 }

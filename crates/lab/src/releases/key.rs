@@ -66,9 +66,10 @@ impl ReleaseKey {
         feed(self.home.path(), &form, text)
     }
 
-    /// A signature beside its text, and the text not in it.
-    pub fn sign_detached(&self, text: &[u8]) -> Result<Vec<u8>> {
-        feed(self.home.path(), &["--detach-sign"], text)
+    /// The same without compression, so that text and signature lie open.
+    pub fn sign_uncompressed(&self, text: &[u8]) -> Result<Vec<u8>> {
+        let form = ["--digest-algo", "SHA256", "--compress-algo", "none", "--sign"];
+        feed(self.home.path(), &form, text)
     }
 
     fn fingerprint(&self) -> Result<String> {

@@ -71,7 +71,7 @@ fn source(origin: &Origin, child: Option<Digest>) -> String {
             format!("docker://{}", ImageRef { digest: Some(digest), ..image.clone() })
         }
         (Origin::Registry(image), None) => format!("docker://{image}"),
-        (Origin::Layout(_), Some(digest)) => format!("{origin}@{digest}"),
-        (Origin::Layout(_), None) => origin.to_string(),
+        (Origin::Layout(_) | Origin::Made(_), Some(digest)) => format!("{origin}@{digest}"),
+        (Origin::Layout(_) | Origin::Made(_), None) => origin.to_string(),
     }
 }

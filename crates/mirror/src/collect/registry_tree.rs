@@ -3,17 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use mirror_plan::{BlobRef, ImageTree, ManifestNode};
+use mirror_plan::{BlobRef, ImageTree, ManifestNode, Origin};
 use oci::{
     Descriptor, Digest, ImageRef, MAX_MANIFEST_BYTES, Manifest, ManifestError, Platform, Pointer,
     RawManifest,
 };
 use registry::Client;
-use workspace::{BlobError, BlobStore};
+use workspace::{BlobError, BlobStore, DiskError};
 
 use super::attachments::KnownTags;
 use super::selection::{NoInstance, select_from};
 use crate::settings::Attachments;
+use crate::verified::BodyError;
 
 /// Manifests of one image that are asked for at once.
 const CHILDREN_AT_ONCE: usize = 8;
@@ -38,8 +39,18 @@ pub(crate) enum CollectError {
     Platform(#[from] NoInstance),
     #[error(transparent)]
     Registry(#[from] registry::Error),
-    #[error("keeping a manifest")]
+    #[error("{0} is made by this program, and this run did not make it")]
+    NotMade(Box<Origin>),
+    #[error("keeping a manifest or a layer")]
     Store(#[from] BlobError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error("fetching a layer")]
+    Body(#[source] BodyError),
+    #[error("keeping {digest} for the moment")]
+    Aside { digest: Digest, source: std::io::Error },
+    #[error("{digest} has {size} bytes where at most {limit} are due")]
+    LargeBlob { digest: Digest, size: u64, limit: u64 },
     #[error("reading the OCI layout {path}: {why}")]
     Layout { path: String, why: String },
 }
@@ -52,11 +63,18 @@ pub(crate) struct Collector {
     pub(super) store: Option<BlobStore>,
     pub(super) attachments: Attachments,
     pub(super) known_tags: KnownTags,
+    pub(super) one_at_a_time: tokio::sync::Mutex<()>,
 }
 
 impl Collector {
     pub(crate) fn new(client: Client, store: Option<BlobStore>, attachments: Attachments) -> Self {
-        Self { client, store, attachments, known_tags: KnownTags::default() }
+        Self {
+            client,
+            store,
+            attachments,
+            known_tags: KnownTags::default(),
+            one_at_a_time: tokio::sync::Mutex::new(()),
+        }
     }
 
     /// Everything that belongs to `image`, as far as `platforms` select it.
@@ -152,7 +170,7 @@ impl Collector {
 
     /// A manifest, from the store when it is asked for by digest and held there,
     /// else from the registry, and then kept.
-    pub(super) async fn manifest(
+    pub(crate) async fn manifest(
         &self,
         image: &ImageRef,
     ) -> Result<Option<RawManifest>, CollectError> {
@@ -189,7 +207,7 @@ impl Collector {
 }
 
 /// A manifest as the plan sees it: which blobs it needs.
-pub(super) fn node(
+pub(crate) fn node(
     raw: &RawManifest,
     parsed: &Manifest,
     platform: Option<Platform>,

@@ -30,7 +30,9 @@ pub struct ArchiveRequest {
     pub failed: Vec<FailedImage>,
     /// The images of the run; all their blobs are in the store.
     pub images: Vec<ImageRecord>,
-    /// Further files by name; their contents are in the store too.
+    /// Further files by name; their contents are in the store too. They are
+    /// small, and in every archive, whatever earlier ones held: what images
+    /// are selected by must be at hand wherever the newest archive is.
     pub files: BTreeMap<String, BlobRef>,
     pub base: Base,
     /// The largest a chunk may be, in bytes.
@@ -128,12 +130,16 @@ impl Workspace {
             .filter(|(digest, _)| history.held(digest, number).is_none())
             .map(|(digest, size)| BlobRef { digest: *digest, size: *size })
             .collect();
-        match base {
-            Some(base) if new.is_empty() && base.content == content => {
-                return Ok(ArchivePlan::NothingNew { base: base.run });
-            }
-            _ => self.check_held(&request, &new)?,
+        if let Some(base) = base
+            && new.is_empty()
+            && base.content == content
+        {
+            return Ok(ArchivePlan::NothingNew { base: base.run });
         }
+        let mut carried: BTreeSet<BlobRef> = new.into_iter().collect();
+        carried.extend(request.files.values());
+        let new: Vec<BlobRef> = carried.into_iter().collect();
+        self.check_held(&request, &new)?;
         let identity = self.identity()?;
         let first = identity.last_chunk.max(self.highest_chunk_here()?) + 1;
         let draft =
@@ -227,12 +233,13 @@ impl Draft<'_> {
         let mut earlier = BTreeSet::new();
         let mut blobs = Vec::with_capacity(self.need.len());
         for (digest, size) in self.need {
-            let parts = match self.history.held(digest, self.base) {
-                Some(held) => {
+            let parts = match (parts.remove(digest), self.history.held(digest, self.base)) {
+                (Some(own), _) => own,
+                (None, Some(held)) => {
                     earlier.extend(held.parts.iter().map(|part| part.chunk));
                     held.parts.clone()
                 }
-                None => parts.remove(digest).unwrap_or_default(),
+                (None, None) => Vec::new(),
             };
             blobs.push(BlobEntry { digest: *digest, size: *size, parts });
         }

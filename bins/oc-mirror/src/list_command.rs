@@ -1,0 +1,268 @@
+//! `oc-mirror list`: what there is to mirror.
+
+use std::fmt::Write as _;
+
+use clap::{Args, Subcommand, ValueEnum};
+use image_set::{Architecture, Distribution};
+use mirror::{ReleaseContents, ReleaseLookup};
+use oci::ImageRef;
+use release::channel::Minor;
+use release::graph::Graph;
+use release::select::GraphKey;
+use semver::Version;
+use serde::Serialize;
+
+use crate::arguments::Anything;
+use crate::lookup_arguments::{LookupArguments, architecture, minor, wait};
+use crate::quantity;
+use crate::request::Surroundings;
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    #[command(subcommand)]
+    pub(crate) what: ListCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ListCommand {
+    /// List releases of OpenShift: minor versions, channels, or the versions of a channel
+    Releases(ListReleases),
+    /// List every image of a release, with digest and size; the release is verified first
+    Images(ListImages),
+    #[command(hide = true, disable_help_flag = true)]
+    Operators(Anything),
+}
+
+/// How lists are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListReleases {
+    /// Minor version, such as 4.16: lists its stable channel
+    #[arg(long, value_name = "X.Y", value_parser = minor)]
+    version: Option<Minor>,
+    /// Channel to list, such as fast-4.16
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+    /// List the channels that releases of --version are in
+    #[arg(long, requires = "version", conflicts_with = "channel")]
+    channels: bool,
+    /// Architectures, separated by commas: amd64, arm64, ppc64le, s390x, multi
+    #[arg(
+        long,
+        value_name = "ARCHS",
+        value_delimiter = ',',
+        value_parser = architecture,
+        default_value = "amd64"
+    )]
+    filter_by_archs: Vec<Architecture>,
+    /// text or json
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT"
+    )]
+    output: ListFormat,
+    /// Read what was carried over, with archives or a whole workspace, and ask nobody
+    #[arg(long, value_name = "file://DIR")]
+    from: Option<String>,
+    #[command(flatten)]
+    lookup: LookupArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListImages {
+    /// A version such as 4.16.3, or a payload such as quay.io/openshift-release-dev/ocp-release:4.16.3-x86_64
+    #[arg(long, value_name = "RELEASE")]
+    release: String,
+    /// Architecture of the release, where a version is given
+    #[arg(long, value_name = "ARCH", value_parser = architecture, default_value = "amd64")]
+    arch: Architecture,
+    /// text or json
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT"
+    )]
+    output: ListFormat,
+    /// Read what was carried over, with archives or a whole workspace, and ask nobody
+    #[arg(long, value_name = "file://DIR")]
+    from: Option<String>,
+    #[command(flatten)]
+    lookup: LookupArguments,
+}
+
+/// The text of a list.
+pub(crate) fn list(
+    arguments: &ListArguments,
+    surroundings: &Surroundings,
+) -> anyhow::Result<String> {
+    match &arguments.what {
+        ListCommand::Releases(arguments) => {
+            let carried = ("--from", arguments.from.as_deref());
+            let lookup = arguments.lookup.open(carried, surroundings)?;
+            wait(releases(arguments, &lookup))
+        }
+        ListCommand::Images(arguments) => {
+            let carried = ("--from", arguments.from.as_deref());
+            let lookup = arguments.lookup.open(carried, surroundings)?;
+            wait(images(arguments, &lookup))
+        }
+        ListCommand::Operators(_) => {
+            anyhow::bail!("`list operators` is not part of this version; it has: releases, images")
+        }
+    }
+}
+
+/// The releases of one channel.
+#[derive(Debug, Serialize)]
+struct Listed {
+    channel: String,
+    architecture: &'static str,
+    versions: Vec<String>,
+}
+
+async fn releases(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::Result<String> {
+    if arguments.channels {
+        return channels(arguments, lookup).await;
+    }
+    let channel = match (&arguments.channel, &arguments.version) {
+        (Some(channel), _) => channel.clone(),
+        (None, Some(version)) => format!("stable-{version}"),
+        (None, None) => return minors(arguments, lookup).await,
+    };
+    let mut listed = Vec::new();
+    for architecture in unique(&arguments.filter_by_archs) {
+        let graph = graph(lookup, &channel, architecture).await?;
+        let versions = graph.versions().map(ToString::to_string).collect();
+        listed.push(Listed {
+            channel: channel.clone(),
+            architecture: architecture.as_str(),
+            versions,
+        });
+    }
+    if arguments.output == ListFormat::Json {
+        return json(&listed);
+    }
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    if arguments.channel.is_none() {
+        text.push_str(
+            "Listing stable channels. Use --channel=<channel-name> to filter.\n\
+             Use --channels to list the channels of this version.\n\n",
+        );
+    }
+    for (place, list) in listed.iter().enumerate() {
+        let gap = if place > 0 { "\n" } else { "" };
+        let _ =
+            writeln!(text, "{gap}Channel: {}\nArchitecture: {}", list.channel, list.architecture);
+        text.extend(list.versions.iter().map(|version| format!("{version}\n")));
+    }
+    Ok(text)
+}
+
+/// A graph that has releases; a channel without any does not exist.
+async fn graph(
+    lookup: &ReleaseLookup,
+    channel: &str,
+    architecture: Architecture,
+) -> anyhow::Result<Graph> {
+    let graph = lookup.graph(&GraphKey::new(Distribution::Ocp, channel, architecture)).await?;
+    if graph.is_empty() {
+        let near = release::channel::suggestions(channel, &Default::default());
+        let near = match near.as_slice() {
+            [] => String::new(),
+            near => format!("; did you mean {}?", near.join(" or ")),
+        };
+        anyhow::bail!("channel {channel} has no releases for {}{near}", architecture.as_str());
+    }
+    Ok(graph)
+}
+
+async fn minors(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::Result<String> {
+    let minors: Vec<String> = lookup.minors().await?.iter().map(ToString::to_string).collect();
+    anyhow::ensure!(!minors.is_empty(), "there are no releases here");
+    if arguments.output == ListFormat::Json {
+        return json(&minors);
+    }
+    let mut text = "Available OpenShift Container Platform release versions:\n".to_owned();
+    text.extend(minors.iter().map(|minor| format!("  {minor}\n")));
+    Ok(text)
+}
+
+async fn channels(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::Result<String> {
+    let Some(version) = &arguments.version else { anyhow::bail!("--channels needs --version") };
+    let mut found = std::collections::BTreeSet::new();
+    for architecture in unique(&arguments.filter_by_archs) {
+        let graph = graph(lookup, &format!("stable-{version}"), architecture).await?;
+        found.extend(graph.channels().into_iter().map(str::to_owned));
+    }
+    if arguments.output == ListFormat::Json {
+        return json(&found);
+    }
+    let mut text = format!("Listing channels for version {version}:\n\n");
+    text.extend(found.iter().map(|channel| format!("{channel}\n")));
+    Ok(text)
+}
+
+async fn images(arguments: &ListImages, lookup: &ReleaseLookup) -> anyhow::Result<String> {
+    let payload = match arguments.release.parse::<Version>() {
+        Ok(version) => lookup.payload(&version, arguments.arch).await?,
+        Err(_) => pinned(&arguments.release)?,
+    };
+    let contents = lookup.contents(&payload).await?;
+    if arguments.output == ListFormat::Json {
+        return json(&contents);
+    }
+    Ok(table(&contents))
+}
+
+fn pinned(text: &str) -> anyhow::Result<ImageRef> {
+    let hint = "a version such as 4.16.3 or a payload with tag or digest is due";
+    // `4.16` would read as the name of an image, and nobody means that.
+    anyhow::ensure!(text.contains('/'), "--release {text:?} is no release: {hint}");
+    let name = text.strip_prefix("docker://").unwrap_or(text);
+    let payload: ImageRef =
+        name.parse().map_err(|error| anyhow::anyhow!("--release {text:?}: {error}; {hint}"))?;
+    anyhow::ensure!(payload.pointer().is_some(), "--release {text:?} has neither tag nor digest");
+    Ok(payload)
+}
+
+fn table(contents: &ReleaseContents) -> String {
+    let size = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), quantity::bytes);
+    let mut text = format!(
+        "Release: {}\nPayload: {}\nSigned by: key {}\nImages: {}, {} together\n\n",
+        contents.version,
+        contents.payload,
+        contents.signed_by,
+        contents.components.len(),
+        size(contents.bytes),
+    );
+    let width = contents.components.iter().map(|line| line.name.len()).max().unwrap_or(0).max(4);
+    let _ = writeln!(text, "{:<width$}  {:>10}  IMAGE", "NAME", "SIZE");
+    for line in &contents.components {
+        let size = size(line.bytes);
+        let _ = writeln!(text, "{:<width$}  {size:>10}  {}", line.name, line.image);
+    }
+    text
+}
+
+fn unique(architectures: &[Architecture]) -> Vec<Architecture> {
+    let unique: std::collections::BTreeSet<_> = architectures.iter().copied().collect();
+    unique.into_iter().collect()
+}
+
+fn json(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
+}

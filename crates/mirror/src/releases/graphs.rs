@@ -1,0 +1,199 @@
+//! Update graphs: asked for where there is a service, read where there is none.
+
+use futures_util::stream::{self, StreamExt};
+use image_set::{Distribution, PlatformSection};
+use registry::{Client, DocumentRequest, Url};
+use release::graph::{Graph, MAX_GRAPH_BYTES};
+use release::select::{GraphKey, Graphs, needed};
+use workspace::Holdings;
+
+use super::Source;
+use super::documents::Documents;
+
+/// The service of OpenShift, and that of OKD.
+const OCP: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
+const OKD: &str = "https://origin-release.ci.openshift.org/graph";
+/// Graphs asked for at once.
+const AT_ONCE: usize = 4;
+/// Below `working-dir`.
+const FOLDER: &str = "hold-release/cincinnati-graph-data";
+
+/// Why a graph cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GraphFault {
+    #[error("the update service {url} has no answer for channel {channel}")]
+    NotThere { url: String, channel: String },
+    #[error("asking the update service {url} about channel {channel}")]
+    Asking { url: String, channel: String, source: registry::Error },
+    #[error("reading the update graph of channel {channel} from {place}")]
+    Unreadable { channel: String, place: String, source: release::graph::GraphError },
+    #[error(
+        "no update graph of channel {channel} for {architecture} came along: mirror this channel on the connected side{held}"
+    )]
+    NotCarried { channel: String, architecture: &'static str, held: String },
+    #[error("reading the update graph of channel {channel}")]
+    Document { channel: String, source: workspace::DocumentError },
+}
+
+/// Collects all graphs that `section` is selected by. Those that cannot be had
+/// are noted as such, and the reasons returned by key.
+pub(crate) async fn collect(
+    section: &PlatformSection,
+    source: Source<'_>,
+    service: Option<&Url>,
+    documents: &mut Documents,
+) -> (Graphs, Vec<(GraphKey, GraphFault)>) {
+    let mut graphs = Graphs::new();
+    let mut faults = Vec::new();
+    loop {
+        let wanted = needed(section, &graphs);
+        if wanted.is_empty() {
+            return (graphs, faults);
+        }
+        let answers: Vec<(GraphKey, Result<(Vec<u8>, Graph), GraphFault>)> = stream::iter(wanted)
+            .map(|key| async {
+                let answer = match source {
+                    Source::Asked(client) => ask(client, service, &key).await,
+                    Source::Held(holdings) => read(holdings, &key),
+                };
+                (key, answer)
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        for (key, answer) in answers {
+            match answer {
+                Ok((bytes, graph)) => {
+                    documents.keep(file_name(&key), bytes);
+                    graphs.insert(key, graph);
+                }
+                Err(fault) => {
+                    graphs.give_up(key.clone());
+                    faults.push((key, fault));
+                }
+            }
+        }
+    }
+}
+
+/// Asks an update service for one graph.
+pub(crate) async fn ask(
+    client: &Client,
+    service: Option<&Url>,
+    key: &GraphKey,
+) -> Result<(Vec<u8>, Graph), GraphFault> {
+    let url = address(service, key);
+    let channel = || key.channel.clone();
+    let plain = || shown(&url);
+    let limit = MAX_GRAPH_BYTES as u64;
+    let request = DocumentRequest { url: &url, accept: "application/json", limit };
+    let answer = client.document(request).await;
+    let answer =
+        answer.map_err(|source| GraphFault::Asking { url: plain(), channel: channel(), source })?;
+    let bytes = answer.ok_or_else(|| GraphFault::NotThere { url: plain(), channel: channel() })?;
+    let graph = Graph::parse(&bytes).map_err(|source| GraphFault::Unreadable {
+        channel: channel(),
+        place: plain(),
+        source,
+    })?;
+    Ok((bytes, graph))
+}
+
+/// Reads a graph that came along.
+pub(crate) fn read(holdings: &Holdings, key: &GraphKey) -> Result<(Vec<u8>, Graph), GraphFault> {
+    let channel = || key.channel.clone();
+    let name = file_name(key);
+    let document = |source| GraphFault::Document { channel: channel(), source };
+    let Some(bytes) = holdings.document(&name).map_err(document)? else {
+        let held = held_channels(holdings, key).map_err(document)?;
+        let held = match held.is_empty() {
+            true => String::new(),
+            false => format!(" (here are: {})", held.join(", ")),
+        };
+        let architecture = key.architecture.as_str();
+        return Err(GraphFault::NotCarried { channel: channel(), architecture, held });
+    };
+    let graph = Graph::parse(&bytes).map_err(|source| GraphFault::Unreadable {
+        channel: channel(),
+        place: name,
+        source,
+    })?;
+    Ok((bytes, graph))
+}
+
+/// The channels of the same architecture that are held.
+pub(crate) fn held_channels(
+    holdings: &Holdings,
+    key: &GraphKey,
+) -> Result<Vec<String>, workspace::DocumentError> {
+    let prefix = format!("{FOLDER}/{}-", key.architecture.as_str());
+    let documents = holdings.document_list()?;
+    let channel =
+        |name: &String| Some(name.strip_prefix(&prefix)?.strip_suffix(".json")?.to_owned());
+    Ok(documents.keys().filter_map(channel).collect())
+}
+
+/// Where the answer is kept, below `working-dir`.
+pub(crate) fn file_name(key: &GraphKey) -> String {
+    // Channels are free text; as a file name only the harmless part is of use.
+    format!("{FOLDER}/{}", key.file_name().replace(['/', '\\'], "_"))
+}
+
+/// The question about one channel and architecture.
+fn address(service: Option<&Url>, key: &GraphKey) -> Url {
+    let distribution = Distribution::from(key.distribution);
+    let mut url = match (distribution, service) {
+        (Distribution::Ocp, Some(url)) => url.clone(),
+        (Distribution::Ocp, None) => fixed(OCP),
+        (Distribution::Okd, _) => fixed(OKD),
+    };
+    url.query_pairs_mut()
+        .append_pair("channel", &key.channel)
+        .append_pair("arch", key.architecture.as_str());
+    url
+}
+
+fn fixed(url: &str) -> Url {
+    Url::parse(url).expect("an address written here is one")
+}
+
+/// An address without what may be secret in it.
+fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use image_set::Architecture;
+
+    use super::*;
+
+    fn key(distribution: Distribution, channel: &str) -> GraphKey {
+        GraphKey::new(distribution, channel, Architecture::Arm64)
+    }
+
+    #[test]
+    fn the_override_is_for_openshift_and_keeps_what_it_says_itself() {
+        let own: Url = "https://me:secret@osus.lan/graph?tenant=1".parse().unwrap();
+        let stable = key(Distribution::Ocp, "stable-4.16");
+        assert_eq!(
+            address(None, &stable).as_str(),
+            format!("{OCP}?channel=stable-4.16&arch=arm64")
+        );
+        let url = address(Some(&own), &stable);
+        assert_eq!(url.query(), Some("tenant=1&channel=stable-4.16&arch=arm64"));
+        assert_eq!(shown(&url), "https://osus.lan/graph");
+        let okd = key(Distribution::Okd, "4-stable");
+        assert!(address(Some(&own), &okd).as_str().starts_with(OKD));
+    }
+
+    #[test]
+    fn a_channel_becomes_a_file_name_that_stays_in_its_folder() {
+        let odd = key(Distribution::Ocp, "../../x");
+        assert_eq!(file_name(&odd), format!("{FOLDER}/arm64-.._.._x.json"));
+    }
+}

@@ -1,0 +1,145 @@
+//! Signatures of releases: found, verified, and kept.
+
+use jiff::Timestamp;
+use oci::{Digest, ImageRef};
+use registry::{Client, DocumentRequest};
+use release::signature::{MAX_SIGNATURE_BYTES, Refused, SignatureError, Verified, verify};
+use workspace::{DocumentError, Holdings};
+
+use crate::settings::ReleaseSources;
+
+/// Signatures of one release that are looked at. Stores have one or two.
+const MAX_SIGNATURES: usize = 10;
+/// Below `working-dir`.
+const FOLDER: &str = "signatures";
+
+/// A release that somebody who is trusted has signed.
+#[derive(Debug, Clone)]
+pub(crate) struct Signed {
+    /// What its signer calls it.
+    pub(crate) reference: ImageRef,
+    pub(crate) key: String,
+    /// All that were found good.
+    pub(crate) signatures: Vec<Vec<u8>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SignatureFault {
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error("asking for signature-{number} of {digest}")]
+    Asking { number: usize, digest: Digest, source: Box<registry::Error> },
+    #[error(
+        "there is no signature-1 of {digest} in {store}: the release is not signed, or its signatures are elsewhere (set OCP_SIGNATURE_URL)"
+    )]
+    Missing { digest: Digest, store: String },
+    #[error("no signature of {0} came along: mirror this release on the connected side")]
+    NotCarried(Digest),
+    #[error("reading a signature that came along")]
+    Document(#[from] DocumentError),
+}
+
+/// What was found good so far, and what was not.
+#[derive(Debug, Default)]
+struct Judged {
+    good: Vec<Vec<u8>>,
+    first: Option<Verified>,
+    reasons: Vec<SignatureError>,
+}
+
+impl Judged {
+    fn add(&mut self, signature: Vec<u8>, digest: &Digest, sources: &ReleaseSources) {
+        match verify(&signature, digest, &sources.keys, Timestamp::now()) {
+            Ok(verified) => {
+                self.first.get_or_insert(verified);
+                self.good.push(signature);
+            }
+            Err(reason) => self.reasons.push(reason),
+        }
+    }
+
+    fn signed(self) -> Result<Signed, Vec<SignatureError>> {
+        match self.first {
+            Some(Verified { reference, key, .. }) => {
+                Ok(Signed { reference, key, signatures: self.good })
+            }
+            None => Err(self.reasons),
+        }
+    }
+}
+
+/// Verifies with what the workspace has, else with what the store gives.
+pub(crate) async fn ask(
+    client: &Client,
+    held: &Holdings,
+    sources: &ReleaseSources,
+    digest: &Digest,
+) -> Result<Signed, SignatureFault> {
+    // What cannot be read here is asked for again.
+    if let Ok(signed) = read(held, sources, digest) {
+        return Ok(signed);
+    }
+    let mut judged = Judged::default();
+    for number in 1..=MAX_SIGNATURES {
+        match fetch(client, sources, digest, number).await {
+            Ok(Some(signature)) => judged.add(signature, digest, sources),
+            Ok(None) if number == 1 => {
+                let store = sources.signatures.host_str().unwrap_or_default().to_owned();
+                return Err(SignatureFault::Missing { digest: *digest, store });
+            }
+            Ok(None) => break,
+            // One good signature is enough; whether there are more matters little.
+            Err(_) if judged.first.is_some() => break,
+            Err(source) => {
+                let source = Box::new(source);
+                return Err(SignatureFault::Asking { number, digest: *digest, source });
+            }
+        }
+    }
+    judged.signed().map_err(|reasons| Refused { digest: *digest, reasons }.into())
+}
+
+async fn fetch(
+    client: &Client,
+    sources: &ReleaseSources,
+    digest: &Digest,
+    number: usize,
+) -> Result<Option<Vec<u8>>, registry::Error> {
+    let mut url = sources.signatures.clone();
+    let path = format!("{}sha256={}/signature-{number}", url.path(), digest.hex());
+    url.set_path(&path);
+    let limit = MAX_SIGNATURE_BYTES as u64;
+    client.document(DocumentRequest { url: &url, accept: "*/*", limit }).await
+}
+
+/// Verifies with what came along.
+pub(crate) fn read(
+    holdings: &Holdings,
+    sources: &ReleaseSources,
+    digest: &Digest,
+) -> Result<Signed, SignatureFault> {
+    let mark = format!("-sha256-{}", digest.hex());
+    let mut judged = Judged::default();
+    for name in holdings.document_list()?.keys() {
+        if name.starts_with(FOLDER)
+            && name.contains(&mark)
+            && let Some(signature) = holdings.document(name)?
+        {
+            judged.add(signature, digest, sources);
+        }
+    }
+    match judged.signed() {
+        Ok(signed) => Ok(signed),
+        Err(reasons) if reasons.is_empty() => Err(SignatureFault::NotCarried(*digest)),
+        Err(reasons) => Err(Refused { digest: *digest, reasons }.into()),
+    }
+}
+
+/// The names under which signatures are kept, the first as users know it.
+pub(crate) fn file_name(tag: &str, digest: &Digest, place: usize) -> String {
+    let hex = digest.hex();
+    match place {
+        0 => format!("{FOLDER}/{tag}-sha256-{hex}"),
+        place => format!("{FOLDER}/{tag}-sha256-{hex}-{}", place + 1),
+    }
+}
