@@ -12,6 +12,7 @@ use crate::availability::{self, Availability};
 use crate::chain::chain;
 use crate::conclude::conclude;
 use crate::context::Context;
+use crate::presence::Heads;
 use crate::push::{Bound, Inspected, Route, bind, deliver};
 use crate::releases::{self, Source};
 use crate::report::{Ending, Failure, ImageLine, Report};
@@ -28,7 +29,7 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         Err(error) => return report.errors.push(Failure::new(Exit::GENERIC, chain(&error))),
     };
     context.stage("collecting");
-    let holdings = match stock::open(context) {
+    let mut holdings = match stock::open(context) {
         Ok(holdings) => holdings,
         Err(failures) => return report.errors.extend(failures),
     };
@@ -49,6 +50,9 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         return report.nothing_selected();
     }
     let mut gathered = stock::find(&holdings, selected.named);
+    // From here on only blobs are read.
+    holdings.forget_images();
+    let holdings = Arc::new(holdings);
     if let Some(check) = TrustCheck::of(context, &client, &holdings) {
         gathered = check.held(gathered, &target.registry).await;
     }
@@ -63,10 +67,11 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         holdings: Arc::clone(&holdings),
         supplies: Supplies::FromDisk(Arc::clone(&holdings)),
     };
-    let bound = match bind(context, &route, Mode::DiskToMirror, gathered.found).await {
-        Ok(bound) => bound,
-        Err(why) => return report.errors.push(Failure::new(Exit::GENERIC, why)),
-    };
+    let bound =
+        match bind(context, &route, Mode::DiskToMirror, gathered.found, Heads::default()).await {
+            Ok(bound) => bound,
+            Err(why) => return report.errors.push(Failure::new(Exit::GENERIC, why)),
+        };
     for (found, error) in &bound.lost {
         let place = found.destination.at(&target.registry).to_string();
         report.images.push(ImageLine::lost(found.wanted.clone(), place, error.clone()));

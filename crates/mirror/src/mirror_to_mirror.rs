@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::gather::gather;
 use crate::mirror_to_disk::digests;
 use crate::paperwork;
+use crate::presence;
 use crate::push::{Inspected, Route, bind, deliver};
 use crate::releases::{self, Source};
 use crate::report::{Ending, Failure, ImageLine, Report};
@@ -45,7 +46,12 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
     if selected.named.is_empty() {
         return report.nothing_selected();
     }
-    let gathered = gather(context, &source, selected.named, &releases.made).await;
+    // Both registries are asked at the same time.
+    let names = selected.named.iter().map(|(_, name)| name.clone()).collect();
+    let heads = presence::heads(&destination, &target.registry, names);
+    let heads = context.cancel.run_until_cancelled(heads);
+    let gathered = gather(context, &source, selected.named, &releases.made);
+    let (gathered, heads) = tokio::join!(gathered, heads);
     if context.cancel.is_cancelled() {
         report.ending = Ending::Interrupted;
         return;
@@ -60,7 +66,15 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
         holdings: Arc::new(Holdings::new(Some(context.workspace.clone()), None)),
         supplies: releases.supplies(context, &source),
     };
-    let bound = match bind(context, &route, Mode::MirrorToMirror, gathered.found).await {
+    let bound = match bind(
+        context,
+        &route,
+        Mode::MirrorToMirror,
+        gathered.found,
+        heads.unwrap_or_default(),
+    )
+    .await
+    {
         Ok(bound) => bound,
         Err(why) => return report.errors.push(Failure::new(Exit::GENERIC, why)),
     };

@@ -42,7 +42,25 @@ pub(crate) struct Asked {
     pub(crate) lost: Vec<(Found, Error)>,
 }
 
-/// Asks for every image, one question each; more only for images this
+/// What a target has under names, asked for while it is still being found out
+/// what the images consist of.
+#[derive(Debug, Default)]
+pub(crate) struct Heads(BTreeMap<Destination, Result<Option<Digest>, Error>>);
+
+/// Asks for every name, one question each.
+pub(crate) async fn heads(
+    client: &Client,
+    registry: &RegistryHost,
+    names: Vec<Destination>,
+) -> Heads {
+    let answers = stream::iter(names).map(|name| async move {
+        let found = client.head(&name.at(registry)).await;
+        (name, found.map(|found| found.map(|found| found.digest)))
+    });
+    Heads(answers.buffer_unordered(AT_ONCE).collect().await)
+}
+
+/// Asks for every image, one question each unless its answer is among `heads`; more only for images this
 /// workspace does not remember having brought there, and one for each
 /// repository that seems to be new.
 ///
@@ -52,14 +70,16 @@ pub(crate) async fn ask(
     client: &Client,
     registry: &RegistryHost,
     images: Vec<Found>,
+    mut heads: Heads,
     pushed: &mut Pushed,
 ) -> Result<Asked, Error> {
     let remembered = &*pushed;
     let answers: Vec<(Found, Result<Answer, Error>)> = stream::iter(images)
-        .map(|image| async move {
+        .map(|image| (heads.0.remove(&image.destination), image))
+        .map(|(head, image)| async move {
             let at = image.destination.at(registry);
             let sure = remembered.has(&at, &image.tree);
-            let answer = look(client, &at, &image.tree, sure).await;
+            let answer = look(client, &at, head, &image.tree, sure).await;
             (image, answer)
         })
         .buffer_unordered(AT_ONCE)
@@ -118,12 +138,17 @@ enum Answer {
 async fn look(
     client: &Client,
     at: &ImageRef,
+    head: Option<Result<Option<Digest>, Error>>,
     tree: &ImageTree,
     sure: bool,
 ) -> Result<Answer, Error> {
-    match client.head(at).await? {
+    let head = match head {
+        Some(head) => head?,
+        None => client.head(at).await?.map(|found| found.digest),
+    };
+    match head {
         None => return Ok(Answer::Nothing),
-        Some(found) if found.digest != tree.root().digest => return Ok(Answer::Something),
+        Some(digest) if digest != tree.root().digest => return Ok(Answer::Something),
         Some(_) if sure => return Ok(Answer::Whole),
         Some(_) => {}
     }

@@ -14,7 +14,7 @@ use crate::chain::chain;
 use crate::context::Context;
 use crate::destination_registry::{Outgoing, Tally, Target, TargetRepository};
 use crate::execute::{Executed, Limits, Moment, execute};
-use crate::presence::{self, Presence};
+use crate::presence::{self, Heads, Presence};
 use crate::pushed::Pushed;
 use crate::report::Outcome;
 use crate::schedule::{Need, Schedule};
@@ -38,15 +38,16 @@ pub(crate) struct Route<'a> {
     pub(crate) supplies: Supplies,
 }
 
-/// Asks the target what it holds and plans the rest.
+/// Asks the target what it holds, as far as `heads` do not tell, and plans the rest.
 pub(crate) async fn bind(
     context: &Context,
     route: &Route<'_>,
     mode: Mode,
     found: Vec<Found>,
+    heads: Heads,
 ) -> Result<Bound, String> {
     let mut pushed = Pushed::open(&context.workspace, &route.place.registry);
-    let asked = presence::ask(&route.client, &route.place.registry, found, &mut pushed)
+    let asked = presence::ask(&route.client, &route.place.registry, found, heads, &mut pushed)
         .await
         .map_err(|e| format!("asking {} what it holds: {}", route.place.registry, chain(&e)))?;
     let lost = asked.lost.into_iter().map(|(found, e)| (found, chain(&e))).collect();

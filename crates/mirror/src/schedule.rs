@@ -13,6 +13,15 @@ use oci::Digest;
 /// bandwidth, so some slots are always left to them.
 const SMALL: u64 = 1 << 20;
 
+/// A large blob under way holds its buffers, a megabyte and more; so many at
+/// once fill a line on which each connection gets a tenth of it.
+const LARGE: usize = 10;
+
+/// How many large blobs may be under way; who asks for many slots gets more.
+fn large_at_once(slots: usize) -> usize {
+    slots.min(LARGE.max(slots / 2))
+}
+
 /// An image's place in the work list.
 pub(crate) type ImageId = usize;
 /// A repository's place in the list of repositories. With a disk as the
@@ -117,12 +126,14 @@ impl Schedule {
     }
 
     /// The next job, when fewer than `slots` are in flight. Large blobs leave a
-    /// quarter of the slots (at least one, when there are two) to small ones.
+    /// quarter of the slots (at least one, when there are two) to small ones,
+    /// and there are never more of them than [`large_at_once`].
     pub(crate) fn next(&mut self, slots: usize) -> Option<Job> {
         if let Some(job) = self.ready.pop_front() {
             return Some(job);
         }
         let for_large = if self.small.is_empty() { slots } else { (slots - slots / 4).max(1) };
+        let for_large = for_large.min(large_at_once(slots));
         let large_first = self.large_in_flight < for_large;
         loop {
             let (digest, is_large) = match (large_first, self.large.pop_front()) {
@@ -131,10 +142,8 @@ impl Schedule {
                     if let Some(digest) = unused {
                         self.large.push_front(digest);
                     }
-                    match (self.small.pop_front(), large_first) {
-                        (Some(digest), _) => (digest, false),
-                        (None, _) => (self.large.pop_front()?, true),
-                    }
+                    // What is large waits for one of its kind to arrive.
+                    (self.small.pop_front()?, false)
                 }
             };
             let blob = &self.blobs[&digest];
@@ -293,6 +302,16 @@ mod tests {
             .collect();
         assert_eq!(sizes[..4], [SMALL * 8, SMALL * 7, SMALL * 6, 5]);
         assert_eq!(sizes[4], SMALL * 5, "with no small ones left, large ones take all slots");
+    }
+
+    #[test]
+    fn memory_bounds_how_many_large_blobs_are_under_way() {
+        let blobs: Vec<(u8, u64)> = (0..40).map(|n| (n, SMALL)).collect();
+        let under_way = |slots: usize| {
+            let mut schedule = Schedule::new(vec![need(0, &blobs)]);
+            (0..slots).take_while(|_| schedule.next(slots).is_some()).count()
+        };
+        assert_eq!([1, 8, 20, 60].map(under_way), [1, 8, 10, 30]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ const CHECKED_AT_ONCE: usize = 4;
 
 /// Opens what is there. Nothing is pushed from a run that was interrupted or
 /// from a damaged archive unless that is asked for.
-pub(crate) fn open(context: &Context) -> Result<Arc<Holdings>, Vec<Failure>> {
+pub(crate) fn open(context: &Context) -> Result<Holdings, Vec<Failure>> {
     let workspace = &context.workspace;
     let fail = |message: String| vec![Failure::new(Exit::GENERIC, message)];
     let archives = match Archives::open(workspace.root()) {
@@ -40,7 +40,7 @@ pub(crate) fn open(context: &Context) -> Result<Arc<Holdings>, Vec<Failure>> {
         check_archives(context, archives)?;
     }
     check_workspace(context, workspace, archives.is_some())?;
-    Ok(Arc::new(Holdings::new(Some(workspace.clone()), archives)))
+    Ok(Holdings::new(Some(workspace.clone()), archives))
 }
 
 fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Failure>> {

@@ -26,6 +26,8 @@ pub(crate) struct Host {
     pub(crate) verify: Verify,
     pub(crate) throttle: Arc<Throttle>,
     scheme: OnceLock<Scheme>,
+    /// Held by the one who finds out whether it speaks TLS; the others wait for that.
+    pub(crate) finding_out: tokio::sync::Mutex<()>,
     challenge: Mutex<Option<Challenge>>,
     /// Set once the registry was asked what it wants, or need not be.
     pub(crate) introduced: OnceCell<()>,
@@ -67,6 +69,7 @@ impl Host {
             verify,
             throttle: Throttle::new(per_host),
             scheme,
+            finding_out: tokio::sync::Mutex::default(),
             challenge: Mutex::default(),
             introduced: OnceCell::new(),
             passes: Mutex::default(),

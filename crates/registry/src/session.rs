@@ -393,6 +393,11 @@ impl Session {
         if let Some(scheme) = host.scheme() {
             return exchange(scheme).await;
         }
+        let finding_out = host.finding_out.lock().await;
+        if let Some(scheme) = host.scheme() {
+            drop(finding_out);
+            return exchange(scheme).await;
+        }
         match exchange(Scheme::Https).await {
             Ok(answer) => {
                 host.speaks(Scheme::Https);
@@ -401,6 +406,7 @@ impl Session {
             Err(error) if is_not_tls(&error) => {
                 tracing::debug!("{} speaks plain HTTP", host.name);
                 host.speaks(Scheme::Http);
+                drop(finding_out);
                 exchange(Scheme::Http).await
             }
             Err(error) if may_be_plain(&error) => {

@@ -14,6 +14,8 @@ use crate::disk_error::{At, DiskError};
 pub enum Durability {
     /// Left to the next flush of the filesystem; see [`crate::Run::end`].
     Later,
+    /// After a power cut it is the new file, whole, or what was there before.
+    Whole,
     /// On the disk before the call returns.
     Now,
 }
@@ -34,7 +36,7 @@ pub fn write_with(
     fs::create_dir_all(directory).at("creating", directory)?;
     let mut draft = draft_in(directory, ".new-").at("writing in", directory)?;
     fill(draft.as_file_mut()).at("writing", path)?;
-    if durability == Durability::Now {
+    if durability != Durability::Later {
         draft.as_file().sync_all().at("writing", path)?;
     }
     draft.persist(path).map_err(|failed| failed.error).at("writing", path)?;

@@ -33,6 +33,13 @@ impl Holdings {
         self.workspace.as_ref()
     }
 
+    /// Frees what archives tell of their images; their blobs stay at hand.
+    pub fn forget_images(&mut self) {
+        if let Some(archives) = &mut self.archives {
+            archives.forget_images();
+        }
+    }
+
     /// All images, sorted by where a workspace has them.
     pub fn records(&self) -> Result<Vec<ImageRecord>, RecordError> {
         let mut records: BTreeMap<Place, ImageRecord> = BTreeMap::new();

@@ -49,17 +49,22 @@ impl Workspace {
         let Some(text) = unless_absent(fs::read(&path)).at("reading", &path)? else {
             let id = WorkspaceId::random().at("choosing an id for", &path)?;
             let identity = Identity { id, last_run: 0, last_chunk: 0 };
-            self.save_identity(&identity)?;
+            self.save_identity(&identity, Durability::Now)?;
             return Ok(identity);
         };
         serde_json::from_slice(&text).map_err(io::Error::other).at("reading", &path)
     }
 
-    /// On the disk at once: a number must not be given out again after a power cut.
-    pub(crate) fn save_identity(&self, identity: &Identity) -> Result<(), DiskError> {
+    /// Before something is written under a new number, the number is on the disk
+    /// ([`Durability::Now`]): it must not be given out again after a power cut.
+    pub(crate) fn save_identity(
+        &self,
+        identity: &Identity,
+        durability: Durability,
+    ) -> Result<(), DiskError> {
         let path = self.internal().join("workspace.json");
         let text = serde_json::to_vec_pretty(identity).map_err(io::Error::other);
-        atomic_file::write(&path, &text.at("writing", &path)?, Durability::Now)
+        atomic_file::write(&path, &text.at("writing", &path)?, durability)
     }
 }
 
@@ -104,7 +109,7 @@ mod tests {
         let workspace = Workspace::open(dir.path());
         let mut identity = workspace.identity().unwrap();
         identity.last_run = 7;
-        workspace.save_identity(&identity).unwrap();
+        workspace.save_identity(&identity, Durability::Now).unwrap();
         assert_eq!(workspace.identity().unwrap(), identity);
         let other = tempfile::tempdir().unwrap();
         assert_ne!(Workspace::open(other.path()).identity().unwrap().id, identity.id);

@@ -97,12 +97,13 @@ impl Workspace {
         let records = self.run_records()?;
         for mut record in records.iter().filter(|r| r.status == RunStatus::Running).cloned() {
             record.status = RunStatus::Interrupted;
-            self.save_run(&record)?;
+            self.save_run(&record, Durability::Whole)?;
         }
         let mut identity = self.identity()?;
         let last = records.last().map_or(0, |record| record.number);
         identity.last_run = identity.last_run.max(last) + 1;
-        self.save_identity(&identity)?;
+        // Nothing stands under this number yet: what a power cut takes now, it takes with it.
+        self.save_identity(&identity, Durability::Whole)?;
         let record = RunRecord {
             number: identity.last_run,
             mode: start.mode,
@@ -111,7 +112,7 @@ impl Workspace {
             status: RunStatus::Running,
             failures: Vec::new(),
         };
-        self.save_run(&record)?;
+        self.save_run(&record, Durability::Whole)?;
         let name = format!("audit-{:06}-{}.jsonl", record.number, file_time(start.started));
         let audit = AuditLog::create(&self.logs().join(name))?;
         audit.write(&AuditEvent::Started {
@@ -158,10 +159,10 @@ impl Workspace {
         Ok(records)
     }
 
-    fn save_run(&self, record: &RunRecord) -> Result<(), DiskError> {
+    fn save_run(&self, record: &RunRecord, durability: Durability) -> Result<(), DiskError> {
         let path = self.run_path(record.number);
         let text = serde_json::to_vec_pretty(record).map_err(io::Error::other);
-        atomic_file::write(&path, &text.at("writing", &path)?, Durability::Now)
+        atomic_file::write(&path, &text.at("writing", &path)?, durability)
     }
 
     fn run_path(&self, number: u64) -> PathBuf {
@@ -203,7 +204,7 @@ impl Run {
         self.record.status = status;
         self.record.ended = Some(Timestamp::now());
         self.audit.write(&AuditEvent::Ended { run: self.record.number, status, failed })?;
-        self.workspace.save_run(&self.record)?;
+        self.workspace.save_run(&self.record, Durability::Now)?;
         self.workspace.end_writing(self.clock.elapsed())?;
         Ok(self.record)
     }

@@ -124,6 +124,14 @@ impl Archives {
         newest.map(|(run, image)| &self.runs[*run].index.images[*image])
     }
 
+    /// Frees what is known of images: with many thousands that is most of an index.
+    pub(crate) fn forget_images(&mut self) {
+        self.images.clear();
+        for run in &mut self.runs {
+            run.index.images = Vec::new();
+        }
+    }
+
     /// The newest record of an image, and when it was archived.
     pub fn image(&self, origin: &Origin) -> Option<(&ImageRecord, Timestamp)> {
         self.records(origin).last()

@@ -142,9 +142,11 @@ impl Workspace {
         self.check_held(&request, &new)?;
         let identity = self.identity()?;
         let first = identity.last_chunk.max(self.highest_chunk_here()?) + 1;
+        // Moved from draft to draft: of many thousand images, two lists are one too many.
+        let images = std::mem::take(&mut request.images);
         let draft =
             Draft { request: &request, content, history: &history, base: number, need: &need };
-        let planned = draft.index(&identity.id, first, &new)?;
+        let planned = draft.index(&identity.id, first, &new, images)?;
         Ok(ArchivePlan::Write(Box::new(planned)))
     }
 
@@ -175,7 +177,7 @@ impl Workspace {
     }
 }
 
-/// What an index is made of.
+/// What an index is made of, beside its images.
 struct Draft<'a> {
     request: &'a ArchiveRequest,
     content: Digest,
@@ -193,6 +195,7 @@ impl Draft<'_> {
         workspace: &WorkspaceId,
         first: u32,
         new: &[BlobRef],
+        mut images: Vec<ImageRecord>,
     ) -> Result<PlannedArchive, ArchiveError> {
         let limit = self.request.limit;
         let mut reserved = 0;
@@ -201,13 +204,14 @@ impl Draft<'_> {
                 fill(new, Room { limit, reserved }).map_err(|NoRoom { limit, reserved }| {
                     ArchiveError::TooSmall { limit, needed: reserved }
                 })?;
-            let index = self.assemble(workspace, first, &chunks)?;
+            let index = self.assemble(workspace, first, &chunks, images)?;
             let (index_length, index_digest) = describe(&index, first)?;
             let takes = footprint(index_length) + TRAILER;
             if takes <= reserved {
                 return Ok(PlannedArchive { index, index_digest, index_length, resumed: false });
             }
             reserved = takes + takes / 16;
+            images = index.images;
         }
     }
 
@@ -216,6 +220,7 @@ impl Draft<'_> {
         workspace: &WorkspaceId,
         first: u32,
         planned: &[PlannedChunk],
+        images: Vec<ImageRecord>,
     ) -> Result<Index, ArchiveError> {
         let request = self.request;
         let mut parts: BTreeMap<Digest, Vec<Part>> = BTreeMap::new();
@@ -256,7 +261,7 @@ impl Draft<'_> {
             limit: request.limit,
             failed: request.failed.clone(),
             files: request.files.clone(),
-            images: request.images.clone(),
+            images,
             blobs,
             chunks,
         };

@@ -49,7 +49,7 @@ impl Workspace {
             let mut identity = self.identity()?;
             let last = index.own_chunks().map(|chunk| chunk.number).max().unwrap_or(0);
             identity.last_chunk = identity.last_chunk.max(last);
-            self.save_identity(&identity)?;
+            self.save_identity(&identity, Durability::Now)?;
             atomic_file::write_with(&pending, Durability::Now, |file| {
                 write_json(index, file).map(|_| ())
             })?;

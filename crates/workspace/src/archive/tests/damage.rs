@@ -139,7 +139,7 @@ fn a_chunk_that_a_later_run_does_not_build_on_is_noticed() {
     let a = from.image("q.io/a:1", 5_000);
     let identity = from.workspace.identity().unwrap();
     let other = Connected::new();
-    other.workspace.save_identity(&identity).unwrap();
+    other.workspace.save_identity(&identity, Durability::Now).unwrap();
     let b = other.image("q.io/b:1", 5_000);
     let impostor = other.archive(request(1, &[&b], WIDE));
     from.archive(request(1, &[&a], WIDE));
