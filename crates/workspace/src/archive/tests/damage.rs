@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::archive::{Finding, Severity};
+use crate::atomic_file::Durability;
 
 /// Three chunks, each with a part of one layer.
 fn three_chunks() -> (Connected, Vec<PathBuf>) {
