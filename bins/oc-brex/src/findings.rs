@@ -1,5 +1,6 @@
 //! Findings for people, scripts and code hosts.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -40,15 +41,19 @@ impl Checked {
     }
 }
 
-/// A line per finding, `path:line:column: severity: message [rule]`; below it why the
-/// rule is there and what to do.
+/// A line per finding, `path:line:column: severity: message [rule]`; below the first of
+/// each rule why it is there and what to do.
 pub(crate) fn text(checked: &[Checked]) -> String {
     let mut text = String::new();
+    let mut explained = BTreeSet::new();
     for document in checked {
         for finding in &document.findings {
             let rule = finding.rule.rule();
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}:{finding}", document.place());
+            if !explained.insert(rule.id) {
+                continue;
+            }
             let _ = writeln!(text, "    why: {}", rule.reason);
             let _ = writeln!(text, "    do:  {}", rule.remedy);
         }

@@ -82,6 +82,15 @@ fn an_error_is_said_with_its_place_reason_and_remedy_and_ends_with_1() {
 }
 
 #[test]
+fn a_rule_is_explained_once_however_often_it_is_broken() {
+    let bad = GOOD.replace(", {name: br-ex}]", "]");
+    let folder = folder(&[("a.yml", &bad), ("b.yml", &bad)]);
+    let said = out(&check(folder.path(), &["a.yml", "b.yml"]));
+    assert_eq!(said.matches("[B3]").count(), 2, "{said}");
+    assert_eq!(said.matches("    why: ").count(), 1, "{said}");
+}
+
+#[test]
 fn warnings_end_with_0_unless_they_are_denied() {
     let folder = folder(&[("a.yml", &GOOD.replace("  copy-mac-from: eno1\n", ""))]);
     let done = check(folder.path(), &["a.yml"]);
@@ -92,9 +101,11 @@ fn warnings_end_with_0_unless_they_are_denied() {
 
 #[test]
 fn what_cannot_be_read_ends_with_2_and_says_what_to_do() {
-    let folder = folder(&[("empty/x.txt", "")]);
+    let plain = "baseDomain: example.com\nnetworking: {}\n";
+    let folder = folder(&[("empty/x.txt", ""), ("install-config.yaml", plain)]);
     for (arguments, said) in [
         (&["missing.yml"][..], "reading missing.yml"),
+        (&["install-config.yaml"], "there is no br-ex document in install-config.yaml"),
         (&["empty"], "there is no br-ex document in empty; name NMState documents"),
         (&["x.yml", "--platform", "metal"], "known are none, external, baremetal"),
         (&["x.yml", "--cluster-mtu", "big"], "invalid value 'big'"),

@@ -1,6 +1,6 @@
 //! A br-ex document: its text as a tree with places, and as nmstate reads it.
 
-use located_yaml::{Entry, Keys, Loaded, Node, Position, Problem, Value, load};
+use located_yaml::{Entry, Keys, Loaded, Meaning, Node, Position, Problem, Value, load};
 use nmstate::{NetworkPolicy, NetworkState};
 
 use crate::finding::{Finding, Findings};
@@ -96,6 +96,10 @@ impl Document {
     /// Reads a document that is part of another one, such as `networkConfig` of an
     /// install-config.
     pub fn from_node(node: &Node) -> Self {
+        // A document may be given as a block of text; its lines are counted from there.
+        if let Value::Scalar { text, meaning: Meaning::Text } = &node.value {
+            return Self::parse(text.as_bytes());
+        }
         Self::from_tree(node, None, Findings::default())
     }
 
@@ -182,7 +186,7 @@ impl Parts {
             Some("NodeNetworkConfigurationPolicy") => Self::of_node_policy(root, found),
             Some(kind) => {
                 let at = root.entry("kind").map_or(root.at, |entry| entry.at);
-                let message = format!("this is a {kind}, not an NMState document");
+                let message = format!("this is of kind {kind}, and no NMState document");
                 found.report(RuleId::B34, at, message);
                 Self { form: Form::State, state: None, capture: None }
             }

@@ -34,9 +34,12 @@ pub enum InstallConfigError {
     Host { at: Position, problem: String },
 }
 
-/// Whether a document is an install-config with hosts in it.
+/// Whether a document is an install-config, with hosts in it or without.
 pub fn is_install_config(root: &Node) -> bool {
-    root.get("networking").is_some_and(|networking| networking.entry("hostConfig").is_some())
+    let Some(networking) = root.get("networking") else { return false };
+    networking.entry("hostConfig").is_some()
+        || root.entry("baseDomain").is_some()
+        || root.entry("controlPlane").is_some()
 }
 
 /// Reads the hosts of an install-config. An install-config without `hostConfig` has none.

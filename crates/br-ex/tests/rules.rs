@@ -333,7 +333,7 @@ fn what_is_no_document_is_said_at_its_place() {
         ("- a\n", "B34 E 1", "this is a list"),
         ("interfaces: [\n", "B34 E 1", "not valid YAML"),
         ("desiredState:\n  interfaces: []\n", "B34 E 1", "without `capture`"),
-        ("kind: AgentConfig\n", "B34 E 1", "this is a AgentConfig"),
+        ("kind: AgentConfig\n", "B34 E 1", "this is of kind AgentConfig"),
         ("capture: {a: 'interfaces.name==\"b\"'}\n", "B34 E 1", "without `desiredState`"),
     ] {
         let findings = check(&Document::parse(text.as_bytes()), &Surroundings::default());

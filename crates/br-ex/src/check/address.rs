@@ -76,7 +76,7 @@ fn check_network(subject: &Subject<'_>, address: &Address, found: &mut Findings)
 fn check_masquerade(subject: &Subject<'_>, ip: &Ip<'_>, found: &mut Findings) {
     let present = ip.addresses.iter().find(|address| is_masquerade(address));
     match (subject.form, present) {
-        (Form::NodePolicy, None) if !ip.is_captured => {
+        (Form::NodePolicy, None) if !ip.is_captured && !ip.has_unread_address => {
             let message = format!("the {} masquerade address is not listed", ip.family);
             found.report(RuleId::B38, ip.at, message);
         }
