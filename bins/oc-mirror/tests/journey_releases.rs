@@ -388,3 +388,53 @@ fn the_graph_image_is_the_same_whenever_it_is_made_and_has_the_data_where_it_is_
         "{listed}"
     );
 }
+
+#[test]
+fn what_is_newest_is_decided_by_when_archives_were_made_not_by_when_they_were_pushed() {
+    let (world, mut releases) = World::with(&["4.16.1"]);
+    let site = world.site();
+    site.image_set("isc.yaml", &channel("stable-4.16", ""));
+    let line = format!("-c isc.yaml {PLAIN} file://data");
+    world.succeeds(&site, &line);
+    releases.push(world.release(&Recipe { version: "4.16.2", ..Recipe::default() }));
+    world.service.publish("stable-4.16", "amd64", &chain(&releases));
+    world.succeeds(&site, &line);
+
+    // Both archives are made before the first is pushed.
+    let other = Site::new();
+    other.write("release-key.asc", world.key.public());
+    other.image_set("isc.yaml", &channel("stable-4.16", ""));
+    fs::create_dir(other.path("data")).unwrap();
+    let target = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let to = target.address();
+    for (chunk, release) in chunks(&site.path("data")).iter().zip(&releases) {
+        fs::copy(chunk, other.path("data").join(chunk.file_name().unwrap())).unwrap();
+        let line = format!("-c isc.yaml {PLAIN} --from file://data docker://{to}");
+        let ran = world.succeeds(&other, &line);
+        assert_eq!(ran.image("ocp-release")["digest"], release.payload.digest().to_string());
+    }
+}
+
+#[test]
+fn the_example_selects_the_hops_it_promises() {
+    let world = World::empty();
+    world.offer_graph_data();
+    let made: Vec<Release> = ["4.18.9", "4.18.20", "4.18.30", "4.19.1"]
+        .map(|version| world.release(&Recipe { version, ..Recipe::default() }))
+        .into();
+    let older = chain(&made[..3]).edge("4.18.9", "4.18.30");
+    world.service.publish("stable-4.18", "amd64", &older);
+    world.service.publish("stable-4.19", "amd64", &chain(&made[2..]));
+    let site = world.site();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/releases.yaml");
+    let line = format!("-c {} {PLAIN} --dry-run file://data", example.display());
+    let ran = world.succeeds(&site, &line);
+    let mapping = site.read("data/working-dir/dry-run/mapping.txt");
+    let selected: Vec<&str> = ["4.18.9", "4.18.20", "4.18.30", "4.19.1"]
+        .into_iter()
+        .filter(|version| mapping.contains(&format!("openshift/release-images:{version}-x86_64")))
+        .collect();
+    assert_eq!(selected, ["4.18.9", "4.18.30", "4.19.1"], "{mapping}");
+    assert!(mapping.contains("openshift/graph-image:latest"), "{mapping}");
+    assert_eq!(ran.total("images"), 3 * 5 + 1);
+}

@@ -24,7 +24,7 @@ pub(crate) enum GraphFault {
     #[error("the update service {url} has no answer for channel {channel}")]
     NotThere { url: String, channel: String },
     #[error("asking the update service {url} about channel {channel}")]
-    Asking { url: String, channel: String, source: registry::Error },
+    Asking { url: String, channel: String, source: Box<registry::Error> },
     #[error("reading the update graph of channel {channel} from {place}")]
     Unreadable { channel: String, place: String, source: release::graph::GraphError },
     #[error(
@@ -34,6 +34,9 @@ pub(crate) enum GraphFault {
     #[error("reading the update graph of channel {channel}")]
     Document { channel: String, source: workspace::DocumentError },
 }
+
+/// A graph, as it was sent and as it is read.
+pub(crate) type Answer = Result<(Vec<u8>, Graph), GraphFault>;
 
 /// Collects all graphs that `section` is selected by. Those that cannot be had
 /// are noted as such, and the reasons returned by key.
@@ -50,7 +53,7 @@ pub(crate) async fn collect(
         if wanted.is_empty() {
             return (graphs, faults);
         }
-        let answers: Vec<(GraphKey, Result<(Vec<u8>, Graph), GraphFault>)> = stream::iter(wanted)
+        let answers: Vec<(GraphKey, Answer)> = stream::iter(wanted)
             .map(|key| async {
                 let answer = match source {
                     Source::Asked(client) => ask(client, service, &key).await,
@@ -77,19 +80,18 @@ pub(crate) async fn collect(
 }
 
 /// Asks an update service for one graph.
-pub(crate) async fn ask(
-    client: &Client,
-    service: Option<&Url>,
-    key: &GraphKey,
-) -> Result<(Vec<u8>, Graph), GraphFault> {
+pub(crate) async fn ask(client: &Client, service: Option<&Url>, key: &GraphKey) -> Answer {
     let url = address(service, key);
     let channel = || key.channel.clone();
     let plain = || shown(&url);
     let limit = MAX_GRAPH_BYTES as u64;
     let request = DocumentRequest { url: &url, accept: "application/json", limit };
     let answer = client.document(request).await;
-    let answer =
-        answer.map_err(|source| GraphFault::Asking { url: plain(), channel: channel(), source })?;
+    let answer = answer.map_err(|source| GraphFault::Asking {
+        url: plain(),
+        channel: channel(),
+        source: Box::new(source),
+    })?;
     let bytes = answer.ok_or_else(|| GraphFault::NotThere { url: plain(), channel: channel() })?;
     let graph = Graph::parse(&bytes).map_err(|source| GraphFault::Unreadable {
         channel: channel(),
@@ -100,7 +102,7 @@ pub(crate) async fn ask(
 }
 
 /// Reads a graph that came along.
-pub(crate) fn read(holdings: &Holdings, key: &GraphKey) -> Result<(Vec<u8>, Graph), GraphFault> {
+pub(crate) fn read(holdings: &Holdings, key: &GraphKey) -> Answer {
     let channel = || key.channel.clone();
     let name = file_name(key);
     let document = |source| GraphFault::Document { channel: channel(), source };
@@ -141,8 +143,7 @@ pub(crate) fn file_name(key: &GraphKey) -> String {
 
 /// The question about one channel and architecture.
 fn address(service: Option<&Url>, key: &GraphKey) -> Url {
-    let distribution = Distribution::from(key.distribution);
-    let mut url = match (distribution, service) {
+    let mut url = match (key.distribution, service) {
         (Distribution::Ocp, Some(url)) => url.clone(),
         (Distribution::Ocp, None) => fixed(OCP),
         (Distribution::Okd, _) => fixed(OKD),

@@ -241,7 +241,7 @@ impl ReleaseLookup {
             }
             Place::Held(holdings) => {
                 let tag = origin.tag.as_ref().map(ToString::to_string);
-                let tag = tag.unwrap_or_else(|| digest.hex().to_owned());
+                let tag = tag.unwrap_or_else(|| digest.hex());
                 let place = format!("hold-release/{}/{tag}", last_word(origin));
                 contents::carried(holdings, &place, digest)
             }

@@ -112,7 +112,7 @@ async fn collect_section(
     for (chosen, opened) in opened {
         match opened {
             Ok(opened) => releases.take(context, opened, &mut documents),
-            Err(why) => releases.lose(&chosen, why),
+            Err(why) => releases.lose(&chosen, &why),
         }
     }
     if section.graph {
@@ -129,7 +129,13 @@ async fn collect_section(
             releases.wanted.push(graph_image::wanted());
         }
     }
-    match documents.save(context) {
+    // What was carried stays as it came: saved again it would look newer than
+    // an archive that was made later and arrives later.
+    let saved = match source {
+        Source::Asked(_) => documents.save(context),
+        Source::Held(_) => Ok(BTreeMap::new()),
+    };
+    match saved {
         Ok(saved) => releases.documents = saved,
         Err(why) => {
             let message = format!("keeping what releases were selected by: {why}");
@@ -167,7 +173,7 @@ impl Releases {
         self.wanted.extend(opened.wanted);
     }
 
-    fn lose(&mut self, chosen: &Chosen, why: String) {
+    fn lose(&mut self, chosen: &Chosen, why: &str) {
         let wanted = Wanted {
             kind: Kind::ReleasePayload,
             origin: Origin::Registry(chosen.payload.clone()),
@@ -176,9 +182,9 @@ impl Releases {
             platforms: Vec::new(),
         };
         match Destination::of(&wanted) {
-            Ok(name) => self.lost.push((wanted, name, chosen.told(&why))),
+            Ok(name) => self.lost.push((wanted, name, chosen.told(why))),
             Err(error) => {
-                let message = format!("{}: {}", chosen.told(&why), chain(&error));
+                let message = format!("{}: {}", chosen.told(why), chain(&error));
                 self.failures.push(Failure::new(Exit::RELEASE, message));
             }
         }
