@@ -254,7 +254,12 @@ mod tests {
             (host("w", "worker-0.yaml", Naming::FileOnNode, "192.0.2.1"), vec!["0:B30"]),
             (host("w", "cluster.example.com", Naming::Host, "192.0.2.1"), vec!["0:B31"]),
         ] {
-            assert_eq!(broken(&[file.clone()], &Surroundings::default()), rules, "{}", file.name);
+            assert_eq!(
+                broken(std::slice::from_ref(&file), &Surroundings::default()),
+                rules,
+                "{}",
+                file.name
+            );
         }
     }
 
