@@ -11,6 +11,7 @@
 //! ```
 
 pub mod channel;
+pub mod drawing;
 pub mod graph;
 pub mod graph_image;
 pub mod keyring;
@@ -19,3 +20,4 @@ pub mod payload;
 pub mod resources;
 pub mod select;
 pub mod signature;
+pub mod upgrade_path;
