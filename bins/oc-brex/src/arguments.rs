@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
-use crate::{check, decode, render, scale_out, topology};
+use crate::{check, decode, doctor, render, scale_out, topology};
 
 const EXIT_CODES: &str = "\
 Exit code: 0 done, perhaps with warnings; 1 errors were found; 2 wrong usage, or a file could not be read or written.";
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Decode(decode::Arguments),
     /// Add a host to a running cluster: its document, its first network, its BareMetalHost
     ScaleOut(scale_out::Arguments),
+    /// Say what is wrong with the br-ex of nodes, and what to do
+    Doctor(doctor::Arguments),
     /// Print the version of this program
     Version,
     /// Print a completion script for a shell

@@ -4,6 +4,7 @@
 mod arguments;
 mod check;
 mod decode;
+mod doctor;
 mod findings;
 mod inputs;
 mod reading;
@@ -33,6 +34,7 @@ fn act(command: &Command) -> Result<Ending> {
         Command::Decode(arguments) => return decode::decode(arguments),
         Command::Topology(arguments) => return topology::topology(arguments),
         Command::ScaleOut(arguments) => return scale_out::scale_out(arguments),
+        Command::Doctor(arguments) => return doctor::doctor(arguments),
         Command::Version => print(format!("oc-brex {}\n", env!("CARGO_PKG_VERSION")))?,
         Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,
         Command::GenerateDocs { out } => reference::write(out)?,

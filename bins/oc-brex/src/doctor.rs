@@ -1,0 +1,142 @@
+//! `oc-brex doctor`: what is wrong with the br-ex of nodes, and what to do.
+
+mod evidence;
+mod walk;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use command_line::{Ending, print};
+use first_boot::diagnosis::{Diagnosis, Weight, diagnose, diagnose_flag, diagnose_state};
+use first_boot::symptom::symptoms;
+use serde::Serialize;
+
+use evidence::{Evidence, NodeEvidence};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Reports of brex-firstboot, folders of `brex-firstboot gather`, must-gather folders
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// How the result is written to standard output: text or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// What is known about one node.
+#[derive(Debug, Serialize)]
+struct Patient {
+    node: String,
+    diagnoses: Vec<Diagnosis>,
+}
+
+#[derive(Serialize)]
+struct Findings<'a> {
+    version: u32,
+    nodes: &'a [Patient],
+}
+
+pub(crate) fn doctor(arguments: &Arguments) -> Result<Ending> {
+    let mut evidence = Evidence::default();
+    for path in &arguments.paths {
+        walk::read(path, &mut evidence)?;
+    }
+    if evidence.is_empty() {
+        let names: Vec<String> =
+            arguments.paths.iter().map(|path| path.display().to_string()).collect();
+        bail!(
+            "nothing in {} tells about br-ex; name a report of /var/log/brex-firstboot, a folder of \
+             `brex-firstboot gather`, or a must-gather folder with MachineConfigs or NodeNetworkStates",
+            names.join(", ")
+        );
+    }
+    let patients = examine(&evidence);
+    match arguments.output {
+        Format::Text => print(text(&patients))?,
+        Format::Json => {
+            let result = Findings { version: 1, nodes: &patients };
+            print(format!("{}\n", serde_json::to_string_pretty(&result)?))?;
+        }
+    }
+    let broken = |patient: &Patient| patient.diagnoses.iter().any(|d| d.weight == Weight::Broken);
+    Ok(if patients.iter().any(broken) { Ending::Findings } else { Ending::Good })
+}
+
+/// One entry per node, the worst first in each.
+fn examine(evidence: &Evidence) -> Vec<Patient> {
+    let patient = |(node, seen): (&String, &NodeEvidence)| {
+        let mut diagnoses = Vec::new();
+        diagnoses.extend(seen.report.iter().flat_map(diagnose));
+        diagnoses.extend(seen.state.iter().flat_map(diagnose_state));
+        if seen.has_files {
+            let document = seen.document(node, &evidence.documents);
+            let document = document.map(|(file, bytes)| (file.as_str(), bytes.as_slice()));
+            diagnoses.extend(diagnose_flag(seen.flag.as_deref(), document));
+        }
+        let journals = seen.journals.iter();
+        diagnoses.extend(journals.flat_map(|(name, text)| symptoms(name, text)));
+        diagnoses.sort_by_key(|diagnosis| diagnosis.weight);
+        if diagnoses.is_empty() {
+            diagnoses.push(Diagnosis {
+                weight: Weight::Fine,
+                problem: "nothing is wrong with br-ex".into(),
+                because: seen.looked_at(),
+                remedy: "nothing to do".into(),
+            });
+        }
+        Patient { node: node.clone(), diagnoses }
+    };
+    let mut patients: Vec<Patient> = evidence.nodes.iter().map(patient).collect();
+    patients.extend(unseen(evidence));
+    patients
+}
+
+/// Documents of MachineConfigs for hosts of which nothing else is known: a node that never joined
+/// leaves no trace in must-gather.
+fn unseen(evidence: &Evidence) -> Option<Patient> {
+    let hosts: BTreeMap<&str, &str> = evidence
+        .documents
+        .keys()
+        .filter_map(|file| {
+            let stem = file.strip_suffix(".yml").or_else(|| file.strip_suffix(".yaml"))?;
+            (stem != "cluster").then_some((stem, file.as_str()))
+        })
+        .filter(|(stem, _)| !evidence.nodes.keys().any(|node| evidence::short(node) == *stem))
+        .collect();
+    if hosts.is_empty() {
+        return None;
+    }
+    let hosts: Vec<&str> = hosts.into_keys().collect();
+    Some(Patient {
+        node: "(not seen)".into(),
+        diagnoses: vec![Diagnosis {
+            weight: Weight::Warning,
+            problem: format!("nothing is known of {}", hosts.join(", ")),
+            because: "MachineConfigs have documents for them, and there is neither a state nor a report".into(),
+            remedy: "if such a node never joined: log in at its console or by SSH and run `brex-firstboot gather -o DIR`".into(),
+        }],
+    })
+}
+
+fn text(patients: &[Patient]) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    for patient in patients {
+        let _ = writeln!(text, "{}:", patient.node);
+        for Diagnosis { weight, problem, because, remedy } in &patient.diagnoses {
+            let _ = writeln!(text, "  {}: {problem}", weight.name());
+            let _ = writeln!(text, "    because {because}");
+            let _ = writeln!(text, "    do: {remedy}");
+        }
+    }
+    text
+}

@@ -1,0 +1,151 @@
+//! `oc-brex doctor` on reports, collections and must-gather folders.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn doctor(words: &[&Path]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oc-brex"));
+    command.arg("doctor").args(words).output().unwrap()
+}
+
+fn put(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// As the program on a node writes it when the gateway does not answer.
+const TAKEN_BACK: &str = r#"{
+  "version": 1, "program": "brex-firstboot 0.1.0", "bootId": "b", "hostname": "worker-0",
+  "entries": [{
+    "command": "confirm", "at": "2026-11-16T02:00:00Z", "result": "taken-back",
+    "message": "br-ex of worker-0.yml was taken back",
+    "observation": {"facts": [{"name": "uplink", "holds": false, "detail": "no port of br-ex is an interface of this machine that is up: nic7"}], "probes": []}
+  }]
+}"#;
+
+const GOOD_STATE: &str = "apiVersion: nmstate.io/v1beta1
+kind: NodeNetworkState
+metadata: {name: worker-1.example.com}
+status:
+  currentState:
+    interfaces:
+    - {name: eno1, type: ethernet, state: up}
+    - {name: br-ex, type: ovs-bridge, state: up, bridge: {port: [{name: eno1}, {name: br-ex}]}}
+    - name: br-ex
+      type: ovs-interface
+      state: up
+      ipv4: {enabled: true, address: [{ip: 192.0.2.2, prefix-length: 24}]}
+    routes:
+      running:
+      - {destination: 0.0.0.0/0, next-hop-interface: br-ex, next-hop-address: 192.0.2.1, metric: 48, table-id: 254}
+";
+
+#[test]
+fn a_report_of_a_failure_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    put(&report, TAKEN_BACK);
+    let output = doctor(&[&report]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("worker-0:\n  broken: br-ex did not come up"), "{said}");
+    assert!(said.contains("compare the port's name in the document with `ip link`"), "{said}");
+}
+
+#[test]
+fn a_must_gather_folder_is_read_by_what_is_in_it() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |path: &str| top.path().join(path);
+    put(
+        &at("cluster-scoped-resources/nmstate.io/nodenetworkstates/worker-1.example.com.yaml"),
+        GOOD_STATE,
+    );
+    let bad = GOOD_STATE
+        .replace("worker-1", "worker-2")
+        .replace("next-hop-interface: br-ex", "next-hop-interface: eno1");
+    put(
+        &at("cluster-scoped-resources/nmstate.io/nodenetworkstates/worker-2.example.com.yaml"),
+        &bad,
+    );
+    put(
+        &at("cluster-scoped-resources/machineconfiguration.openshift.io/machineconfigs/10-br-ex-worker.yaml"),
+        "apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 10-br-ex-worker, labels: {machineconfiguration.openshift.io/role: worker}}
+spec:
+  config:
+    ignition: {version: 3.2.0}
+    storage:
+      files:
+      - {path: /etc/nmstate/openshift/worker-9.yml, mode: 420, contents: {source: 'data:,interfaces%3A%20%5B%5D%0A'}}
+",
+    );
+    put(
+        &at("host_service_logs/masters/ovs-vswitchd_service.log"),
+        "bridge|WARN|could not open network device nic7 (No such device)\n",
+    );
+    put(&at("namespaces/x/pods.yaml"), "not: [our, business\n");
+    let output = Command::new(env!("CARGO_BIN_EXE_oc-brex"))
+        .args(["doctor", "-o", "json"])
+        .arg(top.path())
+        .output()
+        .unwrap();
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said:#}");
+    let weights = |node: &str| -> Vec<String> {
+        let nodes = said["nodes"].as_array().unwrap();
+        let found = nodes
+            .iter()
+            .find(|one| one["node"] == node)
+            .unwrap_or_else(|| panic!("{node}: {said:#}"));
+        let all = found["diagnoses"].as_array().unwrap().iter();
+        all.map(|one| one["weight"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(weights("worker-1.example.com"), ["fine"]);
+    assert_eq!(weights("worker-2.example.com"), ["broken"]);
+    assert_eq!(weights("masters"), ["warning"]);
+    assert_eq!(weights("(not seen)"), ["warning"]);
+    assert!(said.to_string().contains("nothing is known of worker-9"), "{said:#}");
+}
+
+#[test]
+fn a_folder_that_tells_nothing_is_an_error_that_says_what_would() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = doctor(&[folder.path()]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("brex-firstboot gather"), "{said}");
+}
+
+#[test]
+fn a_collection_of_a_node_is_read_as_a_whole() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |path: &str| top.path().join(path);
+    put(
+        &at("index.json"),
+        r#"{"version": 1, "program": "brex-firstboot 0.1.0", "at": "x", "hostname": "worker-0", "items": []}"#,
+    );
+    put(&at("files/etc/nmstate/openshift/worker-0.yml"), "interfaces: []\n");
+    put(&at("files/etc/nmstate/openshift/applied"), "");
+    put(&at("files/var/log/brex-firstboot/report.json"), TAKEN_BACK);
+    put(
+        &at("nmstate.json"),
+        r#"{"interfaces": [{"name": "eno1", "type": "ethernet", "state": "up"}]}"#,
+    );
+    put(&at("journal/nmstate.log"), "InvalidArgument: unknown field `interface`\n");
+    let output = doctor(&[top.path()]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    for expected in [
+        "br-ex did not come up",
+        "there is no Open vSwitch bridge br-ex",
+        "the flag is empty",
+        "nmstate refused the document",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
