@@ -7,7 +7,7 @@ use clap::Args;
 use lab::tools::{self, Tool};
 
 use crate::steps::{self, Outcome, Step};
-use crate::{demo, docs, repository, set_up};
+use crate::{demo, dist, docs, repository, set_up};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 }
 
 /// In order: set-up first, then what fails quickly, then what takes long.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step {
         name: "packages",
         about: "installs Debian packages that are missing",
@@ -41,6 +41,11 @@ const STEPS: [Step; 9] = [
     },
     Step { name: "enhancements", about: "checks our own enhancement documents", run: enhancements },
     Step { name: "test", about: "runs every test", run: test_all },
+    Step {
+        name: "dist",
+        about: "builds the program for nodes: static, small, quick to start",
+        run: dist::check_step,
+    },
     Step { name: "demo", about: "runs the demo of the README", run: demo::check },
 ];
 

@@ -13,7 +13,7 @@ use crate::repository;
 use crate::steps::Outcome;
 
 /// Programs that write documents about themselves.
-const PROGRAMS: [&str; 3] = ["oc-mirror", "enhance", "oc-brex"];
+const PROGRAMS: [&str; 4] = ["oc-mirror", "enhance", "oc-brex", "brex-firstboot"];
 
 /// Folders below `docs/` that hold generated files and nothing else.
 const FOLDERS: [&str; 2] = ["man", "reference"];

@@ -3,6 +3,7 @@
 mod bench;
 mod checks;
 mod demo;
+mod dist;
 mod docs;
 mod program;
 mod repository;
@@ -31,6 +32,8 @@ enum Command {
     Tools(set_up::Arguments),
     /// Write the man pages and the reference of flags below docs/
     Docs(docs::Arguments),
+    /// Build brex-firstboot for nodes: static and stripped, into dist/
+    Dist(dist::Arguments),
     /// Measure oc-mirror against skopeo and regsync
     #[command(subcommand)]
     Bench(bench::Command),
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Test(arguments) => checks::test(&arguments),
         Command::Tools(arguments) => set_up::tools(&arguments),
         Command::Docs(arguments) => docs::docs(&arguments),
+        Command::Dist(arguments) => dist::dist(&arguments),
         Command::Bench(command) => bench::bench(command),
     };
     match result {
