@@ -12,12 +12,14 @@ use image_set::{Architecture, Distribution, PlatformSection, Position, ReleaseCh
 use jiff::Timestamp;
 use oci::Digest;
 use release::graph::Graph;
+use release::graph_image;
 use release::keyring::Keyring;
 use release::payload::{
     BootImages, Compression, ImageReferences, PayloadFiles, ReleaseMetadata, Wanted,
 };
 use release::select::{GraphKey, Graphs, needed, select};
 use release::signature::{SignatureError, verify};
+use release::upgrade_path::{Question, answer};
 
 /// Says so when the folder is absent, past the capture of test output, so that
 /// a run without it cannot be taken for a run with it.
@@ -226,4 +228,35 @@ fn a_signature_by_somebody_elses_real_key_is_believed_with_that_key() {
     let mut ring = Keyring::empty();
     ring.add(&fs::read(folder.join("public_keys/hongkliu.asc")).unwrap()).unwrap();
     assert_eq!(verify(&signature, &digest, &ring, now).unwrap().key, "C21DE04A3350BF4D");
+}
+
+#[test]
+fn the_ways_of_the_real_stable_4_13_are_those_that_were_computed_by_hand() {
+    let Some(graphs) = stable_4_13() else { return };
+    let (_, graph) = graphs.iter().next().unwrap();
+    let [from, to] = ["4.12.0", "4.13.43"].map(|text| text.parse().unwrap());
+    let paths = answer(graph, &Question::Between { from, to }).unwrap();
+    let stops: Vec<String> = paths.routes[0].hops.iter().map(|hop| hop.to.to_string()).collect();
+    assert_eq!(stops, ["4.12.58", "4.13.43"]);
+    assert!(paths.routes[0].without_risks);
+    // All but the newest release lead to it.
+    let paths = answer(graph, &Question::To("4.13.43".parse().unwrap())).unwrap();
+    assert_eq!(paths.releases.len(), 97);
+}
+
+#[test]
+fn real_graph_data_becomes_the_layer_of_the_graph_image() {
+    let Some(folder) = data_tier("cincinnati-graphs/graph-data") else { return };
+    // Files in each archive, as tar counts them.
+    for (name, files) in [
+        ("graph-data.tar.gz", 635),
+        ("cincinnati-graph-data_134475077ed4.tar.gz", 272),
+        ("cincinnati-graph-data_HEAD.tar.gz", 1824),
+    ] {
+        let layer = graph_image::layer(&fs::read(folder.join(name)).unwrap()).unwrap();
+        let tar = flate2::read::GzDecoder::new(&layer.packed[..]);
+        let mut archive = tar::Archive::new(tar);
+        let kinds = archive.entries().unwrap().map(|entry| entry.unwrap().header().entry_type());
+        assert_eq!(kinds.filter(|kind| kind.is_file()).count(), files, "{name}");
+    }
 }

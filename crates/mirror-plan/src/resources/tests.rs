@@ -239,4 +239,9 @@ fn only_the_time_of_making_may_differ_unseen() {
     assert!(!same_but_for_time(&old, &at("2026-02-03T04:05:06Z", &corpus()[1..])));
     assert!(!same_but_for_time(&old, &old.replace("ns/z", "ns/y")));
     assert!(!same_but_for_time(&old, ""));
+    let json = |time: &str, name: &str| {
+        format!("{{\n  \"createdAt\": \"{time}\",\n  \"name\": \"{name}\"\n}}\n")
+    };
+    assert!(same_but_for_time(&json("1", "a"), &json("2", "a")));
+    assert!(!same_but_for_time(&json("1", "a"), &json("1", "b")));
 }
