@@ -11,6 +11,7 @@ use crate::go_syntax;
 use crate::list_command::ListArguments;
 use crate::refused::Refused;
 use crate::side_arguments::{DestinationArguments, SourceArguments};
+use crate::upgrade_path_command::UpgradePathArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,6 +21,9 @@ Examples:
     oc-mirror -c isc.yaml --from file:///data docker://reg.local:5000/ocp
   From registries straight into a registry:
     oc-mirror -c isc.yaml --workspace file:///data docker://reg.local:5000
+  Which releases there are, and the way from one to another:
+    oc-mirror list releases --version 4.18
+    oc-mirror upgrade-path release --from 4.16.3 --to 4.18.9
   The workspace itself as a read-only registry:
     oc-mirror serve file:///data --listen 127.0.0.1:5000
 
@@ -215,6 +219,8 @@ pub(crate) enum Command {
     Serve(ServeArguments),
     /// List what there is to mirror
     List(ListArguments),
+    /// Show how a cluster gets from one version to another
+    UpgradePath(UpgradePathArguments),
     /// Print the version
     Version(VersionArguments),
     /// Print a completion script for a shell
@@ -229,8 +235,6 @@ pub(crate) enum Command {
     #[command(hide = true, disable_help_flag = true)]
     Delete(Anything),
     #[command(hide = true, disable_help_flag = true)]
-    UpgradePath(Anything),
-    #[command(hide = true, disable_help_flag = true)]
     Init(Anything),
     #[command(hide = true, disable_help_flag = true)]
     Describe(Anything),
@@ -243,7 +247,6 @@ impl Command {
     pub(crate) fn missing(&self) -> Option<&'static str> {
         match self {
             Self::Delete(_) => Some("delete"),
-            Self::UpgradePath(_) => Some("upgrade-path"),
             Self::Init(_) => Some("init"),
             Self::Describe(_) => Some("describe"),
             Self::Inventory(_) => Some("inventory"),

@@ -26,6 +26,7 @@ mod route;
 mod secret;
 mod serve_command;
 mod side_arguments;
+mod upgrade_path_command;
 mod version;
 
 use std::ffi::OsString;
@@ -63,6 +64,9 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(Command::List(arguments)) => {
             print(list_command::list(arguments, surroundings).map(String::into_bytes))
         }
+        Some(Command::UpgradePath(arguments)) => print(
+            upgrade_path_command::upgrade_path(arguments, surroundings).map(String::into_bytes),
+        ),
         Some(Command::Version(arguments)) => {
             print(version::text(arguments).map(String::into_bytes))
         }
@@ -71,7 +75,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
             tracing::error!(
-                "`{name}` is not part of this version; it has: mirroring, list, serve, version, completion"
+                "`{name}` is not part of this version; it has: mirroring, list, upgrade-path, serve, version, completion"
             );
             ExitCode::FAILURE
         }

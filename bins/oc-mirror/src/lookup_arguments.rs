@@ -31,7 +31,8 @@ impl LookupArguments {
         surroundings: &Surroundings,
     ) -> anyhow::Result<ReleaseLookup> {
         let variables = &surroundings.releases;
-        let sources = variables.sources(SignatureCheck::Enforce).map_err(all)?;
+        let sources =
+            variables.sources(SignatureCheck::Enforce).map_err(|problems| all(&problems))?;
         let (flag, directory) = carried;
         if let Some(directory) = directory.filter(|directory| !directory.is_empty()) {
             let directory =
@@ -44,7 +45,7 @@ impl LookupArguments {
             return Ok(ReleaseLookup::held(&directory, sources)?);
         }
         let authfile = self.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
-        let side = self.source.side(authfile).map_err(all)?;
+        let side = self.source.side(authfile).map_err(|problems| all(&problems))?;
         let defaults = registry::Settings::new(surroundings.registries.clone(), Side::Source);
         let settings = registry::Settings {
             tls_verify: side.tls_verify,
@@ -57,7 +58,7 @@ impl LookupArguments {
     }
 }
 
-fn all(problems: Vec<Problem>) -> anyhow::Error {
+fn all(problems: &[Problem]) -> anyhow::Error {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     anyhow!("{}", lines.join("\n"))
 }

@@ -89,7 +89,7 @@ fn a_signed_text_that_was_edited_is_refused() {
     let other = Release::generate(&Recipe { version: "4.16.4", ..Recipe::default() }).unwrap();
     let text = String::from_utf8(other.claim()).unwrap();
     let signed = uncompressed(&bench.world.key, text.as_bytes());
-    let hex = |release: &Release| release.payload.digest().hex().to_owned();
+    let hex = |release: &Release| release.payload.digest().hex();
     bench.put(1, replaced(&signed, hex(&other).as_bytes(), hex(&bench.release).as_bytes()));
     bench.refused("signature");
 }
@@ -221,7 +221,7 @@ fn a_release_by_name_is_verified_too_unless_that_is_refused_by_flag_and_noted() 
     let to = target.address();
     let line = format!("-c isc.yaml {PLAIN} --ignore-release-signature --from file://data");
     bench.world.succeeds(&site, &format!("{line} docker://{to}"));
-    let hex = bench.release.payload.digest().hex().to_owned();
+    let hex = bench.release.payload.digest().hex();
     let place = format!("docker://{to}/openshift/release-images:{hex}");
     let raw = site.raw(&place, &["--tls-verify=false"]);
     assert_eq!(raw, bench.release.payload.root().bytes);

@@ -281,7 +281,7 @@ fn a_release_of_several_architectures_is_mirrored_whole_or_by_platform() {
     );
     world.succeeds(&site, &format!("-c some.yaml {PLAIN} file://some"));
     let held = |image: &lab::images::Image, n: usize| {
-        let hex = image.manifests[n].digest.hex().to_owned();
+        let hex = image.manifests[n].digest.hex();
         site.path("some/blobs/sha256").join(hex).exists()
     };
     let etcd = release.component("etcd").unwrap();

@@ -1,0 +1,191 @@
+//! `oc-mirror upgrade-path`: how a cluster gets from one release to another.
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand, ValueEnum};
+use image_set::{Architecture, Distribution};
+use mirror::ReleaseLookup;
+use release::channel::{ChannelName, Minor};
+use release::graph::Graph;
+use release::select::GraphKey;
+use release::upgrade_path::{Question, UpgradePaths, answer};
+use semver::Version;
+
+use crate::lookup_arguments::{LookupArguments, architecture, wait};
+use crate::request::Surroundings;
+
+/// The channels that are looked in unless others are named.
+const PREFIX: &str = "stable";
+/// As many minor versions are looked at where no end is given.
+const MAX_MINORS: u64 = 12;
+
+#[derive(Debug, Args)]
+pub(crate) struct UpgradePathArguments {
+    #[command(subcommand)]
+    pub(crate) of: UpgradePathCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UpgradePathCommand {
+    /// Show how a cluster gets from one release to another: hops, channels, known risks
+    Release(UpgradePathRelease),
+}
+
+/// How the way is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PathFormat {
+    #[default]
+    Table,
+    Json,
+    Yaml,
+    Dot,
+    Mermaid,
+    Svg,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("ends").args(["from", "to"]).required(true).multiple(true)))]
+pub(crate) struct UpgradePathRelease {
+    /// The release that the cluster has; without it, every release that leads to --to
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    from: Option<Version>,
+    /// The release that the cluster is to have; without it, everything that can be reached
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    to: Option<Version>,
+    /// Channel to look in, such as eus-4.16; those of the same kind before it are looked in too [default: the stable channels]
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+    /// Architecture of the releases
+    #[arg(long, value_name = "ARCH", value_parser = architecture, default_value = "amd64")]
+    arch: Architecture,
+    /// table, json, yaml, dot (Graphviz), mermaid or svg
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT"
+    )]
+    output: PathFormat,
+    /// Read what was carried over, with archives or a whole workspace, and ask nobody
+    #[arg(long, value_name = "file://DIR")]
+    workspace: Option<String>,
+    #[command(flatten)]
+    lookup: LookupArguments,
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    text.parse().map_err(|_| "a release is due, with its patch number, such as 4.16.3".to_owned())
+}
+
+/// The way, as it was asked to be shown.
+pub(crate) fn upgrade_path(
+    arguments: &UpgradePathArguments,
+    surroundings: &Surroundings,
+) -> anyhow::Result<String> {
+    let UpgradePathCommand::Release(arguments) = &arguments.of;
+    let question = match (&arguments.from, &arguments.to) {
+        (Some(from), Some(to)) => Question::Between { from: from.clone(), to: to.clone() },
+        (Some(from), None) => Question::From(from.clone()),
+        (None, Some(to)) => Question::To(to.clone()),
+        (None, None) => anyhow::bail!("--from or --to is due"),
+    };
+    let carried = ("--workspace", arguments.workspace.as_deref());
+    let lookup = arguments.lookup.open(carried, surroundings)?;
+    let graph = wait(graph(arguments, &question, &lookup))?;
+    let paths = answer(&graph, &question)?;
+    shown(&paths, arguments.output)
+}
+
+fn shown(paths: &UpgradePaths, format: PathFormat) -> anyhow::Result<String> {
+    Ok(match format {
+        PathFormat::Table => paths.table(),
+        PathFormat::Json => paths.json()?,
+        PathFormat::Yaml => paths.yaml()?,
+        PathFormat::Dot => paths.drawing().dot(),
+        PathFormat::Mermaid => paths.drawing().mermaid(),
+        PathFormat::Svg => paths.drawing().svg(),
+    })
+}
+
+/// One graph of all channels that matter. A channel has the releases of its
+/// own minor version and those of the one before that lead into it.
+async fn graph(
+    arguments: &UpgradePathRelease,
+    question: &Question,
+    lookup: &ReleaseLookup,
+) -> anyhow::Result<Graph> {
+    let channels = channels(arguments.channel.as_deref(), question);
+    let mut graphs = Vec::new();
+    let mut first_failure = None;
+    for channel in &channels {
+        let key = GraphKey::new(Distribution::Ocp, channel, arguments.arch);
+        match lookup.graph(&key).await {
+            Ok(graph) => graphs.push(graph),
+            // What was carried has some channels only.
+            Err(error) if arguments.workspace.is_some() => {
+                first_failure.get_or_insert(error);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let (true, Some(error)) = (graphs.is_empty(), first_failure) {
+        return Err(error.into());
+    }
+    if graphs.iter().all(Graph::is_empty) {
+        let none = channels.join(", ");
+        anyhow::bail!("there are no releases for {} in {none}", arguments.arch.as_str());
+    }
+    Graph::merged(&graphs).context("joining the update graphs of several channels")
+}
+
+/// The channels in which the answer is.
+fn channels(named: Option<&str>, question: &Question) -> Vec<String> {
+    let (from, to) = match question {
+        Question::Between { from, to } => (Some(Minor::of(from)), Some(Minor::of(to))),
+        Question::From(from) => (Some(Minor::of(from)), None),
+        Question::To(to) => (None, Some(Minor::of(to))),
+    };
+    let (prefix, own) = match named.map(|name| (name, ChannelName::parse(name))) {
+        // A name without a minor version says nothing about others.
+        Some((name, None)) => return vec![name.to_owned()],
+        Some((_, Some(name))) => (name.prefix, Some(name.minor)),
+        None => (PREFIX, None),
+    };
+    let Some(major) = from.or(to).map(|minor| minor.major) else { return Vec::new() };
+    let (first, last) = match (from, own.or(to)) {
+        // Backwards too: that there is no way is then said of releases that are known.
+        (Some(from), Some(last)) => (from.minor.min(last.minor), from.minor.max(last.minor)),
+        (Some(from), None) => (from.minor, from.minor + MAX_MINORS),
+        (None, Some(last)) => (last.minor.saturating_sub(MAX_MINORS), last.minor),
+        (None, None) => return Vec::new(),
+    };
+    (first..=last).map(|minor| format!("{prefix}-{major}.{minor}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(named: Option<&str>, from: Option<&str>, to: Option<&str>) -> Vec<String> {
+        let version = |text: &str| text.parse().unwrap();
+        let question = match (from, to) {
+            (Some(from), Some(to)) => Question::Between { from: version(from), to: version(to) },
+            (Some(from), None) => Question::From(version(from)),
+            (None, to) => Question::To(version(to.unwrap())),
+        };
+        channels(named, &question)
+    }
+
+    #[test]
+    fn all_minor_versions_on_the_way_are_looked_at() {
+        let stable = ["stable-4.12", "stable-4.13", "stable-4.14"];
+        assert_eq!(found(None, Some("4.12.0"), Some("4.14.9")), stable);
+        assert_eq!(found(None, Some("4.14.1"), Some("4.14.9")), ["stable-4.14"]);
+        let fast = ["fast-4.12", "fast-4.13"];
+        assert_eq!(found(Some("fast-4.13"), Some("4.12.0"), Some("4.13.9")), fast);
+        assert_eq!(found(Some("4-stable"), Some("4.12.0"), None), ["4-stable"]);
+        assert_eq!(found(Some("eus-4.14"), Some("4.13.0"), None), ["eus-4.13", "eus-4.14"]);
+        assert_eq!(found(None, None, Some("4.2.0")), ["stable-4.0", "stable-4.1", "stable-4.2"]);
+    }
+}
