@@ -1,9 +1,7 @@
 //! Power cuts and kills before every single change of the disk: the old network or the new one.
 
-use std::cell::RefCell;
 use std::io;
 use std::path::Path;
-use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -77,15 +75,12 @@ impl Node for Fake {
 }
 
 /// Lets so many changes happen, then none.
-fn fuse(changes: usize) -> (Fuse, Rc<RefCell<usize>>) {
-    let left = Rc::new(RefCell::new(changes));
-    let inside = Rc::clone(&left);
-    let fuse = Box::new(move || {
-        let mut left = inside.borrow_mut();
-        *left = left.checked_sub(1).ok_or(io::ErrorKind::Other)?;
+fn fuse(changes: usize) -> Fuse {
+    let mut left = changes;
+    Box::new(move || {
+        left = left.checked_sub(1).ok_or(io::ErrorKind::Other)?;
         Ok(())
-    });
-    (fuse, left)
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,8 +92,7 @@ enum Way {
 /// One boot as systemd runs it. Ends early when power goes.
 fn boot(root: &Path, number: u32, way: Way, good: bool, changes: usize) -> Result<Ending> {
     let id = format!("boot-{number}");
-    let (fuse, _) = fuse(changes);
-    let node = Fake { disk: Disk::with_fuse(root, fuse), good };
+    let node = Fake { disk: Disk::with_fuse(root, fuse(changes)), good };
     let disk = &node.disk;
     let rules =
         Rules { required: true, hostname: None, hostname_timeout: Duration::ZERO, tries: 1000 };
@@ -195,7 +189,7 @@ fn a_command_that_was_killed_is_finished_by_running_it_again_in_the_same_boot() 
             loop {
                 let root = new_disk();
                 let ended = boot(root.path(), 1, way, good, changes);
-                if !(ended.is_ok() && !good) {
+                if ended.is_err() || good {
                     boot(root.path(), 1, way, good, usize::MAX).unwrap();
                 }
                 check(root.path()).unwrap_or_else(|error| {

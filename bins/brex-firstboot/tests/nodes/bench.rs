@@ -105,6 +105,20 @@ pub(crate) fn fail(node: &Node, words: &[&str]) -> String {
     said
 }
 
+/// The same on a LAN without leases, until the bridge is gone again: the former network needs one.
+pub(crate) fn fail_without_leases(node: &Node, words: &[&str]) {
+    let bridges = |node: &Node| node.succeed(&["ovs-vsctl", "--timeout=20", "list-br"]);
+    node.lan().stop_dhcp().unwrap();
+    let mut command = node.command(PROGRAM);
+    let mut child = command.args(words).spawn().unwrap();
+    if words[0] != "confirm" {
+        node.wait_until("the bridge is made", |node| Ok(!bridges(node)?.is_empty())).unwrap();
+    }
+    node.wait_until("the bridge is taken back", |node| Ok(bridges(node)?.is_empty())).unwrap();
+    node.lan().start_dhcp().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
 /// The last entry of the report.
 pub(crate) fn last_entry(node: &Node) -> Value {
     let bytes = node.read("/var/log/brex-firstboot/report.json").unwrap();

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use lab::node::Node;
 
-use crate::bench::{ATTEMPT, FLAG, assert_on_nic0, dhcp, fail, fixed, last_entry, node, succeed};
+use crate::bench::{
+    ATTEMPT, FLAG, assert_on_nic0, dhcp, fail, fail_without_leases, fixed, last_entry, node,
+    succeed,
+};
 
 /// Runs `apply`, which must fail; the node must have its old network and profiles then. Returns
 /// what the report says about it.
@@ -48,10 +51,8 @@ fn a_gateway_that_is_not_there_fails_the_probes() {
 #[test]
 fn a_lease_that_never_comes_fails_the_facts() {
     let node = node(&dhcp());
-    node.lan().stop_dhcp().unwrap();
     let profiles = node.nm_profiles().unwrap();
-    fail(&node, &["apply", "--patience", "6"]);
-    node.lan().start_dhcp().unwrap();
+    fail_without_leases(&node, &["apply", "--patience", "6"]);
     assert_as_before(&node, &profiles);
     assert_eq!(last_entry(&node)["outcome"]["cause"], "facts");
 }

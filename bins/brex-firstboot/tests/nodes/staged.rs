@@ -3,8 +3,8 @@
 use lab::node::Node;
 
 use crate::bench::{
-    ATTEMPT, DOCUMENT, FLAG, STAGED, assert_on_br_ex, assert_on_nic0, dhcp, fail, last_entry, node,
-    succeed,
+    ATTEMPT, DOCUMENT, FLAG, STAGED, assert_on_br_ex, assert_on_nic0, dhcp, fail,
+    fail_without_leases, last_entry, node, succeed,
 };
 
 #[test]
@@ -71,16 +71,7 @@ fn a_bridge_that_carries_nobody_is_taken_back_with_its_profiles() {
     node.lan().stop_dhcp().unwrap();
     bridge_by_nmcli(&node);
     assert_ne!(node.nm_profiles().unwrap(), profiles);
-    let mut confirm = node.command("/usr/bin/brex-firstboot");
-    let child = confirm.args(["confirm", "--patience", "8"]).spawn().unwrap();
-    // The old network needs a lease again, once the bridge is gone.
-    node.wait_until("the bridge is taken back", |node| {
-        Ok(node.succeed(&["ovs-vsctl", "--timeout=20", "list-br"])?.is_empty())
-    })
-    .unwrap();
-    node.lan().start_dhcp().unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    fail_without_leases(&node, &["confirm", "--patience", "8"]);
     assert_eq!(node.nm_profiles().unwrap(), profiles);
     assert!(!node.exists(FLAG).unwrap() && !node.exists(STAGED).unwrap());
     assert_on_nic0(&node);

@@ -1,0 +1,139 @@
+//! The program on machines with a kernel of their own: bonds, VLANs, the kernel's datapath, and
+//! boots from the same disk.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use lab::node::uml::{Uml, UmlOptions};
+use lab::node::{End, NodeFile};
+
+const DOCUMENT: &str = "/etc/nmstate/openshift/worker-0.yml";
+
+/// br-ex over a VLAN over a bond of both cards.
+const GOOD: &str = "interfaces:
+- {name: nic0, type: ethernet, state: up, ipv4: {enabled: false}, ipv6: {enabled: false}}
+- {name: nic1, type: ethernet, state: up, ipv4: {enabled: false}, ipv6: {enabled: false}}
+- name: bond0
+  type: bond
+  state: up
+  mac-address: 52:54:00:00:be:ef
+  ipv4: {enabled: false}
+  ipv6: {enabled: false}
+  link-aggregation:
+    mode: active-backup
+    options: {miimon: 100}
+    port: [nic0, nic1]
+- name: bond0.100
+  type: vlan
+  state: up
+  ipv4: {enabled: false}
+  ipv6: {enabled: false}
+  vlan: {base-iface: bond0, id: 100}
+- name: br-ex
+  type: ovs-bridge
+  state: up
+  bridge:
+    allow-extra-patch-ports: true
+    port: [{name: bond0.100}, {name: br-ex}]
+- name: br-ex
+  type: ovs-interface
+  state: up
+  copy-mac-from: bond0
+  ipv4: {enabled: true, dhcp: false, address: [{ip: 192.0.2.10, prefix-length: 24}]}
+  ipv6: {enabled: false}
+routes:
+  config:
+  - {destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: br-ex, metric: 48}
+dns-resolver:
+  config: {server: [192.0.2.1]}
+";
+
+/// What every boot begins with, as units do.
+const BOOT: &str = "
+p=/host/brex-firstboot
+profiles() { cat /etc/NetworkManager/system-connections/* | sha256sum; }
+has_lease() { ip -o -4 address show nic0 | grep -q 198.51.100; }
+";
+
+fn machine(document: &str) -> Uml {
+    let file = NodeFile { path: DOCUMENT.into(), content: document.into(), mode: 0o644 };
+    let options =
+        UmlOptions { hostname: "worker-0".into(), files: vec![file], ..UmlOptions::default() };
+    let machine = Uml::new(&options).unwrap();
+    let program = machine.shared().join("brex-firstboot");
+    fs::copy(env!("CARGO_BIN_EXE_brex-firstboot"), &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    machine
+}
+
+#[test]
+fn br_ex_over_a_vlan_over_a_bond_survives_a_power_cut_and_a_second_boot_changes_nothing() {
+    let mut machine = machine(GOOD);
+    let apply = "
+await 'nic0 has a lease' has_lease
+$p apply --patience 60 || exit 3
+ping -q -c 1 -W 5 192.0.2.1 || exit 4
+cmp /etc/nmstate/openshift/applied /etc/nmstate/openshift/worker-0.yml || exit 5
+profiles > /host/profiles; sync; power_cut";
+    let run = machine.boot(&[BOOT, apply].concat()).unwrap();
+    assert_eq!(run.end, End::PowerCut, "{}\n{}", run.output, run.logs);
+
+    let again = "
+await 'the router on the VLAN answers' ping -q -c 1 -W 1 192.0.2.1
+for command in recover stage confirm apply; do $p $command || exit 3; done
+profiles | cmp - /host/profiles || exit 4
+ovs-vsctl list-ports br-ex";
+    let run = machine.boot(&[BOOT, again].concat()).unwrap();
+    assert!(run.succeeded().unwrap().contains("bond0.100"), "{}", run.output);
+}
+
+#[test]
+fn a_bad_document_ends_with_the_old_network_and_a_failing_exit_code() {
+    let mut machine =
+        machine(&GOOD.replace("next-hop-address: 192.0.2.1", "next-hop-address: 192.0.2.77"));
+    let scenario = "
+await 'nic0 has a lease' has_lease
+profiles > /host/profiles
+$p apply --patience 5; echo code $?
+await 'nic0 has a lease again' has_lease
+await 'the old router answers' ping -q -c 1 -W 1 198.51.100.1
+[ ! -e /etc/nmstate/openshift/applied ] || exit 3
+profiles | cmp - /host/profiles || exit 4
+ovs-vsctl list-br | grep . && exit 5
+sync; power_cut";
+    let run = machine.boot(&[BOOT, scenario].concat()).unwrap();
+    assert_eq!(run.end, End::PowerCut, "{}\n{}", run.output, run.logs);
+    assert!(run.output.contains("code 1"), "{}", run.output);
+
+    let next = "
+$p recover || exit 3
+await 'nic0 has a lease' has_lease
+grep -o taken-back /var/log/brex-firstboot/report.json";
+    machine.boot(&[BOOT, next].concat()).unwrap().succeeded().unwrap();
+}
+
+/// Power goes between staging and confirming, when the new profiles are on the disk.
+#[test]
+fn an_attempt_that_a_power_cut_interrupted_is_taken_back_by_the_next_boot() {
+    let mut machine = machine(GOOD);
+    let stage = "
+await 'nic0 has a lease' has_lease
+profiles > /host/profiles
+$p stage || exit 3
+echo half > /etc/NetworkManager/system-connections/br-ex-br.nmconnection
+echo half > /etc/NetworkManager/system-connections/nic0.nmconnection
+sync; power_cut";
+    let run = machine.boot(&[BOOT, stage].concat()).unwrap();
+    assert_eq!(run.end, End::PowerCut, "{}\n{}", run.output, run.logs);
+    // A unit would not let NetworkManager run before this; here it is told to read them again.
+    let next = "
+$p recover || exit 3
+profiles | cmp - /host/profiles || exit 4
+[ ! -e /etc/nmstate/worker-0.yml ] || exit 5
+nmcli connection reload; nmcli connection up nic0 || nmcli device connect nic0
+await 'nic0 has a lease' has_lease
+grep -o recovered /var/log/brex-firstboot/report.json";
+    machine.boot(&[BOOT, next].concat()).unwrap().succeeded().unwrap();
+}
