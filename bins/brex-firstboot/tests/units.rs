@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -83,8 +83,20 @@ fn tree() -> tempfile::TempDir {
     for name in targets {
         put(&system.join(format!("{name}.target")), "[Unit]\nDefaultDependencies=no\n", 0o644);
     }
+    let enable = |name: &str, target: &str| {
+        let wants = system.join(format!("{target}.wants"));
+        fs::create_dir_all(&wants).unwrap();
+        symlink(system.join(name), wants.join(name)).unwrap();
+    };
+    enable("nmstate.service", "NetworkManager.service");
     for name in names() {
-        fs::copy(units().join(&name), system.join(&name)).unwrap();
+        let text = fs::read_to_string(units().join(&name)).unwrap();
+        put(&system.join(&name), &text, 0o644);
+        // The other way to do what stage and confirm do; never enabled beside them.
+        if name != "brex-firstboot-apply.service" {
+            let target = text.lines().find_map(|line| line.strip_prefix("WantedBy=")).unwrap();
+            enable(&name, target);
+        }
     }
     tree
 }
