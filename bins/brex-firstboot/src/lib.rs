@@ -27,6 +27,7 @@ mod stage;
 mod take_back;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -50,13 +51,13 @@ fn act(command: &Command) -> Result<Exit> {
     match command {
         Command::Stage(arguments) => {
             let rules = rules(&arguments.choosing);
-            report_on(Name::Stage, &arguments.choosing.place, |disk, node, boot, entry| {
+            report_on(Name::Stage, (&arguments.choosing).into(), |disk, node, boot, entry| {
                 stage::stage(disk, node, boot, &rules, entry)
             })
         }
         Command::Confirm(arguments) => {
             let waiting = &arguments.waiting;
-            report_on(Name::Confirm, &arguments.place, |disk, node, boot, entry| {
+            report_on(Name::Confirm, (&arguments.place).into(), |disk, node, boot, entry| {
                 let aim = aim(disk, waiting)?;
                 confirm::confirm(disk, node, boot, &aim, waiting.patience, entry)
             })
@@ -64,14 +65,16 @@ fn act(command: &Command) -> Result<Exit> {
         Command::Apply(arguments) => {
             let rules = rules(&arguments.choosing);
             let waiting = &arguments.waiting;
-            report_on(Name::Apply, &arguments.choosing.place, |disk, node, boot, entry| {
+            report_on(Name::Apply, (&arguments.choosing).into(), |disk, node, boot, entry| {
                 let aim = aim(disk, waiting)?;
                 apply::apply(disk, node, boot, &rules, (&aim, waiting.patience), entry)
             })
         }
-        Command::Recover(place) => report_on(Name::Recover, place, |disk, _, boot, entry| {
-            recover::recover(disk, boot, entry)
-        }),
+        Command::Recover(place) => {
+            report_on(Name::Recover, place.into(), |disk, _, boot, entry| {
+                recover::recover(disk, boot, entry)
+            })
+        }
         Command::Gather(arguments) => gather::gather(arguments).map(|()| Exit::Good),
         Command::GenerateDocs { out } => reference::write(out).map(|()| Exit::Good),
     }
@@ -90,14 +93,33 @@ fn aim(disk: &Disk, waiting: &Waiting) -> Result<node_network::Aim> {
     facts_of_boot::aim(disk, waiting.api_server.as_ref())
 }
 
+/// Where a command works, and under which name it tells of it.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    root: &'a Path,
+    hostname: Option<&'a str>,
+}
+
+impl<'a> From<&'a Place> for Subject<'a> {
+    fn from(place: &'a Place) -> Self {
+        Self { root: &place.root, hostname: None }
+    }
+}
+
+impl<'a> From<&'a Choosing> for Subject<'a> {
+    fn from(choosing: &'a Choosing) -> Self {
+        Self { hostname: choosing.hostname.as_deref(), ..Self::from(&choosing.place) }
+    }
+}
+
 /// Does the work of a command and tells of it: a report on the disk, an event in the journal, a
 /// line on standard error, and the exit code.
 fn report_on(
     command: report::Command,
-    place: &Place,
+    subject: Subject<'_>,
     work: impl FnOnce(&Disk, &ThisNode, &str, &mut Entry) -> Result<()>,
 ) -> Result<Exit> {
-    let disk = Disk::new(&place.root);
+    let disk = Disk::new(subject.root);
     let node = ThisNode::new()?;
     let boot_id = facts_of_boot::boot_id(&disk)?;
     let mut entry = Entry::new(command, Timestamp::now().to_string());
@@ -108,9 +130,10 @@ fn report_on(
     entry.at = Timestamp::now().to_string();
     announce(&entry);
     let (result, failed) = (entry.result, entry.result.is_failure());
+    let hostname = subject.hostname.map_or_else(|| node.hostname(), str::to_owned);
     // A boot in which there was nothing to do needs no report.
     if result != Ending::NothingToDo
-        && let Err(error) = report_file::add(&disk, &boot_id, &node.hostname(), entry)
+        && let Err(error) = report_file::add(&disk, &boot_id, &hostname, entry)
     {
         say(&format!("warning: the report could not be written: {error:#}"));
     }
