@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// List the steps and end
     #[arg(long)]
     list: bool,
+    /// Run the tests on whole machines instead, with all they need; about ten minutes
+    #[arg(long)]
+    machine: bool,
 }
 
 /// In order: set-up first, then what fails quickly, then what takes long.
@@ -49,16 +52,36 @@ const STEPS: [Step; 10] = [
     Step { name: "demo", about: "runs the demo of the README", run: demo::check },
 ];
 
+/// A tier of its own, as emulated machines take minutes to start.
+const MACHINE_STEPS: [Step; 3] = [
+    Step {
+        name: "packages",
+        about: "installs Debian packages that are missing",
+        run: set_up::machine_packages,
+    },
+    Step {
+        name: "tools",
+        about: "builds helper tools and the machines' disk, where missing",
+        run: set_up::machine_tools,
+    },
+    Step { name: "machine", about: "runs the tests on whole machines", run: test_machines },
+];
+
 /// `cargo xtask test`.
 pub(crate) fn test(arguments: &Arguments) -> Result<()> {
+    let (all, rerun): (&[Step], _) = if arguments.machine {
+        (&MACHINE_STEPS, "cargo xtask test --machine --only")
+    } else {
+        (&STEPS, "cargo xtask test --only")
+    };
     if arguments.list {
-        for Step { name, about, .. } in STEPS {
+        for Step { name, about, .. } in all {
             println!("{name:12} {about}");
         }
         return Ok(());
     }
-    let chosen = steps::select(&STEPS, &arguments.only)?;
-    println!("{}", steps::run(&chosen, "cargo xtask test --only")?);
+    let chosen = steps::select(all, &arguments.only)?;
+    println!("{}", steps::run(&chosen, rerun)?);
     Ok(())
 }
 
@@ -122,6 +145,14 @@ fn test_all() -> Result<Outcome> {
     }
 }
 
+/// They are marked as ignored, with the reason, so that a plain run leaves them out and says so.
+fn test_machines() -> Result<Outcome> {
+    let packages = ["--package", "lab", "--package", "brex-firstboot"];
+    let mut test = repository::cargo(&["test", "--locked"]);
+    repository::run(test.args(packages).args(["--test", "machine", "--", "--ignored"]))?;
+    Ok(Outcome::Done)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -130,7 +161,9 @@ mod tests {
 
     #[test]
     fn every_step_has_a_name_of_its_own() {
-        let names: BTreeSet<&str> = STEPS.iter().map(|step| step.name).collect();
-        assert_eq!(names.len(), STEPS.len());
+        for steps in [&STEPS[..], &MACHINE_STEPS] {
+            let names: BTreeSet<&str> = steps.iter().map(|step| step.name).collect();
+            assert_eq!(names.len(), steps.len());
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use lab::node::machine::Image;
 use lab::node::tree::{self, Tree};
 use lab::tools::{self, Cache, Need, Package, Recipe, Tool};
 
@@ -16,6 +17,9 @@ pub(crate) struct Arguments {
     /// Also build what only the benchmark runs
     #[arg(long)]
     bench: bool,
+    /// Also build what only tests on whole machines need
+    #[arg(long)]
+    machine: bool,
 }
 
 /// `cargo xtask tools`.
@@ -24,12 +28,25 @@ pub(crate) fn tools(arguments: &Arguments) -> Result<()> {
     if arguments.bench {
         build_tools(Need::Bench)?;
     }
+    if arguments.machine {
+        prepare_machines()?;
+    }
     Ok(())
 }
 
-/// Installs missing packages when we may, else says the command that does.
+/// What every test run needs.
 pub(crate) fn packages() -> Result<Outcome> {
-    let missing = tools::missing_packages();
+    install(&tools::PACKAGES)
+}
+
+/// What tests on whole machines need.
+pub(crate) fn machine_packages() -> Result<Outcome> {
+    install(&[&tools::PACKAGES[..], &tools::MACHINE_PACKAGES].concat())
+}
+
+/// Installs missing packages when we may, else says the command that does.
+fn install(packages: &[Package]) -> Result<Outcome> {
+    let missing = tools::missing_packages(packages);
     if missing.is_empty() {
         return Ok(Outcome::Done);
     }
@@ -53,7 +70,7 @@ pub(crate) fn packages() -> Result<Outcome> {
         install()?;
     }
     let still: Vec<&str> =
-        tools::missing_packages().iter().map(|package| package.program).collect();
+        tools::missing_packages(packages).iter().map(|package| package.program).collect();
     if !still.is_empty() {
         bail!("apt-get succeeded, but {} cannot be found on the PATH", still.join(", "));
     }
@@ -71,6 +88,20 @@ pub(crate) fn test_tools() -> Result<Outcome> {
     build_tools(Need::Test)?;
     make_node_tree()?;
     Ok(Outcome::Done)
+}
+
+/// Builds what tests on whole machines need and is not there yet.
+pub(crate) fn machine_tools() -> Result<Outcome> {
+    make_node_tree()?;
+    prepare_machines()?;
+    Ok(Outcome::Done)
+}
+
+fn prepare_machines() -> Result<()> {
+    build_tools(Need::Machine)?;
+    let image = Image::make(&Cache::of_user()?)?;
+    println!("    the disk of test machines is there: {}", image.folder().display());
+    Ok(())
 }
 
 /// Makes the root file system that test nodes run on.

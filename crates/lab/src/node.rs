@@ -6,7 +6,8 @@
 //! a bridge's options. Needs root and /dev/net/tun; without them a node does not start and says so.
 //!
 //! A machine of [`uml`] has a kernel of its own, with that datapath, bonds and VLANs. It takes ten
-//! seconds to start, and no privilege.
+//! seconds to start, and no privilege. A [`machine`] is a whole computer with systemd and udev; it
+//! takes minutes.
 //!
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {
@@ -23,8 +24,10 @@
 mod cell;
 mod disk;
 mod lan;
+pub mod machine;
 mod needs;
 mod options;
+mod run;
 mod state;
 pub mod tree;
 pub mod uml;
@@ -47,6 +50,7 @@ use tree::Tree;
 
 pub use lan::{Ipv6, Lan, LanOptions, Subnet};
 pub use options::{NodeFile, NodeOptions, Profile};
+pub use run::{End, Run};
 pub use state::{DefaultRoute, Interface, State};
 
 /// Starts what a node runs.
@@ -224,8 +228,12 @@ impl Node {
         };
         let mut bridges = BTreeMap::new();
         for bridge in vsctl(&["list-br"])? {
-            let ports = vsctl(&["list-ports", &bridge])?;
-            bridges.insert(bridge, ports);
+            match vsctl(&["list-ports", &bridge]) {
+                Ok(ports) => drop(bridges.insert(bridge, ports)),
+                // It may vanish while we look.
+                Err(error) if vsctl(&["list-br"])?.contains(&bridge) => return Err(error),
+                Err(_) => {}
+            }
         }
         let interfaces = state::interfaces(&self.succeed(&["ip", "-json", "address"])?)?;
         Ok(State { interfaces, default_routes, bridges })

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 pub use build::{BuildError, build};
 pub(crate) use packages::is_installed;
-pub use packages::{PACKAGES, Package, missing_packages};
+pub use packages::{MACHINE_PACKAGES, PACKAGES, Package, missing_packages};
 
 /// A program that is built from source, not installed from the distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +30,8 @@ pub enum Tool {
     IgnitionValidate,
     /// Judges the manifests made for a cluster.
     KubeApiserver,
+    /// What a node's own service does with a document.
+    Nmstatectl,
     /// Judges operator catalogs.
     Opm,
     /// A peer in the benchmark.
@@ -40,6 +42,8 @@ pub enum Tool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     Test,
+    /// Tests on whole machines.
+    Machine,
     Bench,
 }
 
@@ -71,12 +75,13 @@ enum Source {
 }
 
 impl Tool {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::CargoDeny,
         Self::Cosign,
         Self::Etcd,
         Self::IgnitionValidate,
         Self::KubeApiserver,
+        Self::Nmstatectl,
         Self::Opm,
         Self::Regsync,
     ];
@@ -130,6 +135,14 @@ impl Tool {
                     stamp: Some("k8s.io/component-base/version.gitVersion"),
                     tags: "",
                 },
+            },
+            Self::Nmstatectl => Recipe {
+                name: "nmstatectl",
+                version: "2.2.62",
+                purpose: "what a node's own service does with a document",
+                minutes: 7,
+                need: Need::Machine,
+                source: Source::CargoInstall,
             },
             Self::Opm => Recipe {
                 name: "opm",

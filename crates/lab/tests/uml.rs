@@ -4,7 +4,8 @@
 
 use std::fs;
 
-use lab::node::uml::{End, Uml, UmlOptions};
+use lab::node::End;
+use lab::node::uml::{Uml, UmlOptions};
 
 /// The most that a node's network is made of: a bridge over a VLAN over a bond of two cards.
 const BRIDGE_OVER_VLAN_OVER_BOND: &str = "

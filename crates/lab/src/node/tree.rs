@@ -91,8 +91,13 @@ impl Tree {
 
     /// The tree in `cache`.
     pub fn find(cache: &Cache) -> Result<Self, Error> {
-        let folder = cache.root().join(format!("node-tree-{SUITE}-{}", key()));
+        let folder = Self::place(cache);
         if folder.is_dir() { Ok(Self { folder }) } else { Err(Error::Absent { path: folder }) }
+    }
+
+    /// Where the tree is in `cache`, or would be.
+    pub(super) fn place(cache: &Cache) -> PathBuf {
+        cache.root().join(format!("node-tree-{SUITE}-{}", key()))
     }
 
     /// Makes the tree unless it is there.

@@ -26,6 +26,7 @@ use tempfile::TempDir;
 
 use super::cell::last_words;
 use super::options::{self, NodeFile, Profile};
+use super::run::{End, Run};
 use super::tree::Tree;
 use super::{DAEMONS, wait};
 
@@ -71,33 +72,6 @@ pub struct Uml {
     tree: Tree,
     folder: TempDir,
     share: PathBuf,
-}
-
-/// How a boot ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// The scenario ended with this code, and the machine was switched off.
-    Exit(i32),
-    /// The scenario cut the power.
-    PowerCut,
-}
-
-/// What one boot brought.
-#[derive(Debug, Clone)]
-pub struct Run {
-    pub end: End,
-    /// All that the scenario printed.
-    pub output: String,
-    logs: String,
-}
-
-impl Run {
-    /// What the scenario printed, if it ended well.
-    pub fn succeeded(&self) -> Result<&str> {
-        let Self { end, output, logs } = self;
-        ensure!(*end == End::Exit(0), "the scenario ended with {end:?}:\n{output}\n{logs}");
-        Ok(output)
-    }
 }
 
 impl Uml {
@@ -247,14 +221,5 @@ mod tests {
         let loader = loader(Path::new("/tmp/x/share"));
         assert!(!loader.contains(char::is_whitespace), "{loader}");
         assert!(loader.contains("-o${IFS}hostfs=/tmp/x/share"), "{loader}");
-    }
-
-    #[test]
-    fn a_scenario_that_failed_is_an_error_with_what_it_printed() {
-        let run = |end| Run { end, output: "no carrier".into(), logs: "--- log".into() };
-        assert_eq!(run(End::Exit(0)).succeeded().unwrap(), "no carrier");
-        let error = run(End::Exit(3)).succeeded().unwrap_err().to_string();
-        assert!(error.contains("Exit(3)") && error.contains("no carrier"), "{error}");
-        assert!(run(End::PowerCut).succeeded().is_err());
     }
 }

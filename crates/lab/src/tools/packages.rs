@@ -33,10 +33,16 @@ pub const PACKAGES: [Package; 8] = [
     },
 ];
 
-/// The packages whose program is not on this machine.
-pub fn missing_packages() -> Vec<Package> {
-    let folders = search_folders(env::var_os("PATH").as_deref());
-    PACKAGES.into_iter().filter(|package| find(package.program, &folders).is_none()).collect()
+/// What tests on whole machines need besides.
+pub const MACHINE_PACKAGES: [Package; 1] = [Package {
+    name: "qemu-system-x86",
+    program: "qemu-system-x86_64",
+    purpose: "a whole machine, emulated",
+}];
+
+/// Those of `packages` whose program is not on this machine.
+pub fn missing_packages(packages: &[Package]) -> Vec<Package> {
+    packages.iter().filter(|package| !is_installed(package.program)).copied().collect()
 }
 
 /// Whether a program is on this machine.
