@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
-use crate::{check, decode, doctor, render, scale_out, topology};
+use crate::{adopt, check, decode, doctor, migrate, plan, render, scale_out, topology};
 
 const EXIT_CODES: &str = "\
 Exit code: 0 done, perhaps with warnings; 1 errors were found; 2 wrong usage, or a file could not be read or written.";
@@ -32,6 +32,12 @@ pub(crate) enum Command {
     ScaleOut(scale_out::Arguments),
     /// Say what is wrong with the br-ex of nodes, and what to do
     Doctor(doctor::Arguments),
+    /// Tell what a change of br-ex means for nodes that run, and write the policies for it
+    Plan(plan::Arguments),
+    /// Write policies for what nodes have already, proved to change nothing
+    Adopt(adopt::Arguments),
+    /// Make documents for nodes whose br-ex configure-ovs guessed
+    Migrate(migrate::Arguments),
     /// Print the version of this program
     Version,
     /// Print a completion script for a shell

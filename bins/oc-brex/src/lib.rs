@@ -1,12 +1,15 @@
 //! The command line of `oc-brex`: reads flags and files, prints what the crates
 //! below say about them, and turns that into an exit code. One module per command.
 
+mod adopt;
 mod arguments;
 mod check;
 mod decode;
 mod doctor;
 mod findings;
 mod inputs;
+mod migrate;
+mod plan;
 mod reading;
 mod reference;
 mod render;
@@ -35,6 +38,9 @@ fn act(command: &Command) -> Result<Ending> {
         Command::Topology(arguments) => return topology::topology(arguments),
         Command::ScaleOut(arguments) => return scale_out::scale_out(arguments),
         Command::Doctor(arguments) => return doctor::doctor(arguments),
+        Command::Plan(arguments) => return plan::plan(arguments),
+        Command::Adopt(arguments) => return adopt::adopt(arguments),
+        Command::Migrate(arguments) => return migrate::migrate(arguments),
         Command::Version => print(format!("oc-brex {}\n", env!("CARGO_PKG_VERSION")))?,
         Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,
         Command::GenerateDocs { out } => reference::write(out)?,

@@ -9,6 +9,7 @@
 mod check;
 mod current;
 pub mod current_address;
+pub mod day2;
 mod document;
 mod finding;
 pub mod first_network;

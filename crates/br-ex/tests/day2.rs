@@ -75,7 +75,10 @@ fn planned(old: &str, new: &str, cluster_mtu: Option<u32>) -> Plan {
 fn class(from: &str, to: &str) -> Option<Class> {
     assert!(BOND.contains(from), "{from}");
     let plan = planned(BOND, &BOND.replace(from, to), None);
-    assert!(plan.unforeseen.is_empty(), "{from} → {to}: {:?}", plan.unforeseen);
+    if plan.class() != Some(Class::Forbidden) {
+        // nmstate sees no more than we do.
+        assert!(plan.unforeseen.is_empty(), "{from} → {to}: {:?}", plan.unforeseen);
+    }
     plan.class()
 }
 

@@ -16,9 +16,9 @@ prop_compose! {
         encoding in encoding(),
         units in btree_map("[a-z]{1,8}\\.service", "(?s).{0,200}", 0..3),
     ) -> MachineConfig {
-        let mut config = MachineConfig::new(name.parse().unwrap(), role.parse().unwrap());
+        let mut config = MachineConfig::new(name.parse().expect("a name"), role.parse().expect("a role"));
         for (name, bytes) in files {
-            let path = format!("/etc/nmstate/openshift/{name}").parse().unwrap();
+            let path = format!("/etc/nmstate/openshift/{name}").parse().expect("a path");
             config.files.push(File::new(path, &bytes, encoding));
         }
         config.units.extend(units.iter().map(|(name, text)| Unit::enabled(name, text)));

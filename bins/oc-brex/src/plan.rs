@@ -1,0 +1,158 @@
+//! `oc-brex plan`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use br_ex::Document;
+use br_ex::day2::{self, Basis, Class, Masquerade, Nodes, Plan, PlanOptions, State};
+use br_ex::node_state::{self, NodeState};
+use clap::Args;
+use command_line::{Ending, print, say};
+use ipnet::IpNet;
+use machine_config::Role;
+use nmstate::NetworkState;
+
+use crate::{reading, writing};
+
+const EXAMPLES: &str = "\
+Examples:
+  What a change means, from the document that the node was installed with:
+    oc-brex plan --from worker-0.yml --to new/worker-0.yml --node worker-0.example.com
+  From what the node has now, with the policies to apply:
+    oc get nns worker-0.example.com -o yaml > nns.yaml
+    oc-brex plan --from nns.yaml --to new/worker-0.yml -o policies";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// What is there now: the old document, or a NodeNetworkState
+    #[arg(long, value_name = "FILE")]
+    from: PathBuf,
+    /// The new document
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+    /// The node the policy is for; its full name [default: that of the NodeNetworkState]
+    #[arg(long, value_name = "NAME", conflicts_with = "role")]
+    node: Option<String>,
+    /// The role whose nodes the policy is for
+    #[arg(long, value_name = "ROLE")]
+    role: Option<Role>,
+    /// The MTU of the cluster network
+    #[arg(long, value_name = "MTU")]
+    cluster_mtu: Option<u32>,
+    /// The cluster's internalMasqueradeSubnet; once per family [default: that of the node, else
+    /// 169.254.0.0/17 and fd69::/112]
+    #[arg(long, value_name = "CIDR")]
+    masquerade_subnet: Vec<IpNet>,
+    /// Folder to write the policies to
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// What there is now.
+enum From {
+    Document(NetworkState),
+    Node(NodeState),
+}
+
+/// Says what a change means, and writes the policies for it.
+pub(crate) fn plan(arguments: &Arguments) -> Result<Ending> {
+    let from = from(&arguments.from)?;
+    let new = Document::parse(&reading::document(&arguments.to)?);
+    let (state, basis) = match &from {
+        From::Document(state) => (state, Basis::Document),
+        From::Node(node) => (&node.state, Basis::Node),
+    };
+    let old = State::new(state, basis)?;
+    let nodes = nodes(arguments, &from)?;
+    let masquerade = match (basis, arguments.masquerade_subnet.as_slice()) {
+        (Basis::Node, []) => Masquerade::of_node(&old),
+        (_, subnets) => Masquerade::of_subnets(subnets),
+    };
+    let folder = arguments.out.clone().unwrap_or_default();
+    let file = folder.join("policy.yaml").display().to_string();
+    let options = PlanOptions { nodes, masquerade, cluster_mtu: arguments.cluster_mtu, file };
+    let plan = day2::plan(&old, &new, &options)
+        .with_context(|| format!("planning the way to {}", arguments.to.display()))?;
+    print(text(&plan, &arguments.to))?;
+    if plan.class() == Some(Class::Forbidden) {
+        return Ok(Ending::Findings);
+    }
+    match (&arguments.out, &plan.policy) {
+        (Some(folder), Some(policy)) => {
+            let path = writing::file(folder, "policy.yaml", policy.to_yaml()?)?;
+            say(&format!("wrote {}", path.display()));
+            if let Some(back) = &plan.way_back {
+                let path = writing::file(folder, "way-back.yaml", back.to_yaml()?)?;
+                say(&format!("wrote {}", path.display()));
+            }
+        }
+        (None, Some(_)) => say("Give -o DIR to have the policies written."),
+        (_, None) => {}
+    }
+    Ok(Ending::Good)
+}
+
+fn from(path: &Path) -> Result<From> {
+    let reading = || format!("reading {}", path.display());
+    let text = reading::text(path)?;
+    let document = Document::parse(text.as_bytes());
+    // A state that a node reported has a kind, or what `nmstatectl show` prints beyond a document.
+    match node_state::parse(&text) {
+        Ok(mut states) if text.contains("NodeNetworkState") || text.contains("running:") => {
+            match (states.pop(), states.len()) {
+                (Some(node), 0) => Ok(From::Node(node)),
+                _ => bail!("reading {}: one NodeNetworkState is due", path.display()),
+            }
+        }
+        _ => match document.state() {
+            Some(state) => Ok(From::Document(state.clone())),
+            None => bail!(
+                "{}: it is neither a document without captures nor a NodeNetworkState; \
+                 `oc-brex check` says what is wrong with a document",
+                reading(),
+            ),
+        },
+    }
+}
+
+fn nodes(arguments: &Arguments, from: &From) -> Result<Nodes> {
+    let of_state = match from {
+        From::Node(NodeState { name: Some(name), .. }) => Some(name.clone()),
+        _ => None,
+    };
+    match (&arguments.role, arguments.node.clone().or(of_state)) {
+        (Some(role), _) => Ok(Nodes::Role(role.to_string())),
+        (None, Some(node)) => Ok(Nodes::One(node)),
+        (None, None) => bail!("which nodes? Give --node or --role"),
+    }
+}
+
+fn text(plan: &Plan, to: &Path) -> String {
+    let Some(class) = plan.class() else {
+        return "Nothing changes: the new document is what is there already.\n".to_owned();
+    };
+    let mut text = format!("Class: {class}\nExpected outage: {}\n\nChanges:\n", class.outage());
+    for change in &plan.changes {
+        text.push_str(&format!("  {}\n    {}: {}\n", change.difference, change.class, change.why));
+    }
+    for finding in &plan.objections {
+        text.push_str(&format!(
+            "  {}:{finding}\n    forbidden: the document is wrong\n",
+            to.display()
+        ));
+    }
+    for name in &plan.unforeseen {
+        text.push_str(&format!("note: nmstate would change more: {name}\n"));
+    }
+    for leftover in &plan.leftovers {
+        text.push_str(&format!("note: {leftover}\n"));
+    }
+    if !plan.steps.is_empty() {
+        text.push_str("\nSteps:\n");
+    }
+    for (number, step) in plan.steps.iter().enumerate() {
+        text.push_str(&format!("  {}. {step}\n", number + 1));
+    }
+    text
+}

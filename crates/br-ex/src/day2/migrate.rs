@@ -1,0 +1,300 @@
+//! From a br-ex that configure-ovs guessed to a document of one's own, made of what the node has.
+
+use ipnet::IpNet;
+use machine_config::{Encoding, File, MachineConfig, NameError, Role};
+use nmstate::NetworkState;
+use serde_json::{Map, Value, json};
+
+use super::address::{is_masquerade, nets, to_json};
+use super::stack::{below_br_ex, uplinks};
+use super::state::{Basis, State, StateError, switch, text};
+use crate::layout::Family;
+use crate::node_state::NodeState;
+
+/// What br-ex gets its routes with, so that they win over those of other interfaces.
+const METRIC: u64 = 48;
+/// A file that nobody covers by a policy, so that its change reboots a node.
+const REBOOT_FILE: &str = "/etc/force-reboot";
+/// Options of a bond that are a choice. A node reports all options, also those a mode has not.
+const BOND_OPTIONS: [&str; 7] =
+    ["miimon", "updelay", "downdelay", "lacp_rate", "xmit_hash_policy", "primary", "fail_over_mac"];
+
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    #[error("the state does not say whose it is; give a NodeNetworkState object")]
+    NoName,
+    #[error("{0} has no ovs-bridge br-ex; has ovnkube started there?")]
+    NoBridge(String),
+    #[error("br-ex of {node} has {}; one is needed to tell its way out", said(.found))]
+    Uplinks { node: String, found: Vec<String> },
+    #[error("nothing below br-ex of {0} is a NIC")]
+    NoNic(String),
+    #[error("br-ex of {0} has no address that is the node's own")]
+    NoAddress(String),
+    #[error("nmstate refuses the document for {node}: {why}")]
+    Refused { node: String, why: String },
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("writing the document for {node} as YAML")]
+    Write { node: String, source: serde_saphyr::ser::Error },
+}
+
+fn said(found: &[String]) -> String {
+    match found {
+        [] => "no uplink".to_owned(),
+        several => format!("several uplinks ({})", several.join(", ")),
+    }
+}
+
+/// A document for a node that has its br-ex from configure-ovs.
+#[derive(Debug, Clone)]
+pub struct Migration {
+    pub node: String,
+    /// The document, for `<host>.yml`.
+    pub text: String,
+    /// What nmstate would apply to have the old state again.
+    pub way_back: Option<String>,
+    /// What was left out on purpose.
+    pub notes: Vec<String>,
+}
+
+/// The document that makes of a node what it is now.
+pub fn migrate(node: &NodeState) -> Result<Migration, MigrateError> {
+    let name = node.name.clone().ok_or(MigrateError::NoName)?;
+    let state = State::new(&node.state, Basis::Node)?;
+    if state.interface(crate::BRIDGE, "ovs-bridge").is_none() {
+        return Err(MigrateError::NoBridge(name));
+    }
+    let mut notes = Vec::new();
+    let found: Vec<String> =
+        uplinks(&state).into_iter().filter(|port| !port.starts_with("patch-br-ex")).collect();
+    let [uplink] = found.as_slice() else {
+        return Err(MigrateError::Uplinks { node: name, found });
+    };
+    let lower = chain(uplink, &state);
+    let port = state.internal_port().ok_or_else(|| MigrateError::NoAddress(name.clone()))?;
+    let nic = nic_of(&lower, port).ok_or_else(|| MigrateError::NoNic(name.clone()))?;
+    let mut interfaces: Vec<Value> = lower.iter().map(|it| lower_interface(it)).collect();
+    interfaces.push(json!({
+        "name": crate::BRIDGE,
+        "type": "ovs-bridge",
+        "state": "up",
+        "bridge": {
+            "allow-extra-patch-ports": true,
+            "options": {"mcast-snooping-enable": true},
+            "port": [{"name": uplink}, {"name": crate::BRIDGE}],
+        },
+    }));
+    interfaces.push(internal_port(port, &nic, &mut notes));
+    if [Family::V4, Family::V6].iter().all(|family| own_nets(port, *family).is_empty()) {
+        return Err(MigrateError::NoAddress(name));
+    }
+    let mut desired = json!({ "interfaces": interfaces });
+    let servers = state.dns.get("server").and_then(Value::as_array);
+    if servers.is_some_and(|servers| !servers.is_empty()) {
+        desired["dns-resolver"] = json!({ "config": state.dns });
+    }
+    let routes = routes(&state, port, &node.state);
+    if !routes.is_empty() {
+        desired["routes"] = json!({ "config": routes });
+    }
+    let wanted = NetworkState::new_from_json(&desired.to_string())
+        .map_err(|error| MigrateError::Refused { node: name.clone(), why: error.msg().into() })?;
+    let written = |value: &Value| {
+        yaml(value).map_err(|source| MigrateError::Write { node: name.clone(), source })
+    };
+    let back = wanted.generate_revert(&node.state).ok();
+    let back = back.and_then(|state| serde_json::to_value(state).ok());
+    Ok(Migration {
+        text: written(&desired)?,
+        way_back: back.as_ref().map(written).transpose()?,
+        node: name,
+        notes,
+    })
+}
+
+/// The uplink and all below it, the uplink first.
+fn chain<'a>(uplink: &str, state: &'a State) -> Vec<&'a Map<String, Value>> {
+    let names = below_br_ex(state);
+    let mut interfaces: Vec<&Map<String, Value>> = names
+        .iter()
+        .filter(|name| !name.starts_with("patch-"))
+        .filter_map(|name| state.kernel_interface(name))
+        .collect();
+    interfaces.sort_by_key(|it| (text(it, "name") != uplink, text(it, "type") == "ethernet"));
+    interfaces
+}
+
+/// The NIC that has the MAC address of br-ex, else the first one.
+fn nic_of(lower: &[&Map<String, Value>], port: &Map<String, Value>) -> Option<String> {
+    let nics = || lower.iter().filter(|it| matches!(text(it, "type"), "ethernet" | "veth"));
+    let mac = text(port, "mac-address");
+    let of_mac = nics().find(|it| {
+        let has = |key| text(it, key).eq_ignore_ascii_case(mac);
+        has("permanent-mac-address") || has("mac-address")
+    });
+    of_mac.or_else(|| nics().next()).map(|it| text(it, "name").to_owned())
+}
+
+/// What is a choice of an interface below br-ex; addresses are not its own.
+fn lower_interface(interface: &Map<String, Value>) -> Value {
+    let mut kept = json!({
+        "name": text(interface, "name"),
+        "type": text(interface, "type"),
+        "state": "up",
+    });
+    if let Some(mtu) = interface.get("mtu") {
+        kept["mtu"] = mtu.clone();
+    }
+    if let Some(bond) = interface.get("link-aggregation") {
+        let mut section = json!({ "mode": bond.get("mode"), "port": bond.get("port") });
+        let chosen = |key: &&str| {
+            let value = bond.get("options").and_then(|options| options.get(*key));
+            let is_none = |value: &&Value| match value {
+                Value::Null => true,
+                Value::Number(number) => number.as_u64() == Some(0),
+                Value::String(text) => matches!(text.as_str(), "" | "none" | "0"),
+                _ => false,
+            };
+            value.filter(|value| !is_none(value)).cloned()
+        };
+        for key in BOND_OPTIONS {
+            if let Some(value) = chosen(&key) {
+                section["options"][key] = value;
+            }
+        }
+        kept["link-aggregation"] = section;
+    }
+    if let Some(vlan) = interface.get("vlan") {
+        kept["vlan"] = json!({ "base-iface": vlan.get("base-iface"), "id": vlan.get("id") });
+    }
+    if text(interface, "type") == "linux-bridge" {
+        let ports = interface.get("bridge").and_then(|bridge| bridge.get("port"));
+        let ports = ports.and_then(Value::as_array).into_iter().flatten();
+        let ports: Vec<Value> = ports.map(|port| json!({ "name": port.get("name") })).collect();
+        kept["bridge"] = json!({ "port": ports });
+    }
+    kept["ipv4"] = json!({ "enabled": false });
+    kept["ipv6"] = json!({ "enabled": false });
+    kept
+}
+
+/// Addresses that are the node's: neither ovnkube's nor a virtual one that moves between nodes.
+fn own_nets(port: &Map<String, Value>, family: Family) -> Vec<IpNet> {
+    let is_own = |net: &IpNet| !is_masquerade(*net) && net.prefix_len() != net.max_prefix_len();
+    nets(port, family).into_iter().filter(is_own).collect()
+}
+
+fn internal_port(port: &Map<String, Value>, nic: &str, notes: &mut Vec<String>) -> Value {
+    let mut kept = json!({
+        "name": crate::BRIDGE,
+        "type": "ovs-interface",
+        "state": "up",
+        "copy-mac-from": nic,
+    });
+    if let Some(mtu) = port.get("mtu") {
+        kept["mtu"] = mtu.clone();
+    }
+    for family in Family::BOTH {
+        let on = |key| switch(port, family.key(), key) == Some(true);
+        let is_automatic = on("dhcp") || on("autoconf");
+        let own = own_nets(port, family);
+        let section = if on("enabled") && is_automatic {
+            let mut section = json!({ "enabled": true, "dhcp": on("dhcp") });
+            if family == Family::V6 {
+                section["autoconf"] = json!(on("autoconf"));
+            }
+            for key in ["dhcp-client-id", "dhcp-duid", "addr-gen-mode", "auto-dns"] {
+                if let Some(value) = port.get(family.key()).and_then(|it| it.get(key)) {
+                    section[key] = value.clone();
+                }
+            }
+            section["auto-route-metric"] = json!(METRIC);
+            section
+        } else if on("enabled") && !own.is_empty() {
+            let addresses: Vec<Value> = own.iter().map(|net| to_json(*net)).collect();
+            json!({ "enabled": true, "dhcp": false, "address": addresses })
+        } else {
+            json!({ "enabled": false })
+        };
+        kept[family.key()] = section;
+        for net in
+            nets(port, family).into_iter().filter(|net| net.prefix_len() == net.max_prefix_len())
+        {
+            notes.push(format!(
+                "{} is left out: an address for one host alone is a virtual or egress address, which \
+                 moves between nodes",
+                net.addr(),
+            ));
+        }
+    }
+    kept
+}
+
+/// Static routes by br-ex. A static default route that only the kernel knows is taken from there.
+fn routes(state: &State, port: &Map<String, Value>, node: &NetworkState) -> Vec<Value> {
+    let mut kept: Vec<Map<String, Value>> = state
+        .routes
+        .iter()
+        .filter(|(key, _)| key.interface == crate::BRIDGE)
+        .map(|(_, route)| route.clone())
+        .collect();
+    for family in Family::BOTH {
+        let on = |key| switch(port, family.key(), key) == Some(true);
+        let is_static = on("enabled") && !on("dhcp") && !on("autoconf");
+        let has = kept.iter().any(|route| text(route, "destination") == family.default_route());
+        if !is_static || has || own_nets(port, family).is_empty() {
+            continue;
+        }
+        let running = serde_json::to_value(node).unwrap_or_default();
+        let running = running.pointer("/routes/running").and_then(Value::as_array).cloned();
+        let default = running.unwrap_or_default().into_iter().find_map(|route| match route {
+            Value::Object(route)
+                if text(&route, "destination") == family.default_route()
+                    && text(&route, "next-hop-interface") == crate::BRIDGE =>
+            {
+                Some(route)
+            }
+            _ => None,
+        });
+        kept.extend(default);
+    }
+    let tidy = |route: Map<String, Value>| {
+        let mut tidy = json!({
+            "destination": text(&route, "destination"),
+            "next-hop-interface": crate::BRIDGE,
+        });
+        if !text(&route, "next-hop-address").is_empty() {
+            tidy["next-hop-address"] = json!(text(&route, "next-hop-address"));
+        }
+        let is_default = matches!(text(&route, "destination"), "0.0.0.0/0" | "::/0");
+        match (is_default, route.get("metric").and_then(Value::as_i64)) {
+            (true, _) => tidy["metric"] = json!(METRIC),
+            (false, Some(metric)) if metric > 0 => tidy["metric"] = json!(metric),
+            _ => {}
+        }
+        tidy
+    };
+    kept.into_iter().map(tidy).collect()
+}
+
+fn yaml(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    let mut text = String::new();
+    serde_saphyr::to_fmt_writer_with_options(&mut text, value, options)?;
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The MachineConfig that reboots the nodes of a pool one by one: documents alone do not.
+pub fn force_reboot(role: &Role) -> Result<MachineConfig, NameError> {
+    let name = format!("99-br-ex-force-reboot-{role}").parse()?;
+    let mut config = MachineConfig::new(name, role.clone());
+    if let Ok(path) = REBOOT_FILE.parse() {
+        let text = b"Changed to reboot once, so that br-ex is made of its document.\n";
+        config.files.push(File::new(path, text, Encoding::Plain));
+    }
+    Ok(config)
+}

@@ -1,0 +1,221 @@
+//! A change of br-ex as a whole: its classes, its order, its policies, its way back.
+
+use nmstate::NetworkState;
+use serde_json::{Value, json};
+
+use super::class::{Class, Classified, Context};
+use super::cross_check::{names, really_new};
+use super::difference::{Difference, Subject, differences};
+use super::masquerade::Masquerade;
+use super::policy::{Nodes, Policy};
+use super::state::{Basis, State, StateError};
+use super::steps::{Step, steps};
+use crate::document::Document;
+use crate::finding::Finding;
+use crate::rule::{RuleId, Severity};
+use crate::surroundings::Surroundings;
+
+/// What is known beside the two states.
+#[derive(Debug, Clone)]
+pub struct PlanOptions {
+    pub nodes: Nodes,
+    pub masquerade: Masquerade,
+    pub cluster_mtu: Option<u32>,
+    /// Where the policy will be written, for the commands.
+    pub file: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error(
+        "the new document leaves choices to the node; a policy for it is made of what the node chose: see `oc-brex adopt`"
+    )]
+    Policy,
+    #[error("nmstate does not read the new document")]
+    Unread,
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+/// What to do, and what comes of it.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub changes: Vec<Classified>,
+    /// Mistakes in the new document. With any the change is forbidden.
+    pub objections: Vec<Finding>,
+    /// What nmstate says to change beyond our own comparison.
+    pub unforeseen: Vec<String>,
+    /// What the policy cannot do by leaving it out.
+    pub leftovers: Vec<String>,
+    pub steps: Vec<Step>,
+    /// None when there is nothing to do, or nothing that may be done.
+    pub policy: Option<Policy>,
+    /// The policy that undoes it.
+    pub way_back: Option<Policy>,
+}
+
+impl Plan {
+    /// The class of the change as a whole: that of its worst part.
+    pub fn class(&self) -> Option<Class> {
+        match self.objections.is_empty() {
+            true => self.changes.iter().map(|change| change.class).max(),
+            false => Some(Class::Forbidden),
+        }
+    }
+}
+
+/// Plans the way from `old` to the document `new`.
+pub fn plan(old: &State, new: &Document, options: &PlanOptions) -> Result<Plan, PlanError> {
+    let desired = match (new.state(), new.content()) {
+        (Some(state), _) => state,
+        (None, Some(_)) => return Err(PlanError::Policy),
+        (None, None) => return Err(PlanError::Unread),
+    };
+    let target = State::new(desired, Basis::Document)?;
+    let context = Context::new(old, &target, options.cluster_mtu);
+    let changes: Vec<Classified> =
+        differences(old, &target).into_iter().map(|it| context.classify(it)).collect();
+    let mut plan = Plan {
+        objections: objections(new, old, options),
+        unforeseen: unforeseen(old, &target, &changes),
+        leftovers: Vec::new(),
+        changes,
+        steps: Vec::new(),
+        policy: None,
+        way_back: None,
+    };
+    if matches!(plan.class(), None | Some(Class::Forbidden)) {
+        return Ok(plan);
+    }
+    let node = new.state_node().map(located_yaml::Node::to_json).unwrap_or_default();
+    let (wanted, leftovers) = with_removals(node, &plan.changes);
+    plan.leftovers = leftovers;
+    let policy = Policy::new(options.nodes.clone(), wanted, &options.masquerade);
+    plan.steps = steps(&plan.changes, &policy, &options.file);
+    plan.way_back = way_back(old, &target, options);
+    plan.policy = Some(policy);
+    Ok(plan)
+}
+
+/// Errors of the new document, checked on the node when its state is known.
+fn objections(new: &Document, old: &State, options: &PlanOptions) -> Vec<Finding> {
+    let current = (old.basis == Basis::Node).then(|| old.network.clone());
+    let around =
+        Surroundings { cluster_mtu: options.cluster_mtu, current, ..Surroundings::default() };
+    let findings = crate::check(new, &around).into_iter();
+    findings
+        .filter(|finding| finding.severity == Severity::Error)
+        // The class of an MTU says the same, and more.
+        .filter(|finding| finding.rule != RuleId::B16)
+        .collect()
+}
+
+/// Interfaces and sections that nmstate would change and our comparison did not see.
+fn unforeseen(old: &State, new: &State, changes: &[Classified]) -> Vec<String> {
+    let compared = match old.basis {
+        Basis::Node => really_new(&new.network, &old.network),
+        // Documents do not know MAC addresses, without which nmstate compares nothing that copies
+        // one. Our own comparison has that field.
+        Basis::Document => {
+            really_new(&without_copied_macs(&new.network), &without_copied_macs(&old.network))
+        }
+    };
+    let left = match compared {
+        Ok(left) => left,
+        Err(why) => return vec![format!("nmstate cannot compare the two: {why}")],
+    };
+    let seen = |name: &String| {
+        changes.iter().any(|change| match &change.difference.subject {
+            Subject::Interface { name: of, .. } => of == name,
+            Subject::Route(_) => name == "routes",
+            Subject::Dns => name == "dns-resolver",
+            Subject::Section(section) => section == name,
+        })
+    };
+    names(&left).into_iter().filter(|name| !seen(name)).collect()
+}
+
+/// The desired state with what must go named as absent: a policy leaves alone what it does not
+/// mention. What cannot be said that way is returned as text.
+fn with_removals(mut desired: Value, changes: &[Classified]) -> (Value, Vec<String>) {
+    let mut leftovers = Vec::new();
+    let mut absent_interfaces = Vec::new();
+    let mut absent_routes = Vec::new();
+    for Difference { subject, field, old, new } in changes.iter().map(|change| &change.difference) {
+        if new.is_some() {
+            continue;
+        }
+        match (subject, field.as_slice(), old) {
+            (Subject::Interface { name, kind }, [], _) if kind == "ethernet" => leftovers.push(
+                format!("NIC {name} is no longer mentioned and stays as it is; say what it is to be"),
+            ),
+            (Subject::Interface { name, kind }, [], _) => {
+                absent_interfaces.push(json!({"name": name, "type": kind, "state": "absent"}));
+            }
+            (Subject::Route(_), [], Some(Value::Object(route))) => {
+                let mut route = route.clone();
+                route.insert("state".to_owned(), json!("absent"));
+                absent_routes.push(Value::Object(route));
+            }
+            (Subject::Dns, _, _) => {
+                let config = &mut desired["dns-resolver"]["config"];
+                for key in field {
+                    config[key.as_str()] = json!([]);
+                }
+            }
+            // Lists are given whole, so that what is missing in them goes.
+            (_, [.., list, _], _) if matches!(list.as_str(), "address" | "port" | "ports") => {}
+            (subject, field, _) => leftovers.push(format!(
+                "{subject}: {} is no longer mentioned and stays as it is; write the value it is to have",
+                field.join("."),
+            )),
+        }
+    }
+    extend(&mut desired["interfaces"], absent_interfaces);
+    if !absent_routes.is_empty() {
+        extend(&mut desired["routes"]["config"], absent_routes);
+    }
+    (desired, leftovers)
+}
+
+fn extend(list: &mut Value, items: Vec<Value>) {
+    if !list.is_array() && !items.is_empty() {
+        *list = json!([]);
+    }
+    if let Some(list) = list.as_array_mut() {
+        list.extend(items);
+    }
+}
+
+fn without_copied_macs(network: &NetworkState) -> NetworkState {
+    let mut value = serde_json::to_value(network).unwrap_or_default();
+    let interfaces = value.get_mut("interfaces").and_then(Value::as_array_mut);
+    for interface in interfaces.into_iter().flatten().filter_map(Value::as_object_mut) {
+        interface.remove("copy-mac-from");
+    }
+    NetworkState::new_from_json(&value.to_string()).unwrap_or_default()
+}
+
+/// The policy that makes the old state again. From a node's state nmstate calculates it; of an old
+/// document it is the change to that.
+fn way_back(old: &State, new: &State, options: &PlanOptions) -> Option<Policy> {
+    let desired = match old.basis {
+        Basis::Node => {
+            let revert = new.network.generate_revert(&old.network).ok()?;
+            let mut desired = serde_json::to_value(revert).ok()?;
+            if desired.get("interfaces").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+                desired.as_object_mut()?.remove("interfaces");
+            }
+            desired
+        }
+        Basis::Document => {
+            let context = Context::new(new, old, options.cluster_mtu);
+            let changes: Vec<Classified> =
+                differences(new, old).into_iter().map(|it| context.classify(it)).collect();
+            with_removals(serde_json::to_value(&old.network).ok()?, &changes).0
+        }
+    };
+    let mut policy = Policy::new(options.nodes.clone(), desired, &options.masquerade);
+    policy.name = format!("{}-back", policy.name);
+    Some(policy)
+}
