@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use first_boot::report::{Chosen, Ending, Entry};
 use node_network::facts::FactName;
 use node_network::{Aim, Observation};
 
 use crate::disk::Disk;
-use crate::layout::{DOCUMENTS, FLAG};
+use crate::layout::FLAG;
 use crate::node::Node;
 use crate::prepare::shown;
 use crate::{saved, take_back};
@@ -49,8 +49,7 @@ pub(crate) fn confirm(
     };
     match reason {
         None => {
-            let document = staged_document(disk, &attempt)?;
-            write_flag(disk, &document)?;
+            write_flag(disk, &saved::document(disk, &attempt)?)?;
             entry.result = Ending::Confirmed;
             entry.message =
                 format!("br-ex of {} is up and carries the node", attempt.document).into();
@@ -69,17 +68,6 @@ pub(crate) fn confirm(
 pub(crate) fn write_flag(disk: &Disk, document: &[u8]) -> Result<()> {
     disk.write(FLAG, document, 0o644)?;
     saved::end(disk)
-}
-
-/// The bytes that were staged, as the folder of documents has them.
-fn staged_document(disk: &Disk, attempt: &first_boot::Attempt) -> Result<Vec<u8>> {
-    let path = format!("{DOCUMENTS}/{}", attempt.document);
-    let bytes = disk.read(&path)?.with_context(|| format!("{path} is gone"))?;
-    anyhow::ensure!(
-        first_boot::DocumentHash::of(&bytes) == attempt.sha256,
-        "{path} was changed after it was staged; reboot to try the new one"
-    );
-    Ok(bytes)
 }
 
 /// nmstate.service has ended before we begin: a bridge that is not there does not come. The

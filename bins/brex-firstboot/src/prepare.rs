@@ -140,7 +140,7 @@ pub(crate) fn begin(
     };
     let tries = saved::tries(disk)?.with_one_more(&prepared.candidate.hash);
     saved::write_tries(disk, &tries)?;
-    saved::begin(disk, &attempt)?;
+    saved::begin(disk, &attempt, &prepared.candidate.bytes)?;
     Ok(attempt)
 }
 

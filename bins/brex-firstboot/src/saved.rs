@@ -1,8 +1,8 @@
 //! An attempt on the disk: the profiles as they were before, and what must be known to put them
 //! back.
 
-use anyhow::{Context, Result, bail};
-use first_boot::{Attempt, Tries};
+use anyhow::{Context, Result, bail, ensure};
+use first_boot::{Attempt, DocumentHash, Tries};
 use node_network::Checkpoint;
 
 use crate::disk::Disk;
@@ -13,10 +13,11 @@ use crate::layout::{
 /// The folders of profiles and the names under which they are saved.
 const FOLDERS: [(&str, &str); 2] = [(PROFILES, "etc"), (PROFILES_OF_BOOT, "run")];
 const RECORD: &str = "attempt.json";
+const DOCUMENT: &str = "document";
 const CHECKPOINT: &str = "checkpoint";
 
 /// Saves the profiles and begins an attempt. It is there whole or not at all.
-pub(crate) fn begin(disk: &Disk, attempt: &Attempt) -> Result<()> {
+pub(crate) fn begin(disk: &Disk, attempt: &Attempt, document: &[u8]) -> Result<()> {
     disk.remove_folder(ATTEMPT_DRAFT)?;
     disk.remove_folder(ATTEMPT_ENDED)?;
     disk.make_folder(ATTEMPT_DRAFT)?;
@@ -28,6 +29,7 @@ pub(crate) fn begin(disk: &Disk, attempt: &Attempt) -> Result<()> {
             }
         }
     }
+    disk.write(&format!("{ATTEMPT_DRAFT}/{DOCUMENT}"), document, 0o600)?;
     let record = serde_json::to_vec_pretty(attempt).context("writing the attempt down")?;
     disk.write(&format!("{ATTEMPT_DRAFT}/{RECORD}"), &record, 0o600)?;
     Ok(disk.rename(ATTEMPT_DRAFT, ATTEMPT)?)
@@ -52,6 +54,15 @@ pub(crate) fn current(disk: &Disk) -> Result<Option<Attempt>> {
         );
     }
     Ok(Some(attempt))
+}
+
+/// The document of the attempt, as it was when the attempt began. The one in the folder of documents
+/// may have been replaced since.
+pub(crate) fn document(disk: &Disk, attempt: &Attempt) -> Result<Vec<u8>> {
+    let path = format!("{ATTEMPT}/{DOCUMENT}");
+    let bytes = disk.read(&path)?.with_context(|| format!("{path} is gone"))?;
+    ensure!(DocumentHash::of(&bytes) == attempt.sha256, "{path} is damaged");
+    Ok(bytes)
 }
 
 /// Puts every profile back as it was, and removes those that were not there. Profiles of the boot

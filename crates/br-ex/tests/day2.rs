@@ -115,6 +115,16 @@ fn every_row_of_the_table_has_its_class() {
         ("port: [eno1, eno2]", "port: [eno1]", Class::Interruption),
         ("metric: 48", "metric: 50", Class::Interruption),
         ("mtu: 1500", "mtu: 9000", Class::Interruption),
+        (
+            "options: {miimon: '100'}",
+            "options: {miimon: '100', xmit_hash_policy: layer3+4}",
+            Class::Interruption,
+        ),
+        (
+            "port: [eno1, eno2]",
+            "port: [eno1, eno2]\n    ports-config: [{name: eno1, queue-id: 1}, {name: eno2, queue-id: 2}]",
+            Class::Interruption,
+        ),
         // A procedure of the cluster.
         ("mtu: 1500", "mtu: 1400", Class::ClusterProcedure),
         (

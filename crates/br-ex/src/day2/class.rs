@@ -38,6 +38,9 @@ pub struct Classified {
 const HEADER_V4: u64 = 58;
 const HEADER_V6: u64 = 78;
 
+/// The MTU of an interface that nobody gave one.
+const USUAL_MTU: u64 = 1500;
+
 /// What classes are decided by.
 pub(super) struct Context<'a> {
     old: &'a State,
@@ -308,7 +311,11 @@ impl<'a> Context<'a> {
 
     fn mtu(&self, difference: &Difference) -> Verdict {
         let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_u64);
-        let (old, new) = (number(&difference.old), number(&difference.new));
+        let (mut old, new) = (number(&difference.old), number(&difference.new));
+        // What a document does not say is what NICs have from the factory.
+        if self.old.basis == Basis::Document {
+            old = old.or(Some(USUAL_MTU));
+        }
         let Some(new) = new else {
             return verdict(Class::Hitless, "nothing is asked for, so it stays as it is");
         };

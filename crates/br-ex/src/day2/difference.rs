@@ -34,9 +34,9 @@ pub struct Difference {
 }
 
 /// Lists whose order means nothing, with the key of their items.
-const SETS: [&str; 2] = ["port", "ports"];
+const SETS: [&str; 3] = ["port", "ports", "ports-config"];
 /// Fields that a node reports and nobody can wish for, or that only say how to look for something.
-const NOT_COMPARED: [&str; 8] = [
+const NOT_COMPARED: [&str; 7] = [
     "identifier",
     "min-mtu",
     "max-mtu",
@@ -44,7 +44,6 @@ const NOT_COMPARED: [&str; 8] = [
     "driver",
     "accept-all-mac-addresses",
     "wait-ip",
-    "ports-config",
 ];
 
 /// All differences, by subject. What a complete state has and a document does not mention stays as
