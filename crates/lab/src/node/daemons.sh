@@ -13,6 +13,19 @@ await() {
 }
 nm_runs() { [ "$(nmcli -t -f RUNNING general)" = running ]; }
 
+# NetworkManager removes the bridges it made at the last start and makes them again. In the userspace
+# datapath their links are tun devices: a switch that is slow to look sees both changes at once and
+# keeps the old link, which NetworkManager takes for somebody else's; it then waits for ever for
+# one of its own. Removed before the switch starts, there is no old link. The kernel's datapath, which
+# nodes have, needs none of this.
+forget_bridges_of_the_last_start() {
+  local bridge
+  for bridge in $(ovs-vsctl --no-wait --bare --columns=name find Bridge datapath_type=netdev \
+    'external_ids:"NM.connection.uuid"!=""'); do
+    ovs-vsctl --no-wait del-br "$bridge"
+  done
+}
+
 start_daemons() {
   mkdir -p /run/dbus /run/openvswitch /run/NetworkManager /run/lock /var/lib/NetworkManager \
     /etc/openvswitch /etc/NetworkManager/conf.d /etc/NetworkManager/system-connections
@@ -28,12 +41,14 @@ start_daemons() {
     --pidfile=/run/openvswitch/ovsdb-server.pid --unixctl=/run/openvswitch/ovsdb-server.ctl \
     -vconsole:off -vfile:info --log-file=/log/ovsdb-server.log > /dev/null 2>&1 < /dev/null &
   await "Open vSwitch's database" test -S /run/openvswitch/db.sock
-  ovs-vsctl --no-wait init -- set Open_vSwitch . "external_ids:system-id=$(uname -n)"
+  forget_bridges_of_the_last_start
   ovs-vswitchd unix:/run/openvswitch/db.sock --pidfile=/run/openvswitch/ovs-vswitchd.pid \
     --unixctl=/run/openvswitch/ovs-vswitchd.ctl \
     -vconsole:off -vfile:info --log-file=/log/ovs-vswitchd.log > /dev/null 2>&1 < /dev/null &
   await "D-Bus" test -S /run/dbus/system_bus_socket
-  await "Open vSwitch" test -S /run/openvswitch/ovs-vswitchd.ctl
+  # Answers when the switch has made everything its database asks for.
+  ovs-vsctl --timeout=60 init -- set Open_vSwitch . "external_ids:system-id=$(uname -n)" ||
+    { echo "Open vSwitch: not within a minute"; exit 1; }
   # Without --debug it writes to a journal that does not exist here.
   NetworkManager --debug >> /log/NetworkManager.log 2>&1 < /dev/null &
   await "NetworkManager" nm_runs
