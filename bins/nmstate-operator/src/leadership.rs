@@ -1,0 +1,269 @@
+//! One leader among several copies of a program: a Lease that is renewed while the leader lives.
+//!
+//! Clocks of different machines are never compared. A copy waits until a lease has not changed
+//! for its whole duration by the copy's own clock, as Kubernetes' own components do.
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::{Api, PostParams};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// How long things take. OpenShift's numbers: they survive an API server that is away for a minute
+/// and a half.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// A lease that was not renewed for so long may be taken.
+    pub(crate) duration: Duration,
+    /// A leader that could not renew for so long gives up; less than `duration`.
+    pub(crate) renew_deadline: Duration,
+    /// Between two tries.
+    pub(crate) retry: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_secs(137),
+            renew_deadline: Duration::from_secs(107),
+            retry: Duration::from_secs(26),
+        }
+    }
+}
+
+/// A lease, and who wants it.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    /// Name of the Lease.
+    pub(crate) lease: String,
+    /// Unique to this process: a restarted pod is someone else.
+    pub(crate) identity: String,
+    pub(crate) pace: Pace,
+}
+
+/// What was last seen of a lease, and since when it is like that.
+struct Seen {
+    record: (Option<String>, Option<MicroTime>),
+    since: Instant,
+}
+
+/// What to do about a lease.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// There is none.
+    Create,
+    /// It is ours, or nobody's, or nobody renews it.
+    Take,
+    /// Somebody holds it.
+    Wait,
+}
+
+/// Waits for the lease, then does `work`, whose token is cancelled when this process is asked to
+/// stop. Returns what the work returns, or an error when the lease was lost: whoever leads now must
+/// not be disturbed, so the process ends and starts again as a follower. A lease that is not
+/// needed any more is given back, so that the next leader need not wait for its end.
+pub(crate) async fn lead<W: Future<Output = Result<()>>>(
+    leases: &Api<Lease>,
+    candidate: &Candidate,
+    stop: &CancellationToken,
+    work: impl FnOnce(CancellationToken) -> W,
+) -> Result<()> {
+    tokio::select! {
+        acquired = acquire(leases, candidate) => acquired?,
+        () = stop.cancelled() => return Ok(()),
+    }
+    tracing::info!(lease = candidate.lease, identity = candidate.identity, "leading");
+    let result = tokio::select! {
+        done = work(stop.child_token()) => done,
+        lost = keep(leases, candidate) => return lost,
+    };
+    release(leases, candidate).await;
+    result
+}
+
+async fn acquire(leases: &Api<Lease>, candidate: &Candidate) -> Result<()> {
+    let mut seen = None;
+    loop {
+        match try_take(leases, candidate, &mut seen).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => tracing::warn!("{error:#}"),
+        }
+        sleep(candidate.pace.retry).await;
+    }
+}
+
+/// Renews until that fails for too long.
+async fn keep(leases: &Api<Lease>, candidate: &Candidate) -> Result<()> {
+    let mut renewed = Instant::now();
+    loop {
+        sleep(candidate.pace.retry).await;
+        let left = candidate.pace.renew_deadline.saturating_sub(renewed.elapsed());
+        match timeout(left, try_take(leases, candidate, &mut None)).await {
+            Ok(Ok(true)) => renewed = Instant::now(),
+            Ok(Ok(false)) => bail!("somebody else holds the lease {} now", candidate.lease),
+            Ok(Err(error)) => tracing::warn!("{error:#}"),
+            Err(_) => {}
+        }
+        if renewed.elapsed() >= candidate.pace.renew_deadline {
+            bail!(
+                "the lease {} could not be renewed for {} s",
+                candidate.lease,
+                candidate.pace.renew_deadline.as_secs()
+            );
+        }
+    }
+}
+
+/// Whether the lease is ours now.
+async fn try_take(
+    leases: &Api<Lease>,
+    candidate: &Candidate,
+    seen: &mut Option<Seen>,
+) -> Result<bool> {
+    let doing = || format!("taking the lease {}", candidate.lease);
+    let held = leases.get_opt(&candidate.lease).await.with_context(doing)?;
+    let written = match step(held.as_ref(), candidate, seen, Instant::now()) {
+        Step::Wait => return Ok(false),
+        Step::Create => {
+            let lease = ours(None, candidate);
+            leases.create(&PostParams::default(), &lease).await
+        }
+        Step::Take => {
+            let lease = ours(held, candidate);
+            leases.replace(&candidate.lease, &PostParams::default(), &lease).await
+        }
+    };
+    match written {
+        Ok(_) => Ok(true),
+        // Somebody was quicker.
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(error).with_context(doing),
+    }
+}
+
+fn step(
+    held: Option<&Lease>,
+    candidate: &Candidate,
+    seen: &mut Option<Seen>,
+    now: Instant,
+) -> Step {
+    let Some(lease) = held else { return Step::Create };
+    let spec = lease.spec.as_ref();
+    let holder = spec.and_then(|spec| spec.holder_identity.clone());
+    let renewed = spec.and_then(|spec| spec.renew_time.clone());
+    if holder.as_deref().is_none_or(|holder| holder.is_empty() || holder == candidate.identity) {
+        return Step::Take;
+    }
+    let record = (holder, renewed);
+    match seen {
+        Some(seen) if seen.record == record => {
+            // The holder's own duration counts: it may be of another version of the program.
+            let duration = spec
+                .and_then(|spec| spec.lease_duration_seconds)
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .map_or(candidate.pace.duration, Duration::from_secs);
+            if now.duration_since(seen.since) > duration { Step::Take } else { Step::Wait }
+        }
+        _ => {
+            *seen = Some(Seen { record, since: now });
+            Step::Wait
+        }
+    }
+}
+
+/// The lease with us as its holder.
+fn ours(held: Option<Lease>, candidate: &Candidate) -> Lease {
+    let mut lease = held.unwrap_or_else(|| Lease {
+        metadata: ObjectMeta { name: Some(candidate.lease.clone()), ..ObjectMeta::default() },
+        spec: None,
+    });
+    let now = MicroTime(Timestamp::now());
+    let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+    if spec.holder_identity.as_deref() != Some(&candidate.identity) {
+        spec.lease_transitions =
+            Some(spec.lease_transitions.map_or(0, |count| count.saturating_add(1)));
+        spec.acquire_time = Some(now.clone());
+    }
+    spec.holder_identity = Some(candidate.identity.clone());
+    spec.renew_time = Some(now);
+    spec.lease_duration_seconds = i32::try_from(candidate.pace.duration.as_secs()).ok();
+    lease
+}
+
+/// Gives the lease back. A failure only means that the next leader waits.
+async fn release(leases: &Api<Lease>, candidate: &Candidate) {
+    let Ok(Some(mut lease)) = leases.get_opt(&candidate.lease).await else { return };
+    let Some(spec) = lease.spec.as_mut() else { return };
+    if spec.holder_identity.as_deref() != Some(&candidate.identity) {
+        return;
+    }
+    spec.holder_identity = None;
+    spec.lease_duration_seconds = Some(1);
+    if let Err(error) = leases.replace(&candidate.lease, &PostParams::default(), &lease).await {
+        tracing::debug!("giving back the lease {}: {error}", candidate.lease);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn me() -> Candidate {
+        Candidate { lease: "l".into(), identity: "me".into(), pace: Pace::default() }
+    }
+
+    fn held_by(holder: &str, seconds: i32) -> Lease {
+        let spec = LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(seconds),
+            ..LeaseSpec::default()
+        };
+        Lease { spec: Some(spec), ..Lease::default() }
+    }
+
+    #[test]
+    fn a_lease_that_is_absent_ours_or_nobodys_is_taken() {
+        let now = Instant::now();
+        assert_eq!(step(None, &me(), &mut None, now), Step::Create);
+        for holder in ["me", ""] {
+            assert_eq!(step(Some(&held_by(holder, 60)), &me(), &mut None, now), Step::Take);
+        }
+    }
+
+    #[test]
+    fn a_lease_of_another_is_taken_only_after_it_stood_still_for_its_own_duration() {
+        let start = Instant::now();
+        let (lease, mut seen) = (held_by("other", 60), None);
+        let mut at = |second, seen: &mut _| {
+            step(Some(&lease), &me(), seen, start + Duration::from_secs(second))
+        };
+        assert_eq!(at(0, &mut seen), Step::Wait);
+        assert_eq!(at(60, &mut seen), Step::Wait);
+        assert_eq!(at(61, &mut seen), Step::Take);
+    }
+
+    #[test]
+    fn a_lease_that_changes_hands_starts_the_wait_anew() {
+        let start = Instant::now();
+        let mut seen = None;
+        step(Some(&held_by("one", 60)), &me(), &mut seen, start);
+        let later = start + Duration::from_secs(61);
+        assert_eq!(step(Some(&held_by("two", 60)), &me(), &mut seen, later), Step::Wait);
+    }
+
+    #[test]
+    fn a_renewal_keeps_the_count_of_transitions_and_a_change_of_holder_raises_it() {
+        let first = ours(None, &me());
+        assert_eq!(first.spec.as_ref().unwrap().lease_transitions, Some(0));
+        let renewed = ours(Some(first), &me());
+        assert_eq!(renewed.spec.as_ref().unwrap().lease_transitions, Some(0));
+        let taken = ours(Some(renewed), &Candidate { identity: "you".into(), ..me() });
+        assert_eq!(taken.spec.unwrap().lease_transitions, Some(1));
+    }
+}

@@ -1,0 +1,53 @@
+//! The command line of `nmstate-operator`. One program, four parts:
+//!
+//! - `operator`, once per cluster: decides whether handlers run, deploys them, reports to the cluster.
+//! - `coordinator`, once per cluster: grants slots and writes the status of policies.
+//! - `handler`, once per node: applies policies and reports the node's network.
+//! - `manifests`: writes what a release payload needs to bring the operator along.
+
+mod arguments;
+mod coordinator;
+mod handler;
+#[allow(dead_code, reason = "the parts that lead take it up one by one")]
+mod leadership;
+mod log;
+mod reference;
+#[allow(dead_code, reason = "the services take it up one by one")]
+mod stop;
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use command_line::{Ending, completion, print};
+
+use arguments::{Arguments, Command};
+
+/// Runs the program with this command line, the program's name first.
+pub fn run(line: impl Iterator<Item = OsString>) -> ExitCode {
+    command_line::run(line, |arguments: Arguments| {
+        log::start(arguments.log_level);
+        act(&arguments.command)
+    })
+}
+
+fn act(command: &Command) -> Result<Ending> {
+    match command {
+        Command::Handler(arguments) => serve(handler::run(arguments))?,
+        Command::Coordinator(arguments) => serve(coordinator::run(arguments))?,
+        Command::Version => print(format!("nmstate-operator {}\n", env!("CARGO_PKG_VERSION")))?,
+        Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,
+        Command::GenerateDocs { out } => reference::write(out)?,
+    }
+    Ok(Ending::Good)
+}
+
+/// Runs a service to its end. One thread is plenty: all of it waits for others most of the time.
+fn serve(service: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    runtime.block_on(service)
+}

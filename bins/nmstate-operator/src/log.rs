@@ -1,0 +1,37 @@
+//! What is said, as lines on standard error: the cluster keeps them.
+
+use clap::ValueEnum;
+use tracing::level_filters::LevelFilter;
+
+/// How much is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl From<Level> for LevelFilter {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Error => Self::ERROR,
+            Level::Warn => Self::WARN,
+            Level::Info => Self::INFO,
+            Level::Debug => Self::DEBUG,
+            Level::Trace => Self::TRACE,
+        }
+    }
+}
+
+/// Says from now on what `level` allows.
+pub(crate) fn start(level: Level) {
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::from(level))
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .finish();
+    // The first one stays: tests may start several programs in one process.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}

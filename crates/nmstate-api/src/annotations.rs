@@ -1,0 +1,310 @@
+//! What can be asked for beyond the API of kubernetes-nmstate: annotations under one prefix.
+//!
+//! A value that cannot be honoured is an error, as is a name under the prefix that nobody knows:
+//! a policy whose author believes in a canary must not roll out without one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+use crate::name::{NameError, NodeName};
+
+/// The prefix of all our annotations.
+pub const PREFIX: &str = "nmstate.landfall.dev/";
+
+/// On a policy: what must answer after a change, e.g. `api-server,gateway`.
+pub const PROBES: &str = "nmstate.landfall.dev/probes";
+/// On a policy: which nodes go first: a number of nodes, or their names.
+pub const CANARY: &str = "nmstate.landfall.dev/canary";
+/// On a policy: take the change back when the policy is deleted.
+pub const REVERT_ON_DELETE: &str = "nmstate.landfall.dev/revert-on-delete";
+/// On a policy: what to do when a node's network no longer is what the policy made it.
+pub const DRIFT: &str = "nmstate.landfall.dev/drift";
+/// On a policy: apply without keeping the change across a reboot of the node.
+pub const MEMORY_ONLY: &str = "nmstate.landfall.dev/memory-only";
+/// On an `NMState`: deploy nothing.
+pub const OFF: &str = "nmstate.landfall.dev/off";
+/// On an `NMState`: take over from kubernetes-nmstate.
+pub const ADOPT: &str = "nmstate.landfall.dev/adopt";
+/// On an `NMState`: make policies of the br-ex documents that nodes were installed with.
+pub const ADOPT_BR_EX: &str = "nmstate.landfall.dev/adopt-br-ex";
+
+const ON_POLICIES: [&str; 5] = [PROBES, CANARY, REVERT_ON_DELETE, DRIFT, MEMORY_ONLY];
+const ON_NMSTATES: [&str; 3] = [OFF, ADOPT, ADOPT_BR_EX];
+
+/// An annotation that cannot be honoured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnnotationError {
+    #[error("the annotation {PREFIX}{name} is not known here; {hint}", hint = nearest.as_deref().map_or_else(
+        || format!("known are {}", known.join(", ")),
+        |near| format!("did you mean {near}?"),
+    ))]
+    Unknown { name: String, nearest: Option<String>, known: Vec<String> },
+    #[error("the annotation {annotation} is {value:?}; it must be {allowed}")]
+    Value { annotation: &'static str, value: String, allowed: &'static str },
+    #[error("the annotation {CANARY} names no node")]
+    CanaryNode(#[source] NameError),
+}
+
+/// Something that must answer after a change, or the change is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProbeKind {
+    /// The cluster's API server. Asked for whatever the policy says.
+    ApiServer,
+    /// The default gateway.
+    Gateway,
+    /// A name server.
+    Dns,
+    /// The node is Ready in the cluster's eyes.
+    NodeReadiness,
+}
+
+impl ProbeKind {
+    pub const ALL: [Self; 4] = [Self::ApiServer, Self::Gateway, Self::Dns, Self::NodeReadiness];
+
+    /// The name in annotations and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ApiServer => "api-server",
+            Self::Gateway => "gateway",
+            Self::Dns => "dns",
+            Self::NodeReadiness => "node-readiness",
+        }
+    }
+}
+
+/// Which probes decide about a change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Probes {
+    /// The API server, and of the others those that answered before the change.
+    #[default]
+    WhatAnsweredBefore,
+    /// These, and the API server; one that did not answer before the change fails it as well.
+    These(BTreeSet<ProbeKind>),
+}
+
+/// Which nodes go first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Canary {
+    /// So many, in the order of their names.
+    Count(NonZeroU32),
+    /// These.
+    Nodes(BTreeSet<NodeName>),
+}
+
+/// What to do about a node whose network no longer is what the policy made it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Drift {
+    /// Nothing.
+    #[default]
+    Ignore,
+    /// Say so.
+    Report,
+    /// Apply the policy again.
+    Enforce,
+}
+
+/// Whether a change survives a reboot of its node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Persistence {
+    #[default]
+    AcrossReboots,
+    MemoryOnly,
+}
+
+/// Whether a change is taken back when its policy is deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnDelete {
+    #[default]
+    LeaveAsIs,
+    Revert,
+}
+
+/// What the annotations of a policy ask for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyOptions {
+    pub probes: Probes,
+    pub canary: Option<Canary>,
+    pub on_delete: OnDelete,
+    pub drift: Drift,
+    pub persistence: Persistence,
+}
+
+/// What the annotations of an `NMState` ask for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NMStateOptions {
+    pub off: bool,
+    pub adopt: bool,
+    pub adopt_br_ex: bool,
+}
+
+/// Annotations as objects carry them.
+type Annotations = BTreeMap<String, String>;
+
+impl PolicyOptions {
+    /// Reads the annotations of a policy. Those without our prefix are not looked at.
+    pub fn parse(annotations: Option<&Annotations>) -> Result<Self, AnnotationError> {
+        let Some(annotations) = annotations else { return Ok(Self::default()) };
+        all_known(annotations, &ON_POLICIES)?;
+        Ok(Self {
+            probes: annotations
+                .get(PROBES)
+                .map(|text| probes(text))
+                .transpose()?
+                .unwrap_or_default(),
+            canary: annotations.get(CANARY).map(|text| canary(text)).transpose()?,
+            on_delete: if flag(annotations, REVERT_ON_DELETE)? {
+                OnDelete::Revert
+            } else {
+                OnDelete::LeaveAsIs
+            },
+            drift: annotations.get(DRIFT).map(|text| drift(text)).transpose()?.unwrap_or_default(),
+            persistence: if flag(annotations, MEMORY_ONLY)? {
+                Persistence::MemoryOnly
+            } else {
+                Persistence::AcrossReboots
+            },
+        })
+    }
+}
+
+impl NMStateOptions {
+    /// Reads the annotations of an `NMState`. Those without our prefix are not looked at.
+    pub fn parse(annotations: Option<&Annotations>) -> Result<Self, AnnotationError> {
+        let Some(annotations) = annotations else { return Ok(Self::default()) };
+        all_known(annotations, &ON_NMSTATES)?;
+        Ok(Self {
+            off: flag(annotations, OFF)?,
+            adopt: flag(annotations, ADOPT)?,
+            adopt_br_ex: flag(annotations, ADOPT_BR_EX)?,
+        })
+    }
+}
+
+fn all_known(annotations: &Annotations, known: &[&str]) -> Result<(), AnnotationError> {
+    let short = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
+    let stranger =
+        annotations.keys().find(|name| name.starts_with(PREFIX) && !known.contains(&name.as_str()));
+    let Some(stranger) = stranger else { return Ok(()) };
+    let name = short(stranger);
+    let nearest = known
+        .iter()
+        .map(|known| short(known))
+        .map(|known| (strsim::damerau_levenshtein(&known, &name), known))
+        .min()
+        .filter(|(distance, known)| *distance * 2 <= known.len())
+        .map(|(_, known)| known);
+    Err(AnnotationError::Unknown {
+        name,
+        nearest,
+        known: known.iter().map(|known| short(known)).collect(),
+    })
+}
+
+fn flag(annotations: &Annotations, annotation: &'static str) -> Result<bool, AnnotationError> {
+    match annotations.get(annotation).map(String::as_str) {
+        Some("true") => Ok(true),
+        None | Some("false") => Ok(false),
+        Some(value) => Err(bad(annotation, value, "true or false")),
+    }
+}
+
+fn probes(text: &str) -> Result<Probes, AnnotationError> {
+    let of_name = |name: &str| {
+        ProbeKind::ALL.into_iter().find(|kind| kind.name() == name.trim()).ok_or_else(|| {
+            let allowed = "a list of api-server, gateway, dns and node-readiness, with commas";
+            bad(PROBES, text, allowed)
+        })
+    };
+    Ok(Probes::These(text.split(',').map(of_name).collect::<Result<_, _>>()?))
+}
+
+fn canary(text: &str) -> Result<Canary, AnnotationError> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let allowed = "a number of nodes, at least 1, or a list of their names, with commas";
+        return text.parse().map(Canary::Count).map_err(|_| bad(CANARY, text, allowed));
+    }
+    let nodes = text.split(',').map(|name| name.trim().parse());
+    Ok(Canary::Nodes(nodes.collect::<Result<_, _>>().map_err(AnnotationError::CanaryNode)?))
+}
+
+fn drift(text: &str) -> Result<Drift, AnnotationError> {
+    match text {
+        "ignore" => Ok(Drift::Ignore),
+        "report" => Ok(Drift::Report),
+        "enforce" => Ok(Drift::Enforce),
+        _ => Err(bad(DRIFT, text, "ignore, report or enforce")),
+    }
+}
+
+fn bad(annotation: &'static str, value: &str, allowed: &'static str) -> AnnotationError {
+    // Annotations may be as long as a quarter of a megabyte; a message may not.
+    let value = value.chars().take(80).collect();
+    AnnotationError::Value { annotation, value, allowed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn annotations(pairs: &[(&str, &str)]) -> Annotations {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn policy(name: &str, value: &str) -> Result<PolicyOptions, AnnotationError> {
+        PolicyOptions::parse(Some(&annotations(&[(name, value), ("example.com/x", "y")])))
+    }
+
+    #[test]
+    fn nothing_asked_for_is_what_kubernetes_nmstate_does() {
+        assert_eq!(PolicyOptions::parse(None), Ok(PolicyOptions::default()));
+        assert_eq!(policy("nmstate.io/x", "y"), Ok(PolicyOptions::default()));
+    }
+
+    #[test]
+    fn each_annotation_is_read() {
+        let these = BTreeSet::from([ProbeKind::ApiServer, ProbeKind::Dns]);
+        assert_eq!(policy(PROBES, "dns, api-server").unwrap().probes, Probes::These(these));
+        let one = Canary::Count(NonZeroU32::MIN);
+        assert_eq!(policy(CANARY, "1").unwrap().canary, Some(one));
+        let nodes = BTreeSet::from(["a".parse().unwrap(), "b.c".parse().unwrap()]);
+        assert_eq!(policy(CANARY, "b.c,a").unwrap().canary, Some(Canary::Nodes(nodes)));
+        assert_eq!(policy(REVERT_ON_DELETE, "true").unwrap().on_delete, OnDelete::Revert);
+        assert_eq!(policy(DRIFT, "enforce").unwrap().drift, Drift::Enforce);
+        assert_eq!(policy(MEMORY_ONLY, "true").unwrap().persistence, Persistence::MemoryOnly);
+        let nmstate = NMStateOptions::parse(Some(&annotations(&[(OFF, "true"), (ADOPT, "false")])));
+        assert_eq!(nmstate, Ok(NMStateOptions { off: true, ..NMStateOptions::default() }));
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_honoured_is_an_error_that_says_what_could() {
+        assert_eq!(
+            policy(DRIFT, "warn").unwrap_err().to_string(),
+            r#"the annotation nmstate.landfall.dev/drift is "warn"; it must be ignore, report or enforce"#
+        );
+        for (name, value) in
+            [(PROBES, ""), (PROBES, "ping"), (CANARY, ""), (CANARY, "0"), (MEMORY_ONLY, "yes")]
+        {
+            assert!(policy(name, value).is_err(), "{name}: {value:?}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_name_is_an_error_that_offers_the_nearest() {
+        let error = policy("nmstate.landfall.dev/canari", "1").unwrap_err().to_string();
+        assert!(error.ends_with("did you mean canary?"), "{error}");
+        let error = policy("nmstate.landfall.dev/zzzzzzzz", "1").unwrap_err().to_string();
+        assert!(error.contains("known are probes, canary"), "{error}");
+    }
+
+    #[test]
+    fn an_annotation_of_the_other_kind_is_not_known() {
+        assert!(policy(OFF, "true").is_err());
+    }
+
+    #[test]
+    fn a_message_is_bounded() {
+        let error = policy(DRIFT, &"x".repeat(100_000)).unwrap_err().to_string();
+        assert!(error.len() < 300);
+    }
+}

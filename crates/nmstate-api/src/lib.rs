@@ -1,0 +1,51 @@
+//! The node network API: group `nmstate.io`, as kubernetes-nmstate has it, so that its manifests
+//! and clients work unchanged.
+//!
+//! - [`NMState`]: whether and how the handlers are deployed.
+//! - [`NodeNetworkConfigurationPolicy`]: what the network of matching nodes shall be.
+//! - [`NodeNetworkConfigurationEnactment`]: how one policy fares on one node.
+//! - [`NodeNetworkState`]: what the network of one node is.
+//!
+//! Their CRDs are made from these types ([`crd`]). What we add to that API is asked for by
+//! [`annotations`] and never by new fields of a spec.
+//!
+//! Nothing here performs I/O.
+
+pub mod annotations;
+pub mod condition;
+pub mod crd;
+mod enactment;
+mod name;
+mod network_document;
+mod nmstate;
+mod node_state;
+mod object;
+mod policy;
+mod schema;
+
+pub use condition::{Condition, ConditionStatus};
+pub use enactment::{
+    CapturedState, EnactmentConditionType, EnactmentReason, EnactmentStatus, Failure, MetaInfo,
+    NodeNetworkConfigurationEnactment,
+};
+pub use name::{EnactmentName, NameError, NodeName, PolicyName};
+pub use network_document::NetworkDocument;
+pub use nmstate::{
+    DnsProbe, LogLevel, MetricsConfiguration, NMState, NMStateConditionType, NMStateReason,
+    NMStateSpec, NMStateStatus, ProbeConfiguration, SelfSignConfiguration,
+};
+pub use node_state::{NodeNetworkState, NodeNetworkStateStatus};
+pub use policy::{
+    IntOrText, NodeNetworkConfigurationPolicy, PolicyConditionType, PolicyReason, PolicySpec,
+    PolicyStatus, Slot,
+};
+
+/// The API group of all four kinds.
+pub const GROUP: &str = "nmstate.io";
+
+/// On an enactment: the policy it belongs to.
+pub const POLICY_LABEL: &str = "nmstate.io/policy";
+/// On an enactment: the node it belongs to.
+pub const NODE_LABEL: &str = "nmstate.io/node";
+/// On a node's state: a new value asks for it to be read again at once.
+pub const REFRESH_LABEL: &str = "nmstate.io/force-nns-refresh";
