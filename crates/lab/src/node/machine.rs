@@ -250,7 +250,9 @@ fn put(tar: &mut tar::Builder<File>, path: &str, content: &[u8], mode: u32) -> R
 }
 
 /// Files of every machine.
-const OURS: [(&str, &str); 4] = [
+const OURS: [(&str, &str); 5] = [
+    // Thousands of lines of NetworkManager's take a minute of an emulated machine's time.
+    ("etc/NetworkManager/conf.d/lab.conf", "[logging]\nlevel=INFO\n"),
     ("lab/lan.sh", include_str!("machine/lan.sh")),
     ("lab/run.sh", include_str!("machine/run.sh")),
     ("etc/systemd/system/lab-lan.service", include_str!("machine/lab-lan.service")),

@@ -1,0 +1,226 @@
+//! The units on a whole machine: systemd starts them beside `nmstatectl service` and units with the
+//! names and dependencies of the machine-config operator's.
+
+// A test that cannot go on says why, and where.
+#![allow(clippy::unwrap_used)]
+
+mod mco;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lab::node::machine::{Machine, MachineOptions};
+use lab::node::{NodeFile, Profile};
+use lab::tools::{self, Tool};
+
+/// What `oc-brex render --service` enables.
+const OURS: [&str; 4] = [
+    "brex-firstboot-recover.service",
+    "brex-firstboot-stage.service",
+    "brex-firstboot-confirm.service",
+    "brex-firstboot-mtu-residue.service",
+];
+const PROFILES: &str = "sha256sum /etc/NetworkManager/system-connections/* | sort -k 2\n";
+
+/// The network a node is provisioned with. The node is known by this address, so br-ex must have
+/// it, too.
+fn provisioned() -> Profile {
+    Profile::fixed("nic0", "198.51.100.10/24", "198.51.100.1")
+}
+
+/// br-ex over nic0, with the node's address and this gateway.
+fn document(gateway: &str) -> String {
+    format!(
+        "interfaces:
+- name: nic0
+  type: ethernet
+  state: up
+  ipv4: {{enabled: false}}
+  ipv6: {{enabled: false}}
+- name: br-ex
+  type: ovs-bridge
+  state: up
+  bridge:
+    allow-extra-patch-ports: true
+    port:
+    - name: nic0
+    - name: br-ex
+- name: br-ex
+  type: ovs-interface
+  state: up
+  copy-mac-from: nic0
+  ipv4: {{enabled: true, dhcp: false, address: [{{ip: 198.51.100.10, prefix-length: 24}}]}}
+  ipv6: {{enabled: false}}
+routes:
+  config:
+  - {{destination: 0.0.0.0/0, next-hop-address: {gateway}, next-hop-interface: br-ex, metric: 48}}
+dns-resolver:
+  config: {{server: [198.51.100.1]}}
+"
+    )
+}
+
+/// A node with our units as they are delivered, and this document.
+fn machine(document: &str) -> Machine {
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd");
+    let mut files = mco::files();
+    for unit in fs::read_dir(&units).unwrap().map(Result::unwrap) {
+        files.push(NodeFile {
+            path: format!("/usr/lib/systemd/system/{}", unit.file_name().to_str().unwrap()),
+            content: fs::read(unit.path()).unwrap(),
+            mode: 0o644,
+        });
+    }
+    files.push(NodeFile {
+        path: "/etc/nmstate/openshift/worker-0.yml".into(),
+        content: document.into(),
+        mode: 0o644,
+    });
+    // Nobody answers for a gateway that does not exist, however long one waits.
+    files.push(NodeFile {
+        path: "/etc/systemd/system/brex-firstboot-confirm.service.d/patience.conf".into(),
+        content:
+            b"[Service]\nExecStart=\nExecStart=/usr/bin/brex-firstboot confirm --patience 45\n"
+                .to_vec(),
+        mode: 0o644,
+    });
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_brex-firstboot"));
+    let nmstatectl = tools::path(Tool::Nmstatectl).unwrap();
+    let enable = mco::ENABLED.into_iter().chain(OURS).map(str::to_owned).collect();
+    Machine::new(&MachineOptions {
+        hostname: "worker-0".into(),
+        profiles: vec![provisioned()],
+        files,
+        programs: vec![
+            (program, "/usr/bin/brex-firstboot".into()),
+            (nmstatectl, "/usr/bin/nmstatectl".into()),
+        ],
+        enable,
+        mask: vec!["nmstate-configuration.service".into()],
+        ..MachineOptions::default()
+    })
+    .unwrap()
+}
+
+/// When a unit's program began and ended, in microseconds since the machine started, and how.
+#[derive(Debug)]
+struct Ran {
+    began: u64,
+    ended: u64,
+    result: String,
+}
+
+/// Prints what [`units`] reads.
+fn show_units() -> String {
+    let names: Vec<&str> = mco::ENABLED.into_iter().chain(OURS).collect();
+    format!(
+        "systemctl show --property=Id,Result,ExecMainStartTimestampMonotonic,\
+         ExecMainExitTimestampMonotonic {}\necho ==\n",
+        names.join(" ")
+    )
+}
+
+/// The units that ran, and the rest of what was printed.
+fn units(output: &str) -> (BTreeMap<String, Ran>, &str) {
+    let (shown, rest) = output.split_once("==\n").unwrap();
+    let mut units = BTreeMap::new();
+    for block in shown.split("\n\n") {
+        let values: BTreeMap<&str, &str> =
+            block.lines().filter_map(|line| line.split_once('=')).collect();
+        let number = |name: &str| values.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let ran = Ran {
+            began: number("ExecMainStartTimestampMonotonic"),
+            ended: number("ExecMainExitTimestampMonotonic"),
+            result: values.get("Result").copied().unwrap_or_default().to_owned(),
+        };
+        if let Some(id) = values.get("Id").filter(|_| ran.began > 0) {
+            let name = id.trim_end_matches(".service").to_owned();
+            units.insert(name, ran);
+        }
+    }
+    (units, rest)
+}
+
+fn assert_order(units: &BTreeMap<String, Ran>, names: &[&str]) {
+    for pair in names.windows(2) {
+        let (first, second) = (&units[pair[0]], &units[pair[1]]);
+        assert!(first.ended <= second.began, "{} and {}: {units:#?}", pair[0], pair[1]);
+    }
+}
+
+const ORDER: [&str; 6] = [
+    "nodeip-configuration",
+    "brex-firstboot-stage",
+    "nmstate",
+    "brex-firstboot-confirm",
+    "ovs-configuration",
+    "kubelet",
+];
+
+#[test]
+#[ignore = "a whole machine takes minutes: cargo xtask test --machine"]
+fn a_good_document_is_staged_applied_and_confirmed_in_order_and_once() {
+    let mut machine = machine(&document("198.51.100.1"));
+    let look = "
+ovs-vsctl list-ports br-ex
+ip -4 -o address show br-ex | grep -o '198.51.100.10/24'
+ip route show default
+ping -q -c 1 -W 5 198.51.100.1 > /dev/null && echo reached
+cmp /etc/nmstate/openshift/applied /etc/nmstate/openshift/worker-0.yml && echo flag
+journalctl -b -o cat -u ovs-configuration.service | grep configure-ovs
+journalctl -b -o cat -u nmstate-configuration.service | grep -c Starting
+systemctl is-active kubelet.service
+";
+    let script = [&show_units(), look, "echo PROFILES\n", PROFILES].concat();
+    let run = machine.boot(&script).unwrap();
+    let (ran, rest) = units(run.succeeded().unwrap());
+    assert_order(&ran, &ORDER);
+    for name in ORDER {
+        assert_eq!(ran[name].result, "success", "{name}: {}", run.logs);
+    }
+    let (seen, profiles) = rest.split_once("PROFILES\n").unwrap();
+    let expected = "nic0\n198.51.100.10/24\ndefault via 198.51.100.1 dev br-ex proto static metric 48 \n\
+                    reached\nflag\nconfigure-ovs: skipped\n0\nactive\n";
+    assert_eq!(seen, expected, "{}", run.logs);
+    assert!(profiles.contains("br-ex"), "{profiles}");
+
+    let script = [&show_units(), PROFILES].concat();
+    let run = machine.boot(&script).unwrap();
+    let (ran, same) = units(run.succeeded().unwrap());
+    assert_eq!(same, profiles, "a later boot changes nothing");
+    assert!(!ran.contains_key("brex-firstboot-stage"), "{ran:#?}");
+    assert!(!ran.contains_key("brex-firstboot-confirm"), "{ran:#?}");
+    assert_eq!(ran["kubelet"].result, "success");
+}
+
+#[test]
+#[ignore = "a whole machine takes minutes: cargo xtask test --machine"]
+fn a_bad_document_is_taken_back_and_configure_ovs_gives_the_node_a_network() {
+    let mut machine = machine(&document("198.51.100.254"));
+    let look = "
+systemctl is-failed brex-firstboot-confirm.service
+systemctl show --property=ExecMainStatus --value brex-firstboot-confirm.service
+journalctl -b -o cat -u brex-firstboot-confirm.service | grep -om 1 'gateway 198.51.100.254 on br-ex by ARP'
+ls /etc/nmstate/openshift /etc/nmstate/*.yml
+journalctl -b -o cat -u ovs-configuration.service | grep configure-ovs
+cat /etc/NetworkManager/system-connections/*
+systemctl is-active kubelet.service
+for i in $(seq 60); do ping -q -c 1 -W 1 198.51.100.1 > /dev/null && break; done && echo reached
+ip route show default
+";
+    let run = machine.boot(&[&show_units(), look].concat()).unwrap();
+    let (ran, rest) = units(run.succeeded().unwrap());
+    assert_order(&ran, &ORDER);
+    let profile = provisioned().text;
+    let expected = format!(
+        "failed\n1\ngateway 198.51.100.254 on br-ex by ARP\n/etc/nmstate/openshift:\nworker-0.yml\nconfigure-ovs: makes br-ex\n{profile}\
+         active\nreached\n"
+    );
+    assert!(rest.contains("ls: cannot access '/etc/nmstate/*.yml'"), "{rest}");
+    let rest: String =
+        rest.lines().filter(|line| !line.starts_with("ls:")).map(|l| format!("{l}\n")).collect();
+    let (seen, route) = rest.split_at(expected.len().min(rest.len()));
+    assert_eq!(seen, expected, "{}", run.logs);
+    assert!(route.starts_with("default via 198.51.100.1 dev br-ex"), "{route}");
+}
