@@ -5,10 +5,12 @@
 //! megabytes more.
 //!
 //! ```text
-//! files ──Files::read──▶ JSON ──Catalog::load──▶ catalog ──filter──▶ Filtered ──files──▶ layer ──▶ image
-//!                                                  │                    │
-//!                                                  ├──upgrade──▶ paths  └──related_images──▶ what to mirror
-//!                                                  └──listing──▶ tables
+//! layers ──Unpacked──▶ files ──Files::read──▶ JSON ──Catalog::load──▶ catalog
+//!
+//! catalog ──filter──▶ Filtered ──files──▶ layer ──rebuild──▶ image
+//!    │                   └──related_images──▶ what to mirror
+//!    ├──upgrade──▶ paths
+//!    └──listing──▶ tables
 //! ```
 
 mod dependencies;
@@ -28,6 +30,7 @@ mod rebuild;
 mod related_images;
 mod rules;
 mod text;
+mod unpacked;
 pub mod upgrade;
 mod version;
 mod write;
@@ -48,5 +51,6 @@ pub use rebuild::{BaseImage, RebuildError, RebuiltImage, catalog_folder, rebuild
 pub use related_images::{RelatedImages, UnusableImage, WantedImage, folder_name, related_images};
 pub use rules::{ChannelFlaw, Flaw, FlawList, flaws};
 pub use text::Text;
+pub use unpacked::{UnpackError, Unpacked};
 pub use version::{CatalogRange, Membership, VersionRange};
 pub use write::CatalogFile;

@@ -5,6 +5,7 @@
 
 mod archiving;
 mod availability;
+mod catalogs;
 mod chain;
 mod collect;
 mod conclude;
@@ -35,6 +36,7 @@ mod trust_check;
 mod verified;
 mod wanted;
 
+pub use catalogs::{CatalogLookup, CatalogLookupError, ContentError, OpenError, OpenedCatalog};
 pub use progress::{Event, Observer, Unobserved};
 pub use releases::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
 pub use report::{ArchiveLine, Ending, Failure, ImageLine, Outcome, Report, Totals};

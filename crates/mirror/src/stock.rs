@@ -131,7 +131,7 @@ pub(crate) fn find(holdings: &Holdings, named: Vec<(Wanted, Destination)>) -> Ga
 
 /// The record of an image: under its own name, or under another one of the
 /// same repository that is known to be the same digest (a pinned configuration).
-fn record(
+pub(crate) fn record(
     holdings: &Holdings,
     origin: &Origin,
     all: &mut Option<Vec<ImageRecord>>,

@@ -75,6 +75,16 @@ impl Layout {
         self.path.join("blobs").join("sha256").join(digest.hex())
     }
 
+    /// A manifest by its digest alone.
+    pub(crate) fn manifest_of(&self, digest: &Digest) -> Result<RawManifest, CollectError> {
+        let bytes = self.read(&self.blob_path(digest))?;
+        let raw = RawManifest::new(None, bytes).map_err(|e| self.bad(&e))?;
+        match raw.digest == *digest {
+            true => Ok(raw),
+            false => Err(self.bad(&format!("{digest} has other content than its name says"))),
+        }
+    }
+
     fn manifest(&self, listed: &Descriptor) -> Result<RawManifest, CollectError> {
         let bytes = self.read(&self.blob_path(&listed.digest))?;
         let raw =

@@ -1,0 +1,191 @@
+//! Reads a layer of an image: what it puts in place, and what it takes away from the layers below.
+//!
+//! Nothing is unpacked: names are compared, never used as paths. Whatever comes in is taken as
+//! hostile, so every size is bounded.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use flate2::bufread::MultiGzDecoder;
+use tar::{Archive, EntryType};
+
+/// What a layer may unpack to; real ones have some hundred megabytes.
+const MAX_LAYER_BYTES: u64 = 8 << 30;
+/// What a name may take in a tar archive that gives it room of its own.
+const MAX_NAME_BYTES: u64 = 64 << 10;
+/// How much memory a frame of zstd may ask for: 2 to this power.
+const ZSTD_WINDOW_LOG: u32 = 27;
+
+/// Marks a name as one that is taken away.
+const WHITEOUT: &str = ".wh.";
+/// Takes away all that a folder has below this layer.
+const OPAQUE: &str = ".wh..wh..opq";
+
+#[derive(Debug, thiserror::Error)]
+pub enum LayerError {
+    #[error("a layer cannot be unpacked")]
+    Broken(#[source] io::Error),
+    #[error("a layer unpacks to more than {} GiB", MAX_LAYER_BYTES >> 30)]
+    Large,
+    #[error("a layer has a name of more than {} KiB", MAX_NAME_BYTES >> 10)]
+    LongName,
+    #[error("a layer has a file that leads out of it: {0:?}")]
+    Traversal(String),
+}
+
+/// What an entry of a layer says about a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    File,
+    Folder,
+    /// To another name, hard or symbolic.
+    Link,
+    /// A device, or something else that has no content.
+    Special,
+    /// Whatever the layers below have there is gone.
+    Gone,
+    /// The layers below have nothing in this folder any more.
+    Emptied,
+}
+
+/// One entry. What it says about its own layer counts whatever the order is in.
+pub struct Entry<'e> {
+    path: &'e [&'e str],
+    pub change: Change,
+    /// The content of a file; empty for all others.
+    pub body: &'e mut dyn Read,
+}
+
+impl std::fmt::Debug for Entry<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry").field("path", &self.path).field("change", &self.change).finish()
+    }
+}
+
+impl<'e> Entry<'e> {
+    /// The components of the path that the entry is about, none of them `.` or `..`.
+    pub fn path(&self) -> &'e [&'e str] {
+        self.path
+    }
+}
+
+/// Hands the entries of a layer to `visit`, in their order. The layer comes as registries have it:
+/// plain, or packed with gzip or zstd.
+pub fn read<E: From<LayerError>>(
+    packed: impl Read,
+    visit: impl FnMut(&mut Entry<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let packed = BufReader::with_capacity(128 << 10, packed);
+    let mut tar = unpacked(packed).map_err(LayerError::Broken)?.take(MAX_LAYER_BYTES + 1);
+    let outcome = read_tar(&mut tar, visit);
+    // A cut archive is what a bomb looks like from behind the limit.
+    if tar.limit() == 0 {
+        return Err(LayerError::Large.into());
+    }
+    outcome
+}
+
+/// By the first bytes of a layer, which do not lie as media types may.
+fn unpacked<'r>(mut packed: impl BufRead + 'r) -> io::Result<Box<dyn Read + 'r>> {
+    Ok(match packed.fill_buf()? {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(packed)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+            let mut decoder = zstd::Decoder::with_buffer(packed)?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+            Box::new(decoder)
+        }
+        _ => Box::new(packed),
+    })
+}
+
+fn read_tar<E: From<LayerError>>(
+    tar: impl Read,
+    mut visit: impl FnMut(&mut Entry<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut archive = Archive::new(tar);
+    // Raw, because the library would read a name of any length into memory.
+    let entries = archive.entries().map_err(LayerError::Broken)?.raw(true);
+    let mut long_name: Option<Vec<u8>> = None;
+    for entry in entries {
+        let mut entry = entry.map_err(LayerError::Broken)?;
+        match entry.header().entry_type() {
+            EntryType::GNULongName => {
+                let mut name = bounded(&mut entry)?;
+                name.truncate(name.iter().position(|b| *b == 0).unwrap_or(name.len()));
+                long_name = Some(name);
+            }
+            EntryType::XHeader => long_name = pax_path(&bounded(&mut entry)?)?.or(long_name),
+            EntryType::GNULongLink | EntryType::XGlobalHeader => {}
+            kind => {
+                let path = match long_name.take() {
+                    Some(name) => name,
+                    None => entry.path_bytes().into_owned(),
+                };
+                let path = String::from_utf8_lossy(&path);
+                let parts = parts(&path)?;
+                let (path, change) = said(&parts, kind);
+                // Nobody has use for a name that cannot be one.
+                if !path.contains(&"") {
+                    visit(&mut Entry { path: &path, change, body: &mut entry })?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is said, and about which path.
+fn said<'p>(parts: &[&'p str], kind: EntryType) -> (Vec<&'p str>, Change) {
+    if let Some((name, parents)) = parts.split_last() {
+        if *name == OPAQUE {
+            return (parents.to_vec(), Change::Emptied);
+        }
+        if let Some(gone) = name.strip_prefix(WHITEOUT) {
+            return (parents.iter().copied().chain([gone]).collect(), Change::Gone);
+        }
+    }
+    let change = match kind {
+        EntryType::Regular | EntryType::Continuous => Change::File,
+        EntryType::Directory => Change::Folder,
+        EntryType::Link | EntryType::Symlink => Change::Link,
+        _ => Change::Special,
+    };
+    (parts.to_vec(), change)
+}
+
+fn parts(path: &str) -> Result<Vec<&str>, LayerError> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if parts.contains(&"..") {
+        return Err(LayerError::Traversal(path.to_owned()));
+    }
+    Ok(parts)
+}
+
+fn bounded(entry: &mut impl Read) -> Result<Vec<u8>, LayerError> {
+    let mut bytes = Vec::new();
+    entry.take(MAX_NAME_BYTES + 1).read_to_end(&mut bytes).map_err(LayerError::Broken)?;
+    if bytes.len() as u64 > MAX_NAME_BYTES {
+        return Err(LayerError::LongName);
+    }
+    Ok(bytes)
+}
+
+/// The path in an extended header.
+fn pax_path(header: &[u8]) -> Result<Option<Vec<u8>>, LayerError> {
+    let mut path = None;
+    for record in tar::PaxExtensions::new(header) {
+        let record = record.map_err(LayerError::Broken)?;
+        match record.key_bytes() {
+            b"path" => path = Some(record.value_bytes().to_vec()),
+            // The length of what follows would be another one than its header says.
+            b"size" => {
+                let reason = "a layer has a file of more than 8 GiB";
+                return Err(LayerError::Broken(io::Error::other(reason)));
+            }
+            _ => {}
+        }
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests;
