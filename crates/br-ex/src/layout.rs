@@ -40,7 +40,7 @@ pub struct Interface<'a> {
 }
 
 /// The names under which nmstate takes a list of ports.
-const PORT_KEYS: [&str; 3] = ["port", "ports", "slaves"];
+const PORT_KEYS: [&str; 4] = ["port", "ports", "slaves", "ports-config"];
 
 /// Whether a value is filled in on the node by a capture.
 pub fn is_captured(node: &Node) -> bool {

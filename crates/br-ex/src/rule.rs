@@ -170,7 +170,7 @@ rules! {
         "Rename the file: the host name up to its first dot, small letters, ending .yml.";
     B31 Error "Every host of a role has a name of its own",
         "Files are chosen by the short host name. Two hosts with the same one, or a host called `cluster` or `applied`, would get each other's document.",
-        "Rename a host.";
+        "Rename a host, or remove one of two files for the same host.";
     B32 Warning "A role has either `cluster.yml` or files of hosts",
         "A host's own file wins, and then nothing of `cluster.yml` applies to it; the two drift apart.",
         "Remove `cluster.yml`, or the files of hosts.";

@@ -188,6 +188,37 @@ fn another_vlan_below_is_disruptive() {
     assert_eq!(plan.class(), Some(Class::Disruptive), "{:#?}", plan.changes);
 }
 
+/// Members of a bond may be listed with their settings in place of by name alone.
+#[test]
+fn settings_of_links_and_priorities_of_a_vlan_interrupt_and_no_more() {
+    let configured = "ports-config: [{name: eno1, queue-id: 1}, {name: eno2, queue-id: 2}]";
+    assert_eq!(class("port: [eno1, eno2]", configured), Some(Class::Interruption));
+    let vlan = BOND.replace("{name: bond0}, ", "{name: bond0.100}, ").replace(
+        "- name: br-ex\n  type: ovs-bridge",
+        "- name: bond0.100\n  type: vlan\n  state: up\n  ipv4: {enabled: false}\n  ipv6: {enabled: false}\n  \
+         vlan: {base-iface: bond0, id: 100}\n- name: br-ex\n  type: ovs-bridge",
+    );
+    let maps = vlan.replace("id: 100}", "id: 100, egress-qos-map: [{from: 6, to: 5}]}");
+    assert_eq!(planned(&vlan, &maps, None).class(), Some(Class::Interruption));
+}
+
+/// nmstate adds routes to those a node has. Two default routes would be left.
+#[test]
+fn the_former_gateway_of_a_node_goes_when_another_one_comes() {
+    let extra = "  - {destination: 198.51.100.0/24, next-hop-address: 192.0.2.2, next-hop-interface: br-ex}\n";
+    let node = state(&format!("{BOND}{extra}"), Basis::Node);
+    let new = BOND.replace("next-hop-address: 192.0.2.1", "next-hop-address: 192.0.2.254");
+    let found = differences(&node, &state(&new, Basis::Document));
+    let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        shown,
+        [
+            "route to 0.0.0.0/0 via 192.0.2.1 on br-ex: gone",
+            "route to 0.0.0.0/0 via 192.0.2.254 on br-ex: new",
+        ]
+    );
+}
+
 #[test]
 fn the_mtu_is_measured_by_the_cluster_network() {
     let smaller = BOND.replace("mtu: 1500", "mtu: 1460");

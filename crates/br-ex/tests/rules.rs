@@ -220,6 +220,8 @@ fn rules_on_other_shapes_are_broken_by_one_change() {
         (slb.clone(), "{peer: patch-ex-to-phy}", "{peer: other}", &["B5 E 37"]),
         (slb, "[{name: eno1}, {name: eno2}]", "[{name: eno1}]", &["B39 W 34"]),
         (bond(), "[eno1, eno2]", "[eno1]", &["B39 W 26"]),
+        (bond(), "port: [eno1, eno2]", "ports-config: [{name: eno1}, {name: eno2}]", &[]),
+        (bond(), "port: [eno1, eno2]", "ports-config: [{name: eno1}]", &["B39 W 26"]),
         (bond(), "[eno1, eno2]", "[eno1, eno2, eno2]", &["N1 E 26", "B39 W 34"]),
         (
             bond(),

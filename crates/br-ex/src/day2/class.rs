@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::address::nets;
 use super::difference::{Difference, Subject};
 use super::stack::{below_br_ex, uplinks};
-use super::state::{Basis, State, switch};
+use super::state::{Basis, State, members, switch};
 use crate::layout::Family;
 
 /// How much a change asks for; later ones more.
@@ -279,6 +279,9 @@ impl<'a> Context<'a> {
             ["ethernet" | "ethtool", ..] => {
                 verdict(Class::Interruption, "the link may be set up anew")
             }
+            ["vlan", "ingress-qos-map" | "egress-qos-map", ..] => {
+                verdict(Class::Interruption, "NetworkManager takes the VLAN up again")
+            }
             ["vlan", ..] | ["mac-address"] | ["copy-mac-from"] => verdict(
                 Class::Disruptive,
                 "br-ex leaves the node another way than its neighbours know",
@@ -298,12 +301,11 @@ impl<'a> Context<'a> {
         let Subject::Interface { name, .. } = &difference.subject else {
             return verdict(Class::Disruptive, "br-ex gets another way out");
         };
-        let members = |state: &State| -> BTreeSet<String> {
+        let links = |state: &State| -> BTreeSet<String> {
             let bond = state.interface(name, kind).and_then(|it| it.get("link-aggregation"));
-            let list = bond.and_then(|it| it.get("port")).and_then(Value::as_array);
-            list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+            bond.map(members).unwrap_or_default().into_iter().collect()
         };
-        match members(self.old).is_disjoint(&members(self.new)) {
+        match links(self.old).is_disjoint(&links(self.new)) {
             true => verdict(Class::Disruptive, "no link of the bond stays"),
             false => verdict(Class::Interruption, "another link of the bond stays up meanwhile"),
         }

@@ -94,9 +94,14 @@ pub fn differences(old: &State, new: &State) -> Vec<Difference> {
             let subject = Subject::Interface { name: key.0.clone(), kind: key.1.clone() };
             found.push(whole(subject, Some(interface), None));
         }
-        for (key, route) in old.routes.iter().filter(|(key, _)| !new.routes.contains_key(key)) {
-            found.push(whole(Subject::Route(key.clone()), Some(route), None));
-        }
+    }
+    // Routes add up. One that leads to the same place another way is taken for the former one; the
+    // others of a node stay.
+    let goes =
+        |key: &RouteKey| !is_partial || new.routes.keys().any(|other| key.is_replaced_by(other));
+    let gone = old.routes.iter().filter(|(key, _)| !new.routes.contains_key(key) && goes(key));
+    for (key, route) in gone {
+        found.push(whole(Subject::Route(key.clone()), Some(route), None));
     }
     found.sort_by(|a, b| (&a.subject, &a.field).cmp(&(&b.subject, &b.field)));
     found

@@ -141,31 +141,31 @@ fn with_removals(mut desired: Value, changes: &[Classified]) -> (Value, Vec<Stri
     let mut leftovers = Vec::new();
     let mut absent_interfaces = Vec::new();
     let mut absent_routes = Vec::new();
-    for Difference { subject, field, old, new } in changes.iter().map(|change| &change.difference) {
+    for Difference { subject, field, new, .. } in changes.iter().map(|change| &change.difference) {
         if new.is_some() {
             continue;
         }
-        match (subject, field.as_slice(), old) {
-            (Subject::Interface { name, kind }, [], _) if kind == "ethernet" => leftovers.push(
+        match (subject, field.as_slice()) {
+            (Subject::Interface { name, kind }, []) if kind == "ethernet" => leftovers.push(
                 format!("NIC {name} is no longer mentioned and stays as it is; say what it is to be"),
             ),
-            (Subject::Interface { name, kind }, [], _) => {
+            (Subject::Interface { name, kind }, []) => {
                 absent_interfaces.push(json!({"name": name, "type": kind, "state": "absent"}));
             }
-            (Subject::Route(_), [], Some(Value::Object(route))) => {
-                let mut route = route.clone();
+            (Subject::Route(route), []) => {
+                let mut route = route.to_json();
                 route.insert("state".to_owned(), json!("absent"));
                 absent_routes.push(Value::Object(route));
             }
-            (Subject::Dns, _, _) => {
+            (Subject::Dns, _) => {
                 let config = &mut desired["dns-resolver"]["config"];
                 for key in field {
                     config[key.as_str()] = json!([]);
                 }
             }
             // Lists are given whole, so that what is missing in them goes.
-            (_, [.., list, _], _) if matches!(list.as_str(), "address" | "port" | "ports") => {}
-            (subject, field, _) => leftovers.push(format!(
+            (_, [.., list, _]) if matches!(list.as_str(), "address" | "port" | "ports") => {}
+            (subject, field) => leftovers.push(format!(
                 "{subject}: {} is no longer mentioned and stays as it is; write the value it is to have",
                 field.join("."),
             )),

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::state::{State, text};
+use super::state::{State, members, text};
 
 /// Names of the ports of an ovs-bridge, members of its bonds instead of the bonds.
 fn bridge_ports(bridge: &Map<String, Value>) -> Vec<String> {
     let mut names = Vec::new();
     for port in items(bridge, "bridge") {
-        let members = port.get("link-aggregation").map(names_in).unwrap_or_default();
+        let members = port.get("link-aggregation").map(members).unwrap_or_default();
         match members.is_empty() {
             true => names.push(text(port, "name").to_owned()),
             false => names.extend(members),
@@ -28,18 +28,11 @@ fn items<'a>(
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
 }
 
-fn names_in(section: &Value) -> Vec<String> {
-    let list = section.get("port").or(section.get("ports")).and_then(Value::as_array);
-    let name =
-        |port: &Value| Some(port.as_str().or_else(|| port.get("name")?.as_str())?.to_owned());
-    list.into_iter().flatten().filter_map(name).collect()
-}
-
 /// The interfaces directly below one.
 fn lower(interface: &Map<String, Value>) -> Vec<String> {
     let mut names = Vec::new();
     if let Some(bond) = interface.get("link-aggregation") {
-        names.extend(names_in(bond));
+        names.extend(members(bond));
     }
     if let Some(base) = interface.get("vlan").and_then(|vlan| vlan.get("base-iface")?.as_str()) {
         names.push(base.to_owned());

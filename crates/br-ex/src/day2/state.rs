@@ -66,6 +66,7 @@ impl State {
             })
         };
         let interfaces = objects(listed(sections.remove("interfaces")))
+            .map(with_members)
             .map(|it| ((text(&it, "name").to_owned(), text(&it, "type").to_owned()), it))
             .collect();
         let routes = objects(listed(taken(sections.remove("routes"), "config")))
@@ -95,6 +96,16 @@ impl State {
     }
 }
 
+/// A bond with the list of its members by name, also where only `ports-config` has them.
+fn with_members(mut interface: Map<String, Value>) -> Map<String, Value> {
+    let Some(bond) = interface.get_mut("link-aggregation") else { return interface };
+    let names = members(bond);
+    if let Some(bond) = bond.as_object_mut().filter(|_| !names.is_empty()) {
+        bond.entry("port").or_insert_with(|| names.into());
+    }
+    interface
+}
+
 impl RouteKey {
     fn of(route: &Map<String, Value>) -> Self {
         Self {
@@ -110,6 +121,30 @@ impl RouteKey {
 
     pub(super) fn is_default(&self) -> bool {
         matches!(self.destination.as_str(), "0.0.0.0/0" | "::/0") && self.table == MAIN_TABLE
+    }
+
+    /// Whether the other one leads to the same place by another gateway on the same interface.
+    pub(super) fn is_replaced_by(&self, other: &Self) -> bool {
+        let place =
+            |route: &Self| (route.destination.clone(), route.table, route.interface.clone());
+        place(self) == place(other) && self.next_hop != other.next_hop
+    }
+
+    /// The route in a document, as far as it takes to tell it from others.
+    pub(super) fn to_json(&self) -> Map<String, Value> {
+        let mut route = Map::new();
+        route.insert("destination".to_owned(), self.destination.as_str().into());
+        for (key, value) in
+            [("next-hop-address", &self.next_hop), ("next-hop-interface", &self.interface)]
+        {
+            if !value.is_empty() {
+                route.insert(key.to_owned(), value.as_str().into());
+            }
+        }
+        if self.table != MAIN_TABLE {
+            route.insert("table-id".to_owned(), self.table.into());
+        }
+        route
     }
 
     /// The way out of the node through br-ex.
@@ -142,4 +177,13 @@ pub(super) fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
 /// A switch in a section of an interface.
 pub(super) fn switch(map: &Map<String, Value>, section: &str, key: &str) -> Option<bool> {
     map.get(section)?.get(key)?.as_bool()
+}
+
+/// The members of a bond, by whichever of its lists there is.
+pub(super) fn members(section: &Value) -> Vec<String> {
+    let list =
+        ["port", "ports", "ports-config"].iter().find_map(|key| section.get(key)?.as_array());
+    let name =
+        |port: &Value| Some(port.as_str().or_else(|| port.get("name")?.as_str())?.to_owned());
+    list.into_iter().flatten().filter_map(name).collect()
 }
