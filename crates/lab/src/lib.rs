@@ -13,6 +13,7 @@
 //! | [`releases`] | releases like OpenShift's, and the keys that sign them |
 //! | [`certificates`] | a private authority for servers and clients on loopback |
 //! | [`mod@line`] | a TCP proxy with latency and limited rate |
+//! | [`proxy`] | a web proxy that tunnels |
 //! | [`netns`] | a network namespace without any route |
 //! | [`node`] | nodes with real NetworkManager and Open vSwitch |
 //! | [`kube`] | a real Kubernetes API server |
@@ -33,6 +34,7 @@ pub mod line;
 pub mod netns;
 pub mod node;
 mod parallel;
+pub mod proxy;
 mod random;
 pub mod registry;
 pub mod releases;

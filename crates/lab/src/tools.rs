@@ -70,7 +70,7 @@ enum Source {
     /// `go build` in `tools/<name>`, whose go.mod and go.sum are committed: for modules with
     /// `replace` lines, which `go install` refuses. `stamp` is the variable that holds the version.
     GoModule { package: &'static str, stamp: Option<&'static str>, tags: &'static str },
-    /// `cargo install <name> --version <version> --locked`.
+    /// `cargo install <name> --version <version> --locked`, not optimised.
     CargoInstall,
 }
 
@@ -92,7 +92,7 @@ impl Tool {
                 name: "cargo-deny",
                 version: "0.20.2",
                 purpose: "checks licences, sources and advisories of dependencies",
-                minutes: 6,
+                minutes: 2,
                 need: Need::Test,
                 source: Source::CargoInstall,
             },

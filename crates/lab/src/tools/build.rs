@@ -111,6 +111,8 @@ fn command(recipe: Recipe, folder: &Path) -> Command {
         Source::CargoInstall => {
             let mut cargo = Command::new("cargo");
             cargo.args(["install", name, "--version", version, "--locked", "--root"]).arg(folder);
+            // It runs for seconds: waiting for the optimiser would take longer than it saves.
+            cargo.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "false");
             cargo
         }
     }
