@@ -7,11 +7,16 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use lab::certificates::Authority;
 use lab::docker_registry::{DockerRegistry, Settings};
+use lab::document_server;
 use lab::netns::Isolated;
+use lab::proxy::Proxy;
 use lab::registry::LabRegistry;
 use lab::releases::{Recipe, Release};
+use lab::update_service::UpdateService;
 
 use support::releases::{World, chain, channel, places};
 use support::{PLAIN, Ran, Site, chunks};
@@ -111,6 +116,48 @@ fn a_range_of_releases_arrives_whole_both_ways_with_the_same_resources() {
             "updateService.yaml"
         ]
     );
+}
+
+#[test]
+fn okd_is_asked_at_its_own_service_through_the_proxy() {
+    let world = World::empty();
+    let release = world.release(&Recipe { version: "4.16.0-okd-scos.1", ..Recipe::default() });
+    let authority =
+        Authority::generate().unwrap().naming_servers("origin-release.ci.openshift.org");
+    let settings = document_server::Settings {
+        tls: Some(Arc::new(authority)),
+        ..document_server::Settings::default()
+    };
+    let site = world.site();
+    site.write("ca.pem", settings.tls.as_ref().unwrap().pem());
+    let okd = UpdateService::start_with(settings).unwrap();
+    okd.publish("4-scos-stable", "amd64", &chain(std::slice::from_ref(&release)));
+    let proxy = Proxy::start(okd.server.address()).unwrap();
+    site.image_set("isc.yaml", &channel("4-scos-stable", "      type: okd\n"));
+
+    let mut command = world.command(&site, &format!("-c isc.yaml {PLAIN} file://data"));
+    command
+        .env("HTTPS_PROXY", proxy.url())
+        .env("NO_PROXY", "127.0.0.1,localhost")
+        .env("SSL_CERT_FILE", site.path("ca.pem"));
+    let ran = Ran::of(command.output().unwrap());
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    // The variable that names another service is for OpenShift's.
+    assert_eq!(world.service.server.requests().count(), 0);
+    let asked = proxy.asked();
+    assert!(!asked.is_empty());
+    assert!(asked.iter().all(|host| host == "origin-release.ci.openshift.org:443"), "{asked:?}");
+    let list = "data/releases-cache/4.16.0-okd-scos.1-x86_64/release-manifests/image-references";
+    assert!(site.path(list).is_file(), "{list}");
+
+    // The other side needs neither service nor proxy.
+    let target = DockerRegistry::start(&Settings::default()).unwrap();
+    let to = format!("{}/okd", target.address());
+    world.succeeds(&site, &format!("-c isc.yaml {PLAIN} --from file://data docker://{to}"));
+    for (place, bytes) in places(&release) {
+        let reference = format!("docker://{to}/{place}");
+        assert_eq!(site.raw(&reference, &["--tls-verify=false"]), bytes, "{place}");
+    }
 }
 
 #[test]
