@@ -11,7 +11,6 @@
 //! ```
 
 pub mod channel;
-pub mod drawing;
 pub mod graph;
 pub mod graph_image;
 pub mod keyring;

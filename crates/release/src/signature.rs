@@ -124,9 +124,15 @@ impl fmt::Display for Refused {
             ),
             reasons => {
                 write!(f, "no signature of {} can be believed", self.digest)?;
-                for (place, reason) in reasons.iter().enumerate() {
-                    let mark = if place == 0 { ':' } else { ';' };
-                    write!(f, "{mark} signature-{}: {reason}", place + 1)?;
+                let texts: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+                let mut first = 1;
+                // A proxy's error page answers for every one of them: once is enough to read.
+                for same in texts.chunk_by(|left, right| left == right) {
+                    let last = first + same.len() - 1;
+                    let mark = if first == 1 { ':' } else { ';' };
+                    let to = if last > first { format!(" to {last}") } else { String::new() };
+                    write!(f, "{mark} signature-{first}{to}: {}", same[0])?;
+                    first = last + 1;
                 }
                 Ok(())
             }

@@ -188,6 +188,12 @@ fn one_good_signature_among_bad_ones_is_enough() {
     let text = refused.to_string();
     assert!(text.contains(": signature-1: it is no OpenPGP"), "{text}");
     assert!(text.contains("; signature-2: it is made with key"), "{text}");
+    let page = &b"<html>"[..];
+    let refused = verify_any([page, page, page, &bad], &digest(), &ring(&ours), now()).unwrap_err();
+    let text = refused.to_string();
+    assert_eq!(text.matches("no OpenPGP").count(), 1, "{text}");
+    assert!(text.contains(": signature-1 to 3: it is no OpenPGP"), "{text}");
+    assert!(text.contains("; signature-4: "), "{text}");
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use drawing::{Drawing, Edge, Mood, Node, Role};
 use semver::Version;
 
 use super::{Reached, UpgradePaths};
 use crate::channel::Minor;
-use crate::drawing::{Drawing, Edge, Mood, Node, Role};
 
 impl UpgradePaths {
     /// The picture: hops from left to right.

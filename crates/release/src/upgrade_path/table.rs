@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use drawing::columns;
+
 use super::{Reached, Route, UpgradePaths};
 
 /// How many channels are named before it is only said how many more there are.
@@ -119,22 +121,4 @@ fn one_line(text: &str) -> String {
         .filter(|word| !word.is_empty())
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-fn columns<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
-    let head = head.map(str::to_owned);
-    let mut widths = [0; N];
-    for row in std::iter::once(&head).chain(rows) {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for row in std::iter::once(&head).chain(rows) {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        let line: Vec<String> = cells.collect();
-        text += line.join("  ").trim_end();
-        text.push('\n');
-    }
-    text
 }
