@@ -47,6 +47,7 @@ pub use load_error::LoadError;
 pub use model::{
     Api, Blob, Bundle, Catalog, Channel, Definition, Deprecations, Package, Requirement,
 };
+pub use nearest::nearest;
 pub use rebuild::{BaseImage, RebuildError, RebuiltImage, catalog_folder, rebuild, rebuilt_index};
 pub use related_images::{RelatedImages, UnusableImage, WantedImage, folder_name, related_images};
 pub use rules::{ChannelFlaw, Flaw, FlawList, flaws};

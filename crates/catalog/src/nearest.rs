@@ -4,7 +4,7 @@
 const OFFERED: usize = 3;
 
 /// The `known` names that `word` may be a slip or a part of, nearest first.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let word = word.to_ascii_lowercase();
     // One slip in three letters is still a slip; more is another word.
     let limit = (word.chars().count() / 3).max(1);

@@ -7,12 +7,17 @@
 use std::collections::BTreeSet;
 
 use semver::Version;
+use serde::Serialize;
 
 use crate::document::Entry;
 use crate::model::{Channel, Package};
 use crate::nearest::nearest;
 use crate::rules::{ChannelFlaw, chain};
 use crate::version::CatalogRange;
+
+mod paths;
+
+pub use paths::{Hop, Question, Reached, UpgradePaths, answer};
 
 /// A channel as a graph: every version, and every step that OLM may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +53,8 @@ pub struct Edge {
 }
 
 /// What allows a step. Where several do, the first of these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum EdgeKind {
     Replaces,
     Skips,
@@ -248,15 +254,9 @@ impl Graph {
 
     /// Where OLM goes from a version that is in no entry any more.
     fn next_over(&self, package: &Package<'_>, from: &Version) -> Option<(usize, EdgeKind)> {
-        let channel = package.channels.get(&*self.channel)?;
-        // It may still be a bundle of the package, of another channel.
-        let bundle = package.bundles.values().find(|bundle| bundle.version.as_ref() == Some(from));
-        let name = bundle.map_or("", |bundle| &bundle.name);
-        let allowed = self.nodes.iter().enumerate().filter_map(|(index, node)| {
-            let entry = channel.entry(&node.bundle)?;
-            let range = entry.skip_range.as_deref().and_then(CatalogRange::parse);
-            Some((node.rank?, index, allows(entry, range.as_ref(), name, from)?))
-        });
+        let steps = self.steps_over(package, from).into_iter();
+        let allowed =
+            steps.filter_map(|(index, kind)| Some((self.nodes[index].rank?, index, kind)));
         allowed.min_by_key(|(rank, ..)| *rank).map(|(_, index, kind)| (index, kind))
     }
 }
