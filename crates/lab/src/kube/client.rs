@@ -67,6 +67,16 @@ struct Status {
 }
 
 #[derive(Deserialize)]
+struct TokenRequest {
+    status: TokenStatus,
+}
+
+#[derive(Deserialize)]
+struct TokenStatus {
+    token: String,
+}
+
+#[derive(Deserialize)]
 struct ResourceList {
     resources: Vec<Resource>,
 }
@@ -111,26 +121,57 @@ impl Client {
         Ok(applied)
     }
 
+    /// Applies the `status` of every document of `yaml`, as the controllers of a cluster do. The
+    /// objects must be there.
+    pub async fn apply_status(&self, yaml: &str) -> Result<Vec<Value>, ApiError> {
+        let mut applied = Vec::new();
+        for document in document::parse(yaml)? {
+            let (mut url, what) = self.place(&document).await?;
+            if let Ok(mut path) = url.path_segments_mut() {
+                path.push("status");
+            }
+            url.query_pairs_mut()
+                .append_pair("fieldManager", FIELD_MANAGER)
+                .append_pair("force", "true")
+                .append_pair("fieldValidation", "Strict");
+            let request = self
+                .request(Method::PATCH, url)
+                .header("Content-Type", "application/apply-patch+yaml")
+                .body(document.text.to_owned());
+            applied.push(send(request, format!("applying the status of {what}")).await?);
+        }
+        Ok(applied)
+    }
+
+    /// A token of a service account, signed by the server as on every cluster.
+    pub async fn service_account_token(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<String, ApiError> {
+        let segments = ["api", "v1", "namespaces", namespace, "serviceaccounts", name, "token"];
+        let body = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}"#;
+        let request = self
+            .request(Method::POST, self.url(segments))
+            .header("Content-Type", "application/json")
+            .body(body);
+        let what = format!("asking for a token of {namespace}/{name}");
+        let answer: TokenRequest = send(request, what).await?;
+        Ok(answer.status.token)
+    }
+
+    /// The same server, asked in the name of somebody else.
+    pub fn with_token(&self, token: &str) -> Self {
+        Self { token: token.to_owned(), ..self.clone() }
+    }
+
     async fn apply_one(
         &self,
         document: &Document<'_>,
         persistence: Persistence,
         fields: FieldValidation,
     ) -> Result<Value, ApiError> {
-        let resource =
-            self.resource(&document.api_version, &document.kind).await?.ok_or_else(|| {
-                ApiError::UnknownKind {
-                    api_version: document.api_version.clone(),
-                    kind: document.kind.clone(),
-                }
-            })?;
-        let mut segments = group_version(&document.api_version);
-        if resource.namespaced {
-            let namespace = document.namespace.as_deref().unwrap_or("default");
-            segments.extend(["namespaces", namespace]);
-        }
-        segments.extend([resource.name.as_str(), &document.name]);
-        let mut url = self.url(segments);
+        let (mut url, what) = self.place(document).await?;
         url.query_pairs_mut()
             .append_pair("fieldManager", FIELD_MANAGER)
             .append_pair("force", "true")
@@ -148,7 +189,25 @@ impl Client {
             .request(Method::PATCH, url)
             .header("Content-Type", "application/apply-patch+yaml")
             .body(document.text.to_owned());
-        send(request, format!("applying {} {}", document.kind, document.name)).await
+        send(request, format!("applying {what}")).await
+    }
+
+    /// The address of an object, and what it is called.
+    async fn place(&self, document: &Document<'_>) -> Result<(Url, String), ApiError> {
+        let resource =
+            self.resource(&document.api_version, &document.kind).await?.ok_or_else(|| {
+                ApiError::UnknownKind {
+                    api_version: document.api_version.clone(),
+                    kind: document.kind.clone(),
+                }
+            })?;
+        let mut segments = group_version(&document.api_version);
+        if resource.namespaced {
+            let namespace = document.namespace.as_deref().unwrap_or("default");
+            segments.extend(["namespaces", namespace]);
+        }
+        segments.extend([resource.name.as_str(), &document.name]);
+        Ok((self.url(segments), format!("{} {}", document.kind, document.name)))
     }
 
     /// The resource that holds objects of a kind, from the server's own list.

@@ -1,0 +1,97 @@
+//! The kinds of objects that are looked at, and how they are asked for.
+
+use std::fmt;
+
+/// A kind of objects on a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    ClusterVersion,
+    Node,
+    Subscription,
+    ClusterServiceVersion,
+    CatalogSource,
+    ImageDigestMirrorSet,
+    ImageTagMirrorSet,
+    ImageContentSourcePolicy,
+}
+
+impl Kind {
+    /// All that are looked at, in the order in which a cluster is asked.
+    pub const ALL: [Self; 8] = [
+        Self::ClusterVersion,
+        Self::Node,
+        Self::Subscription,
+        Self::ClusterServiceVersion,
+        Self::CatalogSource,
+        Self::ImageDigestMirrorSet,
+        Self::ImageTagMirrorSet,
+        Self::ImageContentSourcePolicy,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterVersion => "ClusterVersion",
+            Self::Node => "Node",
+            Self::Subscription => "Subscription",
+            Self::ClusterServiceVersion => "ClusterServiceVersion",
+            Self::CatalogSource => "CatalogSource",
+            Self::ImageDigestMirrorSet => "ImageDigestMirrorSet",
+            Self::ImageTagMirrorSet => "ImageTagMirrorSet",
+            Self::ImageContentSourcePolicy => "ImageContentSourcePolicy",
+        }
+    }
+
+    /// Where the objects of all namespaces are listed.
+    pub fn list_path(self) -> &'static str {
+        match self {
+            Self::ClusterVersion => "/apis/config.openshift.io/v1/clusterversions",
+            Self::Node => "/api/v1/nodes",
+            Self::Subscription => "/apis/operators.coreos.com/v1alpha1/subscriptions",
+            Self::ClusterServiceVersion => {
+                "/apis/operators.coreos.com/v1alpha1/clusterserviceversions"
+            }
+            Self::CatalogSource => "/apis/operators.coreos.com/v1alpha1/catalogsources",
+            Self::ImageDigestMirrorSet => "/apis/config.openshift.io/v1/imagedigestmirrorsets",
+            Self::ImageTagMirrorSet => "/apis/config.openshift.io/v1/imagetagmirrorsets",
+            Self::ImageContentSourcePolicy => {
+                "/apis/operator.openshift.io/v1alpha1/imagecontentsourcepolicies"
+            }
+        }
+    }
+
+    /// Which of them are asked for. OLM copies the version of an operator for all namespaces into
+    /// each of them; on a large cluster that is a gigabyte of the same.
+    pub fn label_selector(self) -> Option<&'static str> {
+        match self {
+            Self::ClusterServiceVersion => Some("!olm.copiedFrom"),
+            _ => None,
+        }
+    }
+
+    /// Whether one object says all that is asked: a release for one architecture runs on nodes of
+    /// that architecture only.
+    pub fn one_is_enough(self) -> bool {
+        self == Self::Node
+    }
+
+    /// What is not known when objects of this kind cannot be read.
+    pub fn consequence(self) -> &'static str {
+        match self {
+            Self::ClusterVersion => "the release and the channel of the cluster are not known",
+            Self::Node => "the architecture of the cluster is not known",
+            Self::Subscription => "which operators are wanted from which channel is not known",
+            Self::ClusterServiceVersion => "which versions of operators are installed is not known",
+            Self::CatalogSource => "which catalogs operators come from is not known",
+            Self::ImageDigestMirrorSet | Self::ImageTagMirrorSet => {
+                "what mirrored catalogs were called before may not be known"
+            }
+            Self::ImageContentSourcePolicy => "mirrors of older clusters are not known",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

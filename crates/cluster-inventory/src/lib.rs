@@ -1,0 +1,21 @@
+//! What a cluster has, as far as mirroring is concerned: its version, the operators installed on it,
+//! the catalogs they came from, and where its images are mirrored.
+//!
+//! Made on the disconnected side, carried over, and read on the connected side. Pure: the caller asks
+//! the cluster. What it answers, and what was carried, is taken as hostile.
+//!
+//! ```text
+//! objects ──Survey::add──▶ survey ──inventory──▶ Inventory ──json──▶ cluster.json ──parse──▶ Inventory
+//! ```
+
+mod document;
+mod kind;
+mod object;
+mod survey;
+
+pub use document::{
+    CatalogSource, Cluster, Installed, Inventory, MAX_BYTES, Mirror, MirrorSet, ParseError,
+    PastUpdate, Reason, Subscription, Unread,
+};
+pub use kind::Kind;
+pub use survey::Survey;

@@ -1,0 +1,187 @@
+//! The configuration for a cluster, written with its reasons.
+
+use cluster_inventory::{Inventory, Reason};
+use image_set::Architecture;
+use release::channel::Minor;
+
+use crate::commented_yaml::{CommentedYaml, scalar};
+use crate::operators::{self, CatalogDraft, Minors, Operators, PackageDraft};
+use crate::releases::Releases;
+
+/// A configuration to look at and to mirror by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    /// YAML with comments.
+    pub text: String,
+    /// What somebody has to decide; all of it stands in the text, too.
+    pub undecided: Vec<String>,
+    pub operators: Operators,
+}
+
+/// Writes the configuration for what a cluster needs next. `releases` is `None` when the cluster's
+/// own release is not known.
+pub fn draft(
+    inventory: &Inventory,
+    releases: Option<&Releases>,
+    architecture: Option<Architecture>,
+) -> Draft {
+    let from = inventory.cluster.as_ref().and_then(|cluster| cluster.version.as_ref());
+    let minors = Minors {
+        from: from.map(Minor::of),
+        to: releases.and_then(|releases| releases.target.as_ref()).map(Minor::of),
+    };
+    let operators = operators::decide(inventory, minors);
+    let mut undecided: Vec<String> = Vec::new();
+    undecided.extend(
+        inventory.unread.iter().filter(|one| one.reason != Reason::Missing).map(|unread| {
+            format!("The inventory is not whole: {} could not be read.", unread.kind)
+        }),
+    );
+    undecided.dedup();
+    match releases {
+        Some(releases) => undecided.extend(releases.undecided.iter().cloned()),
+        None => undecided.push(
+            "The cluster's release is not known, so no release is mirrored: see mirror.platform."
+                .to_owned(),
+        ),
+    }
+    if architecture.is_none() && releases.is_some() {
+        undecided.push(
+            "The architecture of the cluster is not known; amd64 is taken. --arch names another."
+                .to_owned(),
+        );
+    }
+    if let Some(to) = updating(inventory) {
+        undecided.push(format!(
+            "The cluster is on its way to {to}. Make a new inventory when it has arrived."
+        ));
+    }
+    undecided.extend(operators.undecided.iter().cloned());
+
+    let mut yaml = CommentedYaml::new();
+    head(&mut yaml, &undecided);
+    yaml.line(0, "kind: ImageSetConfiguration");
+    yaml.pair(0, "apiVersion", image_set::API_VERSION);
+    let anything = releases.is_some() || operators.catalogs.iter().any(|one| one.name.is_some());
+    yaml.line(0, if anything { "mirror:" } else { "mirror: {}" });
+    match releases {
+        Some(releases) => platform(&mut yaml, inventory, releases, architecture),
+        None => yaml.as_comment(|yaml| {
+            yaml.line(2, "platform:");
+            yaml.line(2, "  channels:");
+            yaml.line(2, "  - name: stable-4.Y");
+            yaml.line(2, "    minVersion: 4.Y.Z");
+        }),
+    }
+    catalogs(&mut yaml, &operators);
+    Draft { text: yaml.finish(), undecided, operators }
+}
+
+fn updating(inventory: &Inventory) -> Option<&semver::Version> {
+    inventory.cluster.as_ref()?.updating_to.as_ref()
+}
+
+fn head(yaml: &mut CommentedYaml, undecided: &[String]) {
+    yaml.comment(
+        0,
+        "What a cluster needs next, made from its inventory by `oc-mirror init --for`.",
+    );
+    yaml.comment(0, "Look at it, and mirror with: oc-mirror -c FILE file:///data");
+    if !undecided.is_empty() {
+        yaml.comment(0, "");
+        yaml.comment(0, "To be decided by you:");
+        undecided.iter().for_each(|line| yaml.comment(0, &format!("- {line}")));
+    }
+    yaml.blank();
+}
+
+fn platform(
+    yaml: &mut CommentedYaml,
+    inventory: &Inventory,
+    releases: &Releases,
+    architecture: Option<Architecture>,
+) {
+    yaml.line(2, "platform:");
+    let service = inventory.cluster.as_ref().and_then(|cluster| cluster.update_service.as_ref());
+    match service {
+        Some(service) => yaml.comment(
+            4,
+            &format!(
+                "The cluster asks its own update service {service}: it needs the graph image."
+            ),
+        ),
+        None => yaml.comment(
+            4,
+            "For an update service on the disconnected side. Without one this can be left out.",
+        ),
+    }
+    yaml.line(4, "graph: true");
+    if let Some(architecture) = architecture {
+        yaml.line(4, &format!("architectures: [{}]", architecture.as_str()));
+    }
+    yaml.line(4, "channels:");
+    releases.reasons.iter().for_each(|reason| yaml.comment(4, reason));
+    if releases.way.len() > 1 {
+        let way: Vec<String> = releases.way.iter().map(ToString::to_string).collect();
+        yaml.comment(4, &format!("The way: {}.", way.join(" -> ")));
+    }
+    for channel in &releases.channels {
+        yaml.pair(4, "- name", &channel.name);
+        if let Some((min, max)) = &channel.bounds {
+            yaml.pair(6, "minVersion", &min.to_string());
+            yaml.pair(6, "maxVersion", &max.to_string());
+        }
+        if channel.shortest_path {
+            yaml.line(6, "shortestPath: true");
+        }
+    }
+}
+
+fn catalogs(yaml: &mut CommentedYaml, operators: &Operators) {
+    let Operators { catalogs, .. } = operators;
+    if catalogs.is_empty() {
+        return;
+    }
+    let any = catalogs.iter().any(|catalog| catalog.name.is_some());
+    let write = |yaml: &mut CommentedYaml| yaml.line(2, "operators:");
+    match any {
+        true => write(yaml),
+        false => yaml.as_comment(write),
+    }
+    for draft in catalogs {
+        yaml.comment(2, &draft.reason);
+        match &draft.name {
+            Some(name) => catalog(yaml, name, draft),
+            None => {
+                yaml.as_comment(|yaml| catalog(yaml, "REGISTRY/REPOSITORY:TAG", draft));
+            }
+        }
+    }
+}
+
+fn catalog(yaml: &mut CommentedYaml, name: &str, draft: &CatalogDraft) {
+    yaml.pair(2, "- catalog", name);
+    yaml.line(4, "packages:");
+    draft.packages.iter().for_each(|draft| package(yaml, draft));
+}
+
+fn package(yaml: &mut CommentedYaml, draft: &PackageDraft) {
+    yaml.pair(4, "- name", &draft.name);
+    draft.reasons.iter().for_each(|reason| yaml.comment(6, reason));
+    if let Some(min) = &draft.min_version {
+        yaml.pair(6, "minVersion", &min.to_string());
+    }
+    let Some((first, _)) = draft.channels.first_key_value() else { return };
+    // The package's own default may be another channel, which is not mirrored.
+    yaml.line(6, &format!("defaultChannel: {}", scalar(first)));
+    yaml.line(6, "channels:");
+    for (name, min) in &draft.channels {
+        yaml.pair(6, "- name", name);
+        if let Some(min) = min {
+            yaml.pair(8, "minVersion", &min.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+use cluster_inventory::{CatalogSource, Cluster, Subscription, Unread};
+use image_set::{ImageSetConfiguration, ImageSource, parse_image_set};
+
+use super::*;
+use crate::releases::ChannelDraft;
+
+fn subscription(package: &str, channel: &str, source: &str, csv: &str) -> Subscription {
+    Subscription {
+        namespace: "ns".into(),
+        name: package.into(),
+        package: package.into(),
+        channel: Some(channel.into()),
+        source: source.into(),
+        source_namespace: "openshift-marketplace".into(),
+        installed_csv: Some(csv.into()),
+        current_csv: None,
+        approval: None,
+    }
+}
+
+fn inventory() -> Inventory {
+    Inventory {
+        cluster: Some(Cluster {
+            version: Some("4.16.3".parse().unwrap()),
+            channel: Some("stable-4.16".into()),
+            update_service: Some("https://osus.lan/graph".into()),
+            ..Cluster::default()
+        }),
+        subscriptions: vec![
+            subscription("logging", "stable-5.9", "redhat-operators", "logging.v5.9.6"),
+            subscription("jaeger", "4.16", "redhat-operators", "jaeger.v1.42.0-5+0.168.p"),
+            subscription("own", "alpha", "site-catalog", "own.v0.1.0"),
+        ],
+        catalog_sources: vec![CatalogSource {
+            namespace: "openshift-marketplace".into(),
+            name: "site-catalog".into(),
+            image: None,
+        }],
+        ..Inventory::default()
+    }
+}
+
+fn releases() -> Releases {
+    let version = |text: &str| text.parse().unwrap();
+    Releases {
+        channels: vec![ChannelDraft {
+            name: "stable-4.16".into(),
+            bounds: Some((version("4.16.3"), version("4.16.9"))),
+            shortest_path: true,
+        }],
+        target: Some(version("4.16.9")),
+        way: vec![version("4.16.3"), version("4.16.9")],
+        reasons: vec!["Because.".into()],
+        undecided: Vec::new(),
+    }
+}
+
+fn read(text: &str) -> ImageSetConfiguration {
+    parse_image_set("isc.yaml", text).unwrap_or_else(|findings| panic!("{findings:?}\n{text}"))
+}
+
+#[test]
+fn what_is_written_reads_as_what_was_decided() {
+    let draft = draft(&inventory(), Some(&releases()), Some(Architecture::Arm64));
+    let set = read(&draft.text);
+    let platform = set.mirror.platform.unwrap();
+    assert!(platform.graph);
+    assert_eq!(platform.architectures, [Architecture::Arm64]);
+    assert_eq!(platform.channels[0].name, "stable-4.16");
+    assert_eq!(platform.channels[0].max_version, Some("4.16.9".parse().unwrap()));
+    assert!(platform.channels[0].shortest_path);
+    let [catalog] = &set.mirror.operators[..] else { panic!("{}", draft.text) };
+    let ImageSource::Registry(image) = &catalog.catalog else { panic!("{catalog:?}") };
+    assert_eq!(image.to_string(), "registry.redhat.io/redhat/redhat-operator-index:v4.16");
+    let [jaeger, logging] = &catalog.packages[..] else { panic!("{}", draft.text) };
+    // Neither a number nor less than what is installed.
+    assert_eq!((jaeger.name.as_str(), jaeger.channels[0].name.as_str()), ("jaeger", "4.16"));
+    assert_eq!(jaeger.default_channel.as_deref(), Some("4.16"));
+    let min = jaeger.channels[0].min_version.as_ref().unwrap();
+    assert_eq!(min.as_str(), "1.42.0-5+0.168.p");
+    assert_eq!(logging.channels[0].min_version.as_ref().unwrap().as_str(), "5.9.6");
+}
+
+#[test]
+fn the_reasons_stand_beside_and_the_open_questions_above() {
+    let draft = draft(&inventory(), Some(&releases()), None);
+    for wanted in [
+        "# Because.",
+        "# The way: 4.16.3 -> 4.16.9.",
+        "https://osus.lan/graph",
+        "# Namespace ns has logging.v5.9.6.",
+        "# To be decided by you:",
+        "# - catalog: REGISTRY/REPOSITORY:TAG",
+        "    # - name: own",
+    ] {
+        assert!(draft.text.contains(wanted), "{wanted} is not in\n{}", draft.text);
+    }
+    let undecided = draft.undecided.join("\n");
+    assert!(undecided.contains("CatalogSource site-catalog"), "{undecided}");
+    assert!(undecided.contains("--arch names another"), "{undecided}");
+}
+
+#[test]
+fn the_same_inventory_gives_the_same_text() {
+    let one = draft(&inventory(), Some(&releases()), None);
+    let mut other = inventory();
+    other.subscriptions.reverse();
+    assert_eq!(draft(&other, Some(&releases()), None), one);
+}
+
+#[test]
+fn an_inventory_with_little_in_it_gives_a_configuration_all_the_same() {
+    let mut unread = Inventory::default();
+    unread.unread.push(Unread {
+        kind: "ClusterVersion".into(),
+        reason: Reason::Forbidden,
+        message: String::new(),
+    });
+    let draft = draft(&unread, None, None);
+    assert!(read(&draft.text).mirror.platform.is_none());
+    let undecided = draft.undecided.join("\n");
+    assert!(undecided.contains("ClusterVersion could not be read"), "{undecided}");
+    assert!(undecided.contains("release is not known"), "{undecided}");
+}
+
+#[test]
+fn names_from_a_hostile_inventory_stay_values() {
+    let mut hostile = inventory();
+    let evil = "x\n  additionalImages:\n  - name: evil.io/a:1\n#";
+    hostile.subscriptions = vec![Subscription {
+        namespace: evil.into(),
+        name: evil.into(),
+        package: evil.into(),
+        channel: Some(evil.into()),
+        source: "redhat-operators".into(),
+        source_namespace: evil.into(),
+        installed_csv: Some(format!("{evil}.v1.0.0")),
+        current_csv: Some(evil.into()),
+        approval: Some(evil.into()),
+    }];
+    hostile.cluster.as_mut().unwrap().update_service = Some(evil.into());
+    let set = read(&draft(&hostile, Some(&releases()), None).text);
+    assert!(set.mirror.additional_images.is_empty());
+    assert_eq!(set.mirror.operators[0].packages[0].name, evil);
+}

@@ -1,0 +1,21 @@
+//! Image set configurations to start from, as YAML with the reasons beside it.
+//!
+//! Pure: the caller reads the inventory of a cluster, asks for the update graphs that are needed, and
+//! keeps the text. The same input gives the same text.
+//!
+//! ```text
+//! inventory ──releases::channels──▶ graphs to get ──releases::decide──▶ releases ─┐
+//!           └──operators::decide──────────────────────────────────────▶ operators ─┴─write──▶ Draft
+//! ```
+
+mod commented_yaml;
+mod draft;
+mod operators;
+mod origin;
+mod releases;
+mod starter;
+
+pub use draft::{Draft, draft};
+pub use operators::{CatalogDraft, Operators, PackageDraft};
+pub use releases::{ChannelDraft, Releases, TargetError, Wish};
+pub use starter::starter;
