@@ -25,11 +25,9 @@ pub const MEMORY_ONLY: &str = "nmstate.landfall.dev/memory-only";
 pub const OFF: &str = "nmstate.landfall.dev/off";
 /// On an `NMState`: take over from kubernetes-nmstate.
 pub const ADOPT: &str = "nmstate.landfall.dev/adopt";
-/// On an `NMState`: make policies of the br-ex documents that nodes were installed with.
-pub const ADOPT_BR_EX: &str = "nmstate.landfall.dev/adopt-br-ex";
 
-const ON_POLICIES: [&str; 5] = [PROBES, CANARY, REVERT_ON_DELETE, DRIFT, MEMORY_ONLY];
-const ON_NMSTATES: [&str; 3] = [OFF, ADOPT, ADOPT_BR_EX];
+pub(crate) const ON_POLICIES: [&str; 5] = [PROBES, CANARY, REVERT_ON_DELETE, DRIFT, MEMORY_ONLY];
+pub(crate) const ON_NMSTATES: [&str; 2] = [OFF, ADOPT];
 
 /// An annotation that cannot be honoured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -134,7 +132,6 @@ pub struct PolicyOptions {
 pub struct NMStateOptions {
     pub off: bool,
     pub adopt: bool,
-    pub adopt_br_ex: bool,
 }
 
 /// Annotations as objects carry them.
@@ -172,11 +169,7 @@ impl NMStateOptions {
     pub fn parse(annotations: Option<&Annotations>) -> Result<Self, AnnotationError> {
         let Some(annotations) = annotations else { return Ok(Self::default()) };
         all_known(annotations, &ON_NMSTATES)?;
-        Ok(Self {
-            off: flag(annotations, OFF)?,
-            adopt: flag(annotations, ADOPT)?,
-            adopt_br_ex: flag(annotations, ADOPT_BR_EX)?,
-        })
+        Ok(Self { off: flag(annotations, OFF)?, adopt: flag(annotations, ADOPT)? })
     }
 }
 
@@ -273,7 +266,7 @@ mod tests {
         assert_eq!(policy(DRIFT, "enforce").unwrap().drift, Drift::Enforce);
         assert_eq!(policy(MEMORY_ONLY, "true").unwrap().persistence, Persistence::MemoryOnly);
         let nmstate = NMStateOptions::parse(Some(&annotations(&[(OFF, "true"), (ADOPT, "false")])));
-        assert_eq!(nmstate, Ok(NMStateOptions { off: true, ..NMStateOptions::default() }));
+        assert_eq!(nmstate, Ok(NMStateOptions { off: true, adopt: false }));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //!
 //! Nothing here performs I/O.
 
+pub mod admission;
 pub mod annotations;
 pub mod condition;
 pub mod crd;

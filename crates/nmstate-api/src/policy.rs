@@ -112,6 +112,9 @@ pub struct PolicyStatus {
     /// Nodes that may change their network now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<Slot>,
+    /// The generation of which no further node is changed, as too many nodes failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aborted_generation: Option<i64>,
     /// How many nodes are being changed, by generation of the policy. For clients that know
     /// kubernetes-nmstate; nothing is decided by it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -1,0 +1,202 @@
+//! What the API server itself refuses: `ValidatingAdmissionPolicy` objects. There is no webhook,
+//! so nothing that we run has to be up for a policy to be taken.
+
+use serde_json::{Value, json};
+
+use crate::annotations::{
+    ADOPT, CANARY, DRIFT, MEMORY_ONLY, OFF, ON_NMSTATES, ON_POLICIES, PREFIX, PROBES,
+    REVERT_ON_DELETE,
+};
+use crate::{GROUP, NODE_LABEL, POLICY_LABEL};
+
+/// The service account of the handlers.
+#[derive(Debug, Clone, Copy)]
+pub struct HandlerAccount<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+/// The node that the API server wrote into the token of a pod when it issued it.
+const NODE_OF_TOKEN: &str =
+    "request.userInfo.extra[?'authentication.kubernetes.io/node-name'].orValue([''])[0]";
+
+const CANARY_FORM: &str = "a number of nodes, at least 1, or a list of their names, with commas";
+
+/// All policies of admission with their bindings.
+pub fn all(handler: HandlerAccount<'_>) -> Vec<Value> {
+    [policies(), nmstates(), handlers(handler)].into_iter().flatten().collect()
+}
+
+/// What no policy may be: one whose name cannot become a label, one that selects by values that no
+/// node can have, one with an annotation of ours that cannot be honoured. A policy in progress may
+/// be edited: the edit supersedes what is under way.
+fn policies() -> [Value; 2] {
+    let label = "!format.labelValue().validate";
+    let mut rules = vec![
+        rule(
+            // A policy of a longer name may exist since before this rule; it may still be deleted.
+            &format!(
+                "request.operation != 'CREATE' || (size(object.metadata.name) <= 63 && {label}(object.metadata.name).hasValue())"
+            ),
+            "the name of a policy becomes the value of a label: at most 63 characters",
+        ),
+        rule(
+            &format!(
+                "!has(object.spec) || !has(object.spec.nodeSelector) || object.spec.nodeSelector.all(k, {label}(object.spec.nodeSelector[k]).hasValue())"
+            ),
+            "the values of nodeSelector must be values that labels can have",
+        ),
+        known_annotations(&ON_POLICIES),
+    ];
+    let one_of = |name: &str, values: &str| matching(name, &format!("^({values})$"), values);
+    rules.extend([
+        one_of(REVERT_ON_DELETE, "true|false"),
+        one_of(MEMORY_ONLY, "true|false"),
+        one_of(DRIFT, "ignore|report|enforce"),
+        matching(
+            PROBES,
+            "^ *(api-server|gateway|dns|node-readiness) *(, *(api-server|gateway|dns|node-readiness) *)*$",
+            "a list of api-server, gateway, dns and node-readiness, with commas",
+        ),
+        matching(CANARY, &canary(), CANARY_FORM),
+        // An expression of the server's kind cannot say "not all of them zeros" in one go.
+        unlike(CANARY, "^ *0+ *$", CANARY_FORM),
+    ]);
+    policy(
+        "nmstate-policies",
+        "nodenetworkconfigurationpolicies",
+        &["CREATE", "UPDATE"],
+        &rules,
+        None,
+    )
+}
+
+/// An `NMState` with an annotation of ours that cannot be honoured is not taken.
+fn nmstates() -> [Value; 2] {
+    let rules = [
+        known_annotations(&ON_NMSTATES),
+        matching(OFF, "^(true|false)$", "true|false"),
+        matching(ADOPT, "^(true|false)$", "true|false"),
+    ];
+    policy("nmstate-nmstates", "nmstates", &["CREATE", "UPDATE"], &rules, None)
+}
+
+/// A handler writes about its own node and no other. The node is the one in its token, which only
+/// the API server can write; a token that is bound to no pod writes nothing.
+fn handlers(account: HandlerAccount<'_>) -> [Value; 2] {
+    let mut rules = Vec::new();
+    // On DELETE there is only the old object, on CREATE only the new one.
+    for (object, present) in [
+        ("object", "request.operation != 'DELETE'"),
+        ("oldObject", "request.operation != 'CREATE'"),
+    ] {
+        rules.push(rule(
+            &format!(
+                "!({present}) || request.resource.resource != 'nodenetworkstates' || (variables.node != '' && {object}.metadata.name == variables.node)"
+            ),
+            "a handler may write the state of its own node only",
+        ));
+        let label = |name: &str| format!("{object}.metadata.?labels['{name}'].orValue('')");
+        rules.push(rule(
+            &format!(
+                "!({present}) || request.resource.resource != 'nodenetworkconfigurationenactments' || (variables.node != '' && {} == variables.node && {object}.metadata.name == variables.node + '.' + {})",
+                label(NODE_LABEL),
+                label(POLICY_LABEL),
+            ),
+            "a handler may write the enactments of its own node only",
+        ));
+    }
+    let HandlerAccount { namespace, name } = account;
+    let user = format!("request.userInfo.username == 'system:serviceaccount:{namespace}:{name}'");
+    let [mut policy, binding] = policy(
+        "nmstate-handlers",
+        "nodenetworkstates",
+        &["CREATE", "UPDATE", "DELETE"],
+        &rules,
+        Some(&user),
+    );
+    policy["spec"]["matchConstraints"]["resourceRules"][0]["resources"] = json!([
+        "nodenetworkstates",
+        "nodenetworkstates/status",
+        "nodenetworkconfigurationenactments",
+        "nodenetworkconfigurationenactments/status",
+    ]);
+    policy["spec"]["variables"] = json!([{ "name": "node", "expression": NODE_OF_TOKEN }]);
+    [policy, binding]
+}
+
+fn known_annotations(known: &[&str]) -> Value {
+    let list = known.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let short: Vec<&str> =
+        known.iter().map(|name| name.strip_prefix(PREFIX).unwrap_or(name)).collect();
+    rule(
+        &format!(
+            "!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.startsWith('{PREFIX}') || k in [{list}])"
+        ),
+        &format!("of the annotations under {PREFIX} known here are {}", short.join(", ")),
+    )
+}
+
+fn matching(annotation: &str, pattern: &str, allowed: &str) -> Value {
+    rule(
+        &format!(
+            "!has(object.metadata.annotations) || !('{annotation}' in object.metadata.annotations) || object.metadata.annotations['{annotation}'].matches('{pattern}')"
+        ),
+        &format!("{annotation} must be {}", allowed.replace('|', ", ")),
+    )
+}
+
+fn unlike(annotation: &str, pattern: &str, allowed: &str) -> Value {
+    rule(
+        &format!(
+            "!has(object.metadata.annotations) || !('{annotation}' in object.metadata.annotations) || !object.metadata.annotations['{annotation}'].matches('{pattern}')"
+        ),
+        &format!("{annotation} must be {allowed}"),
+    )
+}
+
+/// Names of nodes with commas; a number looks like one.
+fn canary() -> String {
+    let name = "[a-z0-9]([a-z0-9.-]*[a-z0-9])?";
+    format!("^ *{name} *(, *{name} *)*$")
+}
+
+fn rule(expression: &str, message: &str) -> Value {
+    json!({ "expression": expression, "message": message, "reason": "Invalid" })
+}
+
+fn policy(
+    name: &str,
+    resource: &str,
+    operations: &[&str],
+    rules: &[Value],
+    only_for: Option<&str>,
+) -> [Value; 2] {
+    let mut spec = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": { "resourceRules": [{
+            "apiGroups": [GROUP],
+            "apiVersions": ["*"],
+            "operations": operations,
+            "resources": [resource],
+        }]},
+        "validations": rules,
+    });
+    if let Some(condition) = only_for {
+        spec["matchConditions"] = json!([{ "name": "who", "expression": condition }]);
+    }
+    [
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": { "name": name },
+            "spec": spec,
+        }),
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": { "name": name },
+            "spec": { "policyName": name, "validationActions": ["Deny"] },
+        }),
+    ]
+}

@@ -1,0 +1,24 @@
+//! Names of what we put into a cluster.
+
+/// Everything of ours that belongs to a namespace is in this one, but not in clusters whose
+/// control plane is hosted elsewhere: there the operator and the coordinator are beside it.
+pub const NAMESPACE: &str = "openshift-nmstate-operator";
+/// The operator: its Deployment, its service account, its ClusterOperator is `nmstate`.
+pub const OPERATOR: &str = "nmstate-operator";
+pub const CLUSTER_OPERATOR: &str = "nmstate";
+/// The handlers: their DaemonSet and service account.
+pub const HANDLER: &str = "nmstate-handler";
+/// The coordinator: its Deployment, service account and lease.
+pub const COORDINATOR: &str = "nmstate-coordinator";
+/// What the operator must remember across restarts.
+pub const MEMORY: &str = "nmstate-operator-memory";
+/// On every object of ours: which part it is.
+pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
+/// On every object of ours: that it is ours.
+pub const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
+pub const PART_OF: &str = "nmstate-operator";
+
+/// Health and metrics of the operator and the coordinator.
+pub const SERVICE_PORT: u16 = 8081;
+/// Health of handlers that serve no metrics. The port is registered for them.
+pub const HANDLER_PORT: u16 = 8089;

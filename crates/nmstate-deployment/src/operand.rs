@@ -1,0 +1,143 @@
+//! What the operator deploys when policies are wanted: handlers on nodes, one coordinator, and what
+//! they may do. Objects as values; nothing is applied here.
+
+mod access;
+mod coordinator;
+mod handler;
+pub(crate) mod pod;
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use nmstate_api::NMStateSpec;
+use serde_json::{Value, json};
+
+use crate::names::{COMPONENT_LABEL, HANDLER_PORT, PART_OF, PART_OF_LABEL};
+
+pub(crate) use coordinator::{egress, pod as coordinator_pod};
+
+/// Where the coordinator runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ControlPlane {
+    /// In this cluster, on several nodes.
+    HighlyAvailable,
+    /// In this cluster, on its only node.
+    SingleNode,
+    /// In another cluster, where it is deployed beside the control plane.
+    Hosted,
+}
+
+/// All that decides what the operand looks like.
+#[derive(Debug, Clone)]
+pub struct Wanted<'a> {
+    pub spec: &'a NMStateSpec,
+    pub image: &'a str,
+    pub version: &'a str,
+    pub control_plane: ControlPlane,
+    listen: SocketAddr,
+}
+
+/// An `NMState` that cannot be honoured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "spec.metricsConfiguration.bindAddress is {address:?}; it must be `:PORT`, `ADDRESS:PORT`, or `0` for no metrics"
+)]
+pub struct BindAddressError {
+    address: String,
+}
+
+impl<'a> Wanted<'a> {
+    pub fn new(
+        spec: &'a NMStateSpec,
+        image: &'a str,
+        version: &'a str,
+        control_plane: ControlPlane,
+    ) -> Result<Self, BindAddressError> {
+        let listen = listen(&spec.metrics_configuration.bind_address)?;
+        Ok(Self { spec, image, version, control_plane, listen })
+    }
+}
+
+/// Where handlers serve health and metrics. As in Go, no address means all of them.
+fn listen(bind: &str) -> Result<SocketAddr, BindAddressError> {
+    if bind == "0" {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, HANDLER_PORT)));
+    }
+    let address = match bind.strip_prefix(':') {
+        Some(port) => {
+            port.parse().ok().map(|port: u16| SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)))
+        }
+        None => bind.parse().ok(),
+    };
+    address
+        .filter(|address| address.port() != 0)
+        .ok_or_else(|| BindAddressError { address: bind.chars().take(80).collect() })
+}
+
+/// Every object, in the order in which they are applied: rights before those who need them.
+pub fn objects(wanted: &Wanted<'_>) -> Vec<Value> {
+    let mut objects = access::handler();
+    objects.extend([handler::service(wanted), handler::daemon_set(wanted)]);
+    if wanted.control_plane != ControlPlane::Hosted {
+        objects.extend(access::coordinator());
+        objects.extend(coordinator::objects(wanted));
+    }
+    objects
+}
+
+/// The rights that whoever deploys all this must have, to give them.
+pub(crate) fn rules_to_pass_on() -> Vec<Value> {
+    let rules = [access::handler_rules(), access::coordinator_rules()];
+    rules.into_iter().filter_map(|rules| rules.as_array().cloned()).flatten().collect()
+}
+
+fn labels(component: &str) -> Value {
+    json!({ COMPONENT_LABEL: component, PART_OF_LABEL: PART_OF })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(control_plane: ControlPlane) -> Vec<String> {
+        let spec = NMStateSpec::default();
+        let wanted = Wanted::new(&spec, "i", "1", control_plane).unwrap();
+        let name = |object: &Value| {
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            format!("{} {}", text(&object["kind"]), text(&object["metadata"]["name"]))
+        };
+        objects(&wanted).iter().map(name).collect()
+    }
+
+    #[test]
+    fn handlers_are_deployed_everywhere_and_the_coordinator_beside_its_control_plane() {
+        for control_plane in
+            [ControlPlane::HighlyAvailable, ControlPlane::SingleNode, ControlPlane::Hosted]
+        {
+            let made = kinds(control_plane);
+            assert!(made.contains(&"DaemonSet nmstate-handler".to_owned()), "{made:?}");
+            let coordinator = made.contains(&"Deployment nmstate-coordinator".to_owned());
+            assert_eq!(coordinator, control_plane != ControlPlane::Hosted);
+        }
+    }
+
+    #[test]
+    fn every_object_says_that_it_is_ours() {
+        let spec = NMStateSpec::default();
+        let control_plane = ControlPlane::HighlyAvailable;
+        for object in objects(&Wanted::new(&spec, "i", "1", control_plane).unwrap()) {
+            assert_eq!(object["metadata"]["labels"][PART_OF_LABEL], PART_OF, "{object}");
+        }
+    }
+
+    #[test]
+    fn metrics_are_served_where_the_nmstate_says() {
+        for (bind, expected) in
+            [(":8089", "[::]:8089"), ("10.0.0.1:80", "10.0.0.1:80"), ("0", "127.0.0.1:8089")]
+        {
+            assert_eq!(listen(bind).unwrap().to_string(), expected);
+        }
+        for bind in ["", ":", ":0", "8089", "host:80", ":70000"] {
+            assert!(listen(bind).is_err(), "{bind}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What handlers and the coordinator may do.
+
+use serde_json::{Value, json};
+
+use super::labels;
+use crate::names::{COORDINATOR, HANDLER, NAMESPACE};
+
+/// A handler reads policies and its node, and writes its node's reports. That it writes no other
+/// node's is seen to by admission, which knows the node in its token.
+pub(super) fn handler() -> Vec<Value> {
+    let rules = handler_rules();
+    vec![service_account(HANDLER), cluster_role(HANDLER, &rules), cluster_binding(HANDLER)]
+}
+
+pub(super) fn handler_rules() -> Value {
+    json!([
+        rule("nmstate.io", &["nodenetworkconfigurationpolicies"], &["get", "list", "watch"]),
+        rule(
+            "nmstate.io",
+            &["nodenetworkstates", "nodenetworkconfigurationenactments"],
+            &["get", "list", "watch", "create", "update", "patch", "delete"]
+        ),
+        rule(
+            "nmstate.io",
+            &["nodenetworkstates/status", "nodenetworkconfigurationenactments/status"],
+            &["update", "patch"]
+        ),
+        rule("", &["nodes"], &["get", "list", "watch"]),
+        // To change nothing before the cluster is installed.
+        rule("config.openshift.io", &["clusterversions"], &["get", "list"]),
+        events(),
+        {
+            "apiGroups": ["security.openshift.io"],
+            "resources": ["securitycontextconstraints"],
+            "resourceNames": ["privileged"],
+            "verbs": ["use"],
+        },
+    ])
+}
+
+/// The coordinator reads all reports and writes the status of policies.
+pub(super) fn coordinator() -> Vec<Value> {
+    vec![
+        service_account(COORDINATOR),
+        cluster_role(COORDINATOR, &coordinator_rules()),
+        cluster_binding(COORDINATOR),
+        lease_role(),
+        lease_binding(),
+    ]
+}
+
+pub(super) fn coordinator_rules() -> Value {
+    json!([
+        rule(
+            "nmstate.io",
+            &["nodenetworkconfigurationpolicies", "nodenetworkstates", "nmstates"],
+            &["get", "list", "watch"]
+        ),
+        rule("nmstate.io", &["nodenetworkconfigurationpolicies/status"], &["update", "patch"]),
+        rule(
+            "nmstate.io",
+            &["nodenetworkconfigurationenactments"],
+            &["get", "list", "watch", "delete"]
+        ),
+        rule("", &["nodes", "pods"], &["get", "list", "watch"]),
+        events(),
+    ])
+}
+
+fn events() -> Value {
+    rule("events.k8s.io", &["events"], &["create", "patch"])
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
+}
+
+fn service_account(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": { "name": name, "namespace": NAMESPACE, "labels": labels(name) },
+    })
+}
+
+fn cluster_role(name: &str, rules: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": { "name": format!("openshift-{name}"), "labels": labels(name) },
+        "rules": rules,
+    })
+}
+
+fn cluster_binding(name: &str) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": { "name": format!("openshift-{name}"), "labels": labels(name) },
+        "roleRef": role_ref("ClusterRole", &format!("openshift-{name}")),
+        "subjects": [subject(name)],
+    })
+}
+
+fn lease_role() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": { "name": COORDINATOR, "namespace": NAMESPACE, "labels": labels(COORDINATOR) },
+        "rules": [rule("coordination.k8s.io", &["leases"], &["get", "create", "update"])],
+    })
+}
+
+fn lease_binding() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": { "name": COORDINATOR, "namespace": NAMESPACE, "labels": labels(COORDINATOR) },
+        "roleRef": role_ref("Role", COORDINATOR),
+        "subjects": [subject(COORDINATOR)],
+    })
+}
+
+fn role_ref(kind: &str, name: &str) -> Value {
+    json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name })
+}
+
+fn subject(name: &str) -> Value {
+    json!({ "kind": "ServiceAccount", "name": name, "namespace": NAMESPACE })
+}

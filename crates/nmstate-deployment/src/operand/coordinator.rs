@@ -1,0 +1,166 @@
+//! The Deployment of the coordinator and what belongs to it.
+
+use serde_json::{Value, json};
+
+use super::pod::{self, Placement};
+use super::{ControlPlane, Wanted, labels};
+use crate::names::{COORDINATOR, NAMESPACE, SERVICE_PORT};
+
+pub(super) fn objects(wanted: &Wanted<'_>) -> Vec<Value> {
+    let mut objects = vec![service(), network_policy(), deployment(wanted)];
+    if wanted.control_plane == ControlPlane::HighlyAvailable {
+        objects.push(disruption_budget());
+    }
+    objects
+}
+
+/// The pod of a coordinator; `extra` are arguments beside the usual ones.
+pub(crate) fn pod(image: &str, version: &str, extra: &[String]) -> Value {
+    let mut arguments = vec!["coordinator".to_owned(), format!("--listen=[::]:{SERVICE_PORT}")];
+    arguments.extend_from_slice(extra);
+    json!({
+        "priorityClassName": "system-cluster-critical",
+        "serviceAccountName": COORDINATOR,
+        "containers": [{
+            "name": "coordinator",
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["/usr/bin/nmstate-operator"],
+            "args": arguments,
+            "env": [
+                pod::field("POD_NAME", "metadata.name"),
+                pod::field("POD_NAMESPACE", "metadata.namespace"),
+                { "name": "RELEASE_VERSION", "value": version },
+            ],
+            "ports": [{ "name": "metrics", "containerPort": SERVICE_PORT, "protocol": "TCP" }],
+            "resources": { "requests": { "cpu": "10m", "memory": "30Mi" } },
+            "securityContext": pod::restricted(),
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            "livenessProbe": pod::http_probe("/healthz", SERVICE_PORT, None),
+            "readinessProbe": pod::http_probe("/readyz", SERVICE_PORT, None),
+        }],
+    })
+}
+
+fn deployment(wanted: &Wanted<'_>) -> Value {
+    let (spec, several) = (wanted.spec, wanted.control_plane == ControlPlane::HighlyAvailable);
+    let mut pod = pod(wanted.image, wanted.version, &[]);
+    let placement = Placement {
+        affinity: spec.infra_affinity.as_ref(),
+        node_selector: spec.infra_node_selector.as_ref(),
+        tolerations: spec.infra_tolerations.as_deref(),
+    };
+    let mut affinity = pod::prefer_control_plane();
+    if several {
+        affinity["podAntiAffinity"] = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [{
+            "labelSelector": { "matchLabels": labels(COORDINATOR) },
+            "topologyKey": "kubernetes.io/hostname",
+        }]});
+    }
+    placement.fill(&mut pod, Some(affinity), pod::control_plane_tolerations());
+    // With two copies that must not share a node, a third would have no place during a roll-out.
+    let strategy = if several {
+        json!({ "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 1, "maxSurge": 0 } })
+    } else {
+        json!({ "type": "Recreate" })
+    };
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": COORDINATOR, "namespace": NAMESPACE, "labels": labels(COORDINATOR) },
+        "spec": {
+            "replicas": if several { 2 } else { 1 },
+            "selector": { "matchLabels": labels(COORDINATOR) },
+            "strategy": strategy,
+            "template": {
+                "metadata": { "labels": labels(COORDINATOR), "annotations": pod::annotations() },
+                "spec": pod,
+            },
+        },
+    })
+}
+
+fn disruption_budget() -> Value {
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": { "name": COORDINATOR, "namespace": NAMESPACE, "labels": labels(COORDINATOR) },
+        "spec": {
+            "minAvailable": 1,
+            "selector": { "matchLabels": labels(COORDINATOR) },
+            // A copy that is broken anyway must not hold up the drain of its node.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    })
+}
+
+fn service() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "name": COORDINATOR, "namespace": NAMESPACE, "labels": labels(COORDINATOR) },
+        "spec": {
+            "selector": labels(COORDINATOR),
+            "ports": [{ "name": "metrics", "port": SERVICE_PORT, "targetPort": "metrics" }],
+        },
+    })
+}
+
+/// The API server and name servers may be asked; the monitoring may ask for metrics. What the
+/// kubelet of the same node asks is never kept away.
+fn network_policy() -> Value {
+    let monitoring = json!({ "namespaceSelector": {
+        "matchLabels": { "kubernetes.io/metadata.name": "openshift-monitoring" },
+    }});
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": { "name": COORDINATOR, "namespace": NAMESPACE, "labels": labels(COORDINATOR) },
+        "spec": {
+            "podSelector": { "matchLabels": labels(COORDINATOR) },
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [
+                { "from": [monitoring], "ports": [{ "port": SERVICE_PORT, "protocol": "TCP" }] },
+            ],
+            "egress": egress(),
+        },
+    })
+}
+
+/// What everything of ours that is not on the node's own network may reach.
+pub(crate) fn egress() -> Value {
+    json!([
+        { "ports": [{ "port": 6443, "protocol": "TCP" }] },
+        { "ports": [{ "port": 5353, "protocol": "TCP" }, { "port": 5353, "protocol": "UDP" }] },
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use nmstate_api::NMStateSpec;
+
+    use super::*;
+
+    fn made(control_plane: ControlPlane) -> Vec<Value> {
+        let spec = NMStateSpec::default();
+        objects(&Wanted::new(&spec, "i", "1", control_plane).unwrap())
+    }
+
+    #[test]
+    fn several_nodes_get_two_copies_that_never_share_one() {
+        let made = made(ControlPlane::HighlyAvailable);
+        let deployment = made.iter().find(|object| object["kind"] == "Deployment").unwrap();
+        assert_eq!(deployment["spec"]["replicas"], 2);
+        let pod = &deployment["spec"]["template"]["spec"];
+        assert!(pod["affinity"]["podAntiAffinity"].is_object());
+        assert!(made.iter().any(|object| object["kind"] == "PodDisruptionBudget"));
+    }
+
+    #[test]
+    fn a_single_node_gets_one_copy_whose_eviction_nothing_holds_up() {
+        let made = made(ControlPlane::SingleNode);
+        let deployment = made.iter().find(|object| object["kind"] == "Deployment").unwrap();
+        assert_eq!(deployment["spec"]["replicas"], 1);
+        assert!(!made.iter().any(|object| object["kind"] == "PodDisruptionBudget"));
+    }
+}

@@ -1,0 +1,79 @@
+//! What all our pods have in common.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Affinity, Toleration};
+use serde_json::{Value, json};
+
+/// Nodes for a pod, as an `NMState` may ask for them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placement<'a> {
+    pub(crate) affinity: Option<&'a Affinity>,
+    pub(crate) node_selector: Option<&'a BTreeMap<String, String>>,
+    pub(crate) tolerations: Option<&'a [Toleration]>,
+}
+
+impl Placement<'_> {
+    /// Fills in what is asked for, and where nothing is, these defaults.
+    pub(crate) fn fill(&self, pod: &mut Value, affinity: Option<Value>, tolerations: Value) {
+        let asked = self.affinity.map(|affinity| json!(affinity)).or(affinity);
+        if let Some(affinity) = asked {
+            pod["affinity"] = affinity;
+        }
+        pod["nodeSelector"] = self
+            .node_selector
+            .map_or_else(|| json!({ "kubernetes.io/os": "linux" }), |selector| json!(selector));
+        pod["tolerations"] = self.tolerations.map_or(tolerations, |list| json!(list));
+    }
+}
+
+/// Annotations of every pod template: on clusters with partitioned CPUs it runs on those of the
+/// management.
+pub(crate) fn annotations() -> Value {
+    json!({
+        "target.workload.openshift.io/management": r#"{"effect": "PreferredDuringScheduling"}"#,
+    })
+}
+
+/// A container that may do nothing special.
+pub(crate) fn restricted() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": { "drop": ["ALL"] },
+        "readOnlyRootFilesystem": true,
+        "runAsNonRoot": true,
+        "seccompProfile": { "type": "RuntimeDefault" },
+    })
+}
+
+/// Taints of control planes, and those of nodes that are away for a moment.
+pub(crate) fn control_plane_tolerations() -> Value {
+    let role = |name: &str| json!({ "key": format!("node-role.kubernetes.io/{name}"), "operator": "Exists", "effect": "NoSchedule" });
+    let away = |name: &str| json!({ "key": format!("node.kubernetes.io/{name}"), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 120 });
+    json!([role("master"), role("control-plane"), away("unreachable"), away("not-ready")])
+}
+
+/// Control planes are liked best.
+pub(crate) fn prefer_control_plane() -> Value {
+    let term = |role: &str, weight: i32| {
+        let key = format!("node-role.kubernetes.io/{role}");
+        json!({ "weight": weight, "preference": { "matchExpressions": [{ "key": key, "operator": "Exists" }] } })
+    };
+    json!({ "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [
+        term("control-plane", 10), term("master", 1),
+    ]}})
+}
+
+/// A variable that holds a field of the pod itself.
+pub(crate) fn field(name: &str, path: &str) -> Value {
+    json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
+}
+
+/// An HTTP probe of our health endpoints.
+pub(crate) fn http_probe(path: &str, port: u16, host: Option<&str>) -> Value {
+    let mut get = json!({ "path": path, "port": port, "scheme": "HTTP" });
+    if let Some(host) = host {
+        get["host"] = json!(host);
+    }
+    json!({ "httpGet": get, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6 })
+}

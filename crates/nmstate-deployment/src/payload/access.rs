@@ -1,0 +1,121 @@
+//! What the operator may do: what it deploys, what it reports, and what it passes on. Nobody can
+//! give rights that they do not have.
+
+use serde_json::{Value, json};
+
+use crate::names::{NAMESPACE, OPERATOR};
+use crate::operand;
+
+pub(super) fn objects() -> Vec<Value> {
+    vec![
+        json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": { "name": OPERATOR, "namespace": NAMESPACE },
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": { "name": cluster_name() },
+            "rules": cluster_rules(),
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": { "name": cluster_name() },
+            "roleRef": role_ref("ClusterRole", &cluster_name()),
+            "subjects": [subject()],
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": { "name": OPERATOR, "namespace": NAMESPACE },
+            "rules": namespace_rules(),
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": { "name": OPERATOR, "namespace": NAMESPACE },
+            "roleRef": role_ref("Role", OPERATOR),
+            "subjects": [subject()],
+        }),
+    ]
+}
+
+/// Who may read the cluster may read its network.
+pub(super) fn cluster_reader() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {
+            "name": "openshift-nmstate-cluster-reader",
+            "labels": { "rbac.authorization.k8s.io/aggregate-to-cluster-reader": "true" },
+        },
+        "rules": [rule("nmstate.io", &["*"], &["get", "list", "watch"])],
+    })
+}
+
+fn cluster_rules() -> Value {
+    let (write, remove) = (["get", "list", "watch", "create", "patch"], ["get", "delete"]);
+    let mut rules = vec![
+        rule("nmstate.io", &["nmstates"], &write),
+        rule("nmstate.io", &["nmstates/status"], &["patch", "update"]),
+        rule("config.openshift.io", &["infrastructures", "clusterversions"], &write[..3]),
+        rule("config.openshift.io", &["clusteroperators"], &["get", "list", "watch", "create"]),
+        rule("config.openshift.io", &["clusteroperators/status"], &["patch", "update"]),
+        rule(
+            "rbac.authorization.k8s.io",
+            &["clusterroles", "clusterrolebindings"],
+            &["get", "create", "patch", "delete"],
+        ),
+        // To see whether another operator of this API is here, and to clear up after it when asked.
+        rule("apps", &["deployments", "daemonsets"], &["get", "list", "delete"]),
+        named(
+            "admissionregistration.k8s.io",
+            &["mutatingwebhookconfigurations"],
+            &["nmstate"],
+            &remove,
+        ),
+        named(
+            "admissionregistration.k8s.io",
+            &["validatingadmissionpolicies", "validatingadmissionpolicybindings"],
+            &["nncp-validation-policy", "nncp-validation-policy-binding"],
+            &remove,
+        ),
+    ];
+    rules.extend(operand::rules_to_pass_on());
+    json!(rules)
+}
+
+fn namespace_rules() -> Value {
+    let all = ["get", "list", "watch", "create", "patch", "delete"];
+    json!([
+        rule("apps", &["deployments", "daemonsets"], &all),
+        rule("", &["services", "serviceaccounts"], &all),
+        rule("", &["configmaps"], &["get", "create", "patch", "update"]),
+        rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]),
+        rule("networking.k8s.io", &["networkpolicies"], &all),
+        rule("policy", &["poddisruptionbudgets"], &all),
+        rule("rbac.authorization.k8s.io", &["roles", "rolebindings"], &all),
+    ])
+}
+
+fn cluster_name() -> String {
+    format!("openshift-{OPERATOR}")
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
+}
+
+fn named(group: &str, resources: &[&str], names: &[&str], verbs: &[&str]) -> Value {
+    json!({ "apiGroups": [group], "resources": resources, "resourceNames": names, "verbs": verbs })
+}
+
+fn role_ref(kind: &str, name: &str) -> Value {
+    json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name })
+}
+
+fn subject() -> Value {
+    json!({ "kind": "ServiceAccount", "name": OPERATOR, "namespace": NAMESPACE })
+}

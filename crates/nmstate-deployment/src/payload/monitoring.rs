@@ -1,0 +1,105 @@
+//! Metrics: who may ask for them, where they are, and when somebody is to be told.
+
+use serde_json::{Value, json};
+
+use crate::names::{COMPONENT_LABEL, COORDINATOR, HANDLER, NAMESPACE, OPERATOR};
+
+pub(super) fn objects() -> Vec<Value> {
+    vec![role(), role_binding(), service_monitor(HANDLER), service_monitor(COORDINATOR), rules()]
+}
+
+fn role() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": { "name": "prometheus-k8s", "namespace": NAMESPACE },
+        "rules": [{
+            "apiGroups": [""],
+            "resources": ["services", "endpoints", "pods"],
+            "verbs": ["get", "list", "watch"],
+        }, {
+            "apiGroups": ["discovery.k8s.io"],
+            "resources": ["endpointslices"],
+            "verbs": ["get", "list", "watch"],
+        }],
+    })
+}
+
+fn role_binding() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": { "name": "prometheus-k8s", "namespace": NAMESPACE },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "Role",
+            "name": "prometheus-k8s",
+        },
+        "subjects": [{
+            "kind": "ServiceAccount",
+            "name": "prometheus-k8s",
+            "namespace": "openshift-monitoring",
+        }],
+    })
+}
+
+/// Plain HTTP: the programs serve no TLS.
+fn service_monitor(component: &str) -> Value {
+    json!({
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": { "name": component, "namespace": NAMESPACE },
+        "spec": {
+            "selector": { "matchLabels": { COMPONENT_LABEL: component } },
+            "endpoints": [{ "port": "metrics", "interval": "60s", "scheme": "http" }],
+        },
+    })
+}
+
+fn rules() -> Value {
+    let alert = |name: &str, expression: &str, minutes: u32, summary: &str, description: &str| {
+        json!({
+            "alert": name,
+            "expr": expression,
+            "for": format!("{minutes}m"),
+            "labels": { "severity": "warning", "namespace": NAMESPACE },
+            "annotations": { "summary": summary, "description": description },
+        })
+    };
+    json!({
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": { "name": OPERATOR, "namespace": NAMESPACE },
+        "spec": { "groups": [{
+            "name": "nmstate",
+            "rules": [
+                {
+                    "record": "cluster:kubernetes_nmstate_features_applied:sum",
+                    "expr": "sum by (name) (kubernetes_nmstate_features_applied)",
+                },
+                {
+                    "record": "cluster:kubernetes_nmstate_network_interfaces:sum",
+                    "expr": "sum by (type) (kubernetes_nmstate_network_interfaces)",
+                },
+                {
+                    "record": "cluster:kubernetes_nmstate_routes:sum",
+                    "expr": "sum by (ip_stack, type) (kubernetes_nmstate_routes)",
+                },
+                alert(
+                    "NodeNetworkPolicyDegraded",
+                    "kubernetes_nmstate_policies_status{status=\"Degraded\"} > 0",
+                    15,
+                    "A node network policy failed on some of its nodes.",
+                    "{{ $value }} node network policies are Degraded. `oc get nncp` and `oc get nnce` say which policies, which nodes, and why; nodes that failed have the network they had before.",
+                ),
+                alert(
+                    "NodeNetworkEnactmentFailing",
+                    "sum by (node) (kubernetes_nmstate_enactments_status{status=\"Failing\"}) > 0",
+                    15,
+                    "A node could not be given the network that a policy wants.",
+                    "On node {{ $labels.node }}, {{ $value }} policies fail. `oc get nnce -l nmstate.io/node={{ $labels.node }}` says why.",
+                ),
+            ],
+        }]},
+    })
+}

@@ -1,0 +1,9 @@
+//! The program against a real API server: what it writes for a release payload, what the server
+//! makes of the API, and what each part may do there.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod api;
+mod authority;
+mod payload;
+mod support;

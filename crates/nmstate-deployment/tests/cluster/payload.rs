@@ -1,0 +1,44 @@
+//! The files of the release payload, on a server that has OpenShift's own CRDs.
+
+use std::path::Path;
+
+use lab::kube::{ApiServer, FieldValidation, Persistence};
+
+use crate::support::{apply, data_tier, files, hosted, payload};
+
+/// Where the generated files are committed.
+const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/nmstate-operator");
+
+#[test]
+fn the_committed_files_are_what_the_program_writes() {
+    for (folder, ours, arguments) in [
+        ("payload", payload(), ""),
+        ("hosted", hosted("clusters-example"), " --hosted clusters-example"),
+    ] {
+        let theirs = files(&Path::new(COMMITTED).join(folder));
+        let names = |files: &[(String, String)]| -> Vec<String> {
+            files.iter().map(|(name, _)| name.clone()).collect()
+        };
+        assert_eq!(names(&ours), names(&theirs), "{folder}");
+        for ((name, written), (_, committed)) in ours.iter().zip(&theirs) {
+            assert!(
+                written == committed,
+                "{name} differs; run `cargo run -p nmstate-operator -- manifests -o deploy/nmstate-operator/{folder}{arguments}`"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_file_is_taken_by_a_server_with_openshifts_crds() {
+    let Some(crds) = data_tier("cluster-crds") else { return };
+    let server = ApiServer::start().await.unwrap();
+    server.load_crds(&crds).await.unwrap();
+    apply(&server, &payload(), &[]).await;
+    // A second time, as the cluster-version operator does all day.
+    apply(&server, &payload(), &[]).await;
+
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: clusters-example}\n";
+    server.apply(namespace, Persistence::Stored, FieldValidation::Strict).await.unwrap();
+    apply(&server, &hosted("clusters-example"), &[]).await;
+}
