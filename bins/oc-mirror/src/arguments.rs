@@ -8,8 +8,11 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::go_syntax;
+use crate::init_command::InitArguments;
+use crate::inventory_command::InventoryArguments;
 use crate::list_command::ListArguments;
 use crate::refused::Refused;
+use crate::retry_arguments::RetryArguments;
 use crate::side_arguments::{DestinationArguments, SourceArguments};
 use crate::upgrade_path_command::UpgradePathArguments;
 
@@ -24,6 +27,9 @@ Examples:
   Which releases there are, and the way from one to another:
     oc-mirror list releases --version 4.18
     oc-mirror upgrade-path release --from 4.16.3 --to 4.18.9
+  What a cluster has, and a configuration for what it needs next:
+    oc-mirror inventory -o cluster.json
+    oc-mirror init --for cluster.json -o isc.yaml
   The workspace itself as a read-only registry:
     oc-mirror serve file:///data --listen 127.0.0.1:5000
 
@@ -167,18 +173,8 @@ pub(crate) struct MirrorArguments {
     /// Layers moved at once per image
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_once, help_heading = SPEED)]
     pub(crate) parallel_layers: u16,
-    /// How often a failed request is tried again
-    #[arg(long, value_name = "N", default_value_t = 5, help_heading = SPEED)]
-    pub(crate) retry_times: u32,
-    /// Pause before trying again, such as 500ms or 10s (0: 1 s, then twice as long each time)
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "0",
-        value_parser = go_syntax::parse_duration,
-        help_heading = SPEED
-    )]
-    pub(crate) retry_delay: Duration,
+    #[command(flatten)]
+    pub(crate) retry: RetryArguments,
     /// Longest time for one blob or manifest, retries included [default: none; a stalled connection ends by itself]
     #[arg(
         long,
@@ -221,6 +217,10 @@ pub(crate) enum Command {
     List(ListArguments),
     /// Show how a cluster gets from one version to another
     UpgradePath(UpgradePathArguments),
+    /// Make a configuration to start from, or one for what a cluster needs next
+    Init(InitArguments),
+    /// Write down what a cluster has: release, channel, operators, catalogs, mirrors
+    Inventory(InventoryArguments),
     /// Print the version
     Version(VersionArguments),
     /// Print a completion script for a shell
@@ -235,11 +235,7 @@ pub(crate) enum Command {
     #[command(hide = true, disable_help_flag = true)]
     Delete(Anything),
     #[command(hide = true, disable_help_flag = true)]
-    Init(Anything),
-    #[command(hide = true, disable_help_flag = true)]
     Describe(Anything),
-    #[command(hide = true, disable_help_flag = true)]
-    Inventory(Anything),
 }
 
 impl Command {
@@ -247,9 +243,7 @@ impl Command {
     pub(crate) fn missing(&self) -> Option<&'static str> {
         match self {
             Self::Delete(_) => Some("delete"),
-            Self::Init(_) => Some("init"),
             Self::Describe(_) => Some("describe"),
-            Self::Inventory(_) => Some("inventory"),
             _ => None,
         }
     }

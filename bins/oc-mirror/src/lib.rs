@@ -3,15 +3,22 @@
 //! code. What is mirrored how is decided in the crates below.
 
 mod arguments;
+mod catalog_arguments;
+mod cluster_connection;
 mod completion;
 mod configuration;
 mod console;
 mod go_syntax;
+mod init_command;
 mod interrupt;
+mod inventory_command;
 mod list_command;
+mod list_format;
+mod list_operators;
 mod log;
 mod lookup_arguments;
 mod mirror_command;
+mod output_file;
 mod policy_file;
 mod problem;
 mod progress;
@@ -22,11 +29,13 @@ mod registries_d;
 mod release_sources;
 mod report_text;
 mod request;
+mod retry_arguments;
 mod route;
 mod secret;
 mod serve_command;
 mod side_arguments;
 mod upgrade_path_command;
+mod upgrade_path_operator;
 mod version;
 
 use std::ffi::OsString;
@@ -67,6 +76,12 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(Command::UpgradePath(arguments)) => print(
             upgrade_path_command::upgrade_path(arguments, surroundings).map(String::into_bytes),
         ),
+        Some(Command::Init(arguments)) => {
+            print(init_command::init(arguments, surroundings).map(String::into_bytes))
+        }
+        Some(Command::Inventory(arguments)) => {
+            print(inventory_command::inventory(arguments, surroundings).map(String::into_bytes))
+        }
         Some(Command::Version(arguments)) => {
             print(version::text(arguments).map(String::into_bytes))
         }
@@ -75,7 +90,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
             tracing::error!(
-                "`{name}` is not part of this version; it has: mirroring, list, upgrade-path, serve, version, completion"
+                "`{name}` is not part of this version; it has: mirroring, list, upgrade-path, inventory, init, serve, version, completion"
             );
             ExitCode::FAILURE
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use image_set::{Architecture, Distribution};
 use mirror::{ReleaseContents, ReleaseLookup};
 use oci::ImageRef;
@@ -12,7 +12,8 @@ use release::select::GraphKey;
 use semver::Version;
 use serde::Serialize;
 
-use crate::arguments::Anything;
+use crate::list_format::{ListFormat, rendered};
+use crate::list_operators::{ListOperators, operators};
 use crate::lookup_arguments::{LookupArguments, architecture, minor, wait};
 use crate::quantity;
 use crate::request::Surroundings;
@@ -29,16 +30,8 @@ pub(crate) enum ListCommand {
     Releases(ListReleases),
     /// List every image of a release, with digest and size; the release is verified first
     Images(ListImages),
-    #[command(hide = true, disable_help_flag = true)]
-    Operators(Anything),
-}
-
-/// How lists are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ListFormat {
-    #[default]
-    Text,
-    Json,
+    /// List catalogs of operators, or what is in one: packages, channels, versions
+    Operators(ListOperators),
 }
 
 #[derive(Debug, Args)]
@@ -61,7 +54,7 @@ pub(crate) struct ListReleases {
         default_value = "amd64"
     )]
     filter_by_archs: Vec<Architecture>,
-    /// text or json
+    /// text, json or yaml
     #[arg(
         short,
         long,
@@ -86,7 +79,7 @@ pub(crate) struct ListImages {
     /// Architecture of the release, where a version is given
     #[arg(long, value_name = "ARCH", value_parser = architecture, default_value = "amd64")]
     arch: Architecture,
-    /// text or json
+    /// text, json or yaml
     #[arg(
         short,
         long,
@@ -119,9 +112,7 @@ pub(crate) fn list(
             let lookup = arguments.lookup.open(carried, surroundings)?;
             wait(images(arguments, &lookup))
         }
-        ListCommand::Operators(_) => {
-            anyhow::bail!("`list operators` is not part of this version; it has: releases, images")
-        }
+        ListCommand::Operators(arguments) => operators(arguments, surroundings),
     }
 }
 
@@ -152,12 +143,13 @@ async fn releases(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::R
             versions,
         });
     }
-    if arguments.output == ListFormat::Json {
-        return json(&listed);
-    }
+    let with_hint = arguments.channel.is_none();
+    rendered(arguments.output, &listed, || releases_text(&listed, with_hint))
+}
+
+fn releases_text(listed: &[Listed], with_hint: bool) -> String {
     let mut text = String::new();
-    // Writing to a String cannot fail.
-    if arguments.channel.is_none() {
+    if with_hint {
         text.push_str(
             "Listing stable channels. Use --channel=<channel-name> to filter.\n\
              Use --channels to list the channels of this version.\n\n",
@@ -165,11 +157,12 @@ async fn releases(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::R
     }
     for (place, list) in listed.iter().enumerate() {
         let gap = if place > 0 { "\n" } else { "" };
+        // Writing to a String cannot fail.
         let _ =
             writeln!(text, "{gap}Channel: {}\nArchitecture: {}", list.channel, list.architecture);
         text.extend(list.versions.iter().map(|version| format!("{version}\n")));
     }
-    Ok(text)
+    text
 }
 
 /// A graph that has releases; a channel without any does not exist.
@@ -193,12 +186,11 @@ async fn graph(
 async fn minors(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::Result<String> {
     let minors: Vec<String> = lookup.minors().await?.iter().map(ToString::to_string).collect();
     anyhow::ensure!(!minors.is_empty(), "there are no releases here");
-    if arguments.output == ListFormat::Json {
-        return json(&minors);
-    }
-    let mut text = "Available OpenShift Container Platform release versions:\n".to_owned();
-    text.extend(minors.iter().map(|minor| format!("  {minor}\n")));
-    Ok(text)
+    rendered(arguments.output, &minors, || {
+        let mut text = "Available OpenShift Container Platform release versions:\n".to_owned();
+        text.extend(minors.iter().map(|minor| format!("  {minor}\n")));
+        text
+    })
 }
 
 async fn channels(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::Result<String> {
@@ -208,12 +200,11 @@ async fn channels(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::R
         let graph = graph(lookup, &format!("stable-{version}"), architecture).await?;
         found.extend(graph.channels().into_iter().map(str::to_owned));
     }
-    if arguments.output == ListFormat::Json {
-        return json(&found);
-    }
-    let mut text = format!("Listing channels for version {version}:\n\n");
-    text.extend(found.iter().map(|channel| format!("{channel}\n")));
-    Ok(text)
+    rendered(arguments.output, &found, || {
+        let mut text = format!("Listing channels for version {version}:\n\n");
+        text.extend(found.iter().map(|channel| format!("{channel}\n")));
+        text
+    })
 }
 
 async fn images(arguments: &ListImages, lookup: &ReleaseLookup) -> anyhow::Result<String> {
@@ -222,10 +213,7 @@ async fn images(arguments: &ListImages, lookup: &ReleaseLookup) -> anyhow::Resul
         Err(_) => pinned(&arguments.release)?,
     };
     let contents = lookup.contents(&payload).await?;
-    if arguments.output == ListFormat::Json {
-        return json(&contents);
-    }
-    Ok(table(&contents))
+    rendered(arguments.output, &contents, || table(&contents))
 }
 
 fn pinned(text: &str) -> anyhow::Result<ImageRef> {
@@ -261,8 +249,4 @@ fn table(contents: &ReleaseContents) -> String {
 fn unique(architectures: &[Architecture]) -> Vec<Architecture> {
     let unique: std::collections::BTreeSet<_> = architectures.iter().copied().collect();
     unique.into_iter().collect()
-}
-
-fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
 }

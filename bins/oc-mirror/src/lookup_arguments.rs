@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use image_set::Architecture;
-use mirror::{ReleaseLookup, SignatureCheck};
+use mirror::{CatalogLookup, ReleaseLookup, SignatureCheck};
 use registry::Side;
 
 use crate::problem::Problem;
 use crate::request::Surroundings;
+use crate::retry_arguments::RetryArguments;
 use crate::route;
 use crate::side_arguments::SourceArguments;
 
@@ -20,6 +21,8 @@ pub(crate) struct LookupArguments {
     pub(crate) authfile: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) source: SourceArguments,
+    #[command(flatten)]
+    pub(crate) retry: RetryArguments,
 }
 
 impl LookupArguments {
@@ -33,29 +36,53 @@ impl LookupArguments {
         let variables = &surroundings.releases;
         let sources =
             variables.sources(SignatureCheck::Enforce).map_err(|problems| all(&problems))?;
-        let (flag, directory) = carried;
-        if let Some(directory) = directory.filter(|directory| !directory.is_empty()) {
-            let directory =
-                route::served_directory(directory).map_err(|problem| anyhow!("{problem}"))?;
-            anyhow::ensure!(
-                directory.is_dir(),
-                "{flag} names {}, which is no directory",
-                directory.display()
-            );
+        if let Some(directory) = directory(carried)? {
             return Ok(ReleaseLookup::held(&directory, sources)?);
         }
+        let settings = self.registries(surroundings)?;
+        ReleaseLookup::asking(settings, sources).context("preparing to ask registries")
+    }
+
+    /// The same for catalogs.
+    pub(crate) fn catalogs(
+        &self,
+        carried: (&str, Option<&str>),
+        surroundings: &Surroundings,
+    ) -> anyhow::Result<CatalogLookup> {
+        if let Some(directory) = directory(carried)? {
+            return Ok(CatalogLookup::held(&directory)?);
+        }
+        let settings = self.registries(surroundings)?;
+        CatalogLookup::asking(settings).context("preparing to ask registries")
+    }
+
+    fn registries(&self, surroundings: &Surroundings) -> anyhow::Result<registry::Settings> {
         let authfile = self.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
         let side = self.source.side(authfile).map_err(|problems| all(&problems))?;
         let defaults = registry::Settings::new(surroundings.registries.clone(), Side::Source);
-        let settings = registry::Settings {
+        Ok(registry::Settings {
             tls_verify: side.tls_verify,
             credentials: side.credentials,
             cert_dir: side.cert_dir,
+            retry: self.retry.retry(),
             user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
             ..defaults
-        };
-        ReleaseLookup::asking(settings, sources).context("preparing to ask registries")
+        })
     }
+}
+
+/// The directory that was carried over, where a flag names one.
+fn directory((flag, directory): (&str, Option<&str>)) -> anyhow::Result<Option<PathBuf>> {
+    let Some(directory) = directory.filter(|directory| !directory.is_empty()) else {
+        return Ok(None);
+    };
+    let directory = route::served_directory(directory).map_err(|problem| anyhow!("{problem}"))?;
+    anyhow::ensure!(
+        directory.is_dir(),
+        "{flag} names {}, which is no directory",
+        directory.display()
+    );
+    Ok(Some(directory))
 }
 
 fn all(problems: &[Problem]) -> anyhow::Error {
@@ -75,6 +102,11 @@ pub(crate) fn architecture(text: &str) -> Result<Architecture, String> {
         };
         format!("one of {} is due{hint}", known.join(", "))
     })
+}
+
+/// Reads a release: `4.16.3`.
+pub(crate) fn full_version(text: &str) -> Result<semver::Version, String> {
+    text.parse().map_err(|_| "a release is due, with its patch number, such as 4.16.3".to_owned())
 }
 
 /// Reads a minor version: `4.16`.

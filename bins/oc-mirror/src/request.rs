@@ -1,7 +1,7 @@
 //! The flags of a mirror run, checked together: every problem is found before
 //! anything is read or written.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub struct Surroundings {
     pub cache_variable: Option<OsString>,
     pub registries: registry::Environment,
     pub releases: ReleaseVariables,
+    /// `KUBECONFIG`, or where kubeconfigs are otherwise
+    pub kubeconfigs: Vec<PathBuf>,
 }
 
 impl Surroundings {
@@ -35,7 +37,20 @@ impl Surroundings {
             cache_variable: std::env::var_os("OC_MIRROR_CACHE"),
             registries: registry::Environment::from_process(),
             releases: ReleaseVariables::of_process(),
+            kubeconfigs: kubeconfigs(
+                std::env::var_os("KUBECONFIG").as_deref(),
+                std::env::var_os("HOME").as_deref(),
+            ),
         }
+    }
+}
+
+fn kubeconfigs(variable: Option<&OsStr>, home: Option<&OsStr>) -> Vec<PathBuf> {
+    let named = variable.into_iter().flat_map(std::env::split_paths);
+    let named: Vec<PathBuf> = named.filter(|path| !path.as_os_str().is_empty()).collect();
+    match (named.is_empty(), home) {
+        (true, Some(home)) => vec![Path::new(home).join(".kube/config")],
+        _ => named,
     }
 }
 
@@ -150,10 +165,7 @@ pub(crate) fn request(
         dry_run,
         source,
         destination,
-        retry: Retry {
-            times: arguments.retry_times,
-            delay: Some(arguments.retry_delay).filter(|delay| *delay > Duration::ZERO),
-        },
+        retry: arguments.retry.retry(),
         archiving: Archiving {
             write: !arguments.no_archive,
             since: since.flatten(),

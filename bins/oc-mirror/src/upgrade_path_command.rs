@@ -1,4 +1,5 @@
-//! `oc-mirror upgrade-path`: how a cluster gets from one release to another.
+//! `oc-mirror upgrade-path`: how a cluster gets from one release to another,
+//! and an operator from one version to another.
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
@@ -10,8 +11,9 @@ use release::select::GraphKey;
 use release::upgrade_path::{Question, UpgradePaths, answer};
 use semver::Version;
 
-use crate::lookup_arguments::{LookupArguments, architecture, wait};
+use crate::lookup_arguments::{LookupArguments, architecture, full_version, wait};
 use crate::request::Surroundings;
+use crate::upgrade_path_operator::{UpgradePathOperator, operator};
 
 /// The channels that are looked in unless others are named.
 const PREFIX: &str = "stable";
@@ -28,6 +30,8 @@ pub(crate) struct UpgradePathArguments {
 pub(crate) enum UpgradePathCommand {
     /// Show how a cluster gets from one release to another: hops, channels, known risks
     Release(UpgradePathRelease),
+    /// Show how OLM gets an operator from one version to another inside a channel
+    Operator(UpgradePathOperator),
 }
 
 /// How the way is shown.
@@ -46,10 +50,10 @@ pub(crate) enum PathFormat {
 #[command(group(clap::ArgGroup::new("ends").args(["from", "to"]).required(true).multiple(true)))]
 pub(crate) struct UpgradePathRelease {
     /// The release that the cluster has; without it, every release that leads to --to
-    #[arg(long, value_name = "VERSION", value_parser = version)]
+    #[arg(long, value_name = "VERSION", value_parser = full_version)]
     from: Option<Version>,
     /// The release that the cluster is to have; without it, everything that can be reached
-    #[arg(long, value_name = "VERSION", value_parser = version)]
+    #[arg(long, value_name = "VERSION", value_parser = full_version)]
     to: Option<Version>,
     /// Channel to look in, such as eus-4.16; those of the same kind before it are looked in too [default: the stable channels]
     #[arg(long, value_name = "CHANNEL")]
@@ -74,16 +78,18 @@ pub(crate) struct UpgradePathRelease {
     lookup: LookupArguments,
 }
 
-fn version(text: &str) -> Result<Version, String> {
-    text.parse().map_err(|_| "a release is due, with its patch number, such as 4.16.3".to_owned())
-}
-
 /// The way, as it was asked to be shown.
 pub(crate) fn upgrade_path(
     arguments: &UpgradePathArguments,
     surroundings: &Surroundings,
 ) -> anyhow::Result<String> {
-    let UpgradePathCommand::Release(arguments) = &arguments.of;
+    match &arguments.of {
+        UpgradePathCommand::Release(arguments) => release(arguments, surroundings),
+        UpgradePathCommand::Operator(arguments) => operator(arguments, surroundings),
+    }
+}
+
+fn release(arguments: &UpgradePathRelease, surroundings: &Surroundings) -> anyhow::Result<String> {
     let question = match (&arguments.from, &arguments.to) {
         (Some(from), Some(to)) => Question::Between { from: from.clone(), to: to.clone() },
         (Some(from), None) => Question::From(from.clone()),

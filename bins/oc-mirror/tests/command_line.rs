@@ -70,7 +70,7 @@ fn wrong_usage_exits_1_and_says_so_on_standard_error_only() {
         ("-c isc.yaml file:///data --parallel-images 0", "--parallel-images"),
         ("-c isc.yaml file:///data --v1", "--v1 is not supported"),
         ("-c isc.yaml file:///data -p 5000", "--port is not supported"),
-        ("list operators --catalogs", "`list operators` is not part of this version"),
+        ("list operators --catalogs", "--catalogs needs --version"),
         ("delete --generate", "`delete` is not part of this version"),
         ("completion tcsh", "tcsh"),
         ("serve", "DIR"),

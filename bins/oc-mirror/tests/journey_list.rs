@@ -4,6 +4,9 @@
 
 mod support;
 
+use lab::registry::{Effect, Fault, LabRegistry, Settings};
+use serde_json::json;
+use support::operators::{catalog_image, package};
 use support::releases::{World, chain, channel};
 use support::{PLAIN, Ran, Site};
 
@@ -60,7 +63,6 @@ fn what_cannot_be_listed_says_why() {
         ("list images --release 4.16.7", "no channel has a release 4.16.7"),
         ("list images --release quay.io/a/b", "neither tag nor digest"),
         ("list releases --from file://nowhere", "no directory"),
-        ("list operators --catalogs", "not part of this version"),
     ] {
         let ran = look(&world, &site, line);
         assert_eq!(ran.code, 1, "{line}: {}", ran.out);
@@ -120,4 +122,109 @@ fn all_of_it_is_read_from_an_archive_too() {
     assert!(json["bytes"].as_u64().is_some());
     let asked = world.quay.requests().count() + world.service.server.requests().count();
     assert_eq!(asked + world.signatures.server.requests().count(), 0);
+}
+
+/// A registry that stands for Red Hat's, with one catalog of two packages.
+fn red_hat() -> (LabRegistry, Site) {
+    let registry = LabRegistry::start(Settings::default()).unwrap();
+    let logging = package(
+        "cluster-logging",
+        "stable-5.9",
+        &[
+            ("5.9.6", json!({})),
+            (
+                "5.9.10",
+                json!({ "replaces": "cluster-logging.v5.9.6", "skipRange": ">=5.8.0 <5.9.10" }),
+            ),
+        ],
+    );
+    let nfd = package("nfd", "stable", &[("4.16.0", json!({}))]);
+    let files = [("logging/catalog.json", logging.as_bytes()), ("nfd.json", nfd.as_bytes())];
+    let image = catalog_image(&files);
+    registry.put_image(&image, "redhat/redhat-operator-index", "v4.16").unwrap();
+    let site = Site::new();
+    site.redirect("registry.redhat.io", registry.address());
+    (registry, site)
+}
+
+const INDEX: &str = "registry.redhat.io/redhat/redhat-operator-index:v4.16";
+
+fn listed(site: &Site, line: &str) -> Ran {
+    Ran::of(site.command(&format!("list operators {line}")).output().unwrap())
+}
+
+#[test]
+fn operators_are_listed_by_catalog_package_channel_and_version() {
+    let (_registry, site) = red_hat();
+    let prints = |line: &str| {
+        let ran = listed(&site, line);
+        assert_eq!(ran.code, 0, "{line}: {}", ran.err);
+        ran.out
+    };
+    assert_eq!(
+        prints("--catalogs --version 4.16"),
+        format!("Available OpenShift OperatorHub catalogs:\nOpenShift 4.16:\n{INDEX}\n")
+    );
+    // Names for people stay on their line.
+    assert_eq!(
+        prints(&format!("--catalog {INDEX}")),
+        "NAME             DISPLAY NAME                  DEFAULT CHANNEL\n\
+         cluster-logging  The cluster-logging operator  stable-5.9\n\
+         nfd              The nfd operator              stable\n"
+    );
+    assert_eq!(
+        prints(&format!("--catalog {INDEX} --package nfd")),
+        "NAME  DISPLAY NAME      DEFAULT CHANNEL\nnfd   The nfd operator  stable\n\n\
+         PACKAGE  CHANNEL  HEAD\nnfd      stable   nfd.v4.16.0\n"
+    );
+    let versions = format!("--catalog {INDEX} --package cluster-logging --channel stable-5.9");
+    // In the order of the names of bundles.
+    assert_eq!(prints(&versions), "VERSIONS\n5.9.10\n5.9.6\n");
+    let json: serde_json::Value =
+        serde_json::from_str(&prints(&format!("{versions} -o json"))).unwrap();
+    assert_eq!(json["versions"], json!(["5.9.10", "5.9.6"]));
+    assert_eq!(json["channel"], "stable-5.9");
+    let yaml = prints(&format!("--catalog {INDEX} --package nfd -o yaml"));
+    assert!(yaml.contains("head: nfd.v4.16.0"), "{yaml}");
+    let table = format!("--catalog docker://{INDEX} -o table");
+    assert_eq!(prints(&table), prints(&format!("--catalog {INDEX}")));
+}
+
+#[test]
+fn what_of_operators_cannot_be_listed_says_why() {
+    let (registry, site) = red_hat();
+    for (line, wanted) in [
+        ("", "--catalog"),
+        ("--catalogs", "--catalogs needs --version"),
+        ("--catalogs --version 4.99", "no catalogs of Red Hat for OpenShift 4.99"),
+        ("--catalog a.io/b", "neither tag nor digest"),
+        ("--catalog a.io/b:1 --channel x", "--package"),
+        ("--catalog IT --package nfdd", "did you mean nfd?"),
+        ("--catalog IT --package logging", "did you mean cluster-logging?"),
+        ("--catalog IT --package cluster-logging --channel stable-5.8", "did you mean stable-5.9?"),
+        ("--catalog IT --package nfd --channel xyz", "it has stable"),
+        ("--catalog registry.redhat.io/redhat/other:v1", "redhat/other:v1"),
+    ] {
+        let line = line.replace("IT", INDEX);
+        let ran = listed(&site, &line);
+        assert_eq!(ran.code, 1, "{line}: {}", ran.out);
+        assert!(ran.err.contains(wanted), "{line}: {}", ran.err);
+        assert_eq!(ran.out, "", "{line}");
+    }
+    // An image that is no catalog.
+    let image = lab::images::Image::tiny("plain").unwrap();
+    registry.put_image(&image, "redhat/plain", "v1").unwrap();
+    let ran = listed(&site, "--catalog registry.redhat.io/redhat/plain:v1");
+    assert!(ran.err.contains("it is no file-based catalog"), "{}", ran.err);
+}
+
+#[test]
+fn a_registry_that_is_out_of_order_is_asked_as_often_as_was_said() {
+    let (registry, site) = red_hat();
+    registry.fault(Fault::on_any("/manifests/").does(Effect::status(503)));
+    let ran = listed(&site, &format!("--catalog {INDEX} --retry-times 2 --retry-delay 1ms"));
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.contains("503"), "{}", ran.err);
+    let asked = registry.requests().manifest_gets();
+    assert_eq!(asked, 3, "once, and twice again: {}", ran.err);
 }

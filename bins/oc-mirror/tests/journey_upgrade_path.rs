@@ -6,7 +6,10 @@ mod support;
 
 use std::fs;
 
+use lab::registry::{LabRegistry, Settings};
 use lab::update_service::Graph;
+use serde_json::json;
+use support::operators::{catalog_image, package};
 use support::releases::{World, channel};
 use support::{PLAIN, Ran, Site};
 
@@ -137,4 +140,88 @@ fn the_way_is_read_from_an_archive_too() {
     let json: serde_json::Value = serde_json::from_str(&prints(&world, &other, line)).unwrap();
     assert_eq!(json["releases"][0]["version"], "4.16.2");
     assert_eq!(world.service.server.requests().count(), 0);
+}
+
+const CATALOG: &str = "registry.redhat.io/redhat/redhat-operator-index:v4.16";
+
+/// 1.0.0, 1.1.0 over it, 1.2.0 over that, and 2.0.0 over everything from 1.1.0 on.
+fn operators() -> (LabRegistry, Site) {
+    let registry = LabRegistry::start(Settings::default()).unwrap();
+    let text = package(
+        "logging",
+        "stable",
+        &[
+            ("1.0.0", json!({})),
+            ("1.1.0", json!({ "replaces": "logging.v1.0.0" })),
+            ("1.2.0", json!({ "replaces": "logging.v1.1.0" })),
+            ("2.0.0", json!({ "replaces": "logging.v1.2.0", "skipRange": ">=1.1.0 <2.0.0" })),
+        ],
+    );
+    let image = catalog_image(&[("catalog.json", text.as_bytes())]);
+    registry.put_image(&image, "redhat/redhat-operator-index", "v4.16").unwrap();
+    let site = Site::new();
+    site.redirect("registry.redhat.io", registry.address());
+    (registry, site)
+}
+
+fn walk(site: &Site, line: &str) -> Ran {
+    let line = format!("upgrade-path operator --catalog {CATALOG} {line}");
+    Ran::of(site.command(&line).output().unwrap())
+}
+
+#[test]
+fn the_way_of_an_operator_is_shown_with_what_allows_each_hop() {
+    let (_registry, site) = operators();
+    let prints = |line: &str| {
+        let ran = walk(&site, line);
+        assert_eq!(ran.code, 0, "{line}: {}", ran.err);
+        ran.out
+    };
+    let table = prints("--package logging --from 1.0.0 --to 2.0.0");
+    assert_eq!(
+        table,
+        "2 hops in channel stable of logging\n\
+         HOP  FROM   TO     BUNDLE          BECAUSE IT\n\
+         1    1.0.0  1.1.0  logging.v1.1.0  replaces logging.v1.0.0\n\
+         2    1.1.0  2.0.0  logging.v2.0.0  skipRange >=1.1.0 <2.0.0\n"
+    );
+    let parse = |line: &str| -> serde_json::Value { serde_json::from_str(&prints(line)).unwrap() };
+    let json = parse("--package logging --from v1.0.0 --channel stable -o json");
+    let versions = json["versions"].as_array().unwrap().iter();
+    let seen: Vec<(&str, bool)> = versions
+        .map(|one| (one["version"].as_str().unwrap(), one["automatic"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(seen, [("1.1.0", true), ("1.2.0", false), ("2.0.0", true)]);
+    // Without any version: how each gets to the head.
+    let json = parse("--package logging -o json");
+    assert_eq!((&json["to"], &json["versions"][2]["version"]), (&json!("2.0.0"), &json!("1.0.0")));
+    assert!(prints("--package logging --to 1.2.0 -o yaml").contains("kind: replaces"));
+    let svg = prints("--package logging --from 1.0.0 -o svg");
+    assert!(svg.starts_with("<svg") && svg.contains("2.0.0"), "{svg}");
+    assert!(prints("--package logging --from 1.0.0 -o dot").starts_with("digraph"));
+    assert!(prints("--package logging --from 1.0.0 -o mermaid").starts_with("flowchart"));
+    // What OLM passes by.
+    let table = prints("--package logging --from 1.0.0 --to 1.2.0");
+    assert!(table.contains("mirror with `maxVersion: 1.2.0`"), "{table}");
+}
+
+#[test]
+fn what_of_an_operator_cannot_be_shown_says_why() {
+    let (_registry, site) = operators();
+    for (line, wanted) in [
+        ("--package loging --from 1.0.0", "did you mean logging?"),
+        ("--package logging --channel stabel", "did you mean stable?"),
+        ("--package logging --from 1.0", "three numbers"),
+        (
+            "--package logging --from 0.1.0",
+            "nothing in the channel \"stable\" can be installed over 0.1.0",
+        ),
+        ("--package logging --to 3.0.0", "it has 1.0.0 to 2.0.0"),
+        ("--package logging --from 2.0.0 --to 1.0.0", "does not stop at 1.0.0"),
+        ("--from 1.0.0", "--package"),
+    ] {
+        let ran = walk(&site, line);
+        assert_eq!(ran.code, 1, "{line}: {}", ran.out);
+        assert!(ran.err.contains(wanted), "{line}: {}", ran.err);
+    }
 }

@@ -201,7 +201,8 @@ fn defaults_are_those_of_today() {
     assert_eq!(arguments.log_level, LogLevel::Info);
     let mirror = arguments.mirror;
     assert_eq!((mirror.parallel_images, mirror.parallel_layers), (4, 5));
-    assert_eq!((mirror.retry_times, mirror.retry_delay), (5, Duration::ZERO));
+    let retry = mirror.retry.retry();
+    assert_eq!((retry.times, retry.delay), (5, None));
     assert_eq!(mirror.max_nested_paths, 0);
     assert_eq!(mirror.image_timeout, None);
     assert!(mirror.source.tls_verify && mirror.destination.tls_verify);
@@ -211,9 +212,7 @@ fn defaults_are_those_of_today() {
 fn commands_of_other_versions_are_known_with_whatever_follows() {
     for (line, name) in [
         ("delete -c disc.yaml --generate docker://reg --v2", "delete"),
-        ("init", "init"),
         ("describe mirror.tar", "describe"),
-        ("inventory", "inventory"),
     ] {
         let command = read(line).unwrap().command;
         assert_eq!(command.and_then(|command| command.missing()), Some(name), "{line}");

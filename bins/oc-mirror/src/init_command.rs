@@ -1,0 +1,200 @@
+//! `oc-mirror init`: a configuration to start from; with the inventory of a
+//! cluster, one for what it needs next.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use cluster_inventory::{Inventory, MAX_BYTES};
+use image_set::{Architecture, Distribution};
+use image_set_draft::{Releases, Wish, draft, starter};
+use mirror::ReleaseLookup;
+use release::channel::Minor;
+use release::graph::Graph;
+use release::select::GraphKey;
+use semver::Version;
+
+use crate::lookup_arguments::{LookupArguments, architecture, full_version, minor, wait};
+use crate::output_file::{self, Existing};
+use crate::request::Surroundings;
+
+/// Minor versions before the newest that are looked at: the newest may have candidates only.
+const MINORS: usize = 4;
+
+const ABOUT: &str = "\
+Examples:
+  On the disconnected side:
+    oc-mirror inventory -o cluster.json
+  On the connected side, for the newest release that the cluster's channel leads to, or for another:
+    oc-mirror init --for cluster.json -o isc.yaml
+    oc-mirror init --for cluster.json --to 4.18.9 -o isc.yaml";
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT)]
+pub(crate) struct InitArguments {
+    /// The inventory of a cluster, made by `oc-mirror inventory`: the configuration is for what it needs next
+    #[arg(long = "for", value_name = "FILE")]
+    inventory: Option<PathBuf>,
+    /// The release that the cluster is to have [default: the newest that its channel leads to without known risks]
+    #[arg(long, value_name = "VERSION", value_parser = full_version, requires = "inventory")]
+    to: Option<Version>,
+    /// The channel that the cluster is in, instead of the one that its inventory names
+    #[arg(long, value_name = "CHANNEL", requires = "inventory")]
+    channel: Option<String>,
+    /// The architecture of the cluster, instead of the one that its inventory names
+    #[arg(long, value_name = "ARCH", value_parser = architecture, requires = "inventory")]
+    arch: Option<Architecture>,
+    /// The minor version to start with, such as 4.18 [default: the newest]
+    #[arg(long, value_name = "X.Y", value_parser = minor, conflicts_with = "inventory")]
+    version: Option<Minor>,
+    /// Write the configuration to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file when it is there already
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Read the update graphs from what was carried, with archives or a whole workspace, and ask nobody
+    #[arg(long, value_name = "file://DIR")]
+    from: Option<String>,
+    #[command(flatten)]
+    lookup: LookupArguments,
+}
+
+/// Makes the configuration, and gives what goes to standard output.
+pub(crate) fn init(
+    arguments: &InitArguments,
+    surroundings: &Surroundings,
+) -> anyhow::Result<String> {
+    // Before anybody is asked: the answer would be for nothing.
+    if let (Some(path), false) = (&arguments.output, arguments.force) {
+        anyhow::ensure!(
+            !path.exists(),
+            "{} exists and was not touched; name another file, or add --force to replace it",
+            path.display()
+        );
+    }
+    let text = match (&arguments.inventory, arguments.version) {
+        (Some(path), _) => for_cluster(path, arguments, surroundings)?,
+        (None, Some(minor)) => starter(minor),
+        (None, None) => {
+            let lookup = open(arguments, surroundings)?;
+            starter(wait(newest(&lookup))?)
+        }
+    };
+    let Some(path) = &arguments.output else { return Ok(text) };
+    let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
+    output_file::write(path, text.as_bytes(), existing)?;
+    tracing::info!("{} written", path.display());
+    Ok(String::new())
+}
+
+fn open(arguments: &InitArguments, surroundings: &Surroundings) -> anyhow::Result<ReleaseLookup> {
+    arguments.lookup.open(("--from", arguments.from.as_deref()), surroundings)
+}
+
+/// The newest minor version that has a stable release.
+async fn newest(lookup: &ReleaseLookup) -> anyhow::Result<Minor> {
+    let hint = "name a minor version with --version, such as 4.18";
+    let minors = lookup.minors().await.context(hint)?;
+    for minor in minors.iter().rev().take(MINORS) {
+        let channel = format!("stable-{minor}");
+        let key = GraphKey::new(Distribution::Ocp, &channel, Architecture::Amd64);
+        if lookup.graph(&key).await.is_ok_and(|graph| !graph.is_empty()) {
+            return Ok(*minor);
+        }
+    }
+    anyhow::bail!("there are no stable releases here; {hint}")
+}
+
+fn for_cluster(
+    path: &Path,
+    arguments: &InitArguments,
+    surroundings: &Surroundings,
+) -> anyhow::Result<String> {
+    let inventory = read(path)?;
+    let architecture = match arguments.arch {
+        Some(architecture) => Some(architecture),
+        None => known_architecture(&inventory)?,
+    };
+    let cluster = inventory.cluster.clone().unwrap_or_default();
+    let wish = Wish::of(&cluster, arguments.to.clone(), arguments.channel.clone());
+    let releases = match &wish {
+        None => {
+            anyhow::ensure!(
+                arguments.to.is_none(),
+                "the release of the cluster is not in {}, so no way to --to can be found",
+                path.display()
+            );
+            None
+        }
+        Some(wish) => {
+            let lookup = open(arguments, surroundings)?;
+            let asked = architecture.unwrap_or(Architecture::Amd64);
+            Some(wait(releases(wish, &lookup, asked, arguments.from.is_some()))?)
+        }
+    };
+    let draft = draft(&inventory, releases.as_ref(), architecture);
+    for line in &draft.undecided {
+        tracing::warn!("{line}");
+    }
+    Ok(draft.text)
+}
+
+async fn releases(
+    wish: &Wish,
+    lookup: &ReleaseLookup,
+    architecture: Architecture,
+    is_carried: bool,
+) -> anyhow::Result<Releases> {
+    let mut graphs: BTreeMap<String, Graph> = BTreeMap::new();
+    let mut first_failure = None;
+    for channel in wish.channels() {
+        let key = GraphKey::new(Distribution::Ocp, &channel, architecture);
+        match lookup.graph(&key).await {
+            Ok(graph) => {
+                graphs.insert(channel, graph);
+            }
+            // What was carried has some channels only.
+            Err(error) if is_carried => {
+                first_failure.get_or_insert(error);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let (true, Some(error)) = (graphs.is_empty(), first_failure) {
+        return Err(error.into());
+    }
+    if graphs.values().all(Graph::is_empty) {
+        let near = release::channel::suggestions(&wish.channel, &Default::default());
+        let near = match near.as_slice() {
+            [] => String::new(),
+            near => format!("; did you mean {}?", near.join(" or ")),
+        };
+        anyhow::bail!(
+            "channel {} has no releases for {}{near}; --channel names another",
+            wish.channel,
+            architecture.as_str()
+        );
+    }
+    Ok(wish.decide(&graphs)?)
+}
+
+fn known_architecture(inventory: &Inventory) -> anyhow::Result<Option<Architecture>> {
+    let named = inventory.cluster.as_ref().and_then(|cluster| cluster.architecture.as_deref());
+    let Some(named) = named else { return Ok(None) };
+    let known = architecture(named).map_err(|why| {
+        anyhow::anyhow!("the inventory names the architecture {named:?}: {why}; --arch names one")
+    });
+    known.map(Some)
+}
+
+fn read(path: &Path) -> anyhow::Result<Inventory> {
+    let reading = || format!("reading {}", path.display());
+    let file = File::open(path).with_context(reading)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).with_context(reading)?;
+    Inventory::parse(&bytes).with_context(reading)
+}

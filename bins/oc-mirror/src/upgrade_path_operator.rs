@@ -1,0 +1,99 @@
+//! `oc-mirror upgrade-path operator`: how OLM gets an operator from one version
+//! to another.
+
+use anyhow::Context as _;
+use catalog::Catalog;
+use catalog::upgrade::{Question, UpgradePaths, answer};
+use clap::Args;
+use mirror::CatalogLookup;
+use semver::Version;
+
+use crate::catalog_arguments::{PackageArguments, open, package};
+use crate::list_format::{json, yaml};
+use crate::lookup_arguments::{LookupArguments, wait};
+use crate::request::Surroundings;
+use crate::upgrade_path_command::PathFormat;
+
+const ABOUT: &str = "\
+Inside a channel OLM installs a version over what a cluster has when the version replaces it, skips it,
+or has it in its skipRange; of several, the one nearest to the channel's head. Without --from and --to:
+every version of the channel, and how it gets to the head.";
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT)]
+pub(crate) struct UpgradePathOperator {
+    #[command(flatten)]
+    wanted: PackageArguments,
+    /// The version that the cluster has; without it, every version that leads to --to
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    from: Option<Version>,
+    /// The version that the cluster is to have; without it, everything that can be reached
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    to: Option<Version>,
+    /// table, json, yaml, dot (Graphviz), mermaid or svg
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT"
+    )]
+    output: PathFormat,
+    /// Read what was carried over, with archives or a whole workspace, and ask nobody
+    #[arg(long, value_name = "file://DIR")]
+    workspace: Option<String>,
+    #[command(flatten)]
+    lookup: LookupArguments,
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    let bare = text.strip_prefix('v').unwrap_or(text);
+    bare.parse().map_err(|_| "a version is due with three numbers, such as 1.2.3".to_owned())
+}
+
+/// The way, as it was asked to be shown.
+pub(crate) fn operator(
+    arguments: &UpgradePathOperator,
+    surroundings: &Surroundings,
+) -> anyhow::Result<String> {
+    let carried = ("--workspace", arguments.workspace.as_deref());
+    let lookup = arguments.lookup.catalogs(carried, surroundings)?;
+    let paths = wait(paths(arguments, &lookup))?;
+    Ok(match arguments.output {
+        PathFormat::Table => paths.table(),
+        PathFormat::Json => json(&paths)?,
+        PathFormat::Yaml => yaml(&paths)?,
+        PathFormat::Dot => paths.drawing().dot(),
+        PathFormat::Mermaid => paths.drawing().mermaid(),
+        PathFormat::Svg => paths.drawing().svg(),
+    })
+}
+
+async fn paths(
+    arguments: &UpgradePathOperator,
+    lookup: &CatalogLookup,
+) -> anyhow::Result<UpgradePaths> {
+    let PackageArguments { catalog: source, package: name, channel } = &arguments.wanted;
+    let opened = open(lookup, source).await?;
+    let files = opened.files()?;
+    let catalog = Catalog::load(&files)?;
+    let package = package(&catalog, name)?;
+    let channel = match channel {
+        Some(channel) => channel.as_str(),
+        None => package.default_channel().with_context(|| {
+            let known: Vec<&str> = package.channels.keys().map(|name| &**name).collect();
+            format!(
+                "the package {name} has no default channel; --channel names one of {}",
+                known.join(", ")
+            )
+        })?,
+    };
+    let question = match (arguments.from.clone(), arguments.to.clone()) {
+        (Some(from), Some(to)) => Question::Between { from, to },
+        (Some(from), None) => Question::From(from),
+        (None, Some(to)) => Question::To(to),
+        (None, None) => Question::ToHead,
+    };
+    Ok(answer(package, channel, &question)?)
+}
