@@ -1,8 +1,10 @@
 use cluster_inventory::{CatalogSource, Cluster, Subscription, Unread};
-use image_set::{ImageSetConfiguration, ImageSource, parse_image_set};
+use image_set::{Distribution, ImageSetConfiguration, ImageSource, parse_image_set};
+use release::graph::Graph;
+use release::select::{GraphKey, Graphs, select};
 
 use super::*;
-use crate::releases::ChannelDraft;
+use crate::releases::{ChannelDraft, Wish};
 
 fn subscription(package: &str, channel: &str, source: &str, csv: &str) -> Subscription {
     Subscription {
@@ -142,4 +144,56 @@ fn names_from_a_hostile_inventory_stay_values() {
     let set = read(&draft(&hostile, Some(&releases()), None).text);
     assert!(set.mirror.additional_images.is_empty());
     assert_eq!(set.mirror.operators[0].packages[0].name, evil);
+}
+
+/// A folder of real-world files beside the checkout. Says so when it is absent, past the capture of
+/// test output, so that a run without it cannot be taken for a run with it.
+fn data_tier(name: &str) -> Option<std::path::PathBuf> {
+    use std::io::Write as _;
+    let shared = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let folder = shared.join(name);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    let mut uncaptured = std::io::stderr().lock();
+    writeln!(uncaptured, "data tier: {} absent, not run", folder.display()).unwrap();
+    None
+}
+
+#[test]
+fn with_real_graphs_exactly_the_releases_on_the_way_are_selected() {
+    let Some(folder) = data_tier("cincinnati-graphs/responses") else { return };
+    let mut asked = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let graph = Graph::parse(&std::fs::read(&path).unwrap()).unwrap();
+        let Some(head) = graph.head() else { continue };
+        let channel = format!("stable-{}", Minor::of(&head.version));
+        // Every seventh release, so that none of the kinds is left out.
+        for from in graph.versions().step_by(7) {
+            let cluster = Cluster {
+                version: Some(from.clone()),
+                channel: Some(channel.clone()),
+                ..Cluster::default()
+            };
+            let inventory = Inventory { cluster: Some(cluster.clone()), ..Inventory::default() };
+            let wish = Wish::of(&cluster, None, None).unwrap();
+            let graphs = [(channel.clone(), graph.clone())].into();
+            let releases = wish.decide(&graphs).unwrap();
+            let draft = draft(&inventory, Some(&releases), Some(Architecture::Amd64));
+            let section = read(&draft.text).mirror.platform.unwrap();
+            let mut graphs = Graphs::new();
+            let key = GraphKey::new(Distribution::Ocp, &channel, Architecture::Amd64);
+            graphs.insert(key, graph.clone());
+            let selection = select(&section, &graphs);
+            assert!(selection.failures.is_empty(), "{}: {from}", path.display());
+            let selected: Vec<_> = selection.releases.into_iter().map(|one| one.version).collect();
+            // As many hops, and the same ends: of two ways that are as long either is good.
+            assert_eq!(selected.len(), releases.way.len(), "{}: {from}", path.display());
+            assert_eq!(selected.first(), releases.way.first());
+            assert_eq!(selected.last(), releases.way.last());
+            asked += 1;
+        }
+    }
+    assert!(asked > 50, "{asked}");
 }
