@@ -138,6 +138,12 @@ pub(crate) struct MirrorArguments {
     /// Also write an ImageContentSourcePolicy, for clusters before 4.13
     #[arg(long)]
     pub(crate) icsp: bool,
+    /// Leave bundles out of mirrored catalogs when an image that they need cannot be had
+    #[arg(long)]
+    pub(crate) skip_broken_bundles: bool,
+    /// Refuse keys of the configuration that other readers of these files do not know
+    #[arg(long)]
+    pub(crate) strict_compat: bool,
 
     /// Build the archive on the last run before this day (yyyy-MM-dd) instead of on the last run
     #[arg(long, value_name = "DATE", help_heading = ARCHIVE)]

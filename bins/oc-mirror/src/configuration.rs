@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use image_set::{ImageSetConfiguration, Mirror, Position};
+use image_set::{Extension, ImageSetConfiguration, Mirror, Position};
 use mirror::Configuration;
 
 /// Far above any configuration written or generated; below what would hurt.
@@ -27,6 +27,44 @@ pub(crate) enum ConfigurationError {
     Invalid(image_set::Findings),
     #[error("{0}")]
     NotYet(SectionsNotYet),
+    #[error("{0}")]
+    Extended(Extended),
+}
+
+/// Whether a configuration may use what other readers of these files do not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compatibility {
+    Extended,
+    Strict,
+}
+
+/// Keys that other readers refuse.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Extended {
+    file: String,
+    used: Vec<Extension>,
+}
+
+impl Extended {
+    pub(crate) fn count(&self) -> usize {
+        self.used.len()
+    }
+}
+
+impl fmt::Display for Extended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, extension) in self.used.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(
+                f,
+                "{}:{extension} is an extension, which --strict-compat refuses; remove it",
+                self.file
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// Sections that are understood and cannot be mirrored by this version.
@@ -60,10 +98,17 @@ impl fmt::Display for SectionsNotYet {
 }
 
 /// Reads, parses and checks the file at `path`.
-pub(crate) fn read(path: &Path) -> Result<Configuration, ConfigurationError> {
+pub(crate) fn read(
+    path: &Path,
+    compatibility: Compatibility,
+) -> Result<Configuration, ConfigurationError> {
     let text = read_text(path)?;
     let file_name = path.display().to_string();
     let set = parse(&file_name, &text)?;
+    let used = set.extensions();
+    if compatibility == Compatibility::Strict && !used.is_empty() {
+        return Err(ConfigurationError::Extended(Extended { file: file_name, used }));
+    }
     Ok(Configuration { path: path.to_owned(), text, set })
 }
 
@@ -96,7 +141,6 @@ fn parse(file_name: &str, text: &str) -> Result<ImageSetConfiguration, Configura
 /// The sections that have no collector yet, where they start.
 fn not_yet(mirror: &Mirror) -> Vec<(Position, &'static str, &'static str)> {
     let mut sections: Vec<_> = [
-        mirror.operators.first().map(|first| (first.at, "operators", "operator catalogs")),
         mirror.helm.as_ref().map(|section| (section.at, "helm", "Helm charts")),
         mirror.samples.first().map(|first| (first.at, "samples", "samples")),
     ]
@@ -117,14 +161,14 @@ mod tests {
     fn sections_without_a_collector_are_refused_by_name_and_place_all_at_once() {
         let text = format!(
             "{HEAD}mirror:\n  operators:\n  - catalog: quay.io/a/catalog:v1\n  \
-             helm:\n    repositories: []\n  \
+             samples:\n  - name: ruby\n  helm:\n    repositories: []\n  \
              additionalImages:\n  - name: quay.io/a/b:1\n"
         );
         let error = parse("isc.yaml", &text).unwrap_err().to_string();
         let lines: Vec<&str> = error.lines().collect();
         assert_eq!(lines.len(), 2, "{error}");
-        assert!(lines[0].starts_with("isc.yaml:5:"), "{error}");
-        assert!(lines[0].contains("mirror.operators is not supported by this version"), "{error}");
+        assert!(lines[0].starts_with("isc.yaml:7:"), "{error}");
+        assert!(lines[0].contains("mirror.samples is not supported by this version"), "{error}");
         assert!(lines[1].contains("mirror.helm is not supported by this version"), "{error}");
     }
 
@@ -140,17 +184,35 @@ mod tests {
     }
 
     #[test]
+    fn extensions_are_refused_by_name_and_place_where_others_must_be_able_to_read_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("isc.yaml");
+        let text = format!(
+            "{HEAD}mirror:\n  operators:\n  - catalog: quay.io/a/catalog:v1\n    \
+             includeDependencies: true\n    packages:\n    - name: foo\n      previousVersions: 2\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        assert!(read(&path, Compatibility::Extended).is_ok());
+        let error = read(&path, Compatibility::Strict).unwrap_err().to_string();
+        let lines: Vec<&str> = error.lines().collect();
+        assert_eq!(lines.len(), 2, "{error}");
+        assert!(lines[0].contains("isc.yaml:5:"), "{error}");
+        assert!(lines[0].contains("includeDependencies of the catalog quay.io/a/catalog:v1"));
+        assert!(lines[1].contains("previousVersions of the package \"foo\""), "{error}");
+    }
+
+    #[test]
     fn a_file_that_cannot_be_a_configuration_is_refused_before_it_is_parsed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("isc.yaml");
-        let failure = || read(&path).unwrap_err();
+        let failure = || read(&path, Compatibility::Extended).unwrap_err();
         assert!(matches!(failure(), ConfigurationError::Unreadable { .. }));
         std::fs::write(&path, b"kind: \xff").unwrap();
         assert!(matches!(failure(), ConfigurationError::NotText { at: 6, .. }));
         std::fs::File::create(&path).unwrap().set_len(MAX_BYTES + 1).unwrap();
         assert!(matches!(failure(), ConfigurationError::TooLarge { .. }));
         assert!(matches!(
-            read(dir.path()).unwrap_err(),
+            read(dir.path(), Compatibility::Extended).unwrap_err(),
             ConfigurationError::Unreadable { source, .. }
                 if source.kind() == io::ErrorKind::IsADirectory
         ));

@@ -17,7 +17,7 @@ use serde::Serialize;
 use workspace::Workspace;
 
 use crate::arguments::{MirrorArguments, ReportFormat};
-use crate::configuration::{self, ConfigurationError};
+use crate::configuration::{self, Compatibility, ConfigurationError};
 use crate::console::{self, Console};
 use crate::interrupt::{self, Ended};
 use crate::log::Log;
@@ -128,6 +128,13 @@ impl Refusal {
                     crate::quantity::count(sections.count(), "section")
                 );
             }
+            Self::Configuration(ConfigurationError::Extended(extended)) => {
+                console.line(&extended.to_string());
+                tracing::error!(
+                    "invalid configuration: {} used together with --strict-compat",
+                    crate::quantity::count(extended.count(), "extension")
+                );
+            }
             Self::Configuration(error) => tracing::error!("{}", chain(error)),
         }
     }
@@ -161,7 +168,12 @@ fn settings(
     for warning in &request.warnings {
         tracing::warn!("{warning}");
     }
-    let configuration = configuration::read(&request.config).map_err(Refusal::Configuration)?;
+    let compatibility = match arguments.strict_compat {
+        true => Compatibility::Strict,
+        false => Compatibility::Extended,
+    };
+    let configuration =
+        configuration::read(&request.config, compatibility).map_err(Refusal::Configuration)?;
     let releases = release_sources(arguments, surroundings, &configuration)?;
     let line = command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     Ok(request.settings(arguments, surroundings, configuration, (releases, trust), line))

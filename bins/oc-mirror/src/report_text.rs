@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mirror::{ArchiveLine, Ending, ImageLine, Outcome, Report};
+use mirror::{ArchiveLine, BrokenBundle, Ending, ImageLine, Outcome, Report};
 use mirror_plan::{Exit, Kind};
 
 use crate::quantity;
@@ -38,6 +38,7 @@ pub(crate) fn render(report: &Report, surround: &Surround<'_>) -> String {
         _ => groups(&mut text, report),
     }
     errors(&mut text, report);
+    broken_bundles(&mut text, report);
     list(&mut text, "Notes", &notes(report));
     list(&mut text, "Notes", &report.notes);
     list(&mut text, "Warnings", &report.warnings);
@@ -100,6 +101,13 @@ fn failures(text: &mut String, images: &[&ImageLine]) {
     for image in images {
         if let Outcome::Failed { error } = &image.outcome {
             let _ = writeln!(text, "  failed: {}: {}", image.origin, indented(error));
+            if let [first, others @ ..] = &image.needed_by[..] {
+                let more = match others.len() {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let _ = writeln!(text, "    needed by {}{more}", first.bundle);
+            }
         }
     }
 }
@@ -119,6 +127,25 @@ fn errors(text: &mut String, report: &Report) {
              hint: an image that is gone for good must leave the configuration, \
              or be listed in blockedImages\n",
         );
+    }
+}
+
+/// The bundles that cannot work, each with what it lacks.
+fn broken_bundles(text: &mut String, report: &Report) {
+    let of = |left_out: bool| {
+        let bundles =
+            report.broken_bundles.iter().filter(move |bundle| bundle.left_out == left_out);
+        let line = |bundle: &BrokenBundle| {
+            let BrokenBundle { catalog, name, missing, .. } = bundle;
+            format!("{} of {catalog} lacks {}", name.bundle, missing.join(", "))
+        };
+        bundles.map(line).collect::<Vec<_>>()
+    };
+    list(text, "Bundles left out of their catalogs", &of(true));
+    let broken = of(false);
+    list(text, "Bundles that cannot be installed", &broken);
+    if !broken.is_empty() {
+        text.push_str("hint: --skip-broken-bundles leaves them out of the mirrored catalogs\n");
     }
 }
 

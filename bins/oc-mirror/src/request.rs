@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 use mirror::{
-    Archiving, Attachments, Configuration, DryRun, Mode, ReleaseSources, Settings, TrustPolicy,
+    Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode, ReleaseSources, Settings,
+    TrustPolicy,
 };
 use registry::{Retry, Side};
 
@@ -230,6 +231,10 @@ impl Request {
             },
             refresh_attachments: arguments.refresh_signatures,
             releases,
+            broken_bundles: match arguments.skip_broken_bundles {
+                true => BrokenBundles::LeaveOut,
+                false => BrokenBundles::Keep,
+            },
             trust,
             max_nested_paths: NonZeroUsize::new(arguments.max_nested_paths),
             archiving: self.archiving,

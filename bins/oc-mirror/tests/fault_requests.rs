@@ -115,13 +115,13 @@ fn sections_that_are_not_mirrored_yet_are_refused_by_name_and_all_together() {
     let site = Site::new();
     site.image_set(
         "isc.yaml",
-        "  samples:\n  - name: ruby\n  operators:\n  - catalog: quay.io/a/catalog:v1\n  \
+        "  samples:\n  - name: ruby\n  \
          helm:\n    repositories:\n    - name: a\n      url: https://charts.example\n",
     );
     refused(
         &site,
         "-c isc.yaml file://data",
-        &["mirror.samples", "mirror.operators", "mirror.helm", "not supported by this version"],
+        &["mirror.samples", "mirror.helm", "not supported by this version"],
     );
 }
 

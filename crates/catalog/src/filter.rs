@@ -43,7 +43,7 @@ pub struct KeptChannel<'c, 'a> {
 }
 
 /// A bundle of a package, by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct BundleName {
     pub package: String,
     pub bundle: String,

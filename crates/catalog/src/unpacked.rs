@@ -248,7 +248,7 @@ mod tests {
     fn links_are_refused_unless_they_are_hidden() {
         for kind in [EntryType::Symlink, EntryType::Link] {
             let linked = layer(&[("configs/a", kind, "")]);
-            let error = read("/configs", &[linked.clone()]).unwrap_err();
+            let error = read("/configs", std::slice::from_ref(&linked)).unwrap_err();
             assert!(matches!(&error, UnpackError::Link(path) if path == "/configs/a"), "{error}");
             assert_eq!(names("/configs", &[files(&[("configs/a", "")]), linked]), ["a"]);
             // The folder itself, or one above it.

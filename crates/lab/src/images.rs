@@ -94,12 +94,22 @@ impl Format {
 impl Image {
     /// An image of one platform made of `layers`, lowest first.
     pub fn new(format: Format, platform: Platform, layers: &[Layer]) -> Result<Self> {
+        Self::configured(format, platform, layers, &json!({"Cmd": ["/bin/true"]}))
+    }
+
+    /// The same, with settings for those who run it: command, labels.
+    pub fn configured(
+        format: Format,
+        platform: Platform,
+        layers: &[Layer],
+        settings: &Value,
+    ) -> Result<Self> {
         let diff_ids: Vec<_> = layers.iter().map(|layer| layer.diff_id).collect();
         let mut config = json!({
             "created": "2024-01-01T00:00:00Z",
             "architecture": platform.architecture,
             "os": platform.os,
-            "config": {"Cmd": ["/bin/true"]},
+            "config": settings,
             "rootfs": {"type": "layers", "diff_ids": diff_ids},
             "history": layers.iter().map(|layer| json!({
                 "created": "2024-01-01T00:00:00Z",

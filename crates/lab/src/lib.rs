@@ -14,6 +14,7 @@
 //! | [`certificates`] | a private authority for servers and clients on loopback |
 //! | [`mod@line`] | a TCP proxy with latency and limited rate |
 //! | [`proxy`] | a web proxy that tunnels |
+//! | [`operators`] | a small operator catalog with images for all that it lists |
 //! | [`netns`] | a network namespace without any route |
 //! | [`node`] | nodes with real NetworkManager and Open vSwitch |
 //! | [`kube`] | a real Kubernetes API server |
@@ -33,6 +34,7 @@ pub mod kube;
 pub mod line;
 pub mod netns;
 pub mod node;
+pub mod operators;
 mod parallel;
 pub mod proxy;
 mod random;

@@ -27,7 +27,8 @@ pub use plan::{
 };
 pub use referrers::Names;
 pub use resources::{
-    Placed, ResourceError, ResourceFile, ResourceOptions, Scope, cluster_resources,
-    hosts_clusters_refuse, same_but_for_time,
+    CatalogSourceTemplate, Placed, PlacedCatalog, ResourceError, ResourceFile, ResourceOptions,
+    Scope, TemplateError, catalog_resources, cluster_resources, hosts_clusters_refuse,
+    same_but_for_time,
 };
 pub use target::{Target, TargetError};

@@ -1,5 +1,6 @@
 //! The manifests that make a cluster pull from the mirror: ImageDigestMirrorSet
-//! and ImageTagMirrorSet, and ImageContentSourcePolicy for clusters before 4.13.
+//! and ImageTagMirrorSet, and ImageContentSourcePolicy for clusters before 4.13;
+//! CatalogSource and ClusterCatalog, which make it offer mirrored operators.
 //!
 //! Same images, same text: documents and entries are sorted, and the time of
 //! making is the caller's.
@@ -11,9 +12,11 @@ use oci::{ImageRef, RegistryHost};
 
 use crate::{Kind, Origin};
 
+mod catalog;
 mod document;
 mod scope;
 
+pub use catalog::{CatalogSourceTemplate, PlacedCatalog, TemplateError, catalog_resources};
 use document::{Document, Entry};
 
 /// An image and where it is in the mirror.
@@ -48,14 +51,14 @@ pub enum Scope {
 /// A file for `cluster-resources`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceFile {
-    pub name: &'static str,
+    pub name: String,
     pub yaml: String,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("the cluster resource {name} cannot be written as YAML")]
 pub struct ResourceError {
-    name: &'static str,
+    name: String,
     source: serde_saphyr::ser::Error,
 }
 
@@ -89,9 +92,11 @@ pub fn cluster_resources(
         let documents = resource.documents(images, options);
         if !documents.is_empty() {
             let name = resource.file_name();
-            let yaml =
-                document::yaml(&documents).map_err(|source| ResourceError { name, source })?;
-            files.push(ResourceFile { name, yaml });
+            let yaml = document::yaml(&documents).map_err(|source| {
+                let name = name.to_owned();
+                ResourceError { name, source }
+            })?;
+            files.push(ResourceFile { name: name.to_owned(), yaml });
         }
     }
     Ok(files)

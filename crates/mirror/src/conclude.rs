@@ -6,8 +6,8 @@ use crate::context::Context;
 use crate::execute::Executed;
 use crate::paperwork;
 use crate::push::{Delivered, Route};
-use crate::releases::Releases;
 use crate::report::{Ending, ImageLine, Outcome, Report};
+use crate::sections::Sections;
 
 /// Writes the report of a push, and cluster resources for everything selected
 /// that the target holds, whether or not this run brought it there. Without
@@ -17,7 +17,7 @@ pub(crate) fn conclude(
     route: &Route<'_>,
     plan: &Plan,
     delivered: Option<Delivered>,
-    releases: &Releases,
+    sections: &Sections,
     report: &mut Report,
 ) {
     let at = |image: &mirror_plan::PlannedImage| image.destination.at(&route.place.registry);
@@ -32,7 +32,7 @@ pub(crate) fn conclude(
     let Some(delivered) = delivered else {
         report.add_planned(plan, |image| at(image).to_string());
         let placed: Vec<Placed> = plan.images.iter().map(placed).collect();
-        let made = paperwork::resources(context, &placed, releases);
+        let made = paperwork::resources(context, &placed, sections);
         return report.add_files(
             made.and_then(|resources| paperwork::write_dry_run(context, plan, Some(resources))),
         );
@@ -52,6 +52,6 @@ pub(crate) fn conclude(
         return;
     }
     if !held.is_empty() {
-        report.add_files(paperwork::write_resources(context, &held, releases));
+        report.add_files(paperwork::write_resources(context, &held, sections));
     }
 }

@@ -13,6 +13,7 @@ use workspace::{
     RunStart, RunStatus, Workspace,
 };
 
+use crate::catalogs::Needs;
 use crate::chain::chain;
 use crate::execute::Moment;
 use crate::progress::{Event, Observer};
@@ -34,6 +35,8 @@ pub(crate) struct Context {
     writing: Option<(Run, Lock)>,
     counted: Counted,
     warnings: Mutex<Vec<String>>,
+    /// Which bundles of operators need which images.
+    pub(crate) needs: Mutex<Needs>,
 }
 
 #[derive(Debug, Default)]
@@ -99,6 +102,7 @@ impl Context {
             writing,
             counted: Counted::default(),
             warnings: Mutex::new(warnings),
+            needs: Mutex::default(),
         })
     }
 
@@ -193,6 +197,7 @@ impl Context {
         report.totals.blobs_mounted = self.counted.mounted.load(Ordering::Relaxed);
         report.totals.seconds = self.clock.elapsed().as_secs_f64();
         report.settle(self.settings.dry_run);
+        self.needs.lock().unwrap_or_else(PoisonError::into_inner).blame(&mut report);
         self.audit(&report.images);
         report.run = self.run().map(Run::number);
         match self.write_errors(&report) {
@@ -225,7 +230,11 @@ impl Context {
         let mut text = String::new();
         for line in &report.images {
             if let Outcome::Failed { error } = &line.outcome {
-                text.push_str(&format!("error mirroring image {} error: {error}\n", line.origin));
+                let bundles = needed_by(line);
+                text.push_str(&format!(
+                    "error mirroring image {}{bundles} error: {error}\n",
+                    line.origin
+                ));
             }
         }
         if text.is_empty() || self.writing.is_none() {
@@ -239,4 +248,15 @@ impl Context {
         )?;
         Ok(Some(path))
     }
+}
+
+/// The bundles that need an image, in the form that scripts read.
+fn needed_by(line: &ImageLine) -> String {
+    if line.needed_by.is_empty() {
+        return String::new();
+    }
+    let bundles: Vec<&str> = line.needed_by.iter().map(|name| name.bundle.as_str()).collect();
+    let mut packages: Vec<&str> = line.needed_by.iter().map(|name| name.package.as_str()).collect();
+    packages.dedup();
+    format!(" (Operator bundles: [{}] - Operators: [{}])", bundles.join(" "), packages.join(" "))
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use mirror_plan::{Exit, Mode, Target};
+use mirror_plan::{Destination, Exit, Mode, Target, Wanted};
 use oci::Digest;
 use registry::Client;
 use workspace::Holdings;
@@ -14,8 +14,9 @@ use crate::conclude::conclude;
 use crate::context::Context;
 use crate::presence::Heads;
 use crate::push::{Bound, Inspected, Route, bind, deliver};
-use crate::releases::{self, Source};
+use crate::releases::Source;
 use crate::report::{Ending, Failure, ImageLine, Report};
+use crate::sections;
 use crate::settings::DryRun;
 use crate::stock;
 use crate::supply::Supplies;
@@ -33,23 +34,26 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         Ok(holdings) => holdings,
         Err(failures) => return report.errors.extend(failures),
     };
-    let mut releases = releases::collect(context, Source::Held(&holdings)).await;
+    let mut sections = sections::collect(context, Source::Held(&holdings), &client).await;
     if context.cancel.is_cancelled() {
         report.ending = Ending::Interrupted;
         return;
     }
-    report.add_lost_releases(&mut releases, |_, name| name.at(&target.registry).to_string());
+    sections.report(report, |_, name| name.at(&target.registry).to_string());
     let naming = context.settings.naming(target);
-    let wanted = std::mem::take(&mut releases.wanted);
+    let wanted = sections.take_wanted();
     let selected = match select(&context.settings.configuration.set, wanted, Some(&naming)) {
         Ok(selected) => selected,
         Err(failures) => return report.errors.extend(failures),
     };
     selected.warnings.into_iter().for_each(|warning| context.warn(warning));
+    let place = |_: &Wanted, name: &Destination| name.at(&target.registry).to_string();
+    report.add_lost(selected.lost, place);
+    report.errors.extend(selected.failures);
     if selected.named.is_empty() {
         return report.nothing_selected();
     }
-    let mut gathered = stock::find(&holdings, selected.named);
+    let mut gathered = stock::find(&holdings, selected.named, &sections.made);
     // From here on only blobs are read.
     holdings.forget_images();
     let holdings = Arc::new(holdings);
@@ -57,10 +61,8 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
         gathered = check.held(gathered, &target.registry).await;
     }
     gathered.leave_behind(context.settings.attachments);
-    for (wanted, destination, error) in gathered.lost {
-        let place = destination.at(&target.registry).to_string();
-        report.images.push(ImageLine::lost(wanted, place, error));
-    }
+    sections.leave_out(context, report, &mut gathered);
+    report.add_lost(gathered.lost, place);
     let route = Route {
         place: target,
         client,
@@ -79,7 +81,7 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
     context.planned(&bound.plan);
     let plan = Arc::clone(&bound.plan);
     if context.settings.dry_run != DryRun::No {
-        return conclude(context, &route, &plan, None, &releases, report);
+        return conclude(context, &route, &plan, None, &sections, report);
     }
     let inspected = match inspect(context, &route, &bound).await {
         Ok(inspected) => inspected,
@@ -95,7 +97,7 @@ pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &
     }
     context.stage("copying");
     let delivered = deliver(context, &route, bound, &inspected, |_, _| {}).await;
-    conclude(context, &route, &plan, Some(delivered), &releases, report);
+    conclude(context, &route, &plan, Some(delivered), &sections, report);
 }
 
 /// Looks at everything that is about to be pushed. What is missing or damaged

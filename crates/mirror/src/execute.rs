@@ -132,7 +132,9 @@ mod tests {
 
     fn needs() -> Vec<Option<Need>> {
         let blob = |n: u8| (Digest::of(&[n]), 10);
-        (0..20).map(|n| Some(Need { repository: 0, blobs: vec![blob(n), blob(200)] })).collect()
+        (0..20)
+            .map(|n| Some(Need { repository: 0, blobs: vec![blob(n), blob(200)], is_last: false }))
+            .collect()
     }
 
     async fn run(destination: Counting, limits: Limits) -> (Executed, Vec<(usize, bool)>, usize) {

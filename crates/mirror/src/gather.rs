@@ -35,7 +35,7 @@ impl Gathered {
 }
 
 /// Reads the manifests of all `named` images from their registries or layouts.
-/// Of those that were `made` here they are known.
+/// Of those in `made` they are known.
 pub(crate) async fn gather(
     context: &Context,
     client: &Client,
@@ -127,6 +127,9 @@ impl Reader<'_> {
     }
 
     async fn tree(&self, wanted: &Wanted) -> Result<(ImageTree, Source), CollectError> {
+        if let Some(tree) = self.made.tree(wanted) {
+            return Ok((tree.clone(), Source::Origin));
+        }
         match &wanted.origin {
             Origin::Registry(image) => {
                 if let Some(tree) = self.unchanged(wanted, image).await? {
@@ -140,10 +143,7 @@ impl Reader<'_> {
                 self.collector.keep(&raws)?;
                 Ok((tree, Source::Origin))
             }
-            Origin::Made(_) => match self.made.get(&wanted.origin) {
-                Some(image) => Ok((image.tree.clone(), Source::Origin)),
-                None => Err(CollectError::NotMade(Box::new(wanted.origin.clone()))),
-            },
+            Origin::Made(_) => Err(CollectError::NotMade(Box::new(wanted.origin.clone()))),
         }
     }
 

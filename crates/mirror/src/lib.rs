@@ -28,6 +28,7 @@ mod releases;
 mod report;
 mod run;
 mod schedule;
+mod sections;
 mod settings;
 mod stacked;
 mod stock;
@@ -39,9 +40,9 @@ mod wanted;
 pub use catalogs::{CatalogLookup, CatalogLookupError, ContentError, OpenError, OpenedCatalog};
 pub use progress::{Event, Observer, Unobserved};
 pub use releases::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
-pub use report::{ArchiveLine, Ending, Failure, ImageLine, Outcome, Report, Totals};
+pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
 pub use settings::{
-    Archiving, Attachments, Configuration, DryRun, Mode, ReleaseSources, Settings, SignatureCheck,
-    TrustPolicy,
+    Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode, ReleaseSources, Settings,
+    SignatureCheck, TrustPolicy,
 };

@@ -1,30 +1,62 @@
-//! Images that a run makes itself, from others and from documents. What is new
-//! in them is in the workspace; the rest comes from where the image they stand
-//! on is.
+//! Images of which a run knows what they consist of before it asks for them:
+//! those it makes itself, from others and from documents, and those it read
+//! while collecting. What is new in a made one is in the workspace; the rest
+//! comes from where the image it stands on is.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use mirror_plan::{ImageTree, Origin};
+use mirror_plan::{ImageTree, Origin, Wanted};
+use oci::Platform;
 use registry::Location;
 
 /// An image that was made.
 #[derive(Debug, Clone)]
 pub(crate) struct MadeImage {
     pub(crate) tree: ImageTree,
-    /// Where the content is that was not made here.
-    pub(crate) base: Location,
+    pub(crate) base: Base,
 }
 
-/// All that a run made.
+/// Where the content is that was not made here.
+#[derive(Debug, Clone)]
+pub(crate) enum Base {
+    Registry(Location),
+    Layout(PathBuf),
+}
+
+/// All that a run made, and all it read.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct MadeImages(BTreeMap<Origin, MadeImage>);
+pub(crate) struct MadeImages {
+    made: BTreeMap<Origin, MadeImage>,
+    read: BTreeMap<Origin, (Vec<Platform>, ImageTree)>,
+}
 
 impl MadeImages {
     pub(crate) fn insert(&mut self, origin: Origin, image: MadeImage) {
-        self.0.insert(origin, image);
+        self.made.insert(origin, image);
+    }
+
+    /// Notes what an image is that was read, as far as its platforms were asked
+    /// for: asked again, its tag might be another image.
+    pub(crate) fn insert_read(&mut self, wanted: &Wanted, tree: ImageTree) {
+        self.read.insert(wanted.origin.clone(), (wanted.platforms.clone(), tree));
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.made.extend(other.made);
+        self.read.extend(other.read);
     }
 
     pub(crate) fn get(&self, origin: &Origin) -> Option<&MadeImage> {
-        self.0.get(origin)
+        self.made.get(origin)
+    }
+
+    /// What `wanted` consists of, where that is known.
+    pub(crate) fn tree(&self, wanted: &Wanted) -> Option<&ImageTree> {
+        if let Some(image) = self.made.get(&wanted.origin) {
+            return Some(&image.tree);
+        }
+        let (platforms, tree) = self.read.get(&wanted.origin)?;
+        (*platforms == wanted.platforms).then_some(tree)
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mirror_plan::{Action, Exit, ImageRecord, Journey, Mode, Origin, Plan, plan};
+use mirror_plan::{
+    Action, Destination, Exit, ImageRecord, Journey, Mode, Origin, Plan, Wanted, plan,
+};
 use oci::{Digest, ImageRef};
 use registry::Client;
 
@@ -15,9 +17,10 @@ use crate::destination_disk::{Disk, Incoming, missing_blobs};
 use crate::execute::{Executed, Moment, execute};
 use crate::gather::{OnDisk, gather};
 use crate::paperwork;
-use crate::releases::{self, Source};
+use crate::releases::Source;
 use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
 use crate::schedule::{Need, Schedule};
+use crate::sections::{self, Sections};
 use crate::settings::{Attachments, DryRun};
 use crate::supply::Supplies;
 use crate::wanted::{names_by_origin, select};
@@ -29,32 +32,36 @@ pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
         Err(error) => return report.errors.push(Failure::new(Exit::GENERIC, chain(&error))),
     };
     context.stage("collecting");
-    let mut releases = releases::collect(context, Source::Asked(&client)).await;
+    let mut sections = sections::collect(context, Source::Asked(&client), &client).await;
     if context.cancel.is_cancelled() {
         report.ending = Ending::Interrupted;
         return;
     }
-    report.add_lost_releases(&mut releases, |wanted, _| {
+    sections.report(report, |wanted, _| {
         context.workspace.layout_of(&wanted.origin).display().to_string()
     });
-    let wanted = std::mem::take(&mut releases.wanted);
+    let wanted = sections.take_wanted();
     let selected = match select(&context.settings.configuration.set, wanted, None) {
         Ok(selected) => selected,
         Err(failures) => return report.errors.extend(failures),
     };
     selected.warnings.into_iter().for_each(|warning| context.warn(warning));
+    let place = |wanted: &Wanted, _: &Destination| {
+        context.workspace.layout_of(&wanted.origin).display().to_string()
+    };
+    report.add_lost(selected.lost, place);
+    report.errors.extend(selected.failures);
     if selected.named.is_empty() {
         return report.nothing_selected();
     }
-    let gathered = gather(context, &client, selected.named, &releases.made).await;
+    let mut gathered = gather(context, &client, selected.named, &sections.made).await;
     if context.cancel.is_cancelled() {
         report.ending = Ending::Interrupted;
         return;
     }
-    for (wanted, _, error) in gathered.lost {
-        let place = context.workspace.layout_of(&wanted.origin).display().to_string();
-        report.images.push(ImageLine::lost(wanted, place, error));
-    }
+    sections.leave_out(context, report, &mut gathered);
+    gathered.found.append(&mut sections.catalogs.stored);
+    report.add_lost(gathered.lost, place);
     let held = OnDisk::new(context, &gathered.found);
     let journey = Journey { mode: Mode::MirrorToDisk, target: None };
     let plan = plan(journey, gathered.found, &held);
@@ -66,7 +73,7 @@ pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
         return report.add_files(paperwork::write_dry_run(context, &plan, None));
     }
     context.stage("copying");
-    let supplies = releases.supplies(context, &client);
+    let supplies = sections.supplies(context, &client);
     let outcomes = fetch(context, supplies, &plan, report).await;
     report.totals.source_requests = client.traffic().requests;
     report.totals.retries = client.traffic().retries;
@@ -77,10 +84,10 @@ pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
     if report.ending == Ending::Interrupted {
         return;
     }
-    report.add_files(paperwork::pin(context, &digests(&plan)));
-    releases.lay_out(context, &plan, &outcomes);
+    report.add_files(paperwork::pin(context, &digests(&plan, &sections)));
+    sections.lay_out(context, &plan, &outcomes);
     if context.settings.archiving.write {
-        archiving::archive(context, &plan, &outcomes, &releases.documents, report);
+        archiving::archive(context, &plan, &outcomes, &sections.releases.documents, report);
     }
 }
 
@@ -115,7 +122,7 @@ async fn fetch(
         };
         match missing_blobs(&context.workspace, &record) {
             Ok(blobs) => {
-                needs.push(Some(Need { repository: 0, blobs }));
+                needs.push(Some(Need { repository: 0, blobs, is_last: false }));
                 outcomes.push(Outcome::Pending);
             }
             Err(error) => {
@@ -155,10 +162,10 @@ async fn fetch(
 }
 
 /// The digest each reference had.
-pub(crate) fn digests(plan: &Plan) -> BTreeMap<ImageRef, Digest> {
+pub(crate) fn digests(plan: &Plan, sections: &Sections) -> BTreeMap<ImageRef, Digest> {
     let registry = plan.images.iter().filter_map(|image| match &image.origin {
         Origin::Registry(name) => Some((name.clone(), image.tree.manifests[0].digest)),
         Origin::Layout(_) | Origin::Made(_) => None,
     });
-    registry.collect()
+    registry.chain(sections.catalogs.digests.clone()).collect()
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use mirror_plan::{Action, Exit, ImageRecord, Mode, Plan, Target};
+use mirror_plan::{Action, Destination, Exit, ImageRecord, Mode, Plan, Target, Wanted};
 use registry::Client;
 use workspace::Holdings;
 
@@ -16,8 +16,9 @@ use crate::mirror_to_disk::digests;
 use crate::paperwork;
 use crate::presence;
 use crate::push::{Inspected, Route, bind, deliver};
-use crate::releases::{self, Source};
+use crate::releases::Source;
 use crate::report::{Ending, Failure, ImageLine, Report};
+use crate::sections;
 use crate::settings::{Attachments, DryRun};
 use crate::wanted::select;
 
@@ -30,19 +31,22 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
         Err(error) => return report.errors.push(Failure::new(Exit::GENERIC, chain(&error))),
     };
     context.stage("collecting");
-    let mut releases = releases::collect(context, Source::Asked(&source)).await;
+    let mut sections = sections::collect(context, Source::Asked(&source), &source).await;
     if context.cancel.is_cancelled() {
         report.ending = Ending::Interrupted;
         return;
     }
-    report.add_lost_releases(&mut releases, |_, name| name.at(&target.registry).to_string());
+    sections.report(report, |_, name| name.at(&target.registry).to_string());
     let naming = context.settings.naming(target);
-    let wanted = std::mem::take(&mut releases.wanted);
+    let wanted = sections.take_wanted();
     let selected = match select(&context.settings.configuration.set, wanted, Some(&naming)) {
         Ok(selected) => selected,
         Err(failures) => return report.errors.extend(failures),
     };
     selected.warnings.into_iter().for_each(|warning| context.warn(warning));
+    let place = |_: &Wanted, name: &Destination| name.at(&target.registry).to_string();
+    report.add_lost(selected.lost, place);
+    report.errors.extend(selected.failures);
     if selected.named.is_empty() {
         return report.nothing_selected();
     }
@@ -50,21 +54,19 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
     let names = selected.named.iter().map(|(_, name)| name.clone()).collect();
     let heads = presence::heads(&destination, &target.registry, names);
     let heads = context.cancel.run_until_cancelled(heads);
-    let gathered = gather(context, &source, selected.named, &releases.made);
-    let (gathered, heads) = tokio::join!(gathered, heads);
+    let gathered = gather(context, &source, selected.named, &sections.made);
+    let (mut gathered, heads) = tokio::join!(gathered, heads);
     if context.cancel.is_cancelled() {
         report.ending = Ending::Interrupted;
         return;
     }
-    for (wanted, destination, error) in gathered.lost {
-        let place = destination.at(&target.registry).to_string();
-        report.images.push(ImageLine::lost(wanted, place, error));
-    }
+    sections.leave_out(context, report, &mut gathered);
+    report.add_lost(gathered.lost, place);
     let route = Route {
         place: target,
         client: destination,
         holdings: Arc::new(Holdings::new(Some(context.workspace.clone()), None)),
-        supplies: releases.supplies(context, &source),
+        supplies: sections.supplies(context, &source),
     };
     let bound = match bind(
         context,
@@ -84,7 +86,7 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
     }
     context.planned(&bound.plan);
     if context.settings.dry_run == DryRun::No {
-        report.add_files(paperwork::pin(context, &digests(&bound.plan)));
+        report.add_files(paperwork::pin(context, &digests(&bound.plan, &sections)));
         // What was there already is known too.
         for image in bound.plan.images.iter().filter(|image| image.action == Action::Present) {
             remember(context, &bound.plan, image);
@@ -101,7 +103,7 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
     };
     report.totals.source_requests = source.traffic().requests;
     report.totals.retries = source.traffic().retries;
-    conclude(context, &route, &plan, delivered, &releases, report);
+    conclude(context, &route, &plan, delivered, &sections, report);
 }
 
 /// Records an image of which only manifests are kept.

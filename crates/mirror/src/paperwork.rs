@@ -15,7 +15,7 @@ use workspace::atomic_file::{self, Durability};
 
 use crate::chain::chain;
 use crate::context::Context;
-use crate::releases::Releases;
+use crate::sections::Sections;
 use crate::settings::DryRun;
 
 /// Writes `isc_pinned_<time>.yaml` and `disc_pinned_<time>.yaml`: the
@@ -68,6 +68,16 @@ fn pinned(
             image.target_tag = target_tag;
         }
     }
+    for operator in &mut pinned.mirror.operators {
+        if let ImageSource::Registry(name) = &operator.catalog
+            && let Some(digest) = digests.get(name)
+        {
+            let pin = Pin { reference: name.clone(), target_tag: operator.target_tag.clone() };
+            let Pin { reference, target_tag } = pin.catalog(digest);
+            operator.catalog = ImageSource::Registry(reference);
+            operator.target_tag = target_tag;
+        }
+    }
     pinned
 }
 
@@ -75,7 +85,7 @@ fn pinned(
 pub(crate) fn resources(
     context: &Context,
     placed: &[Placed],
-    releases: &Releases,
+    sections: &Sections,
 ) -> Result<Vec<(String, String)>, String> {
     let settings = &context.settings;
     let options = ResourceOptions {
@@ -89,8 +99,8 @@ pub(crate) fn resources(
     };
     let files = cluster_resources(placed, &options).map_err(|e| chain(&e))?;
     let mut files: Vec<(String, String)> =
-        files.into_iter().map(|file| (file.name.to_owned(), file.yaml)).collect();
-    files.extend(releases.resources(context, placed)?);
+        files.into_iter().map(|file| (file.name, file.yaml)).collect();
+    files.extend(sections.resources(context, placed, &options)?);
     Ok(files)
 }
 
@@ -99,7 +109,7 @@ pub(crate) fn resources(
 pub(crate) fn write_resources(
     context: &Context,
     placed: &[Placed],
-    releases: &Releases,
+    sections: &Sections,
 ) -> Result<Vec<PathBuf>, String> {
     for host in hosts_clusters_refuse(placed) {
         context.warn(format!(
@@ -107,7 +117,7 @@ pub(crate) fn write_resources(
         ));
     }
     let directory = context.workspace.cluster_resources();
-    let mut files = resources(context, placed, releases)?;
+    let mut files = resources(context, placed, sections)?;
     for (name, text) in &mut files {
         if let Ok(old) = fs::read_to_string(directory.join(&*name))
             && same_but_for_time(&old, text)

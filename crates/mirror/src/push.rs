@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mirror_plan::{Action, Found, Journey, Mode, Names, Plan, Target as Place, plan};
+use mirror_plan::{Action, Found, Journey, Kind, Mode, Names, Plan, Target as Place, plan};
 use oci::{Digest, Repository};
 use registry::Client;
 use workspace::Holdings;
@@ -117,7 +117,9 @@ pub(crate) async fn deliver(
                     fallback_taken: subjects.filter(taken).collect(),
                     supply: route.supplies.of(&image.origin),
                 };
-                (Some(Need { repository, blobs: missing }), Some(outgoing), Outcome::Pending)
+                let is_last = image.kind == Kind::Catalog;
+                let need = Need { repository, blobs: missing, is_last };
+                (Some(need), Some(outgoing), Outcome::Pending)
             }
         };
         needs.push(need);

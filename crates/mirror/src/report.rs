@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use catalog::BundleName;
 use mirror_plan::{Action, Destination, Exit, Kind, Origin, Plan, PlannedImage, Wanted};
 use oci::Digest;
 use serde::Serialize;
 
-use crate::releases::Releases;
 use crate::settings::DryRun;
 
 /// How a run ended.
@@ -56,6 +56,21 @@ pub struct ImageLine {
     /// What a person should know about this image (a referrer kept by digest, for example).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The bundles that cannot work without it; told of images that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needed_by: Vec<BundleName>,
+}
+
+/// A bundle of an operator that cannot work, as an image of it is missing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BrokenBundle {
+    pub catalog: String,
+    #[serde(flatten)]
+    pub name: BundleName,
+    pub missing: Vec<String>,
+    /// Whether the mirrored catalog does without it.
+    pub left_out: bool,
 }
 
 /// The archive a run made.
@@ -98,6 +113,9 @@ pub struct Report {
     pub run: Option<u64>,
     /// Sorted by kind, then origin.
     pub images: Vec<ImageLine>,
+    /// Bundles of operators that cannot work, in the order of catalogs and names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub broken_bundles: Vec<BrokenBundle>,
     pub totals: Totals,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<ArchiveLine>,
@@ -129,7 +147,7 @@ impl Failure {
     /// The configuration selects nothing, or everything it selects is blocked.
     pub(crate) fn nothing_selected() -> Self {
         Self::new(Exit::GENERIC, "no images to copy").with_hint(
-            "the configuration selects no image: add some to mirror.additionalImages, or check blockedImages",
+            "the configuration selects no image: add some to mirror, or check blockedImages",
         )
     }
 
@@ -150,6 +168,7 @@ impl ImageLine {
             bytes: 0,
             outcome: Outcome::Failed { error },
             notes: Vec::new(),
+            needed_by: Vec::new(),
         }
     }
 
@@ -168,6 +187,7 @@ impl ImageLine {
             bytes: plan.size(image),
             outcome,
             notes: Vec::new(),
+            needed_by: Vec::new(),
         }
     }
 }
@@ -180,6 +200,7 @@ impl Report {
             ending: Ending::Complete,
             run: None,
             images: Vec::new(),
+            broken_bundles: Vec::new(),
             totals: Totals::default(),
             archive: None,
             files: Vec::new(),
@@ -212,14 +233,13 @@ impl Report {
         }
     }
 
-    /// Takes what became of releases before there were images to copy.
-    pub(crate) fn add_lost_releases(
+    /// Takes images that could not be read, by the names they would have had.
+    pub(crate) fn add_lost(
         &mut self,
-        releases: &mut Releases,
+        lost: impl IntoIterator<Item = (Wanted, Destination, String)>,
         place: impl Fn(&Wanted, &Destination) -> String,
     ) {
-        self.errors.append(&mut releases.failures);
-        for (wanted, name, error) in releases.lost.drain(..) {
+        for (wanted, name, error) in lost {
             let place = place(&wanted, &name);
             self.images.push(ImageLine::lost(wanted, place, error));
         }
@@ -283,6 +303,7 @@ mod tests {
             bytes: 0,
             outcome: Outcome::Failed { error: "no".into() },
             notes: Vec::new(),
+            needed_by: Vec::new(),
         }
     }
 

@@ -72,8 +72,13 @@ pub(crate) struct Schedule {
     small: VecDeque<Digest>,
     /// Mounts and finishes: quick, and they free images, so they go first.
     ready: VecDeque<Job>,
+    /// Finishes of those that are last.
+    late: VecDeque<Job>,
     /// Blobs each image still waits for; `None` once it failed or is finished.
     waiting: Vec<Option<usize>>,
+    is_last: Vec<bool>,
+    /// Images that are under way and not last.
+    early: usize,
     failures: BTreeMap<ImageId, String>,
     large_in_flight: usize,
 }
@@ -84,13 +89,22 @@ pub(crate) struct Need {
     pub(crate) repository: RepoId,
     /// Blobs that are not at the destination yet.
     pub(crate) blobs: Vec<(Digest, u64)>,
+    /// Whether it is finished after all others: a catalog must not offer what
+    /// has not arrived.
+    pub(crate) is_last: bool,
 }
 
 impl Schedule {
     /// A schedule for `needs`, whose positions are the image ids. `images`
     /// without a need (`None`) are not touched.
     pub(crate) fn new(needs: Vec<Option<Need>>) -> Self {
-        let mut schedule = Self { waiting: vec![None; needs.len()], ..Self::default() };
+        let is_last = |need: &Option<Need>| need.as_ref().is_some_and(|need| need.is_last);
+        let mut schedule = Self {
+            waiting: vec![None; needs.len()],
+            is_last: needs.iter().map(is_last).collect(),
+            early: needs.iter().flatten().filter(|need| !need.is_last).count(),
+            ..Self::default()
+        };
         for (image, need) in needs.into_iter().enumerate() {
             let Some(need) = need else { continue };
             let mut count = 0;
@@ -112,7 +126,7 @@ impl Schedule {
             }
             schedule.waiting[image] = Some(count);
             if count == 0 {
-                schedule.ready.push_back(Job::Finish { image });
+                schedule.complete(image);
             }
         }
         let mut order: Vec<(u64, Digest)> =
@@ -130,6 +144,11 @@ impl Schedule {
     /// and there are never more of them than [`large_at_once`].
     pub(crate) fn next(&mut self, slots: usize) -> Option<Job> {
         if let Some(job) = self.ready.pop_front() {
+            return Some(job);
+        }
+        if self.early == 0
+            && let Some(job) = self.late.pop_front()
+        {
             return Some(job);
         }
         let for_large = if self.small.is_empty() { slots } else { (slots - slots / 4).max(1) };
@@ -183,7 +202,7 @@ impl Schedule {
                 Done::Badly(why) => self.fail(digest, Some(to), why),
             },
             Job::Finish { image } => {
-                self.waiting[image] = None;
+                self.close(image);
                 match done {
                     Done::Well => Vec::new(),
                     Done::Badly(why) => {
@@ -203,14 +222,27 @@ impl Schedule {
     fn placed(&mut self, digest: Digest, at: RepoId) {
         let Some(blob) = self.blobs.get(&digest) else { return };
         let waiters = blob.places.iter().filter(|(place, _)| *place == at).flat_map(|(_, w)| w);
-        for &image in waiters {
+        for image in waiters.copied().collect::<Vec<_>>() {
             if let Some(count) = &mut self.waiting[image] {
                 *count -= 1;
                 if *count == 0 {
-                    self.ready.push_back(Job::Finish { image });
+                    self.complete(image);
                 }
             }
         }
+    }
+
+    /// All blobs of an image are there.
+    fn complete(&mut self, image: ImageId) {
+        let queue = if self.is_last[image] { &mut self.late } else { &mut self.ready };
+        queue.push_back(Job::Finish { image });
+    }
+
+    /// An image is finished, or failed. False when it was before.
+    fn close(&mut self, image: ImageId) -> bool {
+        let was_open = self.waiting[image].take().is_some();
+        self.early -= usize::from(was_open && !self.is_last[image]);
+        was_open
     }
 
     fn mount_elsewhere(&mut self, digest: Digest, size: u64, from: RepoId) {
@@ -227,8 +259,9 @@ impl Schedule {
         let Some(blob) = self.blobs.get(&digest) else { return Vec::new() };
         let mut failed = Vec::new();
         let places = blob.places.iter().filter(|(place, _)| at.is_none_or(|at| at == *place));
-        for &image in places.flat_map(|(_, waiters)| waiters) {
-            if self.waiting[image].take().is_some() {
+        let waiters: Vec<ImageId> = places.flat_map(|(_, waiters)| waiters).copied().collect();
+        for image in waiters {
+            if self.close(image) {
                 self.failures.insert(image, why.to_owned());
                 failed.push(image);
             }
@@ -247,7 +280,7 @@ mod tests {
 
     fn need(repository: RepoId, blobs: &[(u8, u64)]) -> Option<Need> {
         let blobs = blobs.iter().map(|(n, size)| (digest(*n), *size)).collect();
-        Some(Need { repository, blobs })
+        Some(Need { repository, blobs, is_last: false })
     }
 
     /// Runs a schedule to its end with every job going well.

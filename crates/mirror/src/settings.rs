@@ -91,6 +91,15 @@ pub struct ReleaseSources {
     pub check: SignatureCheck,
 }
 
+/// What becomes of bundles of which an image cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BrokenBundles {
+    /// They stay in the catalog, and are named in the report.
+    Keep,
+    /// The mirrored catalog does without them.
+    LeaveOut,
+}
+
 /// Whether to change anything, or only say what would change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DryRun {
@@ -128,6 +137,7 @@ pub struct Settings {
     /// Ask again for signatures of images that are already held.
     pub refresh_attachments: bool,
     pub releases: ReleaseSources,
+    pub broken_bundles: BrokenBundles,
     /// Images that it refuses fail. None: everything is let in.
     pub trust: Option<TrustPolicy>,
     pub max_nested_paths: Option<NonZeroUsize>,

@@ -11,6 +11,7 @@ use workspace::{Holdings, Mode, RunRecord, RunStatus, Workspace};
 use crate::chain::chain;
 use crate::context::Context;
 use crate::gather::Gathered;
+use crate::made::MadeImages;
 use crate::narrow::narrow;
 use crate::progress::Event;
 use crate::report::Failure;
@@ -67,6 +68,13 @@ fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Fail
     }
     for index in archives.indexes().filter(|index| index.status == ArchiveStatus::Partial) {
         let failed: Vec<String> = index.failed.iter().map(|f| f.origin.to_string()).collect();
+        if failed.is_empty() {
+            context.warn(format!(
+                "the archive of run {} is partial: not all that its configuration asks for was found",
+                index.run
+            ));
+            continue;
+        }
         context.warn(format!(
             "the archive of run {} is partial: {} could not be mirrored",
             index.run,
@@ -112,15 +120,22 @@ fn check_workspace(
     }
 }
 
-/// Finds the wanted images in what is at hand. Asks nobody.
-pub(crate) fn find(holdings: &Holdings, named: Vec<(Wanted, Destination)>) -> Gathered {
+/// Finds the wanted images in what is at hand, those in `made` included. Asks nobody.
+pub(crate) fn find(
+    holdings: &Holdings,
+    named: Vec<(Wanted, Destination)>,
+    made: &MadeImages,
+) -> Gathered {
     let mut all: Option<Vec<ImageRecord>> = None;
     let mut gathered = Gathered::default();
     for (wanted, destination) in named {
-        let found = record(holdings, &wanted.origin, &mut all).and_then(|record| {
-            let stored = |digest: &Digest| held_manifest(holdings, digest);
-            narrow(&record.tree, &wanted.platforms, stored).map_err(|e| chain(&e))
-        });
+        let found = match made.tree(&wanted) {
+            Some(tree) => Ok(tree.clone()),
+            None => record(holdings, &wanted.origin, &mut all).and_then(|record| {
+                let stored = |digest: &Digest| held_manifest(holdings, digest);
+                narrow(&record.tree, &wanted.platforms, stored).map_err(|e| chain(&e))
+            }),
+        };
         match found {
             Ok(tree) => gathered.found.push(Found { wanted, destination, tree }),
             Err(why) => gathered.lost.push((wanted, destination, why)),

@@ -12,7 +12,7 @@ use workspace::{DiskError, Holdings};
 
 use crate::chain::chain;
 use crate::collect::Layout;
-use crate::made::MadeImages;
+use crate::made::{Base, MadeImages};
 use crate::verified::{Body, BodyError};
 
 /// Bytes read from a file at once. Large enough to make few system calls,
@@ -28,10 +28,9 @@ pub(crate) enum Supply {
     },
     Layout(Layout),
     Held(Arc<Holdings>),
-    /// A workspace for what was made there, a registry for the rest.
+    /// A workspace for what was made there, and where the rest comes from.
     Made {
-        client: Client,
-        base: Location,
+        base: Box<Supply>,
         holdings: Arc<Holdings>,
     },
 }
@@ -58,8 +57,13 @@ impl Supplies {
                 let holdings = Arc::clone(holdings);
                 match made.get(origin) {
                     Some(image) => {
-                        let (client, base) = (client.clone(), image.base.clone());
-                        Supply::Made { client, base, holdings }
+                        let base = Box::new(match &image.base {
+                            Base::Registry(at) => {
+                                Supply::Registry { client: client.clone(), at: at.clone() }
+                            }
+                            Base::Layout(path) => Supply::Layout(Layout::new(path)),
+                        });
+                        Supply::Made { base, holdings }
                     }
                     None => Supply::Held(holdings),
                 }
@@ -101,13 +105,9 @@ impl Supply {
                 let file = layout.open(&blob.digest).map_err(read)?;
                 reader_body(file, offset).map_err(read)
             }
-            Self::Made { client, base, holdings } => match holdings.blob(&blob.digest)? {
+            Self::Made { base, holdings } => match holdings.blob(&blob.digest)? {
                 Some(reader) => reader_body(reader, offset).map_err(read),
-                None => {
-                    let blob = Blob { digest: blob.digest, size: blob.size };
-                    let stream = client.blob(base, blob, offset).await?.into_stream();
-                    Ok(stream.map_err(BodyError::from).boxed())
-                }
+                None => Box::pin(base.body(blob, offset)).await,
             },
             Self::Held(holdings) => {
                 let reader = holdings.blob(&blob.digest)?;

@@ -17,14 +17,19 @@ pub(crate) struct Selected {
     /// With the place each gets at the target; without a target, below any registry.
     pub(crate) named: Vec<(Wanted, Destination)>,
     pub(crate) warnings: Vec<String>,
+    /// Images of operators whose names others have.
+    pub(crate) lost: Vec<(Wanted, Destination, String)>,
+    /// Images of operators that cannot have a name.
+    pub(crate) failures: Vec<Failure>,
 }
 
-/// Selects and names: what the configuration lists itself, and the images of
-/// its `releases`. Two origins with one name are an error: one would silently
-/// overwrite the other.
+/// Selects and names: what the configuration lists itself, and what its other
+/// sections were `collected` to. Two origins with one name are an error: one
+/// would silently overwrite the other. What users wrote they can correct;
+/// what operators want they cannot, so of those only one is given up.
 pub(crate) fn select(
     set: &ImageSetConfiguration,
-    releases: Vec<Wanted>,
+    collected: Vec<Wanted>,
     naming: Option<&Naming>,
 ) -> Result<Selected, Vec<Failure>> {
     let mut selected = Selected::default();
@@ -32,7 +37,7 @@ pub(crate) fn select(
     let patterns: Vec<Regex> =
         set.mirror.blocked_images.iter().map(|blocked| blocked.pattern.clone()).collect();
     let listed = set.mirror.additional_images.iter().map(additional);
-    for wanted in releases.into_iter().chain(listed) {
+    for wanted in collected.into_iter().chain(listed) {
         let named = match naming {
             Some(naming) => naming.place(&wanted),
             None => Destination::of(&wanted),
@@ -40,7 +45,9 @@ pub(crate) fn select(
         let destination = match named {
             Ok(destination) => destination,
             Err(error) => {
-                failures.push(Failure::new(wanted.kind.exit(), crate::chain::chain(&error)));
+                let failure = Failure::new(wanted.kind.exit(), crate::chain::chain(&error));
+                let of_operator = is_of_operator(&wanted);
+                if of_operator { &mut selected.failures } else { &mut failures }.push(failure);
                 continue;
             }
         };
@@ -53,11 +60,36 @@ pub(crate) fn select(
         selected.named.push((wanted, destination));
     }
     for collision in collisions(&selected.named) {
-        let exit = collision_exit(&selected.named, &collision);
-        failures.push(Failure::new(exit, collision.to_string()));
+        let claims = |(wanted, name): &(Wanted, Destination)| {
+            *name == collision.destination && !is_of_operator(wanted)
+        };
+        if selected.named.iter().any(claims) {
+            let exit = collision_exit(&selected.named, &collision);
+            failures.push(Failure::new(exit, collision.to_string()));
+        } else {
+            selected.give_up(&collision);
+        }
     }
     selected.named = deduplicated(selected.named);
     if failures.is_empty() { Ok(selected) } else { Err(failures) }
+}
+
+fn is_of_operator(wanted: &Wanted) -> bool {
+    matches!(wanted.kind, Kind::Bundle | Kind::RelatedImage)
+}
+
+impl Selected {
+    /// The first of several images gets the name; the others are lost.
+    fn give_up(&mut self, collision: &Collision<Destination>) {
+        let Some(first) = collision.origins.first() else { return };
+        let beaten = |(wanted, name): &mut (Wanted, Destination)| {
+            *name == collision.destination && wanted.origin != *first
+        };
+        for (wanted, name) in self.named.extract_if(.., beaten) {
+            let why = format!("{first} is stored as {name}, and only one image can be");
+            self.lost.push((wanted, name, why));
+        }
+    }
 }
 
 /// The bits of all kinds that collide.

@@ -8,6 +8,9 @@
 //!                              one OCI layout per image, with its record
 //! DIR/releases-cache/<release>/  and  DIR/release-images/<release>/<component>/
 //!                              releases as people look for them
+//! DIR/operator-index-cache/<catalog>/<tag-platform>/configs/  and
+//! DIR/operator-images/<package>/<bundle>/<image>/
+//!                              operators as people look for them
 //! DIR/working-dir/             logs, run records, documents, generated files
 //! ```
 //!
@@ -29,6 +32,7 @@ mod identity;
 mod layout;
 mod lock;
 mod merge;
+mod operator_layout;
 mod partial_blob;
 mod place;
 mod records;

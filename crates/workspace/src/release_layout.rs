@@ -60,7 +60,11 @@ impl Workspace {
         Ok(path)
     }
 
-    fn lay_out(&self, parts: &[&str], record: &ImageRecord) -> Result<PathBuf, DiskError> {
+    pub(crate) fn lay_out(
+        &self,
+        parts: &[&str],
+        record: &ImageRecord,
+    ) -> Result<PathBuf, DiskError> {
         let place = self.place(parts)?;
         let path = self.root().join(&place);
         // A release has hundreds of images, and most runs bring nothing new.
@@ -72,15 +76,15 @@ impl Workspace {
         Ok(path)
     }
 
-    /// A place below the workspace. Names of releases come from elsewhere, so
-    /// none may be more than a name.
-    fn place(&self, parts: &[&str]) -> Result<PathBuf, DiskError> {
+    /// A place below the workspace. Names of releases and operators come from
+    /// elsewhere, so none may be more than a name.
+    pub(crate) fn place(&self, parts: &[&str]) -> Result<PathBuf, DiskError> {
         let is_name =
             |part: &&str| !matches!(*part, "" | "." | "..") && !part.contains(['/', '\\', '\0']);
         if let Some(bad) = parts.iter().find(|part| !is_name(part)) {
             let why = io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{bad:?} is no name of a release or of a part of one"),
+                format!("{bad:?} is no name for a folder"),
             );
             return Err(DiskError::new("writing in", self.root(), why));
         }

@@ -12,6 +12,7 @@ fn image(kind: Kind, name: &str, outcome: Outcome) -> ImageLine {
         bytes: 1,
         outcome,
         notes: Vec::new(),
+        needed_by: Vec::new(),
     }
 }
 

@@ -24,7 +24,7 @@ struct Metadata {
 }
 
 #[derive(Debug, Serialize)]
-struct Annotations {
+pub(super) struct Annotations {
     #[serde(rename = "createdAt")]
     created_at: String,
     #[serde(rename = "createdBy")]
@@ -59,11 +59,7 @@ impl Document {
                 "repositoryDigestMirrors",
             ),
         };
-        let annotations = Annotations {
-            created_at: options.created_at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            created_by: "oc-mirror v2",
-            version: options.tool_version.clone(),
-        };
+        let annotations = Annotations::new(options);
         Self {
             api_version,
             kind,
@@ -73,17 +69,36 @@ impl Document {
     }
 }
 
+impl Annotations {
+    pub(super) fn new(options: &ResourceOptions) -> Self {
+        Self {
+            created_at: options.created_at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            created_by: "oc-mirror v2",
+            version: options.tool_version.clone(),
+        }
+    }
+}
+
 /// All documents, each after a `---`.
 pub(super) fn yaml(documents: &[Document]) -> Result<String, serde_saphyr::ser::Error> {
-    // A long repository stays on its line: folded it would read as prose.
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     let mut text = String::new();
     for document in documents {
         text.push_str("---\n");
-        serde_saphyr::to_fmt_writer_with_options(&mut text, document, options.clone())?;
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
+        write(&mut text, document)?;
     }
     Ok(text)
+}
+
+/// Adds one document.
+pub(super) fn write(
+    text: &mut String,
+    document: &impl Serialize,
+) -> Result<(), serde_saphyr::ser::Error> {
+    // A long repository stays on its line: folded it would read as prose.
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_fmt_writer_with_options(&mut *text, document, options)?;
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(())
 }

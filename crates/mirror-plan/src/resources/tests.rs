@@ -194,7 +194,7 @@ fn shortened_paths_are_redirected_repository_by_repository() {
 #[test]
 fn a_resource_without_entries_has_no_file() {
     let names = |images: &[Placed]| -> Vec<_> {
-        cluster_resources(images, &options()).unwrap().iter().map(|file| file.name).collect()
+        cluster_resources(images, &options()).unwrap().into_iter().map(|file| file.name).collect()
     };
     assert_eq!(names(&corpus()[1..2]), ["itms-oc-mirror.yaml"]);
     assert_eq!(names(&corpus()[0..1]), ["idms-oc-mirror.yaml"]);

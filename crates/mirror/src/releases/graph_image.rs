@@ -14,7 +14,7 @@ use crate::chain::chain;
 use crate::collect::{Collector, node};
 use crate::context::Context;
 use crate::gather::gather;
-use crate::made::{MadeImage, MadeImages};
+use crate::made::{Base, MadeImage, MadeImages};
 use crate::stacked::{self, NewLayer};
 
 /// Where the data of OpenShift's graph is.
@@ -91,7 +91,7 @@ fn made_before(context: &Context) -> Option<MadeImage> {
     let holdings = Holdings::new(Some(context.workspace.clone()), None);
     let record = holdings.record(&origin()).ok()??;
     let base: ImageRef = BASE.parse().ok()?;
-    Some(MadeImage { tree: record.tree, base: Location::from(&base) })
+    Some(MadeImage { tree: record.tree, base: Base::Registry(Location::from(&base)) })
 }
 
 fn layer(data: &[u8]) -> Result<NewLayer, String> {
@@ -154,7 +154,7 @@ async fn build(
         context,
         &format!("the image of the update graph stands on {base}@{}", root.digest),
     );
-    Ok(MadeImage { tree, base: Location::from(base) })
+    Ok(MadeImage { tree, base: Base::Registry(Location::from(base)) })
 }
 
 /// Whether a listed manifest is an image, not something about one.

@@ -22,7 +22,6 @@ mod resources;
 mod signatures;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 use image_set::PlatformSection;
@@ -37,7 +36,6 @@ use crate::context::Context;
 use crate::made::MadeImages;
 use crate::report::Failure;
 use crate::settings::{Attachments, DryRun};
-use crate::supply::Supplies;
 use choose::Chosen;
 use documents::Documents;
 use laid_out::Part;
@@ -156,15 +154,6 @@ fn collector(context: &Context, source: Source<'_>) -> Option<Collector> {
 }
 
 impl Releases {
-    /// Where the content of all images of a run comes from.
-    pub(crate) fn supplies(&self, context: &Context, client: &Client) -> Supplies {
-        Supplies::FromOrigins {
-            client: client.clone(),
-            made: Arc::new(self.made.clone()),
-            holdings: Arc::new(Holdings::new(Some(context.workspace.clone()), None)),
-        }
-    }
-
     fn take(&mut self, context: &Context, opened: Opened, documents: &mut Documents) {
         note(context, &opened.audited);
         self.laid_out(context, &opened);
