@@ -13,9 +13,9 @@ use crate::output_file::{self, Existing};
 use crate::request::Surroundings;
 
 const ABOUT: &str = "\
-Lists ClusterVersion, Nodes (one), Subscriptions, ClusterServiceVersions, CatalogSources and mirror
-sets. Nothing is written to the cluster: the right to list these is enough. What may not be listed is
-left out, said, and noted in the document.
+Lists ClusterVersion, Nodes (one), Subscriptions, ClusterServiceVersions, CatalogSources and mirror sets. \
+Nothing is written to the cluster: the right to list these is enough. What may not be listed is left out, \
+said, and noted in the document.
 
 Take the document to the connected side, and let it make the configuration:
   oc-mirror init --for cluster.json -o isc.yaml";

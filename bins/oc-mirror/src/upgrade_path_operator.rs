@@ -15,9 +15,11 @@ use crate::request::Surroundings;
 use crate::upgrade_path_command::PathFormat;
 
 const ABOUT: &str = "\
-Inside a channel OLM installs a version over what a cluster has when the version replaces it, skips it,
-or has it in its skipRange; of several, the one nearest to the channel's head. Without --from and --to:
-every version of the channel, and how it gets to the head.";
+Inside a channel OLM installs a version over what a cluster has when the version replaces it, skips it, or \
+has it in its skipRange; of several, the one nearest to the channel's head. What it passes by is reached \
+with a catalog that ends there.
+
+Without --from and --to: every version of the channel, and how it gets to the head.";
 
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT)]

@@ -10,10 +10,12 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use lab::images::Image;
 use lab::kube::{ApiServer, FieldValidation, Persistence};
 use serde_json::{Value, json};
 
 use lab::update_service::Graph;
+use support::operators::{catalog_image, package};
 use support::releases::World;
 use support::{PLAIN, Ran, Site, data};
 
@@ -377,6 +379,23 @@ fn inventory(site: &Site) {
     site.write("cluster.json", &inventory.to_string());
 }
 
+/// A catalog with older and newer versions of the operator, and their images.
+fn offer_operators(world: &World, site: &Site) {
+    site.redirect("registry.redhat.io", world.quay.address());
+    let entries = [
+        ("5.9.4", json!({})),
+        ("5.9.6", json!({ "replaces": "cluster-logging.v5.9.4" })),
+        ("5.9.10", json!({ "replaces": "cluster-logging.v5.9.6" })),
+    ];
+    for (version, _) in &entries {
+        let image = Image::tiny(version).unwrap();
+        world.quay.put_image(&image, "org/cluster-logging", version).unwrap();
+    }
+    let text = package("cluster-logging", "stable-5.9", &entries);
+    let catalog = catalog_image(&[("catalog.json", text.as_bytes())]);
+    world.quay.put_image(&catalog, "redhat/redhat-operator-index", "v4.16").unwrap();
+}
+
 fn init(world: &World, site: &Site, line: &str) -> Ran {
     Ran::of(world.command(site, &format!("init {line}")).output().unwrap())
 }
@@ -408,11 +427,15 @@ fn an_inventory_becomes_a_configuration_that_mirrors_what_the_cluster_needs_next
     assert_eq!(forced.code, 0, "{}", forced.err);
     assert!(site.read("isc.yaml").contains("maxVersion: 4.16.2"));
 
-    // The releases are mirrored by it; for the operators there is no registry in this world.
-    let (platform, _) = text.split_once("  operators:").unwrap();
+    // It mirrors the releases on the way, and the operator from what is installed on.
     world.offer_graph_data();
-    site.write("platform.yaml", platform);
-    world.succeeds(&site, &format!("-c platform.yaml {PLAIN} file://data"));
+    offer_operators(&world, &site);
+    site.write("isc.yaml", &text);
+    let ran = world.succeeds(&site, &format!("-c isc.yaml {PLAIN} file://data"));
+    for (version, is_wanted) in [("5.9.4", false), ("5.9.6", true), ("5.9.10", true)] {
+        let image = format!("quay.io/org/cluster-logging:{version}");
+        assert_eq!(ran.out.contains(&image), is_wanted, "{image}: {}", ran.out);
+    }
     for release in &releases {
         let layouts = site.path("data/release-images").join(release.tag());
         assert!(layouts.is_dir(), "{} is not in {}", release.version, layouts.display());

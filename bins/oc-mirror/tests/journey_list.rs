@@ -191,6 +191,100 @@ fn operators_are_listed_by_catalog_package_channel_and_version() {
 }
 
 #[test]
+fn operators_are_listed_from_what_was_carried_too() {
+    let (registry, site) = red_hat();
+    site.redirect("quay.io", registry.address());
+    let bundle = lab::images::Image::tiny("nfd").unwrap();
+    registry.put_image(&bundle, "org/nfd", "4.16.0").unwrap();
+    let set = format!("  operators:\n  - catalog: {INDEX}\n    packages:\n    - name: nfd\n");
+    site.image_set("isc.yaml", &set);
+    site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+    let other = Site::new();
+    std::fs::create_dir(other.path("data")).unwrap();
+    for chunk in support::chunks(&site.path("data")) {
+        std::fs::copy(&chunk, other.path("data").join(chunk.file_name().unwrap())).unwrap();
+    }
+    registry.forget_requests();
+    let prints = |line: &str| {
+        let ran = listed(&other, &format!("{line} --from file://data"));
+        assert_eq!(ran.code, 0, "{line}: {}", ran.err);
+        ran.out
+    };
+    assert!(prints("--catalogs").contains(INDEX));
+    // All of the catalog is there, not only what was selected from it.
+    let packages = prints(&format!("--catalog {INDEX}"));
+    assert!(packages.contains("nfd") && packages.contains("cluster-logging"), "{packages}");
+    let versions = format!("--catalog {INDEX} --package nfd --channel stable");
+    assert_eq!(prints(&versions), "VERSIONS\n4.16.0\n");
+    let walk = format!(
+        "upgrade-path operator --catalog {INDEX} --package cluster-logging --from 5.9.6 --workspace file://data"
+    );
+    let walk = Ran::of(other.command(&walk).output().unwrap());
+    assert!(walk.code == 0 && walk.out.contains("5.9.10 (head)"), "{}{}", walk.out, walk.err);
+    // One that did not come along is told from those that did.
+    let ran = listed(&other, "--catalog quay.io/a/b:1 --from file://data");
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains(INDEX), "{}", ran.err);
+    assert_eq!(registry.requests().count(), 0);
+}
+
+#[test]
+fn real_catalogs_have_the_channels_and_heads_that_opm_finds() {
+    let Some(folder) = support::data("operator-catalogs") else { return };
+    let registry = LabRegistry::start(Settings::default()).unwrap();
+    let site = Site::new();
+    site.redirect("registry.redhat.io", registry.address());
+    for name in ["redhat-art-4.17", "oc-mirror-integration/test-catalog-latest"] {
+        let folder = folder.join(name);
+        let files = files_below(&folder);
+        let files: Vec<(&str, &[u8])> =
+            files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())).collect();
+        registry.put_image(&catalog_image(&files), "c", "v1").unwrap();
+        let opm = lab::tools::path(lab::tools::Tool::Opm).unwrap();
+        let list = ["alpha", "list", "channels", folder.to_str().unwrap()];
+        let told = String::from_utf8(site.judge(opm.to_str().unwrap(), &list)).unwrap();
+        let rows = |text: &str| -> Vec<Vec<String>> {
+            let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+            text.lines()
+                .skip_while(|line| !line.starts_with("PACKAGE"))
+                .skip(1)
+                .map(words)
+                .collect()
+        };
+        let due = rows(&told);
+        assert!(due.len() > 3, "{told}");
+        let mut packages: Vec<&str> = due.iter().map(|row| row[0].as_str()).collect();
+        packages.dedup();
+        let mut found = Vec::new();
+        for package in packages {
+            let line = format!("--catalog registry.redhat.io/c:v1 --package {package}");
+            let ran = listed(&site, &line);
+            assert_eq!(ran.code, 0, "{line}: {}", ran.err);
+            found.extend(rows(&ran.out));
+        }
+        assert_eq!(found, due, "{name}");
+    }
+}
+
+/// The files below a folder, with their paths from there.
+fn files_below(folder: &std::path::Path) -> Vec<(String, Vec<u8>)> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => {
+                    let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+                    files.push((name, std::fs::read(&path).unwrap()));
+                }
+            }
+        }
+    }
+    files
+}
+
+#[test]
 fn what_of_operators_cannot_be_listed_says_why() {
     let (registry, site) = red_hat();
     for (line, wanted) in [
