@@ -2,10 +2,15 @@
 //!
 //! - [`payload`]: the files of the release payload.
 //! - [`operand`]: what the operator deploys when policies are wanted.
+//! - [`decide`]: whether they are, and what the cluster is told.
 //!
 //! Objects as values. Nothing here performs I/O.
 
+pub mod cluster_operator;
+pub mod decide;
 pub mod names;
 pub mod operand;
 pub mod payload;
+pub mod platform;
+pub mod rollout;
 pub mod yaml;

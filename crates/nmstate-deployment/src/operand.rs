@@ -84,6 +84,14 @@ pub fn objects(wanted: &Wanted<'_>) -> Vec<Value> {
     objects
 }
 
+/// Every object that is deployed in any cluster, for its removal: only kinds and names count.
+pub fn everything() -> Vec<Value> {
+    let spec = NMStateSpec::default();
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, HANDLER_PORT));
+    let control_plane = ControlPlane::HighlyAvailable;
+    objects(&Wanted { spec: &spec, image: "", version: "", control_plane, listen })
+}
+
 /// The rights that whoever deploys all this must have, to give them.
 pub(crate) fn rules_to_pass_on() -> Vec<Value> {
     let rules = [access::handler_rules(), access::coordinator_rules()];

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::{IMAGE, VERSION, deployment};
-use crate::names::{COMPONENT_LABEL, COORDINATOR, OPERATOR, PART_OF, PART_OF_LABEL};
+use crate::names::{COMPONENT_LABEL, COORDINATOR, NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL};
 use crate::operand::{self, pod};
 
 /// The secret with the kubeconfig of the guest, as hosted control planes keep it.
@@ -32,6 +32,9 @@ fn deployment(namespace: &str, name: &str, mut pod: Value) -> Value {
     container["volumeMounts"] =
         json!([{ "name": "guest", "mountPath": KUBECONFIG_FOLDER, "readOnly": true }]);
     if let Some(variables) = container["env"].as_array_mut() {
+        // Leases are kept in the guest, in our namespace there.
+        variables.retain(|variable| variable["name"] != "POD_NAMESPACE");
+        variables.push(json!({ "name": "POD_NAMESPACE", "value": NAMESPACE }));
         let path = format!("{KUBECONFIG_FOLDER}/kubeconfig");
         variables.push(json!({ "name": "KUBECONFIG", "value": path }));
     }

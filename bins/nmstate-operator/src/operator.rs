@@ -1,0 +1,138 @@
+//! `operator`: decides whether handlers run in this cluster, deploys them, and tells the cluster.
+//!
+//! Observe, decide, perform, report; what is decided is in `nmstate-deployment`.
+
+mod observe;
+mod perform;
+mod watches;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use futures_util::{FutureExt as _, StreamExt as _};
+use kube::{Api, Client, Config};
+use nmstate_deployment::decide::{Decision, Other, Settings, decide};
+use nmstate_deployment::names::{NAMESPACE, OPERATOR};
+use tokio_util::sync::CancellationToken;
+
+use crate::handler::{CONNECT, SILENCE};
+use crate::leadership::{self, Candidate, Pace};
+use crate::requests;
+use crate::service_port::{self, Standing};
+use crate::stop;
+use perform::Performer;
+
+/// Without any news, everything is looked at again after this time.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
+/// Another operator goes without telling us.
+const LOOK_FOR_OTHERS: Duration = Duration::from_secs(30);
+/// After a failure.
+const RETRY: Duration = Duration::from_secs(5);
+/// News come in bursts; one look is enough for all of them.
+const SETTLE: Duration = Duration::from_millis(300);
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Image of the handlers and the coordinator
+    #[arg(long, value_name = "IMAGE", env = "OPERAND_IMAGE")]
+    operand_image: String,
+    /// Version that is reported to the cluster
+    #[arg(long, value_name = "VERSION", env = "RELEASE_VERSION")]
+    release_version: String,
+    /// Platforms on which an NMState is made by default, with commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "BareMetal")]
+    default_platforms: Vec<String>,
+    /// Run beside a hosted control plane: no lease, as the one copy is seen to there
+    #[arg(long)]
+    hosted: bool,
+    /// Unique name of this operator among others
+    #[arg(long, value_name = "NAME", env = "POD_NAME", default_value = "nmstate-operator")]
+    identity: String,
+    /// Where health is served
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
+    listen: SocketAddr,
+}
+
+/// Runs until it is asked to stop.
+pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
+    let stop = stop::requested()?;
+    let standing = Arc::new(Standing::default());
+    let work = async {
+        let mut config = Config::infer().await.context("finding the cluster")?;
+        config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(SILENCE);
+        let client = Client::try_from(config).context("making a client of the cluster")?;
+        // Whoever waits for its turn is as ready as it can be.
+        standing.set_ready(true);
+        let settings = Settings {
+            image: arguments.operand_image.clone(),
+            version: arguments.release_version.clone(),
+            default_platforms: platforms(&arguments.default_platforms),
+        };
+        if arguments.hosted {
+            return operate(&client, &settings, &stop).await;
+        }
+        let candidate = Candidate {
+            lease: OPERATOR.to_owned(),
+            // A pod that starts again is somebody else.
+            identity: format!("{}_{}", arguments.identity, std::process::id()),
+            pace: Pace::default(),
+        };
+        let leases = Api::namespaced(client.clone(), NAMESPACE);
+        leadership::lead(&leases, &candidate, &stop, async |stop| {
+            operate(&client, &settings, &stop).await
+        })
+        .await
+    };
+    tokio::select! {
+        done = work => done,
+        served = service_port::serve(arguments.listen, Arc::clone(&standing)) => match served? {},
+    }
+}
+
+fn platforms(list: &[String]) -> BTreeSet<String> {
+    let names = list.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
+/// The loop: one look per burst of news.
+async fn operate(client: &Client, settings: &Settings, stop: &CancellationToken) -> Result<()> {
+    let mut news = watches::open(client);
+    let mut performer = Performer::new(client.clone());
+    loop {
+        let wait = match step(client, settings, &mut performer).await {
+            Ok(wait) => wait,
+            Err(error) => {
+                tracing::warn!("{error:#}; trying again in {} s", RETRY.as_secs());
+                RETRY
+            }
+        };
+        tokio::select! {
+            next = news.next() => next.context("watching the cluster ended")?,
+            () = tokio::time::sleep(wait) => {}
+            () = stop.cancelled() => return Ok(()),
+        }
+        tokio::time::sleep(SETTLE).await;
+        while let Some(Some(())) = news.next().now_or_never() {}
+    }
+}
+
+/// One look. Returns after which time the next is due, if nothing happens before.
+async fn step(client: &Client, settings: &Settings, performer: &mut Performer) -> Result<Duration> {
+    let seen = observe::observe(client).await.context("looking at the cluster")?;
+    let now = requests::now();
+    let decision = decide(settings, &seen, now);
+    let performed = performer.perform(&seen, &decision).await;
+    // What failed reaches the status, too: the next look starts from there.
+    performer.report(&seen, &decision, now).await.context("reporting to the cluster")?;
+    performed.context("deploying")?;
+    Ok(next_look(&seen.other, &decision))
+}
+
+fn next_look(other: &Other, decision: &Decision) -> Duration {
+    if *other != Other::None || decision.make_default { LOOK_FOR_OTHERS } else { LOOK_AGAIN }
+}

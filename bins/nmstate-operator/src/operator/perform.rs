@@ -1,0 +1,247 @@
+//! What was decided, done. Everything may be done twice; nothing is written that is there already.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
+use kube::core::GroupVersionKind;
+use kube::{Client, ResourceExt as _};
+use nmstate_api::{NMState, NodeNetworkConfigurationPolicy};
+use nmstate_deployment::decide::{
+    Decision, Leftover, LeftoverKind, Memory, Operand, Seen, ignored,
+};
+use nmstate_deployment::names::{CLUSTER_OPERATOR, MEMORY, NAMESPACE, OPERATOR};
+use nmstate_deployment::operand;
+use serde_json::{Value, json};
+
+use super::observe::{HAD_NMSTATE, ROLLED_OUT};
+use super::watches::openshift;
+use crate::requests::within;
+
+/// Does what was decided, and knows what it did last.
+pub(super) struct Performer {
+    client: Client,
+    done: Option<Done>,
+}
+
+/// What was last done about the operand, and how the workloads were then.
+#[derive(PartialEq)]
+enum Done {
+    Deployed { objects: Vec<Value>, generations: [Option<i64>; 2] },
+    Removed,
+}
+
+impl Performer {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, done: None }
+    }
+
+    /// Makes the cluster what was decided.
+    pub(super) async fn perform(&mut self, seen: &Seen, decision: &Decision) -> Result<()> {
+        if decision.make_default {
+            self.make_default().await?;
+        }
+        for left in &decision.leftovers {
+            self.clear(left).await?;
+        }
+        match &decision.operand {
+            Operand::Deploy(objects) => self.deploy(seen, objects).await,
+            Operand::Remove => self.remove().await,
+            Operand::Leave => Ok(()),
+        }
+    }
+
+    /// Tells the cluster, and remembers.
+    pub(super) async fn report(
+        &self,
+        seen: &Seen,
+        decision: &Decision,
+        now: Timestamp,
+    ) -> Result<()> {
+        if decision.memory != seen.memory {
+            self.remember(&decision.memory).await?;
+        }
+        for nmstate in &seen.nmstates {
+            self.report_nmstate(nmstate, decision).await?;
+        }
+        self.report_cluster(seen, decision).await?;
+        match &decision.policies {
+            Some(message) => self.report_policies(message, now).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn make_default(&self) -> Result<()> {
+        let nmstates: Api<NMState> = Api::all(self.client.clone());
+        let nmstate = NMState::new(NMState::DEFAULT_NAME);
+        tracing::info!("making the default NMState of this platform");
+        match within(nmstates.create(&PostParams::default(), &nmstate)).await? {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            result => result.map(drop).context("making the default NMState"),
+        }
+    }
+
+    async fn deploy(&mut self, seen: &Seen, objects: &[Value]) -> Result<()> {
+        let generations = [
+            seen.rollout.handlers.as_ref().and_then(|set| set.metadata.generation),
+            seen.rollout.coordinator.as_ref().and_then(|one| one.metadata.generation),
+        ];
+        // Somebody else's change of a workload raises its generation, and is put right.
+        let same = matches!(&self.done, Some(Done::Deployed { objects: held, generations: then })
+            if held == objects && *then == generations);
+        if same {
+            return Ok(());
+        }
+        let parameters = PatchParams::apply(OPERATOR).force();
+        let mut generations = [None, None];
+        for object in objects {
+            let (api, name) = self.place(object);
+            let doing = || format!("applying {} {name}", object["kind"]);
+            let applied = within(api.patch(&name, &parameters, &Patch::Apply(object)))
+                .await
+                .with_context(doing)?
+                .with_context(doing)?;
+            match object["kind"].as_str() {
+                Some("DaemonSet") => generations[0] = applied.metadata.generation,
+                Some("Deployment") => generations[1] = applied.metadata.generation,
+                _ => {}
+            }
+        }
+        tracing::info!(objects = objects.len(), "deployed");
+        self.done = Some(Done::Deployed { objects: objects.to_vec(), generations });
+        Ok(())
+    }
+
+    /// Takes everything away that was ever deployed, workloads before their rights.
+    async fn remove(&mut self) -> Result<()> {
+        if self.done == Some(Done::Removed) {
+            return Ok(());
+        }
+        for object in operand::everything().iter().rev() {
+            let (api, name) = self.place(object);
+            let doing = || format!("removing {} {name}", object["kind"]);
+            gone(within(api.delete(&name, &DeleteParams::background())).await.with_context(doing)?)
+                .with_context(doing)?;
+        }
+        self.done = Some(Done::Removed);
+        Ok(())
+    }
+
+    async fn clear(&self, left: &Leftover) -> Result<()> {
+        let Leftover { namespace, name, .. } = left;
+        let doing = || format!("removing {namespace}/{name}, which another operator left");
+        let parameters = DeleteParams::background();
+        let result = match left.kind {
+            LeftoverKind::DaemonSet => {
+                let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), namespace);
+                within(api.delete(name, &parameters)).await.with_context(doing)?.map(drop)
+            }
+            LeftoverKind::Deployment => {
+                let api: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
+                within(api.delete(name, &parameters)).await.with_context(doing)?.map(drop)
+            }
+        };
+        tracing::info!("removing {namespace}/{name}, which another operator left");
+        gone(result).with_context(doing)
+    }
+
+    /// Where an object of ours is on the server.
+    fn place(&self, object: &Value) -> (Api<DynamicObject>, String) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+        let (group, version) = version.split_once('/').unwrap_or(("", &version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+        let api = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        (api, text(&object["metadata"]["name"]))
+    }
+
+    async fn remember(&self, memory: &Memory) -> Result<()> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let map = ConfigMap {
+            metadata: ObjectMeta { name: Some(MEMORY.to_owned()), ..ObjectMeta::default() },
+            data: Some(BTreeMap::from([
+                (HAD_NMSTATE.to_owned(), memory.had_nmstate.to_string()),
+                (ROLLED_OUT.to_owned(), memory.rolled_out.clone()),
+            ])),
+            ..ConfigMap::default()
+        };
+        let parameters = PatchParams::apply(OPERATOR).force();
+        within(maps.patch(MEMORY, &parameters, &Patch::Apply(&map)))
+            .await?
+            .with_context(|| format!("writing the ConfigMap {MEMORY}"))?;
+        Ok(())
+    }
+
+    async fn report_nmstate(&self, nmstate: &NMState, decision: &Decision) -> Result<()> {
+        let name = nmstate.name_any();
+        let Some(conditions) = decision.nmstates.get(&name) else { return Ok(()) };
+        if nmstate.status.as_ref().is_some_and(|status| status.conditions == *conditions) {
+            return Ok(());
+        }
+        let nmstates: Api<NMState> = Api::all(self.client.clone());
+        let patch = Patch::Merge(json!({ "status": { "conditions": conditions } }));
+        gone(within(nmstates.patch_status(&name, &PatchParams::default(), &patch)).await?)
+            .with_context(|| format!("writing the status of the NMState {name}"))
+    }
+
+    async fn report_cluster(&self, seen: &Seen, decision: &Decision) -> Result<()> {
+        if seen.cluster_operator == decision.cluster_operator {
+            return Ok(());
+        }
+        let resource = openshift("ClusterOperator", "clusteroperators");
+        let operators: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+        let patch = Patch::Merge(json!({ "status": decision.cluster_operator }));
+        let doing = || format!("writing the ClusterOperator {CLUSTER_OPERATOR}");
+        let parameters = PatchParams::default();
+        let write = || operators.patch_status(CLUSTER_OPERATOR, &parameters, &patch);
+        match within(write()).await? {
+            // Somebody deleted it; it is ours to make.
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                let mut object = DynamicObject::new(CLUSTER_OPERATOR, &resource);
+                object.data = json!({ "spec": {} });
+                within(operators.create(&PostParams::default(), &object))
+                    .await?
+                    .with_context(doing)?;
+                within(write()).await?.map(drop).with_context(doing)
+            }
+            result => result.map(drop).with_context(doing),
+        }
+    }
+
+    async fn report_policies(&self, message: &str, now: Timestamp) -> Result<()> {
+        let policies: Api<NodeNetworkConfigurationPolicy> = Api::all(self.client.clone());
+        let list =
+            within(policies.list(&ListParams::default())).await?.context("listing policies")?;
+        for policy in &list.items {
+            let Some(status) = ignored(policy, message, now) else { continue };
+            let name = policy.name_any();
+            // What the coordinator wrote beside the conditions is void now.
+            let patch = Patch::Merge(json!({ "status": {
+                "conditions": status.conditions,
+                "observedGeneration": status.observed_generation,
+                "slots": null,
+                "unavailableNodeCountMap": null,
+            }}));
+            gone(within(policies.patch_status(&name, &PatchParams::default(), &patch)).await?)
+                .with_context(|| format!("writing the status of the policy {name}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// What is not there need not be removed, nor told anything.
+fn gone<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        result => result.map(drop),
+    }
+}

@@ -1,0 +1,60 @@
+//! News about what the operator acts on. Only that there are any is of interest: each look reads
+//! the few objects afresh.
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{Config, watcher};
+use kube::{Client, Resource};
+use nmstate_api::{NMState, NodeNetworkConfigurationPolicy};
+use nmstate_deployment::names::{CLUSTER_OPERATOR, NAMESPACE, PART_OF, PART_OF_LABEL};
+use serde::de::DeserializeOwned;
+
+/// OpenShift's kinds, which we know by name only.
+pub(super) fn openshift(kind: &str, plural: &str) -> ApiResource {
+    ApiResource {
+        group: "config.openshift.io".into(),
+        version: "v1".into(),
+        api_version: "config.openshift.io/v1".into(),
+        kind: kind.into(),
+        plural: plural.into(),
+    }
+}
+
+/// A stream that gives something whenever there may be something to do.
+pub(super) fn open(client: &Client) -> BoxStream<'static, ()> {
+    let named = |name: &str| Config::default().fields(&format!("metadata.name={name}"));
+    let ours = || Config::default().labels(&format!("{PART_OF_LABEL}={PART_OF}"));
+    let openshift =
+        |kind, plural| Api::<DynamicObject>::all_with(client.clone(), &openshift(kind, plural));
+    let daemon_sets: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+    let policies: Api<PartialObjectMeta<NodeNetworkConfigurationPolicy>> = Api::all(client.clone());
+    stream::select_all([
+        whole(openshift("Infrastructure", "infrastructures"), named("cluster")),
+        whole(openshift("ClusterOperator", "clusteroperators"), named(CLUSTER_OPERATOR)),
+        whole(Api::<NMState>::all(client.clone()), Config::default()),
+        whole(daemon_sets, ours()),
+        whole(deployments, ours()),
+        // Policies are many and large; that there is another is all we must know.
+        whole(policies, Config::default()),
+    ])
+    .boxed()
+}
+
+fn whole<K>(api: Api<K>, config: Config) -> BoxStream<'static, ()>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    watcher(api, config)
+        .default_backoff()
+        .filter_map(|event| async move { told(event.map(|_| ())) })
+        .boxed()
+}
+
+/// A watch that failed goes on by itself after a while, and then tells everything anew.
+fn told(event: Result<(), kube::runtime::watcher::Error>) -> Option<()> {
+    event.inspect_err(|error| tracing::debug!("watching the cluster: {error}")).ok()
+}

@@ -1,0 +1,185 @@
+//! What the ClusterOperator says: the contract with the cluster-version operator.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A condition of a ClusterOperator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterCondition {
+    #[serde(rename = "type")]
+    pub type_: String,
+    pub status: String,
+    #[serde(default)]
+    pub reason: String,
+    #[serde(default)]
+    pub message: String,
+    pub last_transition_time: Timestamp,
+}
+
+/// A version that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperandVersion {
+    pub name: String,
+    pub version: String,
+}
+
+/// The status of the ClusterOperator, written as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterOperatorStatus {
+    pub conditions: Vec<ClusterCondition>,
+    pub versions: Vec<OperandVersion>,
+    pub related_objects: Value,
+}
+
+/// How things stand, as the cluster is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Standing<'a> {
+    /// Nothing is to be done here.
+    Disabled { reason: &'a str, message: &'a str },
+    /// What is deployed is as it should be.
+    Deployed,
+    /// A roll-out is under way.
+    RollingOut { message: &'a str },
+    /// Something must be put right by hand.
+    Broken { reason: &'a str, message: &'a str },
+}
+
+/// Roll-outs that take longer are stuck. On fewer than 250 nodes none may.
+const ROLL_OUT_SECONDS: i64 = 20 * 60;
+
+/// The status for `standing`. Times stay where nothing changed. The version is the new one only
+/// when nothing old can run any more.
+pub(crate) fn status(
+    standing: &Standing<'_>,
+    held: &ClusterOperatorStatus,
+    version: &str,
+    now: Timestamp,
+) -> ClusterOperatorStatus {
+    let rolling_since = held
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Progressing" && condition.status == "True")
+        .map_or(now, |condition| condition.last_transition_time);
+    let is_stuck = now.as_second() - rolling_since.as_second() > ROLL_OUT_SECONDS;
+    let good = ("AsExpected", "");
+    let no = |(reason, message): (&str, &str)| ("False", reason.to_owned(), message.to_owned());
+    let yes = |(reason, message): (&str, &str)| ("True", reason.to_owned(), message.to_owned());
+    let (progressing, degraded, disabled) = match standing {
+        Standing::Disabled { reason, message } => (no(good), no(good), yes((reason, message))),
+        Standing::Deployed => (no(good), no(good), no(good)),
+        Standing::RollingOut { message } => {
+            let stuck = format!("For 20 minutes: {message}");
+            let degraded = if is_stuck { yes(("RolloutStuck", &stuck)) } else { no(good) };
+            (yes(("RollingOut", message)), degraded, no(good))
+        }
+        Standing::Broken { reason, message } => (no(good), yes((reason, message)), no(good)),
+    };
+    let available = match standing {
+        Standing::Disabled { .. } => "Operational; no handlers are deployed",
+        _ => "Operational",
+    };
+    let conditions = [
+        ("Available", yes(("AsExpected", available))),
+        ("Progressing", progressing),
+        ("Degraded", degraded),
+        ("Upgradeable", yes(good)),
+        ("Disabled", disabled),
+    ]
+    .map(|(type_, (status, reason, message))| {
+        let since = held
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == type_ && condition.status == status)
+            .map_or(now, |condition| condition.last_transition_time);
+        ClusterCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason,
+            message,
+            last_transition_time: since,
+        }
+    });
+    let versions = if matches!(standing, Standing::RollingOut { .. }) {
+        held.versions.clone()
+    } else {
+        vec![OperandVersion { name: "operator".to_owned(), version: version.to_owned() }]
+    };
+    ClusterOperatorStatus {
+        conditions: conditions.into(),
+        versions,
+        related_objects: crate::payload::related_objects(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn condition<'a>(status: &'a ClusterOperatorStatus, type_: &str) -> &'a ClusterCondition {
+        status.conditions.iter().find(|condition| condition.type_ == type_).unwrap()
+    }
+
+    fn told(status: &ClusterOperatorStatus) -> String {
+        let of = |type_| format!("{type_}={}", condition(status, type_).status);
+        ["Available", "Progressing", "Degraded", "Upgradeable", "Disabled"].map(of).join(" ")
+    }
+
+    #[test]
+    fn what_the_cluster_version_operator_is_told() {
+        let none = ClusterOperatorStatus::default();
+        let disabled = Standing::Disabled { reason: "UnsupportedPlatform", message: "Nothing" };
+        let broken = Standing::Broken { reason: "R", message: "m" };
+        for (standing, expected) in [
+            (
+                disabled,
+                "Available=True Progressing=False Degraded=False Upgradeable=True Disabled=True",
+            ),
+            (
+                Standing::Deployed,
+                "Available=True Progressing=False Degraded=False Upgradeable=True Disabled=False",
+            ),
+            (
+                Standing::RollingOut { message: "m" },
+                "Available=True Progressing=True Degraded=False Upgradeable=True Disabled=False",
+            ),
+            (
+                broken,
+                "Available=True Progressing=False Degraded=True Upgradeable=True Disabled=False",
+            ),
+        ] {
+            assert_eq!(told(&status(&standing, &none, "2", at(9))), expected);
+        }
+    }
+
+    #[test]
+    fn the_old_version_is_told_until_the_roll_out_is_over() {
+        let old = status(&Standing::Deployed, &ClusterOperatorStatus::default(), "1", at(0));
+        let rolling = status(&Standing::RollingOut { message: "m" }, &old, "2", at(1));
+        assert_eq!(rolling.versions[0].version, "1");
+        let done = status(&Standing::Deployed, &rolling, "2", at(2));
+        assert_eq!(done.versions[0].version, "2");
+    }
+
+    #[test]
+    fn times_stay_while_a_condition_stays() {
+        let one = status(&Standing::Deployed, &ClusterOperatorStatus::default(), "1", at(5));
+        assert_eq!(status(&Standing::Deployed, &one, "1", at(9)), one);
+    }
+
+    #[test]
+    fn a_roll_out_that_takes_too_long_is_degraded() {
+        let rolling = Standing::RollingOut { message: "3 of 4 handlers are ready" };
+        let begun = status(&rolling, &ClusterOperatorStatus::default(), "1", at(0));
+        let later = status(&rolling, &begun, "1", at(ROLL_OUT_SECONDS));
+        assert_eq!(condition(&later, "Degraded").status, "False");
+        let too_late = status(&rolling, &later, "1", at(ROLL_OUT_SECONDS + 1));
+        assert_eq!(condition(&too_late, "Degraded").reason, "RolloutStuck");
+    }
+}

@@ -1,0 +1,328 @@
+//! The operator's decisions: what was seen of the cluster becomes what shall be in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use nmstate_api::annotations::NMStateOptions;
+use nmstate_api::condition::{self, Condition, ConditionStatus};
+use nmstate_api::{
+    NMState, NMStateConditionType, NMStateReason, NodeNetworkConfigurationPolicy,
+    PolicyConditionType, PolicyReason, PolicyStatus,
+};
+use serde_json::Value;
+
+use crate::cluster_operator::{self, ClusterOperatorStatus, Standing};
+use crate::operand::{self, ControlPlane, Wanted};
+use crate::platform::Platform;
+use crate::rollout::{self, Rollout};
+
+/// What does not change while the operator runs.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub image: String,
+    pub version: String,
+    /// Platforms on which an `NMState` is made by default.
+    pub default_platforms: BTreeSet<String>,
+}
+
+/// What the operator remembers across restarts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// There was an `NMState` once. Where there is none now, somebody deleted it.
+    pub had_nmstate: bool,
+    /// Fingerprint of what was rolled out to its end. Pods that come and go later, with their
+    /// nodes, are no roll-out.
+    pub rolled_out: String,
+}
+
+/// kubernetes-nmstate in this cluster, deployed by somebody else.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Other {
+    #[default]
+    None,
+    /// Its operator runs; it would put back whatever is taken away.
+    Running { who: String },
+    /// Its operator is gone, and these objects are left.
+    Leftovers(Vec<Leftover>),
+}
+
+/// Something that another operator left behind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leftover {
+    pub kind: LeftoverKind,
+    pub namespace: String,
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LeftoverKind {
+    DaemonSet,
+    Deployment,
+}
+
+/// What was seen of the cluster.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub platform: Platform,
+    pub nmstates: Vec<NMState>,
+    pub memory: Memory,
+    pub other: Other,
+    pub rollout: Rollout,
+    pub cluster_operator: ClusterOperatorStatus,
+}
+
+/// What becomes of handlers and coordinator.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operand {
+    Deploy(Vec<Value>),
+    Remove,
+    /// Nobody can tell what is wanted; what runs goes on.
+    Leave,
+}
+
+/// What shall be in the cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    pub memory: Memory,
+    pub make_default: bool,
+    pub operand: Operand,
+    /// Taken away before the operand is deployed.
+    pub leftovers: Vec<Leftover>,
+    /// Conditions of each `NMState`, by name.
+    pub nmstates: BTreeMap<String, Vec<Condition>>,
+    pub cluster_operator: ClusterOperatorStatus,
+    /// What policies are told while nobody acts on them. Without it, their status is the
+    /// coordinator's.
+    pub policies: Option<String>,
+}
+
+/// Why nothing is deployed.
+struct Off {
+    /// For the ClusterOperator.
+    reason: &'static str,
+    /// For an `NMState`, where there is one.
+    nmstate: NMStateReason,
+    message: String,
+}
+
+/// Decides.
+pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
+    let mut nmstates: Vec<&NMState> = seen.nmstates.iter().collect();
+    nmstates.sort_by_key(|nmstate| (age(nmstate), name(nmstate).to_owned()));
+    let made = seen.memory.had_nmstate || !nmstates.is_empty();
+    let memory = Memory { had_nmstate: made, ..seen.memory.clone() };
+    let mut draft = Draft { settings, seen, now, memory, nmstates: BTreeMap::new() };
+    for other in nmstates.iter().skip(1) {
+        let message = format!("There is an older NMState, {}; one is enough", name(nmstates[0]));
+        draft.tell(other, quiet(NMStateReason::NotTheOldest, &message));
+    }
+    let Some(nmstate) = nmstates.first() else { return draft.without_nmstate() };
+    let options = match NMStateOptions::parse(nmstate.metadata.annotations.as_ref()) {
+        Ok(options) => options,
+        Err(error) => {
+            return draft.broken(nmstate, NMStateReason::InvalidAnnotation, &error.to_string());
+        }
+    };
+    if options.off {
+        let message = "An annotation of the NMState turned it off".to_owned();
+        let off = Off { reason: "TurnedOff", nmstate: NMStateReason::TurnedOff, message };
+        return draft.off(Some(nmstate), &off);
+    }
+    let leftovers = match &seen.other {
+        Other::None => Vec::new(),
+        Other::Running { who } => {
+            let message = format!(
+                "{who} serves this API in this cluster; remove it and set the annotation {} on the NMState to take over",
+                nmstate_api::annotations::ADOPT
+            );
+            return draft.off(Some(nmstate), &other_operator(message));
+        }
+        Other::Leftovers(left) if options.adopt => left.clone(),
+        Other::Leftovers(left) => {
+            let message = format!(
+                "kubernetes-nmstate left {} objects behind, such as {}/{}; set the annotation {} on the NMState to take over",
+                left.len(),
+                left.first().map_or("", |left| &left.namespace),
+                left.first().map_or("", |left| &left.name),
+                nmstate_api::annotations::ADOPT
+            );
+            return draft.off(Some(nmstate), &other_operator(message));
+        }
+    };
+    let control_plane = seen.platform.control_plane;
+    match Wanted::new(&nmstate.spec, &settings.image, &settings.version, control_plane) {
+        Ok(wanted) => draft.deploy(nmstate, operand::objects(&wanted), leftovers),
+        Err(error) => draft.broken(nmstate, NMStateReason::InternalError, &error.to_string()),
+    }
+}
+
+fn other_operator(message: String) -> Off {
+    let nmstate = NMStateReason::OtherOperatorPresent;
+    Off { reason: "OtherOperatorPresent", nmstate, message }
+}
+
+/// A decision being put together.
+struct Draft<'a> {
+    settings: &'a Settings,
+    seen: &'a Seen,
+    now: Timestamp,
+    memory: Memory,
+    nmstates: BTreeMap<String, Vec<Condition>>,
+}
+
+impl Draft<'_> {
+    fn tell(&mut self, nmstate: &NMState, conditions: Vec<Condition>) {
+        let held = nmstate.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let stamped = condition::stamped(conditions, held, &Time(self.now));
+        self.nmstates.insert(name(nmstate).to_owned(), stamped);
+    }
+
+    fn finish(self, operand: Operand, standing: &Standing<'_>) -> Decision {
+        let held = &self.seen.cluster_operator;
+        let version = &self.settings.version;
+        Decision {
+            cluster_operator: cluster_operator::status(standing, held, version, self.now),
+            memory: self.memory,
+            make_default: false,
+            operand,
+            leftovers: Vec::new(),
+            nmstates: self.nmstates,
+            policies: None,
+        }
+    }
+
+    fn without_nmstate(self) -> Decision {
+        let platform = &self.seen.platform.name;
+        if self.memory.had_nmstate {
+            let message = "Somebody deleted the NMState; make one to have handlers again".into();
+            let nmstate = NMStateReason::TurnedOff;
+            return self.off(None, &Off { reason: "NMStateDeleted", nmstate, message });
+        }
+        let by_default = self.settings.default_platforms.contains(platform);
+        let free = self.seen.other == Other::None;
+        let message = if by_default {
+            "About to make the default NMState".to_owned()
+        } else {
+            format!("Nothing to do on platform {platform:?} unless somebody makes an NMState")
+        };
+        let nmstate = NMStateReason::TurnedOff;
+        let reason = if by_default { "WaitingForNMState" } else { "UnsupportedPlatform" };
+        let mut decision = self.off(None, &Off { reason, nmstate, message });
+        // Another operator would take the default for a wish of its own administrator.
+        decision.make_default = by_default && free;
+        decision
+    }
+
+    fn off(mut self, nmstate: Option<&NMState>, off: &Off) -> Decision {
+        if let Some(nmstate) = nmstate {
+            self.tell(nmstate, quiet(off.nmstate, &off.message));
+        }
+        // Where another operator is at work, the status of policies is its own.
+        let theirs = matches!(self.seen.other, Other::Running { .. });
+        let policies = (!theirs).then(|| format!("No handlers run: {}", off.message));
+        self.memory.rolled_out = String::new();
+        let standing = Standing::Disabled { reason: off.reason, message: &off.message };
+        Decision { policies, ..self.finish(Operand::Remove, &standing) }
+    }
+
+    fn broken(mut self, nmstate: &NMState, reason: NMStateReason, message: &str) -> Decision {
+        use ConditionStatus::{False, True};
+        self.tell(nmstate, conditions([False, False, True], reason, message));
+        self.finish(Operand::Leave, &Standing::Broken { reason: reason.into(), message })
+    }
+
+    fn deploy(
+        mut self,
+        nmstate: &NMState,
+        mut objects: Vec<Value>,
+        leftovers: Vec<Leftover>,
+    ) -> Decision {
+        use ConditionStatus::{False, True};
+        let fingerprint = rollout::mark(&mut objects);
+        let with_coordinator = self.seen.platform.control_plane != ControlPlane::Hosted;
+        let missing = if self.memory.rolled_out == fingerprint {
+            None
+        } else {
+            self.seen.rollout.missing(&fingerprint, with_coordinator)
+        };
+        let (held, standing) = match &missing {
+            Some(message) => (
+                conditions([False, True, False], NMStateReason::Deploying, message),
+                Standing::RollingOut { message },
+            ),
+            None => {
+                self.memory.rolled_out = fingerprint;
+                let done = NMStateReason::SuccessfullyDeployed;
+                (conditions([True, False, False], done, ""), Standing::Deployed)
+            }
+        };
+        self.tell(nmstate, held);
+        Decision { leftovers, ..self.finish(Operand::Deploy(objects), &standing) }
+    }
+}
+
+fn name(nmstate: &NMState) -> &str {
+    nmstate.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn age(nmstate: &NMState) -> Option<Timestamp> {
+    nmstate.metadata.creation_timestamp.as_ref().map(|time| time.0)
+}
+
+/// Nothing runs, and nothing is wrong.
+fn quiet(reason: NMStateReason, message: &str) -> Vec<Condition> {
+    conditions([ConditionStatus::False; 3], reason, message)
+}
+
+/// Available, Progressing, Degraded. The message goes to what holds, or to the first.
+fn conditions(
+    statuses: [ConditionStatus; 3],
+    reason: NMStateReason,
+    message: &str,
+) -> Vec<Condition> {
+    use NMStateConditionType::{Available, Degraded, Progressing};
+    let speaker =
+        statuses.iter().position(|status| *status == ConditionStatus::True).unwrap_or_default();
+    [Available, Progressing, Degraded]
+        .into_iter()
+        .zip(statuses)
+        .enumerate()
+        .map(|(place, (type_, status))| {
+            let condition = Condition::new(type_, status).reason(reason);
+            if place == speaker && !message.is_empty() {
+                condition.message(message)
+            } else {
+                condition
+            }
+        })
+        .collect()
+}
+
+/// The status of a policy that nobody acts on, or nothing when it says so already.
+pub fn ignored(
+    policy: &NodeNetworkConfigurationPolicy,
+    message: &str,
+    now: Timestamp,
+) -> Option<PolicyStatus> {
+    let wanted = PolicyConditionType::ALL.map(|type_| {
+        let holds = type_ == PolicyConditionType::Ignored;
+        let condition = Condition::new(type_, ConditionStatus::from(holds))
+            .reason(PolicyReason::OperandNotDeployed);
+        if holds { condition.message(message) } else { condition }
+    });
+    let conditions = condition::stamped(wanted.into(), policy.conditions(), &Time(now));
+    let generation = policy.metadata.generation;
+    let is_same = policy.status.as_ref().is_some_and(|status| {
+        status.conditions == conditions && status.observed_generation == generation
+    });
+    (!is_same).then(|| PolicyStatus {
+        conditions,
+        observed_generation: generation,
+        ..PolicyStatus::default()
+    })
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;
