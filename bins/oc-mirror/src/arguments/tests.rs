@@ -77,6 +77,8 @@ const OUR_FLAGS: &[&str] = &[
     "refresh-signatures",
     "icsp",
     "output",
+    "skip-broken-bundles",
+    "strict-compat",
 ];
 
 /// Short names of today's oc-mirror v2.
