@@ -1,12 +1,65 @@
-//! The coordinator.
+//! `coordinator`: gives nodes leave to change, and writes the status of policies. Nobody else does
+//! either.
 
-use anyhow::{Result, bail};
+mod features;
+mod view;
+mod work;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
 use clap::Args;
+use kube::{Api, Client, Config};
+
+use crate::handler::{CONNECT, SILENCE};
+use crate::leadership::{self, Candidate, Pace};
+use crate::service_port::{self, Standing};
+use crate::stop;
+
+pub use work::Coordinator;
+
+/// The name of the lease.
+const LEASE: &str = "nmstate-coordinator";
 
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {}
+pub(crate) struct Arguments {
+    /// Namespace of the lease by which one coordinator leads
+    #[arg(long, value_name = "NAME", env = "POD_NAMESPACE", default_value = "openshift-nmstate")]
+    namespace: String,
+    /// Unique name of this coordinator among others
+    #[arg(long, value_name = "NAME", env = "POD_NAME", default_value = "nmstate-coordinator")]
+    identity: String,
+    /// Where health and metrics are served
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
+    listen: SocketAddr,
+}
 
 /// Runs until it is asked to stop.
-pub(crate) async fn run(_arguments: &Arguments) -> Result<()> {
-    bail!("this build has no coordinator")
+pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
+    let stop = stop::requested()?;
+    let standing = Arc::new(Standing::default());
+    let work = async {
+        let mut config = Config::infer().await.context("finding the cluster")?;
+        config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(SILENCE);
+        let client = Client::try_from(config).context("making a client of the cluster")?;
+        let candidate = Candidate {
+            lease: LEASE.to_owned(),
+            // A pod that starts again is somebody else.
+            identity: format!("{}_{}", arguments.identity, std::process::id()),
+            pace: Pace::default(),
+        };
+        let leases = Api::namespaced(client.clone(), &arguments.namespace);
+        // Whoever waits for its turn is as ready as it can be.
+        standing.set_ready(true);
+        leadership::lead(&leases, &candidate, &stop, async |stop| {
+            Coordinator::new(client, Arc::clone(&standing)).run(&stop).await
+        })
+        .await
+    };
+    tokio::select! {
+        done = work => done,
+        served = service_port::serve(arguments.listen, Arc::clone(&standing)) => match served? {},
+    }
 }

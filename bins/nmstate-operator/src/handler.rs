@@ -1,12 +1,126 @@
-//! The handler.
+//! `handler`: makes policies true on its node, and reports the node's network.
 
-use anyhow::{Result, bail};
+mod enactments;
+mod events;
+mod in_flight;
+mod installed;
+mod machine;
+mod node_lock;
+mod node_report;
+mod numbers;
+mod view;
+mod work;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
 use clap::Args;
+use kube::{Client, Config};
+use nmstate_api::NodeName;
+use node_network::Timing;
+use node_network::probe::Endpoint;
+use tokio::sync::Mutex;
+
+use crate::service_port::{self, Standing};
+use crate::stop;
+use in_flight::InFlight;
+use machine::{NodeNetwork, Surroundings};
+use node_lock::NodeLock;
+
+pub use machine::{Change, Machine};
+pub use work::Handler;
+
+pub(crate) use machine::is_ready;
+
+/// Bookmarks come every minute, so a watch that is silent for longer is dead.
+pub(crate) const SILENCE: Duration = Duration::from_secs(100);
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 #[derive(Debug, Args)]
-pub(crate) struct Arguments {}
+pub(crate) struct Arguments {
+    /// The node this handler acts on
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    node_name: NodeName,
+    /// Lock that keeps two handlers from acting on one node; what is under way is noted beside it
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "NMSTATE_INSTANCE_NODE_LOCK_FILE",
+        default_value = "/var/k8s_nmstate/handler_lock"
+    )]
+    node_lock: PathBuf,
+    /// Name that name servers are asked about after a change
+    #[arg(long, value_name = "NAME", env = "PROBE_DNS_HOST", default_value = "root-servers.net")]
+    dns_probe_name: String,
+    /// Seconds that the network may take to be good after a change, before it is taken back
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+    patience: u64,
+    /// Where health and metrics are served
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8089")]
+    listen: SocketAddr,
+}
 
 /// Runs until it is asked to stop.
-pub(crate) async fn run(_arguments: &Arguments) -> Result<()> {
-    bail!("this build has no handler")
+pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
+    let stop = stop::requested()?;
+    let standing = Arc::new(Standing::default());
+    let work = async {
+        let _lock = tokio::select! {
+            lock = NodeLock::take(&arguments.node_lock) => lock?,
+            () = stop.cancelled() => return Ok(()),
+        };
+        let mut config = Config::infer().await.context("finding the cluster")?;
+        config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(SILENCE);
+        let api = endpoint(&config)?;
+        let client = Client::try_from(config).context("making a client of the cluster")?;
+        let boot =
+            std::fs::read_to_string(BOOT_ID).with_context(|| format!("reading {BOOT_ID}"))?;
+        let folder = arguments.node_lock.parent().unwrap_or(std::path::Path::new("/"));
+        let machine = NodeNetwork {
+            client: client.clone(),
+            node: arguments.node_name.clone(),
+            surroundings: Surroundings {
+                api,
+                dns_name: arguments.dns_probe_name.clone(),
+                timing: Timing::patient(Duration::from_secs(arguments.patience)),
+            },
+            in_flight: InFlight::new(folder, boot.trim().to_owned()),
+            events: Mutex::new(None),
+        };
+        let handler =
+            Handler { node: arguments.node_name.clone(), machine, standing: Arc::clone(&standing) };
+        tracing::info!(node = %arguments.node_name, "handling policies");
+        Box::pin(handler.run(client, &stop)).await
+    };
+    tokio::select! {
+        done = work => done,
+        served = service_port::serve(arguments.listen, Arc::clone(&standing)) => match served? {},
+    }
+}
+
+/// Where the API server is, for the probe.
+fn endpoint(config: &Config) -> Result<Endpoint> {
+    let url = &config.cluster_url;
+    let host = url.host().with_context(|| format!("the cluster's address {url} names no host"))?;
+    let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 });
+    Ok(Endpoint { host: host.trim_matches(['[', ']']).to_owned(), port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probe_goes_where_the_client_goes() {
+        let at = |url: &str| endpoint(&Config::new(url.parse().unwrap())).unwrap();
+        let expected = Endpoint { host: "api-int.example".into(), port: 6443 };
+        assert_eq!(at("https://api-int.example:6443"), expected);
+        assert_eq!(at("https://[2001:db8::1]").host, "2001:db8::1");
+        assert_eq!(at("https://172.30.0.1/").port, 443);
+    }
 }

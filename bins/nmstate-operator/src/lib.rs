@@ -6,13 +6,15 @@
 //! - `manifests`: writes what a release payload needs to bring the operator along.
 
 mod arguments;
-mod coordinator;
-mod handler;
-#[allow(dead_code, reason = "the parts that lead take it up one by one")]
+pub mod coordinator;
+pub mod handler;
 mod leadership;
 mod log;
+pub mod metrics;
 mod reference;
-#[allow(dead_code, reason = "the services take it up one by one")]
+mod requests;
+pub mod service_port;
+mod shown;
 mod stop;
 
 use std::ffi::OsString;

@@ -27,6 +27,7 @@ mod lan;
 pub mod machine;
 mod needs;
 mod options;
+mod relay;
 mod run;
 mod state;
 pub mod tree;
@@ -50,6 +51,7 @@ use tree::Tree;
 
 pub use lan::{Ipv6, Lan, LanOptions, Subnet};
 pub use options::{NodeFile, NodeOptions, Profile};
+pub use relay::Relay;
 pub use run::{End, Run};
 pub use state::{DefaultRoute, Interface, State};
 
@@ -245,7 +247,7 @@ impl Node {
         Ok(self.run(&["ping", "-q", "-c", "1", "-W", "1", &address])?.status.success())
     }
 
-    /// Waits until a condition holds, a minute at most; `what` is a short sentence for the error.
+    /// Waits until a condition holds, three minutes at most; `what` is a short sentence for the error.
     pub fn wait_until(
         &self,
         what: &str,

@@ -9,6 +9,7 @@
 //! | [`probe`] | questions that a working network answers | yes |
 //! | [`transaction`] | the change, against anything that is a [`Network`] | |
 //! | [`network_manager`] | NetworkManager's checkpoints and profiles | |
+//! | [`events`] | signs that the network changed | |
 //! | [`Host`] | the network of this machine | |
 //!
 //! A program that is killed in the middle leaves a checkpoint behind. NetworkManager takes the
@@ -16,6 +17,7 @@
 //! [`Transaction::leftover`].
 
 mod dns_query;
+pub mod events;
 pub mod facts;
 mod host;
 mod message;

@@ -69,6 +69,12 @@ impl Manager {
         Ok(paths.iter().map(|path| Checkpoint(path.to_string())).collect())
     }
 
+    /// Its version.
+    pub async fn version(&self) -> Result<String, ManagerError> {
+        let proxy = self.proxy(PATH, SERVICE).await?;
+        proxy.get_property("Version").await.map_err(asking("for its version"))
+    }
+
     /// The profiles in use, in a fixed order.
     pub async fn active_profiles(&self) -> Result<Vec<ActiveProfile>, ManagerError> {
         let proxy = self.proxy(PATH, SERVICE).await?;

@@ -23,8 +23,11 @@ pub(super) const BRIDGE: &str = "br0";
 /// A bridge that is down: it takes packets and gives none. A wire that is just plugged out of the
 /// other one would be answered by the router all the same, which knows its own address anywhere.
 pub(super) const VOID: &str = "void";
+/// The router keeps its MAC address: a bridge that has none of its own takes that of one of its
+/// ports, another one each time a port comes or goes, and nodes would look for the old one for minutes.
 const INIT: &str = r#"read -r _
-ip link set lo up && ip link add void type bridge && ip link add br0 type bridge &&
+ip link set lo up && ip link add void type bridge &&
+  ip link add br0 address 52:54:00:00:ff:01 type bridge &&
   ip link set br0 up && echo ready
 while read -r _; do :; done"#;
 const DNSMASQ_PID: &str = "/run/dnsmasq.pid";

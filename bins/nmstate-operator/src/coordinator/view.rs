@@ -1,0 +1,211 @@
+//! What the coordinator knows of the cluster. Of most objects only a little is kept: a cluster may
+//! have a thousand nodes and a hundred policies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::stream::{BoxStream, StreamExt, select_all};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::{Api, Client, ResourceExt};
+use nmstate_api::annotations::{AnnotationError, PolicyOptions};
+use nmstate_api::{
+    NODE_LABEL, NodeNetworkConfigurationEnactment as Enactment,
+    NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL,
+};
+use node_policy::rollout::NodeView;
+use node_policy::selection::{self, Labels};
+use node_policy::{Phase, overlap};
+
+use crate::handler::is_ready;
+use crate::shown::Shown;
+
+/// Something that happened in the cluster.
+pub(crate) enum News {
+    Policy(Event<Policy>),
+    Node(Box<Event<Node>>),
+    Enactment(Event<Enactment>),
+    Report(Event<PartialObjectMeta<NodeNetworkState>>),
+    Lost(watcher::Error),
+}
+
+/// All that happens in the cluster and concerns policies.
+pub(crate) fn news(client: &Client) -> BoxStream<'static, News> {
+    fn told<T>(
+        make: impl Fn(T) -> News + Send + 'static,
+    ) -> impl Fn(Result<T, watcher::Error>) -> News + Send + 'static {
+        move |event| event.map_or_else(News::Lost, &make)
+    }
+    let all = Config::default;
+    let policies = watcher(Api::<Policy>::all(client.clone()), all());
+    let nodes = watcher(Api::<Node>::all(client.clone()), all());
+    let enactments = watcher(Api::<Enactment>::all(client.clone()), all());
+    let reports = watcher(Api::<PartialObjectMeta<NodeNetworkState>>::all(client.clone()), all());
+    select_all([
+        policies.default_backoff().map(told(News::Policy)).boxed(),
+        nodes.default_backoff().map(told(|event| News::Node(Box::new(event)))).boxed(),
+        enactments.default_backoff().map(told(News::Enactment)).boxed(),
+        reports.default_backoff().map(told(News::Report)).boxed(),
+    ])
+    .boxed()
+}
+
+/// What is kept of a node.
+#[derive(Debug, Clone)]
+struct NodeFacts {
+    labels: Labels,
+    is_ready: bool,
+}
+
+/// What is kept of a node's report about a policy.
+#[derive(Debug, Clone)]
+pub(super) struct EnactmentFacts {
+    pub(super) node: String,
+    pub(super) policy: String,
+    pub(super) phase: Phase,
+    pub(super) generation: Option<i64>,
+    pub(super) said: Option<Timestamp>,
+    pub(super) features: Vec<String>,
+}
+
+/// A policy and what its annotations ask for.
+#[derive(Debug, Clone)]
+pub(super) struct PolicyFacts {
+    pub(super) policy: Policy,
+    pub(super) options: Result<PolicyOptions, AnnotationError>,
+    pub(super) subjects: BTreeSet<String>,
+}
+
+/// What is known.
+#[derive(Default)]
+pub(crate) struct View {
+    policies: Shown<PolicyFacts>,
+    nodes: Shown<NodeFacts>,
+    enactments: Shown<EnactmentFacts>,
+    /// Nodes that have a handler: those that report their network.
+    reporters: Shown<()>,
+}
+
+impl View {
+    pub(crate) fn take(&mut self, news: News) {
+        match news {
+            News::Policy(event) => self.policies.take(event, policy_facts),
+            News::Node(event) => self.nodes.take(*event, |node| NodeFacts {
+                is_ready: is_ready(&node),
+                labels: node.metadata.labels.unwrap_or_default(),
+            }),
+            News::Enactment(event) => self.enactments.take(event, enactment_facts),
+            News::Report(event) => self.reporters.take(event, drop),
+            News::Lost(error) => tracing::warn!("watching the cluster: {error}"),
+        }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.policies.is_complete()
+            && self.nodes.is_complete()
+            && self.enactments.is_complete()
+            && self.reporters.is_complete()
+    }
+
+    pub(super) fn policies(&self) -> impl Iterator<Item = (&str, &PolicyFacts)> {
+        self.policies.iter()
+    }
+
+    pub(super) fn enactments(&self) -> impl Iterator<Item = &EnactmentFacts> {
+        self.enactments.iter().map(|(_, it)| it)
+    }
+
+    pub(crate) fn wrote(&mut self, policy: Policy) {
+        self.policies.wrote(policy, policy_facts);
+    }
+
+    pub(crate) fn deleted(&mut self, policy: &str) {
+        self.policies.remove(policy);
+    }
+
+    /// What each policy is decided by: its nodes, with what they said.
+    pub(super) fn scenes(&self) -> BTreeMap<String, BTreeMap<String, NodeView>> {
+        let mut said: BTreeMap<(&str, &str), &EnactmentFacts> = BTreeMap::new();
+        for facts in self.enactments() {
+            said.insert((&facts.policy, &facts.node), facts);
+        }
+        // Nodes that an earlier policy is not done with.
+        let mut busy: BTreeSet<String> = BTreeSet::new();
+        let mut scenes = BTreeMap::new();
+        for (name, facts) in self.policies() {
+            let generation = facts.policy.metadata.generation;
+            let mut nodes = BTreeMap::new();
+            for (node, about) in self.nodes.iter() {
+                let has_handler = self.reporters.get(node).is_some();
+                let is_wanted = selection::matches(&facts.policy.spec.node_selector, &about.labels);
+                if !has_handler || !is_wanted {
+                    continue;
+                }
+                let said = said.get(&(name, node));
+                let view = NodeView {
+                    is_ready: about.is_ready,
+                    has_enactment: said.is_some(),
+                    phase: said.map_or(Phase::Unknown, |it| it.phase),
+                    generation: said.and_then(|it| it.generation),
+                    said: said.and_then(|it| it.said),
+                    is_free: !busy.contains(node),
+                };
+                nodes.insert(node.to_owned(), view);
+            }
+            if facts.options.is_ok() {
+                let waits =
+                    |view: &NodeView| view.generation != generation || !view.phase.is_settled();
+                busy.extend(
+                    nodes.iter().filter(|(_, view)| waits(view)).map(|(node, _)| node.clone()),
+                );
+            }
+            scenes.insert(name.to_owned(), nodes);
+        }
+        scenes
+    }
+
+    /// Sentences about policies that speak of the same part of a node.
+    pub(super) fn overlaps(
+        &self,
+        scenes: &BTreeMap<String, BTreeMap<String, NodeView>>,
+    ) -> BTreeMap<String, String> {
+        let claims: Vec<overlap::Claim<'_>> = self
+            .policies()
+            .filter_map(|(name, facts)| {
+                let nodes = scenes.get(name)?.keys().map(String::as_str).collect();
+                Some(overlap::Claim { policy: name, subjects: facts.subjects.clone(), nodes })
+            })
+            .collect();
+        let found = overlap::overlaps(&claims);
+        found
+            .iter()
+            .filter_map(|(name, with)| Some((name.clone(), overlap::sentence(with)?)))
+            .collect()
+    }
+}
+
+fn policy_facts(mut policy: Policy) -> PolicyFacts {
+    policy.metadata.managed_fields = None;
+    PolicyFacts {
+        options: PolicyOptions::parse(policy.metadata.annotations.as_ref()),
+        subjects: overlap::subjects(&policy.spec.desired_state),
+        policy,
+    }
+}
+
+fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
+    let label = |key: &str| enactment.labels().get(key).cloned().unwrap_or_default();
+    let (node, policy) = (label(NODE_LABEL), label(POLICY_LABEL));
+    let status = enactment.status.unwrap_or_default();
+    let heartbeats = status.conditions.iter().filter_map(|it| it.last_heartbeat_time.as_ref());
+    EnactmentFacts {
+        node,
+        policy,
+        phase: Phase::of(&status.conditions),
+        generation: status.policy_generation,
+        said: heartbeats.map(|time| time.0).max(),
+        features: status.features,
+    }
+}

@@ -1,0 +1,303 @@
+//! The coordinator at work: it sees what happens, decides about all policies, and writes what
+//! differs, each policy at most once a second.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use futures_util::{FutureExt as _, StreamExt as _};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use nmstate_api::{
+    NodeNetworkConfigurationPolicy as Policy, PolicyReason, PolicyStatus, Slot as ApiSlot,
+    condition,
+};
+use node_policy::Phase;
+use node_policy::limit::MaxUnavailable;
+use node_policy::pace::Pace;
+use node_policy::rollout::{self, NodeView, Scene, Slot};
+use node_policy::summary::{Counts, Standing as PolicyStanding, State};
+use node_policy::verdict::bounded;
+use tokio_util::sync::CancellationToken;
+
+use super::features;
+use super::view::{PolicyFacts, View, news};
+use crate::requests::{now, within};
+use crate::service_port::Standing;
+
+/// Between two writes of the status of one policy.
+const WRITE_AGAIN: SignedDuration = SignedDuration::from_secs(1);
+/// Before something is tried again that the API server did not take.
+const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(2);
+
+/// A coordinator, with all it knows.
+pub struct Coordinator {
+    api: Api<Policy>,
+    client: Client,
+    standing: Arc<Standing>,
+    view: View,
+    pace: Pace,
+}
+
+impl std::fmt::Debug for Coordinator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Coordinator").finish_non_exhaustive()
+    }
+}
+
+impl Coordinator {
+    pub fn new(client: Client, standing: Arc<Standing>) -> Self {
+        Self {
+            api: Api::all(client.clone()),
+            client,
+            standing,
+            view: View::default(),
+            pace: Pace::new(WRITE_AGAIN),
+        }
+    }
+
+    /// Works until it is asked to stop.
+    pub async fn run(mut self, stop: &CancellationToken) -> Result<()> {
+        let mut news = news(&self.client);
+        loop {
+            let due = match self.view.is_complete() {
+                true => self.decide().await,
+                false => None,
+            };
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                told = news.next() => match told {
+                    Some(told) => self.view.take(told),
+                    None => anyhow::bail!("watching the cluster ended"),
+                },
+                () = sleep_until(due) => {}
+            }
+            // What happened at the same time is decided about at once.
+            while let Some(Some(told)) = news.next().now_or_never() {
+                self.view.take(told);
+            }
+        }
+    }
+
+    /// Writes what differs and may be written. Returns when to decide again.
+    async fn decide(&mut self) -> Option<Timestamp> {
+        let time = now();
+        let scenes = self.view.scenes();
+        let overlaps = self.view.overlaps(&scenes);
+        let mut due: Option<Timestamp> = None;
+        let mut wanted: Vec<(String, Policy)> = Vec::new();
+        for (name, facts) in self.view.policies() {
+            let nodes = scenes.get(name).cloned().unwrap_or_default();
+            let decided = decide(facts, &nodes, overlaps.get(name).map(String::as_str), time);
+            let later = rollout::next_expiry(&decided.slots, time);
+            due = [due, later].into_iter().flatten().min();
+            if facts.policy.status.as_ref() != Some(&decided.status) {
+                let mut policy = facts.policy.clone();
+                policy.status = Some(decided.status);
+                wanted.push((name.to_owned(), policy));
+            }
+        }
+        for (name, policy) in wanted {
+            if !self.pace.may(&name, Timestamp::now()) {
+                due = [due, self.pace.next(&name)].into_iter().flatten().min();
+                continue;
+            }
+            if let Err(error) = self.write(&name, &policy).await {
+                tracing::warn!(policy = name, "{error:#}");
+                let later = Timestamp::now().saturating_add(ASK_AGAIN).ok();
+                due = [due, later].into_iter().flatten().min();
+            }
+        }
+        features::count(&self.standing.metrics, &self.view);
+        due
+    }
+
+    async fn write(&mut self, name: &str, policy: &Policy) -> Result<()> {
+        let written = within(self.api.replace_status(name, &PostParams::default(), policy)).await;
+        // A write that failed was one all the same.
+        self.pace.wrote(name, Timestamp::now());
+        match written? {
+            Ok(written) => self.view.wrote(written),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                if let Some(newer) = within(self.api.get_opt(name)).await?? {
+                    self.view.wrote(newer);
+                }
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                self.view.deleted(name);
+                self.pace.forget(name);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+async fn sleep_until(due: Option<Timestamp>) {
+    match due {
+        Some(due) => {
+            let left = due.duration_since(Timestamp::now());
+            tokio::time::sleep(Duration::try_from(left).unwrap_or_default()).await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+struct Decided {
+    status: PolicyStatus,
+    slots: Vec<Slot>,
+}
+
+/// What the status of a policy is to be.
+fn decide(
+    facts: &PolicyFacts,
+    nodes: &BTreeMap<String, NodeView>,
+    overlap: Option<&str>,
+    now: Timestamp,
+) -> Decided {
+    let generation = facts.policy.metadata.generation.unwrap_or_default();
+    let held = facts.policy.status.clone().unwrap_or_default();
+    let options = match &facts.options {
+        Ok(options) => options,
+        Err(error) => {
+            let state = State::Ignored(PolicyReason::InvalidAnnotation);
+            let standing = PolicyStanding::new(state, bounded(error.to_string()));
+            return Decided {
+                status: status(&held, generation, &standing, now),
+                slots: Vec::new(),
+            };
+        }
+    };
+    let limit = MaxUnavailable::parse(facts.policy.spec.max_unavailable.as_ref());
+    let slots: Vec<Slot> = held.slots.iter().map(from_api).collect();
+    let scene = Scene {
+        generation,
+        limit: limit.clone().unwrap_or_default(),
+        canary: options.canary.as_ref(),
+        nodes,
+        held: &slots,
+        was_aborted: held.aborted_generation == Some(generation),
+        now,
+    };
+    let rollout = scene.decide();
+    let phase = |view: &NodeView| match view.generation == Some(generation) {
+        true => view.phase,
+        false => Phase::Unknown,
+    };
+    let mut standing = Counts::of(nodes.values().map(|it| (it.is_ready, phase(it)))).standing();
+    if !rollout.missing_canaries.is_empty() && standing.state == State::Progressing {
+        let names = rollout.missing_canaries.join(", ");
+        standing.message += &format!("; waiting for the canary {names}, which matches no node");
+    }
+    if let Err(error) = limit {
+        standing.message += &format!("; {error}");
+    }
+    if let Some(overlap) = overlap {
+        standing.message += &format!("; {overlap}");
+    }
+    standing.message = bounded(standing.message);
+    let mut status = status(&held, generation, &standing, now);
+    status.slots = rollout.slots.iter().map(to_api).collect();
+    status.aborted_generation = rollout.is_aborted.then_some(generation);
+    if rollout.unavailable > 0 {
+        let count = i64::try_from(rollout.unavailable).unwrap_or(i64::MAX);
+        status.unavailable_node_count_map.insert(generation.to_string(), count);
+    }
+    Decided { status, slots: rollout.slots }
+}
+
+fn status(
+    held: &PolicyStatus,
+    generation: i64,
+    standing: &PolicyStanding,
+    now: Timestamp,
+) -> PolicyStatus {
+    PolicyStatus {
+        conditions: condition::stamped(standing.conditions(), &held.conditions, &Time(now)),
+        observed_generation: Some(generation),
+        ..PolicyStatus::default()
+    }
+}
+
+fn from_api(slot: &ApiSlot) -> Slot {
+    Slot { node: slot.node.clone(), generation: slot.generation, expires: slot.expires.0 }
+}
+
+fn to_api(slot: &Slot) -> ApiSlot {
+    let expires = Time(slot.expires);
+    ApiSlot { node: slot.node.clone(), generation: slot.generation, expires }
+}
+
+#[cfg(test)]
+mod tests {
+    use nmstate_api::annotations::PolicyOptions;
+
+    use super::*;
+
+    fn facts(annotation: Option<(&str, &str)>) -> PolicyFacts {
+        let mut policy = Policy::new("p");
+        policy.metadata.generation = Some(3);
+        policy.metadata.annotations =
+            annotation.map(|(name, value)| [(name.to_owned(), value.to_owned())].into());
+        PolicyFacts {
+            options: PolicyOptions::parse(policy.metadata.annotations.as_ref()),
+            subjects: Default::default(),
+            policy,
+        }
+    }
+
+    fn node(phase: Phase) -> NodeView {
+        NodeView {
+            is_ready: true,
+            has_enactment: true,
+            phase,
+            generation: Some(3),
+            said: None,
+            is_free: true,
+        }
+    }
+
+    fn message(status: &PolicyStatus) -> (&str, &str) {
+        let holds = status.conditions.iter().find(|it| it.message.is_some()).unwrap();
+        (holds.reason.as_deref().unwrap(), holds.message.as_deref().unwrap())
+    }
+
+    #[test]
+    fn an_annotation_that_cannot_be_honoured_stops_the_policy_and_is_explained() {
+        let facts = facts(Some(("nmstate.landfall.dev/canari", "1")));
+        let nodes = BTreeMap::from([("a".to_owned(), node(Phase::Unknown))]);
+        let decided = decide(&facts, &nodes, None, now());
+        let (reason, text) = message(&decided.status);
+        assert_eq!(reason, "InvalidAnnotation");
+        assert!(text.contains("did you mean canary?"), "{text}");
+        assert!(decided.status.slots.is_empty());
+    }
+
+    #[test]
+    fn a_decision_about_a_settled_policy_is_the_status_it_has() {
+        let mut facts = facts(None);
+        let nodes = BTreeMap::from([("a".to_owned(), node(Phase::Available))]);
+        let first = decide(&facts, &nodes, None, now()).status;
+        assert_eq!(
+            message(&first),
+            ("SuccessfullyConfigured", "1/1 nodes successfully configured")
+        );
+        assert!(first.slots.is_empty() && first.unavailable_node_count_map.is_empty());
+        facts.policy.status = Some(first.clone());
+        let later = now().checked_add(SignedDuration::from_secs(100)).unwrap();
+        assert_eq!(decide(&facts, &nodes, None, later).status, first);
+    }
+
+    #[test]
+    fn overlaps_and_limits_that_make_no_sense_are_told() {
+        let mut facts = facts(None);
+        facts.policy.spec.max_unavailable = Some(nmstate_api::IntOrText::Text("many".to_owned()));
+        let nodes = BTreeMap::from([("a".to_owned(), node(Phase::Available))]);
+        let decided = decide(&facts, &nodes, Some("shares eth1 with b"), now());
+        let (_, text) = message(&decided.status);
+        assert!(text.contains("`many`") && text.ends_with("; shares eth1 with b"), "{text}");
+    }
+}

@@ -1,0 +1,138 @@
+//! The reports of this node about policies: made, written and deleted.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use nmstate_api::{
+    CapturedState, EnactmentName, EnactmentStatus, Failure, NODE_LABEL, NetworkDocument, NodeName,
+    NodeNetworkConfigurationEnactment as Enactment, POLICY_LABEL, PolicyName, condition,
+};
+use node_policy::Phase;
+
+use crate::requests::{now, within};
+
+/// Who writes.
+#[derive(Clone)]
+pub(crate) struct Enactments {
+    api: Api<Enactment>,
+    node: NodeName,
+}
+
+/// What is to be said about a policy.
+#[derive(Debug, Clone)]
+pub(crate) struct Saying {
+    pub(crate) generation: i64,
+    pub(crate) phase: Phase,
+    pub(crate) message: String,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) details: Details,
+}
+
+/// What the policy is on this node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Details {
+    pub(crate) desired: NetworkDocument,
+    pub(crate) captured: BTreeMap<String, CapturedState>,
+    pub(crate) features: Vec<String>,
+    pub(crate) attempts: u32,
+    pub(crate) revert: NetworkDocument,
+}
+
+impl Enactments {
+    pub(crate) fn new(client: Client, node: NodeName) -> Self {
+        Self { api: Api::all(client), node }
+    }
+
+    /// Makes the report. One that is there already is as good.
+    pub(crate) async fn create(&self, policy: &str, owner: &OwnerReference) -> Result<Enactment> {
+        let doing = || format!("making the report about policy {policy}");
+        let policy: PolicyName = policy.parse().with_context(doing)?;
+        let name = EnactmentName::new(&self.node, &policy);
+        let labels = [(POLICY_LABEL, policy.as_str()), (NODE_LABEL, self.node.as_str())];
+        let own = [
+            ("app.kubernetes.io/managed-by", "nmstate-operator"),
+            ("app.kubernetes.io/part-of", "nmstate"),
+        ];
+        let labels = labels.into_iter().chain(own);
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let mut enactment = Enactment::new(name.as_str());
+        enactment.metadata = ObjectMeta {
+            name: Some(name.as_str().to_owned()),
+            labels: Some(labels),
+            owner_references: Some(vec![owner.clone()]),
+            ..ObjectMeta::default()
+        };
+        match within(self.api.create(&PostParams::default(), &enactment))
+            .await
+            .with_context(doing)?
+        {
+            Ok(made) => Ok(made),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                within(self.api.get(name.as_str())).await.with_context(doing)?.with_context(doing)
+            }
+            Err(error) => Err(error).with_context(doing),
+        }
+    }
+
+    /// Writes what is said. Nothing is written when that is said already.
+    pub(crate) async fn say(&self, held: Enactment, saying: &Saying) -> Result<Enactment> {
+        let name = held.name_any();
+        let doing = || format!("writing the status of {name}");
+        let mut held = held;
+        for is_last in [false, true] {
+            let status = status(saying, held.status.as_ref());
+            if held.status.as_ref() == Some(&status) {
+                return Ok(held);
+            }
+            let mut wanted = held.clone();
+            wanted.status = Some(status);
+            let parameters = PostParams::default();
+            let written = within(self.api.replace_status(&name, &parameters, &wanted));
+            match written.await.with_context(doing)? {
+                Ok(written) => return Ok(written),
+                // Labels or owners were changed by somebody else.
+                Err(kube::Error::Api(status)) if status.code == 409 && !is_last => {
+                    held = within(self.api.get(&name))
+                        .await
+                        .with_context(doing)?
+                        .with_context(doing)?;
+                }
+                Err(error) => return Err(error).with_context(doing),
+            }
+        }
+        Ok(held)
+    }
+
+    pub(crate) async fn delete(&self, name: &str) -> Result<()> {
+        let doing = || format!("deleting {name}");
+        match within(self.api.delete(name, &DeleteParams::default())).await.with_context(doing)? {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(error).with_context(doing),
+        }
+    }
+}
+
+fn status(saying: &Saying, held: Option<&EnactmentStatus>) -> EnactmentStatus {
+    let conditions = held.map(|held| held.conditions.as_slice()).unwrap_or_default();
+    let wanted = saying.phase.conditions(&saying.message);
+    let details = saying.details.clone();
+    let mut retry_count = BTreeMap::new();
+    if details.attempts > 0 {
+        retry_count.insert(saying.generation.to_string(), i64::from(details.attempts));
+    }
+    EnactmentStatus {
+        conditions: condition::stamped(wanted, conditions, &Time(now())),
+        desired_state: details.desired,
+        desired_state_meta_info: None,
+        captured_states: details.captured,
+        policy_generation: Some(saying.generation),
+        features: details.features,
+        retry_count,
+        failure: saying.failure.clone(),
+        revert_state: details.revert,
+    }
+}

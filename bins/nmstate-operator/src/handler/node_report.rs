@@ -1,0 +1,105 @@
+//! The report of this node about its network. It is written when it differs, and not otherwise.
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use nmstate_api::{NetworkDocument, NodeName, NodeNetworkState, NodeNetworkStateStatus};
+
+use crate::requests::{now, within};
+
+/// The version of the library that reads and writes networks.
+pub(crate) const NMSTATE_VERSION: &str = "2.2.62";
+
+/// What was reported last.
+pub(crate) struct NodeReport {
+    api: Api<NodeNetworkState>,
+    node: NodeName,
+    held: Option<NodeNetworkState>,
+}
+
+impl NodeReport {
+    pub(crate) fn new(client: Client, node: NodeName) -> Self {
+        Self { api: Api::all(client), node, held: None }
+    }
+
+    /// Somebody deleted or changed it: what is held is not to be believed.
+    pub(crate) fn forget(&mut self) {
+        self.held = None;
+    }
+
+    /// Writes the report if it is not what the cluster has. Returns whether it was written.
+    pub(crate) async fn write(
+        &mut self,
+        current: &NetworkDocument,
+        manager: Option<String>,
+        owner: &OwnerReference,
+    ) -> Result<bool> {
+        let name = self.node.as_str();
+        let doing = || format!("reporting the network of {name}");
+        for _ in 0..2 {
+            let held = match self.held.take() {
+                Some(held) => held,
+                None => self.get_or_create(owner).await.with_context(doing)?,
+            };
+            let is_same = held.status.as_ref().is_some_and(|status| {
+                status.current_state == *current
+                    && (manager.is_none() || status.host_network_manager_version == manager)
+            });
+            if is_same {
+                self.held = Some(held);
+                return Ok(false);
+            }
+            let mut wanted = held;
+            let before = wanted.status.take().unwrap_or_default();
+            wanted.status = Some(NodeNetworkStateStatus {
+                current_state: current.clone(),
+                last_successful_update_time: Some(Time(now())),
+                host_network_manager_version: manager
+                    .clone()
+                    .or(before.host_network_manager_version),
+                handler_nmstate_version: Some(NMSTATE_VERSION.to_owned()),
+                ..before
+            });
+            let parameters = PostParams::default();
+            let written = within(self.api.replace_status(name, &parameters, &wanted));
+            match written.await.with_context(doing)? {
+                Ok(written) => {
+                    self.held = Some(written);
+                    return Ok(true);
+                }
+                // It was deleted, or its labels were changed; look again.
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+                Err(error) => return Err(error).with_context(doing),
+            }
+        }
+        anyhow::bail!("reporting the network of {name}: somebody else keeps changing the report")
+    }
+
+    async fn get_or_create(&self, owner: &OwnerReference) -> Result<NodeNetworkState> {
+        let name = self.node.as_str();
+        if let Some(held) = within(self.api.get_opt(name)).await?? {
+            return Ok(held);
+        }
+        let mut report = NodeNetworkState::new(name);
+        report.metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            owner_references: Some(vec![owner.clone()]),
+            ..ObjectMeta::default()
+        };
+        Ok(within(self.api.create(&PostParams::default(), &report)).await??)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_told_is_the_version_used() {
+        let lock = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock");
+        let lock = std::fs::read_to_string(lock).unwrap();
+        let entry = format!("name = \"nmstate\"\nversion = \"{NMSTATE_VERSION}\"\n");
+        assert!(lock.contains(&entry), "the lock file has another version of nmstate");
+    }
+}

@@ -1,0 +1,180 @@
+//! What a handler counts. Names that kubernetes-nmstate has are the same here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nmstate_api::{NetworkDocument, NodeName, NodeNetworkConfigurationEnactment as Enactment};
+use node_policy::verdict::Fault;
+use node_policy::{Attempt, Phase};
+use serde_json::Value;
+
+use crate::metrics::{Family, Kind, Metrics, text};
+
+const INTERFACES: Family = Family {
+    name: "kubernetes_nmstate_network_interfaces",
+    help: "Number of network interfaces by type and node.",
+    kind: Kind::Gauge,
+};
+const ROUTES: Family = Family {
+    name: "kubernetes_nmstate_routes",
+    help: "Number of routes by node, IP stack and type.",
+    kind: Kind::Gauge,
+};
+pub(crate) const ENACTMENTS: Family = Family {
+    name: "kubernetes_nmstate_enactments_status",
+    help: "Number of enactments by node and status.",
+    kind: Kind::Gauge,
+};
+const APPLIES: Family = Family {
+    name: "nmstate_handler_applies_total",
+    help: "Changes of the node's network by how they ended.",
+    kind: Kind::Counter,
+};
+const ROLLBACKS: Family = Family {
+    name: "nmstate_handler_rollbacks_total",
+    help: "Changes that were taken back, by cause.",
+    kind: Kind::Counter,
+};
+const PROBES: Family = Family {
+    name: "nmstate_handler_probe_failures_total",
+    help: "Changes that were taken back because a probe was not answered, by probe.",
+    kind: Kind::Counter,
+};
+const SECONDS: Family = Family {
+    name: "nmstate_handler_apply_duration_seconds",
+    help: "How long changes took, from the first probe to the confirmation or the way back.",
+    kind: Kind::Histogram,
+};
+const DRIFT: Family = Family {
+    name: "nmstate_handler_drifted_policies",
+    help: "Policies that ask for a look at drift, and that the node no longer fulfils.",
+    kind: Kind::Gauge,
+};
+
+pub(crate) fn declare(metrics: &Metrics) {
+    for family in [APPLIES, ROLLBACKS, PROBES, SECONDS] {
+        metrics.declare(family);
+    }
+}
+
+pub(crate) fn attempt(metrics: &Metrics, attempt: &Attempt, took: Duration) {
+    let outcome = match attempt {
+        Attempt::Applied | Attempt::NothingDiffers => "applied",
+        Attempt::TakenBack { fault, .. } => {
+            let cause = match fault {
+                Fault::Apply => "apply",
+                Fault::Verification => "verification",
+                Fault::Probe(probe) => {
+                    let probe = probe.as_deref().unwrap_or("unknown");
+                    metrics.add(PROBES, &[("probe", probe)]);
+                    "probe"
+                }
+                Fault::Expired => "expired",
+            };
+            metrics.add(ROLLBACKS, &[("cause", cause)]);
+            "rolled_back"
+        }
+        _ => "refused",
+    };
+    metrics.add(APPLIES, &[("outcome", outcome)]);
+    metrics.observe(SECONDS, &[("outcome", outcome)], took.as_secs_f64());
+}
+
+pub(crate) fn drift(metrics: &Metrics, policies: u32) {
+    metrics.replace(DRIFT, [(String::new(), f64::from(policies))]);
+}
+
+/// Counts interfaces and routes of a report.
+pub(crate) fn network(metrics: &Metrics, node: &NodeName, report: &NetworkDocument) {
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut interfaces: BTreeMap<String, f64> = BTreeMap::new();
+    for interface in list(report.0.get("interfaces")) {
+        let type_ = interface.get("type").and_then(Value::as_str).unwrap_or("unknown");
+        let labels = text(&[("type", type_), ("node", node.as_str())]);
+        *interfaces.entry(labels).or_default() += 1.0;
+    }
+    metrics.replace(INTERFACES, interfaces);
+    let routes = |of: &str| list(report.0.get("routes").and_then(|routes| routes.get(of)));
+    let destination =
+        |route: &Value| route.get("destination").and_then(Value::as_str).map(str::to_owned);
+    let configured: Vec<String> = routes("config").iter().filter_map(destination).collect();
+    let mut counts: BTreeMap<String, f64> = BTreeMap::new();
+    for destination in routes("running").iter().filter_map(destination) {
+        let stack = if destination.contains(':') { "ipv6" } else { "ipv4" };
+        let type_ = if configured.contains(&destination) { "static" } else { "dynamic" };
+        let labels = text(&[("node", node.as_str()), ("ip_stack", stack), ("type", type_)]);
+        *counts.entry(labels).or_default() += 1.0;
+    }
+    metrics.replace(ROUTES, counts);
+}
+
+/// Counts reports by what they say, with zeros for what none says.
+pub(crate) fn enactments<'a>(
+    metrics: &Metrics,
+    node: &NodeName,
+    enactments: impl Iterator<Item = &'a Enactment>,
+) {
+    let statuses = ["Available", "Failing", "Progressing", "Pending", "Aborted", "Unknown"];
+    let mut counts: BTreeMap<&str, f64> = statuses.iter().map(|status| (*status, 0.0)).collect();
+    for enactment in enactments {
+        let status = match Phase::of(enactment.conditions()) {
+            Phase::Available => "Available",
+            // The first of its conditions that hold.
+            Phase::Failed | Phase::Retrying => "Failing",
+            Phase::Progressing => "Progressing",
+            Phase::Pending => "Pending",
+            Phase::Aborted => "Aborted",
+            Phase::Unknown => "Unknown",
+        };
+        *counts.entry(status).or_default() += 1.0;
+    }
+    let series = counts
+        .into_iter()
+        .map(|(status, count)| (text(&[("node", node.as_str()), ("status", status)]), count));
+    metrics.replace(ENACTMENTS, series);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_route_is_static_when_somebody_configured_it() {
+        let report = serde_json::from_value(json!({
+            "interfaces": [{"name": "eth0", "type": "ethernet"}, {"name": "eth1", "type": "ethernet"}],
+            "routes": {
+                "running": [{"destination": "0.0.0.0/0"}, {"destination": "fe80::/64"}],
+                "config": [{"destination": "0.0.0.0/0"}],
+            },
+        }));
+        let metrics = Metrics::default();
+        network(&metrics, &"n1".parse().unwrap(), &report.unwrap());
+        let text = metrics.render();
+        for line in [
+            "kubernetes_nmstate_network_interfaces{type=\"ethernet\",node=\"n1\"} 2",
+            "kubernetes_nmstate_routes{node=\"n1\",ip_stack=\"ipv4\",type=\"static\"} 1",
+            "kubernetes_nmstate_routes{node=\"n1\",ip_stack=\"ipv6\",type=\"dynamic\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn a_rollback_is_counted_with_its_cause_and_probe() {
+        let metrics = Metrics::default();
+        let taken_back = Attempt::TakenBack {
+            fault: Fault::Probe(Some("api-server".into())),
+            why: "why".into(),
+            now: node_policy::verdict::Afterwards::Works,
+        };
+        attempt(&metrics, &taken_back, Duration::from_secs(3));
+        let text = metrics.render();
+        assert!(text.contains("nmstate_handler_rollbacks_total{cause=\"probe\"} 1"), "{text}");
+        assert!(
+            text.contains("nmstate_handler_probe_failures_total{probe=\"api-server\"} 1"),
+            "{text}"
+        );
+    }
+}

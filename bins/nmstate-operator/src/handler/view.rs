@@ -1,0 +1,181 @@
+//! What the handler knows of the cluster: policies, its own node, its own reports.
+
+use std::collections::BTreeMap;
+
+use futures_util::stream::{BoxStream, StreamExt, select_all};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::{Api, Client, Resource as _, ResourceExt};
+use nmstate_api::{
+    NODE_LABEL, NodeName, NodeNetworkConfigurationEnactment as Enactment,
+    NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, REFRESH_LABEL,
+};
+use node_policy::{Phase, PolicyView, selection};
+
+use crate::shown::Shown;
+
+/// Something that happened in the cluster.
+pub(crate) enum News {
+    Policy(Event<Policy>),
+    Node(Box<Event<Node>>),
+    Enactment(Event<Enactment>),
+    Report(Event<PartialObjectMeta<NodeNetworkState>>),
+    /// A watch could not go on. It goes on by itself after a while.
+    Lost(watcher::Error),
+}
+
+/// All that happens in the cluster and concerns a node.
+pub(crate) fn news(client: &Client, node: &NodeName) -> BoxStream<'static, News> {
+    let own = || Config::default().fields(&format!("metadata.name={node}"));
+    let ours = Config::default().labels(&format!("{NODE_LABEL}={node}"));
+    fn told<T>(
+        make: impl Fn(T) -> News + Send + 'static,
+    ) -> impl Fn(Result<T, watcher::Error>) -> News + Send + 'static {
+        move |event| event.map_or_else(News::Lost, &make)
+    }
+    let policies = watcher(Api::<Policy>::all(client.clone()), Config::default());
+    let nodes = watcher(Api::<Node>::all(client.clone()), own());
+    let enactments = watcher(Api::<Enactment>::all(client.clone()), ours);
+    let reports = watcher(Api::<PartialObjectMeta<NodeNetworkState>>::all(client.clone()), own());
+    select_all([
+        policies.default_backoff().map(told(News::Policy)).boxed(),
+        nodes.default_backoff().map(told(|event| News::Node(Box::new(event)))).boxed(),
+        enactments.default_backoff().map(told(News::Enactment)).boxed(),
+        reports.default_backoff().map(told(News::Report)).boxed(),
+    ])
+    .boxed()
+}
+
+/// What is kept of the own node.
+#[derive(Debug, Clone)]
+struct OwnNode {
+    owner: OwnerReference,
+    labels: BTreeMap<String, String>,
+}
+
+/// What is known.
+#[derive(Default)]
+pub(crate) struct View {
+    policies: Shown<Policy>,
+    node: Shown<Option<OwnNode>>,
+    enactments: Shown<Enactment>,
+    /// Whether the report is there, and the value that asks for it to be read again.
+    report: Shown<Option<String>>,
+}
+
+/// What news mean for the node's own report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refresh {
+    No,
+    /// It is gone, or somebody asks for it.
+    Now,
+}
+
+impl View {
+    pub(crate) fn take(&mut self, news: News) -> Refresh {
+        match news {
+            News::Policy(event) => self.policies.take(event, |policy| policy),
+            News::Node(event) => self.node.take(*event, |node| {
+                let owner = node.owner_ref(&())?;
+                Some(OwnNode { owner, labels: node.labels().clone() })
+            }),
+            News::Enactment(event) => self.enactments.take(event, |enactment| enactment),
+            News::Report(event) => {
+                let before = self.report.is_complete().then(|| self.asked());
+                self.report.take(event, |report| report.labels().get(REFRESH_LABEL).cloned());
+                if before.is_some_and(|before| before != self.asked()) {
+                    return Refresh::Now;
+                }
+            }
+            News::Lost(error) => tracing::warn!("watching the cluster: {error}"),
+        }
+        Refresh::No
+    }
+
+    fn asked(&self) -> Option<Option<String>> {
+        self.report.iter().next().map(|(_, asked)| asked.clone())
+    }
+
+    /// Whether enough is known to act.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.policies.is_complete()
+            && self.enactments.is_complete()
+            && self.node.is_complete()
+            && self.owner().is_some()
+    }
+
+    /// The node as the owner of our objects.
+    pub(crate) fn owner(&self) -> Option<&OwnerReference> {
+        self.own_node().map(|node| &node.owner)
+    }
+
+    fn own_node(&self) -> Option<&OwnNode> {
+        self.node.iter().find_map(|(_, node)| node.as_ref())
+    }
+
+    /// Names of all policies that there is something to do about, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.policies.iter().map(|(name, _)| name.to_owned()).collect();
+        names.extend(self.enactments.iter().filter_map(|(_, it)| policy_of(it)));
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    pub(crate) fn policy(&self, name: &str) -> Option<&Policy> {
+        self.policies.get(name)
+    }
+
+    pub(crate) fn enactment(&self, policy: &str) -> Option<&Enactment> {
+        let is_of = |it: &&Enactment| policy_of(it).as_deref() == Some(policy);
+        self.enactments.iter().map(|(_, it)| it).find(is_of)
+    }
+
+    pub(crate) fn enactments(&self) -> impl Iterator<Item = &Enactment> {
+        self.enactments.iter().map(|(_, it)| it)
+    }
+
+    pub(crate) fn wrote(&mut self, enactment: Enactment) {
+        self.enactments.wrote(enactment, |it| it);
+    }
+
+    pub(crate) fn deleted(&mut self, enactment: &str) {
+        self.enactments.remove(enactment);
+    }
+
+    /// A policy as far as it concerns this node.
+    pub(crate) fn policy_view(&self, name: &str, now: Timestamp) -> Option<PolicyView> {
+        let policy = self.policies.get(name)?;
+        let node = self.own_node()?;
+        let generation = policy.metadata.generation.unwrap_or_default();
+        let status = policy.status.as_ref();
+        let is_ours = |slot: &&nmstate_api::Slot| {
+            slot.node == node.owner.name && slot.generation == generation && slot.expires.0 > now
+        };
+        Some(PolicyView {
+            generation,
+            is_for_us: policy.metadata.deletion_timestamp.is_none()
+                && selection::matches(&policy.spec.node_selector, &node.labels),
+            has_slot: status.is_some_and(|status| status.slots.iter().any(|it| is_ours(&it))),
+            is_aborted: status.is_some_and(|it| it.aborted_generation == Some(generation)),
+        })
+    }
+
+    /// What we reported about a policy last.
+    pub(crate) fn reported(&self, policy: &str) -> (Phase, Option<i64>) {
+        let status = self.enactment(policy).and_then(|it| it.status.as_ref());
+        match status {
+            Some(status) => (Phase::of(&status.conditions), status.policy_generation),
+            None => (Phase::Unknown, None),
+        }
+    }
+}
+
+fn policy_of(enactment: &Enactment) -> Option<String> {
+    enactment.labels().get(POLICY_LABEL).cloned()
+}

@@ -1,0 +1,55 @@
+//! Signs that the network of this machine changed: the kernel's and NetworkManager's.
+//!
+//! They say that something changed, not what. Whoever wants to know reads the state.
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use rtnetlink::MulticastGroup;
+use zbus::message::Type;
+use zbus::{Connection, MatchRule, MessageStream};
+
+/// What the kernel tells about. Neighbours are left out: they come and go all the time.
+const GROUPS: [MulticastGroup; 7] = [
+    MulticastGroup::Link,
+    MulticastGroup::Ipv4Ifaddr,
+    MulticastGroup::Ipv6Ifaddr,
+    MulticastGroup::Ipv4Route,
+    MulticastGroup::Ipv6Route,
+    MulticastGroup::Ipv4Rule,
+    MulticastGroup::Ipv6Rule,
+];
+/// Signals that wait to be looked at; more say nothing new.
+const QUEUE: usize = 64;
+
+#[derive(Debug, thiserror::Error)]
+pub enum EventsError {
+    #[error("listening for changes of the network in the kernel")]
+    Kernel(#[source] std::io::Error),
+    #[error("listening for changes of the network in NetworkManager")]
+    Manager(#[source] zbus::Error),
+}
+
+/// A stream with an item for each sign. It ends when one of the two can no longer be heard.
+pub async fn listen() -> Result<BoxStream<'static, ()>, EventsError> {
+    let (connection, handle, messages) =
+        rtnetlink::new_multicast_connection(&GROUPS).map_err(EventsError::Kernel)?;
+    // The connection moves messages while it is awaited; its end is the end of them.
+    let driver = stream::once(async move {
+        connection.await;
+        drop(handle);
+    });
+    let kernel = messages.map(|_| Some(()));
+    let kernel = stream::select(kernel, driver.map(|()| None));
+    let bus = Connection::system().await.map_err(EventsError::Manager)?;
+    let rule = MatchRule::builder()
+        .msg_type(Type::Signal)
+        .sender("org.freedesktop.NetworkManager")
+        .map_err(EventsError::Manager)?
+        .build();
+    let signals = MessageStream::for_match_rule(rule, &bus, Some(QUEUE))
+        .await
+        .map_err(EventsError::Manager)?;
+    let signals = signals.map(|_| Some(())).chain(stream::once(async { None }));
+    let all = stream::select(kernel, signals);
+    Ok(all.take_while(|sign| std::future::ready(sign.is_some())).map(drop).boxed())
+}

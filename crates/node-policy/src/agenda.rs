@@ -1,0 +1,183 @@
+//! What a handler does next about one policy on its node.
+
+use crate::phase::Phase;
+
+/// What is known of the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicyView {
+    pub generation: i64,
+    /// Whether it is for this node.
+    pub is_for_us: bool,
+    /// Whether we hold a slot for this generation.
+    pub has_slot: bool,
+    /// Whether this generation was stopped because too many nodes failed.
+    pub is_aborted: bool,
+}
+
+/// What is known of our own work on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnView {
+    /// Whether we have reported about it, ever.
+    pub has_enactment: bool,
+    /// What we reported last, and about which generation.
+    pub phase: Phase,
+    pub generation: Option<i64>,
+    /// What came of comparing it with the node, since this handler started.
+    pub evaluation: Option<Evaluation>,
+    /// Whether the next attempt has to wait.
+    pub is_resting: bool,
+}
+
+/// The policy compared with the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evaluation {
+    pub generation: i64,
+    pub differs: bool,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    Nothing,
+    /// Compare the policy with the node.
+    Evaluate,
+    /// Report that it is known here; a slot is given to those who did.
+    Accept,
+    /// Report that the node waits for a slot.
+    ReportPending,
+    /// Report that the node is as wanted.
+    ReportAvailable,
+    /// Report that the change is not made.
+    ReportAborted,
+    /// Make the change.
+    Apply,
+    /// The policy is no longer for this node: end the report.
+    Leave,
+}
+
+/// Decides. Whoever asks again after doing the step gets to the end.
+pub fn step(policy: Option<&PolicyView>, own: &OwnView) -> Step {
+    let Some(policy) = policy.filter(|policy| policy.is_for_us) else {
+        return if own.has_enactment { Step::Leave } else { Step::Nothing };
+    };
+    let reported = own.generation == Some(policy.generation);
+    if reported && matches!(own.phase, Phase::Failed | Phase::Aborted) {
+        return Step::Nothing;
+    }
+    let evaluation = own.evaluation.filter(|it| it.generation == policy.generation);
+    let Some(evaluation) = evaluation else { return Step::Evaluate };
+    if !evaluation.differs {
+        let is_said = reported && own.phase == Phase::Available;
+        return if is_said { Step::Nothing } else { Step::ReportAvailable };
+    }
+    if policy.has_slot {
+        return if own.is_resting { Step::Nothing } else { Step::Apply };
+    }
+    if policy.is_aborted {
+        return Step::ReportAborted;
+    }
+    match (own.has_enactment, reported, own.phase) {
+        (false, ..) => Step::Accept,
+        // Made a moment ago, and nothing is said in it: that is to wait.
+        (true, false, Phase::Unknown) if own.generation.is_none() => Step::Nothing,
+        (true, true, Phase::Pending) => Step::Nothing,
+        // The slot is on its way back to us, or is given anew.
+        (true, true, Phase::Progressing | Phase::Retrying) => Step::Nothing,
+        (true, ..) => Step::ReportPending,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: PolicyView =
+        PolicyView { generation: 2, is_for_us: true, has_slot: false, is_aborted: false };
+    const NEW: OwnView = OwnView {
+        has_enactment: false,
+        phase: Phase::Unknown,
+        generation: None,
+        evaluation: None,
+        is_resting: false,
+    };
+
+    fn evaluated(differs: bool, own: OwnView) -> OwnView {
+        OwnView { evaluation: Some(Evaluation { generation: 2, differs }), ..own }
+    }
+
+    fn reported(phase: Phase, generation: i64) -> OwnView {
+        OwnView { has_enactment: true, phase, generation: Some(generation), ..NEW }
+    }
+
+    #[test]
+    fn a_new_policy_is_compared_accepted_waited_for_and_applied() {
+        assert_eq!(step(Some(&POLICY), &NEW), Step::Evaluate);
+        let own = evaluated(true, NEW);
+        assert_eq!(step(Some(&POLICY), &own), Step::Accept);
+        let own = OwnView { has_enactment: true, ..own };
+        assert_eq!(step(Some(&POLICY), &own), Step::Nothing);
+        let with_slot = PolicyView { has_slot: true, ..POLICY };
+        assert_eq!(step(Some(&with_slot), &own), Step::Apply);
+        let done = evaluated(false, reported(Phase::Available, 2));
+        assert_eq!(step(Some(&POLICY), &done), Step::Nothing);
+    }
+
+    #[test]
+    fn what_does_not_differ_needs_no_slot() {
+        assert_eq!(step(Some(&POLICY), &evaluated(false, NEW)), Step::ReportAvailable);
+    }
+
+    #[test]
+    fn a_restarted_handler_compares_before_it_believes_its_report() {
+        let own = reported(Phase::Available, 2);
+        assert_eq!(step(Some(&POLICY), &own), Step::Evaluate);
+        assert_eq!(step(Some(&POLICY), &evaluated(false, own)), Step::Nothing);
+        assert_eq!(step(Some(&POLICY), &evaluated(true, own)), Step::ReportPending);
+    }
+
+    #[test]
+    fn an_edit_supersedes_whatever_was_reported() {
+        for phase in [Phase::Failed, Phase::Aborted, Phase::Progressing, Phase::Available] {
+            let own = reported(phase, 1);
+            assert_eq!(step(Some(&POLICY), &own), Step::Evaluate, "{phase:?}");
+            assert_eq!(
+                step(Some(&POLICY), &evaluated(true, own)),
+                Step::ReportPending,
+                "{phase:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_failed_or_was_stopped_stays_so_until_the_policy_is_edited() {
+        let with_slot = PolicyView { has_slot: true, ..POLICY };
+        for phase in [Phase::Failed, Phase::Aborted] {
+            assert_eq!(step(Some(&with_slot), &evaluated(true, reported(phase, 2))), Step::Nothing);
+        }
+    }
+
+    #[test]
+    fn a_stopped_policy_is_reported_as_such_by_those_who_wait() {
+        let stopped = PolicyView { is_aborted: true, ..POLICY };
+        let own = evaluated(true, reported(Phase::Pending, 2));
+        assert_eq!(step(Some(&stopped), &own), Step::ReportAborted);
+        let with_slot = PolicyView { has_slot: true, ..stopped };
+        assert_eq!(step(Some(&with_slot), &own), Step::Apply, "who was let in goes on");
+    }
+
+    #[test]
+    fn between_attempts_nothing_is_done() {
+        let with_slot = PolicyView { has_slot: true, ..POLICY };
+        let own = OwnView { is_resting: true, ..evaluated(true, reported(Phase::Retrying, 2)) };
+        assert_eq!(step(Some(&with_slot), &own), Step::Nothing);
+    }
+
+    #[test]
+    fn a_policy_that_is_gone_or_for_others_is_left() {
+        let others = PolicyView { is_for_us: false, ..POLICY };
+        let own = reported(Phase::Available, 2);
+        assert_eq!(step(Some(&others), &own), Step::Leave);
+        assert_eq!(step(None, &own), Step::Leave);
+        assert_eq!(step(None, &NEW), Step::Nothing);
+    }
+}

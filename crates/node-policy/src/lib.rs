@@ -1,0 +1,41 @@
+//! Decisions about node network policies. Values go in, values come out; nobody is asked.
+//!
+//! ```text
+//! handler:      policy + node ──rendering──▶ desired ──agenda──▶ step ──(transaction)──▶ attempt ──verdict──▶ enactment
+//! coordinator:  policies + nodes + enactments ──rollout──▶ slots, ──summary──▶ policy status
+//! ```
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`selection`] | which policies are for which nodes |
+//! | [`overlap`] | policies that speak of the same part of a node |
+//! | [`rendering`] | what a policy wants of one node, and whether anything differs |
+//! | [`guard`] | what must not be done to br-ex |
+//! | [`agenda`] | what a handler does next |
+//! | [`verdict`] | what the end of an attempt means |
+//! | [`revert`] | how a policy is taken back |
+//! | [`phase`] | how far a policy is on a node, as conditions and back |
+//! | [`limit`], [`rollout`] | who may change its network now |
+//! | [`summary`] | what all nodes together mean for a policy |
+//! | [`report`] | the network of a node as it is reported |
+//! | [`pace`] | not more writes than promised |
+
+pub mod agenda;
+pub mod guard;
+pub mod limit;
+pub mod overlap;
+pub mod pace;
+pub mod phase;
+pub mod rendering;
+pub mod report;
+pub mod revert;
+pub mod rollout;
+pub mod selection;
+pub mod summary;
+mod trunk_ports;
+pub mod verdict;
+
+pub use agenda::{Evaluation, OwnView, PolicyView, Step, step};
+pub use phase::Phase;
+pub use rendering::{RenderError, Rendered, render};
+pub use verdict::{Attempt, Verdict};

@@ -1,0 +1,251 @@
+//! What a policy wants of one node: captures resolved, gaps filled, compared with what is there.
+
+use std::collections::{BTreeMap, HashMap};
+
+use nmstate::{NetworkPolicy, NetworkState, NmstateError};
+use nmstate_api::{CapturedState, MetaInfo, NetworkDocument, PolicySpec};
+use serde_json::{Value, json};
+
+use crate::trunk_ports;
+
+/// Why a policy cannot be evaluated on a node.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    #[error("reading the policy: {0}")]
+    Policy(serde_json::Error),
+    #[error("evaluating its captures: {}", .0.msg())]
+    Captures(NmstateError),
+    #[error("filling in what the captures found: {}", .0.msg())]
+    Fill(NmstateError),
+    #[error("reading the desired state: {0}")]
+    Desired(serde_json::Error),
+}
+
+/// What a policy wants of one node.
+#[derive(Debug, Clone)]
+pub struct Rendered {
+    pub desired: NetworkState,
+    /// The same for people to read, without secrets.
+    pub document: NetworkDocument,
+    /// What the captures found, to be used again: once the policy is made true they may find
+    /// something else.
+    pub captured: BTreeMap<String, CapturedState>,
+}
+
+/// Resolves the captures and fills in what is left open. `known` are captures resolved earlier;
+/// they are used as long as the expressions are the same.
+pub fn render(
+    spec: &PolicySpec,
+    known: &BTreeMap<String, CapturedState>,
+    current: &NetworkState,
+) -> Result<Rendered, RenderError> {
+    let policy = json!({ "capture": spec.capture, "desired": spec.desired_state });
+    let policy: NetworkPolicy = serde_json::from_value(policy).map_err(RenderError::Policy)?;
+    let version = fingerprint(&spec.capture);
+    let found = match reused(spec, known, &version) {
+        Some(found) => found,
+        None => policy.capture.execute(current).map_err(RenderError::Captures)?,
+    };
+    let filled = policy.desired.fill_with_captured_data(&found).map_err(RenderError::Fill)?;
+    let mut value = serde_json::to_value(&filled).map_err(RenderError::Desired)?;
+    trunk_ports::fill(&mut value);
+    let desired: NetworkState = serde_json::from_value(value).map_err(RenderError::Desired)?;
+    let mut shown = desired.clone();
+    shown.hide_secrets();
+    let captured = found.into_iter().map(|(name, state)| {
+        let meta_info = Some(MetaInfo { version: Some(version.clone()), time: None });
+        Ok((name, CapturedState { state: document(&state)?, meta_info }))
+    });
+    Ok(Rendered {
+        captured: captured.collect::<Result<_, RenderError>>()?,
+        document: document(&shown)?,
+        desired,
+    })
+}
+
+fn document(state: &NetworkState) -> Result<NetworkDocument, RenderError> {
+    match serde_json::to_value(state).map_err(RenderError::Desired)? {
+        Value::Object(mut map) => {
+            // nmstate writes out lists that nobody asked for.
+            map.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
+            Ok(NetworkDocument(map))
+        }
+        _ => Ok(NetworkDocument::default()),
+    }
+}
+
+fn reused(
+    spec: &PolicySpec,
+    known: &BTreeMap<String, CapturedState>,
+    version: &str,
+) -> Option<HashMap<String, NetworkState>> {
+    let mut found = HashMap::new();
+    for name in spec.capture.keys() {
+        let known = known.get(name)?;
+        if known.meta_info.as_ref()?.version.as_deref() != Some(version) {
+            return None;
+        }
+        found.insert(name.clone(), serde_json::from_value(known.state.to_value()).ok()?);
+    }
+    Some(found)
+}
+
+/// Tells expressions from other ones (FNV-1a). A node trusts what it wrote itself, so nothing
+/// stronger is needed.
+fn fingerprint(capture: &BTreeMap<String, String>) -> String {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for (name, expression) in capture {
+        for byte in name.bytes().chain([0]).chain(expression.bytes()).chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    format!("{hash:016x}")
+}
+
+/// Whether anything is left to do, or nmstate's refusal.
+pub fn differs(desired: &NetworkState, current: &NetworkState) -> Result<bool, String> {
+    if *desired == NetworkState::default() {
+        return Ok(false);
+    }
+    let mut left = br_ex::day2::really_new(desired, current)?;
+    let is_there = |interface: &Value| {
+        let name = interface.get("name").and_then(Value::as_str);
+        name.is_some_and(|name| current.interfaces.iter().any(|it| it.name() == name))
+    };
+    if let Some(Value::Array(interfaces)) = left.get_mut("interfaces") {
+        // What shall be absent and is not there needs nothing.
+        let is_gone = |it: &Value| it.get("state").and_then(Value::as_str) == Some("absent");
+        interfaces.retain(|interface| !is_gone(interface) || is_there(interface));
+    }
+    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    Ok(!is_empty(&left) && !left.as_object().is_some_and(|map| map.values().all(is_empty)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CURRENT: &str = "
+interfaces:
+- {name: eth1, type: ethernet, state: up, mac-address: '52:54:00:00:00:01', mtu: 1500}
+- {name: eth2, type: ethernet, state: up, mac-address: '52:54:00:00:00:02', mtu: 1500}
+routes:
+  running:
+  - {destination: 0.0.0.0/0, next-hop-interface: eth1, next-hop-address: 192.0.2.1, table-id: 254, metric: 100}
+";
+
+    fn state(yaml: &str) -> NetworkState {
+        NetworkState::new_from_yaml(yaml).unwrap()
+    }
+
+    fn spec(yaml: &str) -> PolicySpec {
+        serde_saphyr::from_str(yaml).unwrap()
+    }
+
+    fn capturing() -> PolicySpec {
+        spec(
+            r#"
+capture:
+  gateway: routes.running.destination=="0.0.0.0/0"
+  uplink: interfaces.name==capture.gateway.routes.running.0.next-hop-interface
+desiredState:
+  interfaces:
+  - name: br1
+    type: linux-bridge
+    state: up
+    bridge:
+      port:
+      - name: "{{ capture.uplink.interfaces.0.name }}"
+"#,
+        )
+    }
+
+    #[test]
+    fn captures_are_resolved_on_the_node_and_ports_filled_in() {
+        let rendered = render(&capturing(), &BTreeMap::new(), &state(CURRENT)).unwrap();
+        let port = &rendered.document.to_value()["interfaces"][0]["bridge"]["port"][0];
+        assert_eq!(port["name"], "eth1");
+        assert_eq!(port["vlan"]["mode"], "trunk");
+        assert_eq!(rendered.captured.keys().collect::<Vec<_>>(), ["gateway", "uplink"]);
+    }
+
+    #[test]
+    fn captures_keep_their_meaning_once_the_network_has_changed() {
+        let first = render(&capturing(), &BTreeMap::new(), &state(CURRENT)).unwrap();
+        let moved = state(&CURRENT.replace("next-hop-interface: eth1", "next-hop-interface: eth2"));
+        let again = render(&capturing(), &first.captured, &moved).unwrap();
+        assert_eq!(again.document, first.document);
+        let mut edited = capturing();
+        edited.capture.insert("more".into(), r#"interfaces.name=="eth2""#.into());
+        let anew = render(&edited, &first.captured, &moved).unwrap();
+        let port = &anew.document.to_value()["interfaces"][0]["bridge"]["port"][0];
+        assert_eq!(port["name"], "eth2", "other expressions are evaluated anew");
+    }
+
+    #[test]
+    fn a_capture_that_finds_nothing_says_so() {
+        let spec = spec(
+            r#"
+capture: {nobody: 'interfaces.name=="eth9"'}
+desiredState:
+  interfaces: [{name: "{{ capture.nobody.interfaces.0.name }}", type: ethernet, state: up}]
+"#,
+        );
+        let error = render(&spec, &BTreeMap::new(), &state(CURRENT)).unwrap_err().to_string();
+        assert!(
+            error == "evaluating its captures: interface with 'name=eth9' not found",
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn text_that_nmstate_cannot_read_is_refused() {
+        let spec =
+            spec("desiredState: {interfaces: [{name: eth1, type: ethernet, state: sideways}]}");
+        assert!(render(&spec, &BTreeMap::new(), &state(CURRENT)).is_err());
+    }
+
+    #[test]
+    fn an_explicit_empty_vlan_stays_empty() {
+        let spec = spec(
+            "desiredState: {interfaces: [{name: br1, type: linux-bridge, state: up, bridge: {port: [{name: eth1, vlan: {}}]}}]}",
+        );
+        let rendered = render(&spec, &BTreeMap::new(), &state(CURRENT)).unwrap();
+        let port = &rendered.document.to_value()["interfaces"][0]["bridge"]["port"][0];
+        assert!(port["vlan"].get("trunk-tags").is_none(), "{port}");
+    }
+
+    #[test]
+    fn secrets_are_not_reported() {
+        let spec = spec(
+            "desiredState: {interfaces: [{name: eth1, type: ethernet, state: up, 802.1x: {identity: me, eap-methods: [tls], private-key-password: hunter2}}]}",
+        );
+        let rendered = render(&spec, &BTreeMap::new(), &state(CURRENT)).unwrap();
+        let shown = rendered.document.to_value().to_string();
+        assert!(!shown.contains("hunter2"), "{shown}");
+        let kept = serde_json::to_string(&rendered.desired).unwrap();
+        assert!(kept.contains("hunter2"), "the node needs it");
+    }
+
+    #[test]
+    fn what_is_there_already_does_not_differ() {
+        let current = state(CURRENT);
+        assert_eq!(
+            differs(&state("interfaces: [{name: eth1, type: ethernet, mtu: 1500}]"), &current),
+            Ok(false)
+        );
+        assert_eq!(
+            differs(&state("interfaces: [{name: eth1, type: ethernet, mtu: 1400}]"), &current),
+            Ok(true)
+        );
+        assert_eq!(
+            differs(&state("interfaces: [{name: d0, type: dummy, state: absent}]"), &current),
+            Ok(false)
+        );
+        assert_eq!(
+            differs(&state("interfaces: [{name: d0, type: dummy, state: up}]"), &current),
+            Ok(true)
+        );
+        assert_eq!(differs(&NetworkState::default(), &current), Ok(false));
+    }
+}

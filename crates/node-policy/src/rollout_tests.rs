@@ -1,0 +1,231 @@
+use super::*;
+
+const NOW: i64 = 1_000_000;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn node(phase: Phase) -> NodeView {
+    NodeView {
+        is_ready: true,
+        has_enactment: true,
+        phase,
+        generation: Some(2),
+        said: Some(at(NOW)),
+        is_free: true,
+    }
+}
+
+fn nodes(list: &[(&str, NodeView)]) -> BTreeMap<String, NodeView> {
+    list.iter().map(|(name, node)| ((*name).to_owned(), *node)).collect()
+}
+
+fn slot(node: &str, generation: i64, expires: i64) -> Slot {
+    Slot { node: node.to_owned(), generation, expires: at(expires) }
+}
+
+fn scene<'a>(nodes: &'a BTreeMap<String, NodeView>, held: &'a [Slot], limit: usize) -> Scene<'a> {
+    Scene {
+        generation: 2,
+        limit: MaxUnavailable::Nodes(limit),
+        canary: None,
+        nodes,
+        held,
+        was_aborted: false,
+        now: at(NOW),
+    }
+}
+
+fn holders(rollout: &Rollout) -> Vec<&str> {
+    rollout.slots.iter().map(|slot| slot.node.as_str()).collect()
+}
+
+#[test]
+fn slots_are_given_in_the_order_of_names_up_to_the_limit() {
+    let nodes = nodes(&[
+        ("c", node(Phase::Unknown)),
+        ("a", node(Phase::Pending)),
+        ("b", node(Phase::Unknown)),
+    ]);
+    let rollout = scene(&nodes, &[], 2).decide();
+    assert_eq!(holders(&rollout), ["a", "b"]);
+    assert!(rollout.slots.iter().all(|slot| slot.generation == 2 && slot.expires > at(NOW)));
+}
+
+#[test]
+fn a_decision_taken_again_changes_nothing() {
+    let nodes = nodes(&[("a", node(Phase::Unknown)), ("b", node(Phase::Unknown))]);
+    let first = scene(&nodes, &[], 1).decide();
+    let mut again = scene(&nodes, &first.slots, 1);
+    again.now = at(NOW + 5);
+    assert_eq!(again.decide(), first);
+}
+
+#[test]
+fn a_slot_is_free_once_its_holder_is_done() {
+    let nodes = nodes(&[("a", node(Phase::Available)), ("b", node(Phase::Pending))]);
+    let rollout = scene(&nodes, &[slot("a", 2, NOW + 60)], 1).decide();
+    assert_eq!(holders(&rollout), ["b"]);
+}
+
+#[test]
+fn a_node_that_retries_keeps_its_slot() {
+    let nodes = nodes(&[("a", node(Phase::Retrying)), ("b", node(Phase::Pending))]);
+    let rollout = scene(&nodes, &[slot("a", 2, NOW + 60)], 1).decide();
+    assert_eq!(holders(&rollout), ["a"]);
+    assert!(!rollout.is_aborted);
+}
+
+#[test]
+fn as_many_failures_as_the_limit_stop_the_rest() {
+    let two = nodes(&[
+        ("a", node(Phase::Failed)),
+        ("b", node(Phase::Pending)),
+        ("c", node(Phase::Pending)),
+    ]);
+    let rollout = scene(&two, &[slot("a", 2, NOW + 60)], 1).decide();
+    assert!(rollout.is_aborted && rollout.slots.is_empty(), "{rollout:?}");
+    let rollout = scene(&two, &[slot("a", 2, NOW + 60)], 2).decide();
+    assert_eq!(holders(&rollout), ["b"], "one of two slots is left");
+    assert!(!rollout.is_aborted);
+}
+
+#[test]
+fn a_stopped_generation_stays_stopped_when_the_failed_node_leaves() {
+    let nodes = nodes(&[("b", node(Phase::Aborted)), ("c", node(Phase::Pending))]);
+    let mut scene = scene(&nodes, &[], 1);
+    scene.was_aborted = true;
+    let rollout = scene.decide();
+    assert!(rollout.is_aborted && rollout.slots.is_empty(), "{rollout:?}");
+}
+
+#[test]
+fn nodes_that_left_the_cluster_hold_nothing() {
+    let nodes = nodes(&[("b", node(Phase::Pending))]);
+    let rollout = scene(&nodes, &[slot("a", 2, NOW + 60)], 1).decide();
+    assert_eq!(holders(&rollout), ["b"]);
+}
+
+#[test]
+fn a_silent_holder_that_is_up_loses_its_slot_when_it_expires() {
+    let silent = NodeView { said: Some(at(NOW - 10_000)), ..node(Phase::Progressing) };
+    let nodes = nodes(&[("a", silent), ("b", node(Phase::Pending))]);
+    let rollout = scene(&nodes, &[slot("a", 2, NOW - 1)], 1).decide();
+    assert_eq!(holders(&rollout), ["b"]);
+}
+
+#[test]
+fn a_holder_that_reports_keeps_its_slot() {
+    let nodes = nodes(&[("a", node(Phase::Progressing)), ("b", node(Phase::Pending))]);
+    let rollout = scene(&nodes, &[slot("a", 2, NOW - 1)], 1).decide();
+    assert_eq!(holders(&rollout), ["a"]);
+    assert!(rollout.slots[0].expires > at(NOW));
+}
+
+#[test]
+fn a_node_that_vanished_while_it_was_changed_stops_the_rest() {
+    let lost =
+        NodeView { is_ready: false, said: Some(at(NOW - 10_000)), ..node(Phase::Progressing) };
+    let nodes = nodes(&[("a", lost), ("b", node(Phase::Pending))]);
+    let rollout = scene(&nodes, &[slot("a", 2, NOW - 1)], 1).decide();
+    assert!(rollout.is_aborted, "{rollout:?}");
+}
+
+#[test]
+fn an_edit_goes_first_to_nodes_that_are_being_changed() {
+    let old = |phase| NodeView { generation: Some(1), ..node(phase) };
+    let nodes = nodes(&[
+        ("a", old(Phase::Pending)),
+        ("b", old(Phase::Progressing)),
+        ("c", old(Phase::Failed)),
+    ]);
+    let held = [slot("b", 1, NOW + 60)];
+    let rollout = scene(&nodes, &held, 1).decide();
+    assert_eq!(holders(&rollout), ["b"]);
+    assert_eq!(rollout.slots[0].generation, 2);
+    assert!(!rollout.is_aborted, "failures of an older generation do not count");
+}
+
+#[test]
+fn nodes_that_are_not_ready_or_busy_with_earlier_policies_get_no_slot() {
+    let away = NodeView { is_ready: false, ..node(Phase::Unknown) };
+    let busy = NodeView { is_free: false, ..node(Phase::Unknown) };
+    let nodes = nodes(&[("a", away), ("b", busy), ("c", node(Phase::Unknown))]);
+    assert_eq!(holders(&scene(&nodes, &[], 3).decide()), ["c"]);
+}
+
+#[test]
+fn a_node_that_has_not_taken_note_of_the_generation_gets_no_slot() {
+    let new = NodeView { has_enactment: false, generation: None, ..node(Phase::Unknown) };
+    let behind = NodeView { generation: Some(1), ..node(Phase::Available) };
+    let created = NodeView { generation: None, ..node(Phase::Unknown) };
+    let nodes = nodes(&[("a", new), ("b", behind), ("c", created)]);
+    assert_eq!(holders(&scene(&nodes, &[], 3).decide()), ["c"]);
+}
+
+#[test]
+fn one_canary_goes_alone_and_the_others_follow() {
+    let canary = Canary::Count(1.try_into().unwrap());
+    let fresh = nodes(&[("a", node(Phase::Unknown)), ("b", node(Phase::Unknown))]);
+    let mut first = scene(&fresh, &[], 2);
+    first.canary = Some(&canary);
+    assert_eq!(holders(&first.decide()), ["a"]);
+    let done = nodes(&[("a", node(Phase::Available)), ("b", node(Phase::Unknown))]);
+    let mut second = scene(&done, &[], 2);
+    second.canary = Some(&canary);
+    assert_eq!(holders(&second.decide()), ["b"]);
+}
+
+#[test]
+fn a_canary_that_fails_stops_the_rest_whatever_the_limit() {
+    let canary = Canary::Count(1.try_into().unwrap());
+    let nodes = nodes(&[("a", node(Phase::Failed)), ("b", node(Phase::Unknown))]);
+    let mut scene = scene(&nodes, &[], 10);
+    scene.canary = Some(&canary);
+    assert!(scene.decide().is_aborted);
+}
+
+#[test]
+fn named_canaries_go_first_and_one_that_is_missing_is_waited_for() {
+    let named =
+        |names: &[&str]| Canary::Nodes(names.iter().map(|name| name.parse().unwrap()).collect());
+    let (there, missing) = (named(&["b"]), named(&["z"]));
+    let nodes = nodes(&[("a", node(Phase::Unknown)), ("b", node(Phase::Unknown))]);
+    let mut one = scene(&nodes, &[], 2);
+    one.canary = Some(&there);
+    assert_eq!(holders(&one.decide()), ["b"]);
+    let mut other = scene(&nodes, &[], 2);
+    other.canary = Some(&missing);
+    let rollout = other.decide();
+    assert!(rollout.slots.is_empty());
+    assert_eq!(rollout.missing_canaries, ["z"]);
+}
+
+#[test]
+fn the_limit_is_never_exceeded_whatever_the_nodes_say() {
+    let phases = [
+        Phase::Unknown,
+        Phase::Pending,
+        Phase::Progressing,
+        Phase::Retrying,
+        Phase::Failed,
+        Phase::Available,
+    ];
+    // Every state of three nodes, from no slots on: those under way had leave before.
+    for (i, a) in phases.into_iter().enumerate() {
+        for b in &phases[i..] {
+            for c in phases {
+                let nodes = nodes(&[("a", node(a)), ("b", node(*b)), ("c", node(c))]);
+                let under_way = nodes.values().filter(|node| node.phase.is_under_way()).count();
+                let failed = nodes.values().filter(|node| node.phase == Phase::Failed).count();
+                for limit in 1..=3 {
+                    let rollout = scene(&nodes, &[], limit).decide();
+                    let most = limit.max(under_way + failed);
+                    assert!(rollout.slots.len() + failed <= most, "{nodes:?} {limit} {rollout:?}");
+                    assert_eq!(rollout.unavailable, rollout.slots.len() + failed);
+                }
+            }
+        }
+    }
+}

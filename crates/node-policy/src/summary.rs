@@ -1,0 +1,258 @@
+//! What all nodes together mean for a policy: counts, and conditions made of them.
+
+use nmstate_api::PolicyConditionType::{self as Type};
+use nmstate_api::{Condition, ConditionStatus, PolicyReason as Reason};
+
+use crate::phase::Phase;
+
+/// How many matching nodes are how far, for the present generation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Nodes that match and have a handler.
+    pub matching: usize,
+    /// Those of them that are ready.
+    pub ready: usize,
+    pub available: usize,
+    pub failed: usize,
+    pub aborted: usize,
+    pub pending: usize,
+}
+
+impl Counts {
+    /// Counts nodes, each with whether it is ready and how far it is.
+    pub fn of(nodes: impl IntoIterator<Item = (bool, Phase)>) -> Self {
+        let mut counts = Self::default();
+        for (is_ready, phase) in nodes {
+            counts.matching += 1;
+            counts.ready += usize::from(is_ready);
+            match phase {
+                Phase::Available => counts.available += 1,
+                Phase::Failed => counts.failed += 1,
+                Phase::Aborted => counts.aborted += 1,
+                Phase::Pending => counts.pending += 1,
+                // A change that will be tried again has not failed.
+                Phase::Unknown | Phase::Progressing | Phase::Retrying => {}
+            }
+        }
+        counts
+    }
+
+    fn finished(self) -> usize {
+        self.available + self.failed + self.aborted
+    }
+
+    fn not_ready(self) -> usize {
+        self.matching - self.ready
+    }
+
+    /// What holds of the policy, in the words that clients of kubernetes-nmstate know.
+    pub fn standing(self) -> Standing {
+        let Self { matching, ready, available, failed, aborted, pending, .. } = self;
+        let ignored = match self.not_ready() {
+            0 => String::new(),
+            nodes => format!(", {nodes} nodes ignored due to NotReady state"),
+        };
+        let finished = self.finished();
+        if matching == 0 {
+            return Standing::new(State::NoNode, "Policy does not match any node");
+        }
+        if failed + aborted > 0 {
+            let aborted = match aborted {
+                0 => String::new(),
+                nodes => format!(", {nodes} nodes aborted configuration"),
+            };
+            let text = format!("{failed}/{matching} nodes failed to configure{aborted}");
+            return Standing::new(State::Failed, text);
+        }
+        if finished < ready || pending > 0 {
+            let pending = match pending {
+                0 => String::new(),
+                nodes => format!(", {nodes} pending"),
+            };
+            let text = format!(
+                "Policy is progressing {finished}/{ready} nodes finished{pending}{ignored}"
+            );
+            return Standing::new(State::Progressing, text);
+        }
+        let text = format!("{available}/{matching} nodes successfully configured{ignored}");
+        Standing::new(State::Available, text)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    NoNode,
+    Failed,
+    Progressing,
+    Available,
+    /// No handlers run, or the policy cannot be honoured; the reason says which.
+    Ignored(Reason),
+}
+
+/// What holds of a policy, and a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    pub state: State,
+    pub message: String,
+}
+
+impl Standing {
+    pub fn new(state: State, message: impl Into<String>) -> Self {
+        Self { state, message: message.into() }
+    }
+
+    /// The four conditions of a policy, without times.
+    pub fn conditions(&self) -> Vec<Condition> {
+        use ConditionStatus::{False, True, Unknown};
+        // Available, Degraded, Progressing, Ignored.
+        let (statuses, reason) = match self.state {
+            State::NoNode => ([False, False, False, True], Reason::NoMatchingNode),
+            State::Ignored(reason) => ([False, False, False, True], reason),
+            State::Failed => ([False, True, False, False], Reason::FailedToConfigure),
+            State::Progressing => {
+                ([Unknown, Unknown, True, False], Reason::ConfigurationProgressing)
+            }
+            State::Available => ([True, False, False, False], Reason::SuccessfullyConfigured),
+        };
+        let make = |(type_, status): (Type, ConditionStatus)| {
+            // So it has always been in that API.
+            let reason = match (self.state, type_) {
+                (State::Failed, Type::Progressing) => Reason::ConfigurationProgressing,
+                _ => reason,
+            };
+            let condition = Condition::new(type_, status).reason(reason);
+            if status == True { condition.message(&self.message) } else { condition }
+        };
+        Type::ALL.into_iter().zip(statuses).map(make).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Phase::{Aborted, Available, Failed, Pending, Progressing, Retrying, Unknown};
+
+    fn standing(nodes: &[(bool, Phase)]) -> (State, String) {
+        let standing = Counts::of(nodes.iter().copied()).standing();
+        (standing.state, standing.message)
+    }
+
+    /// Nodes, and what they make of their policy.
+    type Row = (&'static [(bool, Phase)], State, &'static str);
+
+    const UP: bool = true;
+    const DOWN: bool = false;
+
+    #[test]
+    fn nodes_make_the_standing_of_their_policy() {
+        let table: [Row; 16] = [
+            (&[], State::NoNode, "Policy does not match any node"),
+            (
+                &[(UP, Available), (UP, Available), (UP, Available)],
+                State::Available,
+                "3/3 nodes successfully configured",
+            ),
+            (
+                &[(UP, Progressing), (UP, Progressing), (UP, Progressing)],
+                State::Progressing,
+                "Policy is progressing 0/3 nodes finished",
+            ),
+            (
+                &[(UP, Available), (UP, Available), (UP, Progressing)],
+                State::Progressing,
+                "Policy is progressing 2/3 nodes finished",
+            ),
+            (&[(UP, Unknown)], State::Progressing, "Policy is progressing 0/1 nodes finished"),
+            (
+                &[(UP, Failed), (UP, Available), (UP, Available)],
+                State::Failed,
+                "1/3 nodes failed to configure",
+            ),
+            (
+                &[(UP, Failed), (UP, Progressing), (UP, Progressing)],
+                State::Failed,
+                "1/3 nodes failed to configure",
+            ),
+            (
+                &[(UP, Failed), (UP, Aborted), (UP, Aborted)],
+                State::Failed,
+                "1/3 nodes failed to configure, 2 nodes aborted configuration",
+            ),
+            (
+                &[(UP, Available), (UP, Available), (DOWN, Unknown)],
+                State::Available,
+                "2/3 nodes successfully configured, 1 nodes ignored due to NotReady state",
+            ),
+            (
+                &[(UP, Available), (UP, Unknown), (DOWN, Unknown)],
+                State::Progressing,
+                "Policy is progressing 1/2 nodes finished, 1 nodes ignored due to NotReady state",
+            ),
+            (
+                &[(UP, Failed), (UP, Available), (DOWN, Unknown)],
+                State::Failed,
+                "1/3 nodes failed to configure",
+            ),
+            (
+                &[(UP, Available), (UP, Pending)],
+                State::Progressing,
+                "Policy is progressing 1/2 nodes finished, 1 pending",
+            ),
+            // A node that waits is not done, even when others count for it that are away.
+            (
+                &[(DOWN, Available), (DOWN, Available), (UP, Pending)],
+                State::Progressing,
+                "Policy is progressing 2/1 nodes finished, 1 pending, 2 nodes ignored due to NotReady state",
+            ),
+            (
+                &[(UP, Retrying), (UP, Available)],
+                State::Progressing,
+                "Policy is progressing 1/2 nodes finished",
+            ),
+            (
+                &[(DOWN, Unknown)],
+                State::Available,
+                "0/1 nodes successfully configured, 1 nodes ignored due to NotReady state",
+            ),
+            (
+                &[(UP, Aborted)],
+                State::Failed,
+                "0/1 nodes failed to configure, 1 nodes aborted configuration",
+            ),
+        ];
+        for (nodes, state, message) in table {
+            assert_eq!(standing(nodes), (state, message.to_owned()), "{nodes:?}");
+        }
+    }
+
+    #[test]
+    fn conditions_are_those_that_clients_know() {
+        let table = [
+            (State::Progressing, "UUTF", ["ConfigurationProgressing"; 4]),
+            (State::Available, "TFFF", ["SuccessfullyConfigured"; 4]),
+            (
+                State::Failed,
+                "FTFF",
+                [
+                    "FailedToConfigure",
+                    "FailedToConfigure",
+                    "ConfigurationProgressing",
+                    "FailedToConfigure",
+                ],
+            ),
+            (State::NoNode, "FFFT", ["NoMatchingNode"; 4]),
+            (State::Ignored(Reason::OperandNotDeployed), "FFFT", ["OperandNotDeployed"; 4]),
+        ];
+        for (state, row, reasons) in table {
+            let conditions = Standing::new(state, "so it is").conditions();
+            let types: Vec<&str> = conditions.iter().map(|it| it.type_.as_str()).collect();
+            assert_eq!(types, ["Available", "Degraded", "Progressing", "Ignored"]);
+            let letters: String =
+                conditions.iter().map(|it| format!("{:?}", it.status).remove(0)).collect();
+            assert_eq!(letters, row, "{state:?}");
+            let said: Vec<&str> =
+                conditions.iter().map(|it| it.reason.as_deref().unwrap_or_default()).collect();
+            assert_eq!(said, reasons, "{state:?}");
+        }
+    }
+}

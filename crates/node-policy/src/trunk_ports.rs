@@ -1,0 +1,70 @@
+//! VLANs on ports of Linux bridges that say nothing about them: all are let through, as
+//! kubernetes-nmstate has it. `vlan: {}` on a port asks for none of that.
+
+use serde_json::{Value, json};
+
+/// Fills in the ports of bridges that are to be up.
+pub(crate) fn fill(desired: &mut Value) {
+    let interfaces = desired.get_mut("interfaces").and_then(Value::as_array_mut);
+    for interface in interfaces.into_iter().flatten() {
+        let is = |key: &str, value: &str| interface.get(key).and_then(Value::as_str) == Some(value);
+        if !is("type", "linux-bridge") || !is("state", "up") {
+            continue;
+        }
+        for list in ["port", "ports"] {
+            let ports = interface.get_mut("bridge").and_then(|bridge| bridge.get_mut(list));
+            let ports = ports.and_then(Value::as_array_mut).into_iter().flatten();
+            for port in ports.filter_map(Value::as_object_mut) {
+                port.entry("vlan").or_insert_with(all);
+            }
+        }
+    }
+}
+
+fn all() -> Value {
+    json!({ "mode": "trunk", "trunk-tags": [{ "id-range": { "min": 2, "max": 4094 } }] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(mut desired: Value) -> Value {
+        fill(&mut desired);
+        desired
+    }
+
+    fn bridge(state: &str, ports: &Value) -> Value {
+        json!({"interfaces": [
+            {"name": "br1", "type": "linux-bridge", "state": state, "bridge": {"port": ports}}
+        ]})
+    }
+
+    #[test]
+    fn ports_that_say_nothing_let_all_vlans_through() {
+        let made = filled(bridge("up", &json!([{"name": "eth1"}, {"name": "eth2"}])));
+        for port in 0..2 {
+            let vlan = &made["interfaces"][0]["bridge"]["port"][port]["vlan"];
+            assert_eq!(vlan["mode"], "trunk");
+            assert_eq!(vlan["trunk-tags"], json!([{"id-range": {"min": 2, "max": 4094}}]));
+        }
+    }
+
+    #[test]
+    fn what_is_said_stays() {
+        let said = [
+            bridge("up", &json!([{"name": "eth1", "vlan": {"mode": "access", "tag": 4}}])),
+            bridge("up", &json!([{"name": "eth1", "vlan": {}}])),
+            bridge("up", &json!([])),
+            bridge("down", &json!([{"name": "eth1"}])),
+            bridge("absent", &json!([{"name": "eth1"}])),
+            json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up"}]}),
+            json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up"}]}),
+            json!({"interfaces": "not a list"}),
+            json!({}),
+        ];
+        for desired in said {
+            assert_eq!(filled(desired.clone()), desired);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What the end of an attempt means: what is reported, and whether to try again.
+
+use std::time::Duration;
+
+use nmstate_api::Failure;
+
+use crate::phase::Phase;
+
+/// Attempts at one generation of a policy, the first one included.
+pub const MOST_ATTEMPTS: u32 = 5;
+/// Waits between attempts double from this one on.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// Bytes of a message. Conditions are watched by every client of the API.
+pub const MESSAGE_LIMIT: usize = 1024;
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Attempt {
+    /// The node is as the policy wants it; nothing had to be done.
+    NothingDiffers,
+    /// The change is made and confirmed.
+    Applied,
+    /// What the policy wants of this node could not be worked out.
+    NotRendered { why: String },
+    /// The change may not be made on a node that runs.
+    Forbidden { rule: String, interface: Option<String>, why: String },
+    /// nmstate refuses what the policy wants, on this node.
+    Invalid { why: String },
+    /// It could not be begun; nothing was touched.
+    NotBegun { why: String },
+    /// The change was made and taken back.
+    TakenBack { fault: Fault, why: String, now: Afterwards },
+    /// The handler ended in the middle of it, and the change was taken back.
+    Interrupted,
+}
+
+/// What was wrong with a change that was taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// NetworkManager could not make it.
+    Apply,
+    /// The result is not what was asked for.
+    Verification,
+    /// Somebody who must answer does not. The name is that of the probe.
+    Probe(Option<String>),
+    /// It took longer than the checkpoint lasts.
+    Expired,
+}
+
+/// What is known of the network after it was taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Afterwards {
+    /// All that worked before works again.
+    Works,
+    /// Something that worked before does not, although the change is gone.
+    Differs(String),
+    /// It comes back when the checkpoint expires.
+    Pending(String),
+}
+
+/// What to report, and what to do next.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    pub phase: Phase,
+    pub message: String,
+    pub failure: Option<Failure>,
+    /// When to try again.
+    pub again_after: Option<Duration>,
+}
+
+impl Attempt {
+    /// Judges the attempt with this number, counted from one.
+    pub fn judge(&self, number: u32) -> Verdict {
+        let Some(kind) = self.failure_kind() else {
+            let message = match self {
+                Self::NothingDiffers => "the node is as the policy wants it; nothing was changed",
+                _ => "successfully reconciled",
+            };
+            let message = message.to_owned();
+            return Verdict { phase: Phase::Available, message, failure: None, again_after: None };
+        };
+        let mut failure = Failure { kind: kind.to_owned(), ..Failure::default() };
+        match self {
+            Self::Forbidden { rule, interface, .. } => {
+                failure.rule = Some(rule.clone());
+                failure.interface.clone_from(interface);
+            }
+            Self::TakenBack { fault: Fault::Probe(probe), .. } => failure.probe.clone_from(probe),
+            _ => {}
+        }
+        let again_after = (self.can_change() && number < MOST_ATTEMPTS).then(|| wait(number));
+        let phase = if again_after.is_some() { Phase::Retrying } else { Phase::Failed };
+        let message = match phase {
+            Phase::Retrying => format!("attempt {number} of {MOST_ATTEMPTS}: {}", self.text()),
+            _ if self.can_change() => format!("after {number} attempts: {}", self.text()),
+            _ => self.text(),
+        };
+        Verdict { phase, message: bounded(message), failure: Some(failure), again_after }
+    }
+
+    /// Whether the same attempt may end otherwise next time.
+    fn can_change(&self) -> bool {
+        match self {
+            Self::NothingDiffers | Self::Applied => false,
+            // Only another policy helps.
+            Self::NotRendered { .. } | Self::Forbidden { .. } | Self::Invalid { .. } => false,
+            Self::NotBegun { .. } | Self::Interrupted => true,
+            Self::TakenBack { fault: Fault::Probe(_), now, .. } => match now {
+                // The node answers again without the change, so the change was to blame. To make
+                // it again would cut the node off again.
+                Afterwards::Works => false,
+                // Something else is wrong as well.
+                Afterwards::Differs(_) | Afterwards::Pending(_) => true,
+            },
+            Self::TakenBack { .. } => true,
+        }
+    }
+
+    /// A name for programs, none when it went well.
+    fn failure_kind(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NothingDiffers | Self::Applied => return None,
+            Self::NotRendered { .. } => "NotRendered",
+            Self::Forbidden { .. } => "Forbidden",
+            Self::Invalid { .. } => "Invalid",
+            Self::NotBegun { .. } => "NotBegun",
+            Self::TakenBack { fault: Fault::Apply, .. } => "ApplyFailed",
+            Self::TakenBack { fault: Fault::Verification, .. } => "VerificationFailed",
+            Self::TakenBack { fault: Fault::Probe(_), .. } => "ProbeFailed",
+            Self::TakenBack { fault: Fault::Expired, .. } => "CheckpointExpired",
+            Self::Interrupted => "Interrupted",
+        })
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::NothingDiffers | Self::Applied => String::new(),
+            Self::NotRendered { why } => {
+                format!("nothing was changed: the policy cannot be evaluated on this node: {why}")
+            }
+            Self::Forbidden { rule, why, .. } => {
+                format!("nothing was changed: forbidden on a node that runs ({rule}): {why}")
+            }
+            Self::Invalid { why } => format!("nothing was changed: nmstate refuses it: {why}"),
+            Self::NotBegun { why } => format!("nothing was changed: {why}"),
+            Self::TakenBack { fault, why, now } => {
+                let fault = match fault {
+                    Fault::Apply => "NetworkManager could not make the change",
+                    Fault::Verification => "the network did not become what the policy wants",
+                    Fault::Probe(_) => "the node was cut off by the change",
+                    Fault::Expired => "the change was not confirmed in time",
+                };
+                // Where it ends must not be cut off by a long reason.
+                let why = cut(why.clone(), MESSAGE_LIMIT / 2);
+                match now {
+                    Afterwards::Works => {
+                        format!(
+                            "{fault}; it was taken back, and the node has its former network again: {why}"
+                        )
+                    }
+                    Afterwards::Differs(left) => {
+                        format!("{fault}; it was taken back, but {left}: {why}")
+                    }
+                    Afterwards::Pending(left) => format!(
+                        "{fault}; the former network comes back when the checkpoint expires ({left}): {why}"
+                    ),
+                }
+            }
+            Self::Interrupted => {
+                "the handler ended in the middle of the change, which was taken back".to_owned()
+            }
+        }
+    }
+}
+
+fn wait(number: u32) -> Duration {
+    let doubled = FIRST_WAIT.saturating_mul(1_u32.checked_shl(number - 1).unwrap_or(u32::MAX));
+    doubled.min(LONGEST_WAIT)
+}
+
+/// Text that fits into a condition.
+pub fn bounded(text: impl Into<String>) -> String {
+    cut(text.into(), MESSAGE_LIMIT)
+}
+
+fn cut(mut text: String, limit: usize) -> String {
+    const MARK: &str = " … (cut)";
+    if text.len() > limit {
+        let mut end = limit - MARK.len();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(MARK);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken_back(fault: Fault, now: Afterwards) -> Attempt {
+        Attempt::TakenBack { fault, why: "as the test wants it".into(), now }
+    }
+
+    #[test]
+    fn what_only_another_policy_can_change_is_not_tried_again() {
+        let why = || "why".to_owned();
+        let hopeless = [
+            Attempt::NotRendered { why: why() },
+            Attempt::Forbidden { rule: "forbidden".into(), interface: None, why: why() },
+            Attempt::Invalid { why: why() },
+            taken_back(Fault::Probe(None), Afterwards::Works),
+        ];
+        for attempt in hopeless {
+            let verdict = attempt.judge(1);
+            assert_eq!(verdict.phase, Phase::Failed, "{attempt:?}");
+            assert_eq!(verdict.again_after, None);
+            assert!(verdict.failure.is_some());
+        }
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_with_longer_and_longer_waits() {
+        let passing = [
+            Attempt::NotBegun { why: "why".into() },
+            Attempt::Interrupted,
+            taken_back(Fault::Apply, Afterwards::Works),
+            taken_back(Fault::Verification, Afterwards::Works),
+            taken_back(Fault::Expired, Afterwards::Works),
+            taken_back(Fault::Probe(None), Afterwards::Differs("no DNS".into())),
+        ];
+        for attempt in passing {
+            let waits: Vec<_> = (1..MOST_ATTEMPTS)
+                .map(|number| attempt.judge(number).again_after.unwrap())
+                .collect();
+            assert_eq!(waits, [1, 2, 4, 8].map(Duration::from_secs));
+            assert_eq!(attempt.judge(1).phase, Phase::Retrying);
+            let last = attempt.judge(MOST_ATTEMPTS);
+            assert_eq!((last.phase, last.again_after), (Phase::Failed, None));
+        }
+    }
+
+    #[test]
+    fn waits_have_an_end() {
+        assert_eq!(wait(40), LONGEST_WAIT);
+    }
+
+    #[test]
+    fn success_needs_no_explanation_of_a_failure() {
+        for attempt in [Attempt::Applied, Attempt::NothingDiffers] {
+            let verdict = attempt.judge(1);
+            assert_eq!((verdict.phase, verdict.failure), (Phase::Available, None));
+        }
+    }
+
+    #[test]
+    fn a_message_says_what_became_of_the_node_however_long_the_reason_is() {
+        let attempt = Attempt::TakenBack {
+            fault: Fault::Probe(Some("api-server".into())),
+            why: "ä".repeat(100_000),
+            now: Afterwards::Works,
+        };
+        let verdict = attempt.judge(1);
+        assert!(verdict.message.len() <= MESSAGE_LIMIT);
+        assert!(verdict.message.contains("the node has its former network again"));
+        assert_eq!(verdict.failure.unwrap().probe.as_deref(), Some("api-server"));
+    }
+}
