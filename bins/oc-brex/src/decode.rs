@@ -80,10 +80,10 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<MachineConfig>> {
             parse_all(&reading::text(path)?).with_context(reading)?;
         if machine_configs.is_empty() {
             let what = match skipped.first() {
-                Some(other) if !other.kind.is_empty() => format!("a {}", other.kind),
-                _ => "no object of a cluster".to_owned(),
+                Some(other) if !other.kind.is_empty() => format!("it is a {}", other.kind),
+                _ => "it has no `kind`, as objects of a cluster have".to_owned(),
             };
-            bail!("reading {}: there is no MachineConfig in it, but {what}", path.display());
+            bail!("reading {}: there is no MachineConfig in it; {what}", path.display());
         }
         for config in machine_configs {
             if config.is_rendered() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use br_ex::inventory::{self, Inventory};
 use br_ex::render::{machine_configs, service};
-use br_ex::{Severity, Surroundings, install_config};
+use br_ex::{Platform, Severity, Surroundings, install_config};
 use clap::{ArgGroup, Args};
 use command_line::{Ending, print, say};
 use machine_config::{Encoding, Fit, MachineConfig, Role, Size};
@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// Role of the files that are in no folder of a role
     #[arg(long, value_name = "ROLE", requires = "hosts")]
     role: Option<Role>,
+    /// Where the cluster runs, as in install-config: baremetal, none, vsphere, aws, …
+    #[arg(long, value_name = "NAME")]
+    platform: Option<Platform>,
     /// Folder to write the manifests to
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
@@ -75,6 +78,13 @@ pub(crate) fn render(arguments: &Arguments) -> Result<Ending> {
     for config in &configs {
         check_size(config, encoding)?;
     }
+    for (role, _) in inventory.roles() {
+        if let Some(meant) = role.almost() {
+            say(&format!(
+                "warning: nodes get it only from a pool called {role}; is {meant} meant?"
+            ));
+        }
+    }
     for config in &configs {
         let name = format!("{}.yaml", config.name);
         let path = writing::file(&arguments.out, &name, config.to_yaml()?)?;
@@ -113,6 +123,7 @@ fn read(arguments: &Arguments) -> Result<(Inventory, Surroundings)> {
             Err(problems) => bail!("reading {top}:\n{}", lines(&problems)),
         }
     }
+    around.platform = arguments.platform.or(around.platform);
     Ok((all, around))
 }
 

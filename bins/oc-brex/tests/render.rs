@@ -52,6 +52,16 @@ fn desk() -> Desk {
 }
 
 #[test]
+fn a_role_with_a_typing_mistake_and_hosts_on_a_cloud_are_warned_about() {
+    let desk = Desk::new();
+    desk.put("hosts/wroker/worker-0.yml", host("192.0.2.20"));
+    let ended = desk.done(&["render", "--hosts", "hosts", "--platform", "aws", "-o", "m"]);
+    assert!(ended.err.contains("a pool called wroker; is worker meant?\n"), "{}", ended.err);
+    assert!(ended.err.contains("host names on `aws` are not known beforehand"), "{}", ended.err);
+    desk.text("m/10-br-ex-wroker.yaml");
+}
+
+#[test]
 fn each_role_gets_a_machine_config_and_decode_gives_the_files_back() {
     for gzip in [&[][..], &["--gzip"]] {
         let desk = desk();
@@ -205,8 +215,8 @@ fn decode_shows_what_is_in_a_machine_config_of_a_pool() {
     assert_eq!(ended.code, 2);
     assert_eq!(
         ended.err,
-        "error: reading hosts/master/master-0.yml: there is no MachineConfig in it, but no object \
-         of a cluster\n",
+        "error: reading hosts/master/master-0.yml: there is no MachineConfig in it; it has no \
+         `kind`, as objects of a cluster have\n"
     );
 }
 

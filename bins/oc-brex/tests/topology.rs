@@ -20,8 +20,12 @@ fn err(output: &Output) -> String {
 }
 
 /// The examples, and what makes them.
-const EXAMPLES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 8] = [
     ("nic-dhcp.yml", "nic --uplink eno1 --dhcp"),
+    (
+        "nic-static.yml",
+        "nic --uplink eno1 --static 192.0.2.10/24 --gateway 192.0.2.1 --dns 192.0.2.53",
+    ),
     (
         "nic-static-dual-stack.yml",
         "nic --uplink eno1 --static 192.0.2.10/24,2001:db8::10/64 --gateway 192.0.2.1,2001:db8::1 --dns 192.0.2.53",

@@ -52,6 +52,12 @@ impl Role {
     pub fn is_custom(&self) -> bool {
         !matches!(self.as_str(), "master" | "worker")
     }
+
+    /// The role that every cluster has and that this one looks like with a typing mistake in it.
+    pub fn almost(&self) -> Option<Self> {
+        let is_near = |known: &Self| strsim::osa_distance(&self.0, &known.0) <= 2;
+        [Self::master(), Self::worker()].into_iter().find(is_near).filter(|_| self.is_custom())
+    }
 }
 
 impl FromStr for MachineConfigName {
@@ -109,6 +115,16 @@ mod tests {
         assert!(!"worker".parse::<Role>().unwrap().is_custom());
         for bad in ["", "a.b", "Master", "a/b", &"a".repeat(64)] {
             assert!(bad.parse::<Role>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_role_with_a_typing_mistake_is_known_and_a_pool_of_ones_own_is_none() {
+        let almost = |text: &str| text.parse::<Role>().unwrap().almost();
+        assert_eq!(almost("wroker"), Some(Role::worker()));
+        assert_eq!(almost("masters"), Some(Role::master()));
+        for role in ["worker", "master", "infra", "worker-gpu", "storage"] {
+            assert_eq!(almost(role), None, "{role}");
         }
     }
 

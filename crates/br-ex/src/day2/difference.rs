@@ -46,6 +46,8 @@ const NOT_COMPARED: [&str; 7] = [
     "wait-ip",
 ];
 
+const EXTRA_PORTS: &str = "allow-extra-patch-ports";
+
 /// All differences, by subject. What a complete state has and a document does not mention stays as
 /// it is, so that it is no difference.
 pub fn differences(old: &State, new: &State) -> Vec<Difference> {
@@ -95,10 +97,13 @@ pub fn differences(old: &State, new: &State) -> Vec<Difference> {
             found.push(whole(subject, Some(interface), None));
         }
     }
-    // Routes add up. One that leads to the same place another way is taken for the former one; the
-    // others of a node stay.
-    let goes =
-        |key: &RouteKey| !is_partial || new.routes.keys().any(|other| key.is_replaced_by(other));
+    // Routes add up. A new one to the same place takes the place of the former one; the others of
+    // a node stay.
+    let is_replaced = |key: &RouteKey| {
+        let mut fresh = new.routes.keys().filter(|other| !old.routes.contains_key(other));
+        fresh.any(|other| key.is_replaced_by(other))
+    };
+    let goes = |key: &RouteKey| !is_partial || is_replaced(key);
     let gone = old.routes.iter().filter(|(key, _)| !new.routes.contains_key(key) && goes(key));
     for (key, route) in gone {
         found.push(whole(Subject::Route(key.clone()), Some(route), None));
@@ -126,12 +131,16 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     fn interfaces(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
         let mut old = old.clone();
-        // `copy-mac-from` is an instruction; what a node has in the end is an address.
+        // Instructions are no part of what a node has: whose address to copy, which ports to bear.
         if self.is_partial {
             old.insert(
                 "copy-mac-from".to_owned(),
                 new.get("copy-mac-from").cloned().unwrap_or_default(),
             );
+            let allowed = new.get("bridge").and_then(|it| it.get(EXTRA_PORTS)).cloned();
+            if let (Some(bridge), Some(allowed)) = (old.get_mut("bridge"), allowed) {
+                bridge[EXTRA_PORTS] = allowed;
+            }
         }
         for family in ["ipv4", "ipv6"] {
             self.addresses(family, &old, new);

@@ -92,7 +92,7 @@ pub fn plan(old: &State, new: &Document, options: &PlanOptions) -> Result<Plan, 
     plan.leftovers = leftovers;
     let policy = Policy::new(options.nodes.clone(), wanted, &options.masquerade);
     plan.steps = steps(&plan.changes, &policy, &options.file);
-    plan.way_back = way_back(old, &target, options);
+    plan.way_back = way_back(old, &target, &policy, options);
     plan.policy = Some(policy);
     Ok(plan)
 }
@@ -196,13 +196,25 @@ fn without_copied_macs(network: &NetworkState) -> NetworkState {
     NetworkState::new_from_json(&value.to_string()).unwrap_or_default()
 }
 
+fn is_removed(route: &Value) -> bool {
+    route.get("state").and_then(Value::as_str) == Some("absent")
+}
+
 /// The policy that makes the old state again. From a node's state nmstate calculates it; of an old
 /// document it is the change to that.
-fn way_back(old: &State, new: &State, options: &PlanOptions) -> Option<Policy> {
+fn way_back(old: &State, new: &State, policy: &Policy, options: &PlanOptions) -> Option<Policy> {
     let desired = match old.basis {
         Basis::Node => {
-            let revert = new.network.generate_revert(&old.network).ok()?;
+            let wanted = NetworkState::new_from_json(&policy.desired.to_string()).ok()?;
+            let revert = wanted.generate_revert(&old.network).ok()?;
             let mut desired = serde_json::to_value(revert).ok()?;
+            // nmstate takes a route for another one when only one side names its table, and would
+            // have it removed that was there before.
+            if let Some(routes) =
+                desired.pointer_mut("/routes/config").and_then(Value::as_array_mut)
+            {
+                routes.retain(|route| !is_removed(route) || !old.has_route(route));
+            }
             if desired.get("interfaces").and_then(Value::as_array).is_some_and(Vec::is_empty) {
                 desired.as_object_mut()?.remove("interfaces");
             }

@@ -67,6 +67,7 @@ impl State {
         };
         let interfaces = objects(listed(sections.remove("interfaces")))
             .map(with_members)
+            .map(with_known_type)
             .map(|it| ((text(&it, "name").to_owned(), text(&it, "type").to_owned()), it))
             .collect();
         let routes = objects(listed(taken(sections.remove("routes"), "config")))
@@ -78,6 +79,11 @@ impl State {
             _ => Map::new(),
         };
         Ok(Self { basis, network: network.clone(), interfaces, routes, dns, rest: sections })
+    }
+
+    /// Whether there is such a route already, by where it leads.
+    pub(super) fn has_route(&self, route: &Value) -> bool {
+        route.as_object().is_some_and(|route| self.routes.contains_key(&RouteKey::of(route)))
     }
 
     pub(super) fn interface(&self, name: &str, kind: &str) -> Option<&Map<String, Value>> {
@@ -102,6 +108,14 @@ fn with_members(mut interface: Map<String, Value>) -> Map<String, Value> {
     let names = members(bond);
     if let Some(bond) = bond.as_object_mut().filter(|_| !names.is_empty()) {
         bond.entry("port").or_insert_with(|| names.into());
+    }
+    interface
+}
+
+/// One end of a virtual wire is a card to whoever configures it, and documents call it that.
+fn with_known_type(mut interface: Map<String, Value>) -> Map<String, Value> {
+    if text(&interface, "type") == "veth" {
+        interface.insert("type".to_owned(), "ethernet".into());
     }
     interface
 }

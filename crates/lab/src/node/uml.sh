@@ -57,8 +57,12 @@ lan dnsmasq --conf-file=/dev/null --user=root --port=0 --bind-interfaces --no-pi
   --dhcp-range=198.51.100.100,198.51.100.150,1h --dhcp-range=192.0.2.100,192.0.2.150,1h ||
   fail "no DHCP"
 
-# Read-only, or NetworkManager would wait for a udev that does not run here.
-mount -o remount,ro /sys
+# Read-only, or NetworkManager would wait for a udev that does not run here. Not so the devices:
+# options of a bond that is up are set there.
+mkdir -p /run/sys
+mount --bind /sys /run/sys
+mount -o remount,bind,ro /sys
+mount --bind /run/sys/devices/virtual/net /sys/devices/virtual/net
 source /host/.lab/daemons.sh
 start_daemons
 echo READY
