@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use lab::docker_registry::{DockerRegistry, Settings};
+use lab::images::Image;
 use lab::kube::{ApiServer, FieldValidation, Persistence};
 use lab::netns::Isolated;
 use lab::operators::{CATALOG, HOST, Operators, TAG};
@@ -16,6 +17,7 @@ use lab::registry::LabRegistry;
 use lab::tools::{self, Tool};
 use serde_json::Value;
 
+use support::operators::{catalog_image, package};
 use support::{PLAIN, Ran, Site, chunks};
 
 /// Two versions of `foo`, which come with the one between them; `baz` as it is by default.
@@ -280,6 +282,31 @@ fn a_smaller_selection_is_made_offline_from_the_catalog_that_was_carried() {
 }
 
 #[test]
+fn the_newest_archive_alone_is_enough_to_select_again() {
+    let (_quay, _, connected) = world();
+    let target = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let to = target.address();
+    connected.image_set("isc.yaml", &operators(SELECTION));
+    connected.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+    let first = across(&connected);
+    first.image_set("isc.yaml", &operators(SELECTION));
+    first.succeeds(&format!("-c isc.yaml {PLAIN} --from file://data docker://{to}"));
+    let more = operators("    packages:\n    - name: baz\n    - name: bar\n");
+    connected.image_set("more.yaml", &more);
+    let ran = connected.succeeds(&format!("-c more.yaml {PLAIN} file://data"));
+    assert_eq!(ran.report()["archive"]["base"], 1);
+    // The catalog is that of the first run, whose archive nobody kept.
+    let second = Site::new();
+    fs::create_dir(second.path("data")).unwrap();
+    let chunk = chunks(&connected.path("data")).pop().unwrap();
+    fs::copy(&chunk, second.path("data").join(chunk.file_name().unwrap())).unwrap();
+    second.image_set("more.yaml", &more);
+    second.succeeds(&format!("-c more.yaml {PLAIN} --from file://data docker://{to}"));
+    let catalog = rendered_image(&second, &format!("{to}/{CATALOG}:{TAG}"));
+    assert_eq!(names(&catalog, "olm.bundle"), ["bar/bar.v1.0.0", "baz/baz.v1.1.0"]);
+}
+
+#[test]
 fn a_catalog_is_the_same_on_every_machine_and_an_untouched_one_keeps_its_digest() {
     let (quay, operators, one) = world();
     let target = LabRegistry::start(lab::registry::Settings::default()).unwrap();
@@ -340,6 +367,58 @@ fn catalogs_come_from_layouts_by_digest_for_some_platforms_and_under_other_names
     let list: Value = serde_json::from_slice(&list).unwrap();
     assert_eq!(list["manifests"].as_array().unwrap().len(), 1);
     assert_eq!(list["manifests"][0]["platform"]["architecture"], "amd64");
+}
+
+#[test]
+fn the_example_selects_the_versions_it_promises() {
+    let redhat = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let versions: [(&str, &str, &[&str]); 3] = [
+        ("local-storage-operator", "stable", &["4.18.0", "4.18.1"]),
+        ("cluster-logging", "stable-6.2", &["6.2.0", "6.2.1", "6.2.2"]),
+        ("elasticsearch-operator", "stable", &["5.8.0", "5.8.1", "5.8.2", "5.8.3"]),
+    ];
+    let mut files = Vec::new();
+    for (name, channel, versions) in versions {
+        let entries: Vec<(&str, Value)> = versions
+            .iter()
+            .enumerate()
+            .map(|(at, version)| match at.checked_sub(1) {
+                Some(below) => (
+                    *version,
+                    serde_json::json!({"replaces": format!("{name}.v{}", versions[below])}),
+                ),
+                None => (*version, Value::Null),
+            })
+            .collect();
+        files.push((format!("{name}/catalog.json"), package(name, channel, &entries)));
+        for version in versions {
+            let image = Image::tiny(&format!("{name}:{version}")).unwrap();
+            redhat.put_image(&image, &format!("org/{name}"), version).unwrap();
+        }
+    }
+    let files: Vec<(&str, &[u8])> =
+        files.iter().map(|(path, text)| (path.as_str(), text.as_bytes())).collect();
+    redhat.put_image(&catalog_image(&files), "redhat/redhat-operator-index", "v4.18").unwrap();
+    let site = Site::new();
+    site.redirect("registry.redhat.io", redhat.address());
+    site.redirect("quay.io", redhat.address());
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/operators.yaml");
+    site.succeeds(&format!("-c {} {PLAIN} --dry-run file://data", example.display()));
+    let mapping = site.read("data/working-dir/dry-run/mapping.txt");
+    let mut selected: Vec<&str> =
+        mapping.lines().filter_map(|line| line.split("=file://org/").nth(1)).collect();
+    selected.sort_unstable();
+    let expected = [
+        "cluster-logging:6.2.1",
+        "cluster-logging:6.2.2",
+        "elasticsearch-operator:5.8.1",
+        "elasticsearch-operator:5.8.2",
+        "elasticsearch-operator:5.8.3",
+        "local-storage-operator:4.18.1",
+    ];
+    assert_eq!(selected, expected, "{mapping}");
+    assert!(mapping.contains("=file://redhat/redhat-operator-index:v4.18\n"), "{mapping}");
+    assert!(!site.path("data/operator-index-cache").exists(), "a dry run leaves nothing else");
 }
 
 #[tokio::test]

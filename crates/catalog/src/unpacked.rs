@@ -37,7 +37,7 @@ pub struct Unpacked {
 }
 
 /// What one layer says, by path from the folder.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Said {
     files: BTreeMap<String, Vec<u8>>,
     links: BTreeSet<String>,
@@ -64,13 +64,15 @@ impl Unpacked {
     }
 
     /// Reads the next layer down, as its registry has it. The caller starts with the topmost one.
-    pub fn read_layer(&mut self, packed: impl Read) -> Result<(), UnpackError> {
+    /// Says whether there was something about the catalog in it.
+    pub fn read_layer(&mut self, packed: impl Read) -> Result<bool, UnpackError> {
         let mut said = Said::default();
         image_layer::read(packed, |entry| self.take(&mut said, entry))?;
         if let Some(link) = said.links.iter().find(|path| !self.is_hidden(path)) {
             let path = format!("/{}/{link}", self.folder.join("/"));
             return Err(UnpackError::Link(path.trim_end_matches('/').to_owned()));
         }
+        let says_something = said != Said::default();
         for (path, bytes) in said.files {
             if !self.is_hidden(&path) {
                 self.files.insert(path.clone(), bytes);
@@ -80,7 +82,7 @@ impl Unpacked {
         self.settled.append(&mut said.settled);
         self.settled.append(&mut said.links);
         self.folders.append(&mut said.folders);
-        Ok(())
+        Ok(says_something)
     }
 
     fn take(&mut self, said: &mut Said, entry: &mut Entry<'_>) -> Result<(), UnpackError> {
@@ -238,9 +240,10 @@ mod tests {
     #[test]
     fn reading_ends_where_nothing_below_counts() {
         let mut unpacked = Unpacked::new("/configs");
-        unpacked.read_layer(&files(&[("configs/a", "")])[..]).unwrap();
+        assert!(!unpacked.read_layer(&files(&[("bin/opm", "")])[..]).unwrap());
+        assert!(unpacked.read_layer(&files(&[("configs/a", "")])[..]).unwrap());
         assert!(!unpacked.is_settled());
-        unpacked.read_layer(&files(&[(".wh.configs", "")])[..]).unwrap();
+        assert!(unpacked.read_layer(&files(&[(".wh.configs", "")])[..]).unwrap());
         assert!(unpacked.is_settled());
     }
 

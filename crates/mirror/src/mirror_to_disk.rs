@@ -87,7 +87,7 @@ pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
     report.add_files(paperwork::pin(context, &digests(&plan, &sections)));
     sections.lay_out(context, &plan, &outcomes);
     if context.settings.archiving.write {
-        archiving::archive(context, &plan, &outcomes, &sections.releases.documents, report);
+        archiving::archive(context, &plan, &outcomes, &sections.documents(), report);
     }
 }
 

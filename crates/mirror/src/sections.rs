@@ -1,9 +1,10 @@
 //! What the sections of a configuration come to that stand for images nobody
 //! listed: releases and operator catalogs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mirror_plan::{Destination, Placed, Plan, ResourceOptions, Wanted};
+use mirror_plan::{BlobRef, Destination, Placed, Plan, ResourceOptions, Wanted};
 use registry::Client;
 use workspace::Holdings;
 
@@ -66,6 +67,12 @@ impl Sections {
         self.made.extend(std::mem::take(&mut self.catalogs.made));
         report.notes.append(&mut self.catalogs.notes);
         report.errors.append(&mut self.catalogs.failures);
+    }
+
+    /// What images were selected by.
+    pub(crate) fn documents(&self) -> BTreeMap<String, BlobRef> {
+        let (releases, catalogs) = (&self.releases.documents, &self.catalogs.documents);
+        releases.iter().chain(catalogs).map(|(name, blob)| (name.clone(), *blob)).collect()
     }
 
     /// Where the content of all images of a run comes from.

@@ -120,3 +120,49 @@ fn additional(image: &AdditionalImage) -> Wanted {
         platforms: image.platforms.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(kind: Kind, image: &str) -> Wanted {
+        Wanted {
+            kind,
+            origin: Origin::Registry(image.parse().unwrap()),
+            target_repository: None,
+            target_tag: None,
+            platforms: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn of_operators_only_what_has_the_name_of_another_is_given_up() {
+        let collected = vec![
+            wanted(Kind::RelatedImage, "quay.io/a/b:1"),
+            wanted(Kind::RelatedImage, "ghcr.io/a/b:1"),
+            wanted(Kind::Bundle, "ghcr.io/a/c:1"),
+        ];
+        let set = ImageSetConfiguration::default();
+        let selected = select(&set, collected, None).unwrap();
+        let kept: Vec<String> =
+            selected.named.iter().map(|(wanted, _)| wanted.origin.to_string()).collect();
+        assert_eq!(kept, ["ghcr.io/a/b:1", "ghcr.io/a/c:1"]);
+        let [(lost, name, why)] = &selected.lost[..] else { panic!("{:?}", selected.lost) };
+        assert_eq!(
+            (lost.origin.to_string(), name.to_string()),
+            ("quay.io/a/b:1".into(), "a/b:1".into())
+        );
+        assert_eq!(why, "ghcr.io/a/b:1 is stored as a/b:1, and only one image can be");
+    }
+
+    #[test]
+    fn what_users_can_correct_is_an_error() {
+        let collected = vec![
+            wanted(Kind::RelatedImage, "quay.io/a/b:1"),
+            wanted(Kind::Additional, "ghcr.io/a/b:1"),
+        ];
+        let failures = select(&ImageSetConfiguration::default(), collected, None).unwrap_err();
+        assert_eq!(failures.len(), 1);
+        assert_eq!(failures[0].exit, Exit(4 | 8));
+    }
+}

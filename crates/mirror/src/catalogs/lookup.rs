@@ -12,6 +12,7 @@ use registry::Client;
 use workspace::archive::{Archives, OpenError as ArchiveError};
 use workspace::{Holdings, Workspace};
 
+use super::carried::{KnownLayers, known_layers};
 use super::content::Content;
 use super::open::{Instance, OpenError, open_first};
 use crate::chain::chain;
@@ -100,24 +101,28 @@ impl CatalogLookup {
             catalog: name(),
             source: Box::new(source),
         };
+        let all = KnownLayers::default();
         let (tree, instance) = match (&self.place, source) {
             (Place::Asked(client), ImageSource::Registry(image)) => {
                 let collector = Collector::new(client.clone(), None, Attachments::Remove);
                 let tree = collector.tree(image, &platforms).await;
                 let tree = tree.map_err(|e| lost(chain(&e)))?;
                 let content = Content::Registry { collector: &collector, image };
-                let instance = open_first(&tree, &content).await.map_err(read)?;
+                let instance = open_first(&tree, &content, &all).await.map_err(read)?;
                 (tree, instance)
             }
             (Place::Asked(_), ImageSource::Layout(path)) => {
                 let layout = Layout::new(path);
                 let (tree, _) = layout.tree(&platforms).map_err(|e| lost(chain(&e)))?;
-                let instance = open_first(&tree, &Content::Layout(layout)).await.map_err(read)?;
+                let instance =
+                    open_first(&tree, &Content::Layout(layout), &all).await.map_err(read)?;
                 (tree, instance)
             }
             (Place::Held(holdings), source) => {
                 let tree = held_tree(holdings, &origin(source), &platforms).map_err(lost)?;
-                let instance = open_first(&tree, &Content::Held(holdings)).await.map_err(read)?;
+                let known = known_layers(holdings, source, &tree).map_err(lost)?;
+                let content = Content::Held(holdings);
+                let instance = open_first(&tree, &content, &known).await.map_err(read)?;
                 (tree, instance)
             }
         };

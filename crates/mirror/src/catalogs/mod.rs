@@ -10,6 +10,7 @@
 //! disconnected side selects from it again, and goes the same way.
 
 mod build;
+mod carried;
 mod content;
 mod find;
 mod laid_out;
@@ -25,7 +26,7 @@ use std::sync::PoisonError;
 
 use catalog::{BundleName, Weight};
 use image_set::Operator;
-use mirror_plan::{CatalogSourceTemplate, Destination, Exit, Found, Kind, Origin, Wanted};
+use mirror_plan::{BlobRef, CatalogSourceTemplate, Destination, Exit, Found, Kind, Origin, Wanted};
 use oci::{Digest, ImageRef};
 use registry::Client;
 
@@ -58,6 +59,8 @@ pub(crate) struct Catalogs {
     pub(crate) notes: Vec<String>,
     /// Catalogs as they are, for the other side to select from.
     pub(crate) stored: Vec<Found>,
+    /// What an archive carries of the catalogs, whatever earlier ones held.
+    pub(crate) documents: BTreeMap<String, BlobRef>,
     /// What the catalogs were when they were read.
     pub(crate) digests: BTreeMap<ImageRef, Digest>,
     pub(crate) made: MadeImages,
@@ -158,10 +161,20 @@ impl Catalogs {
         all.insert(operator.catalog.to_string(), needs);
         drop(all);
         laid_out::keep_index(context, &original, &instances);
+        let to_disk = matches!(context.settings.mode, Mode::MirrorToDisk { .. });
         if selection.whole {
             self.made.insert_read(&original.wanted, original.tree.clone());
-        } else if matches!(context.settings.mode, Mode::MirrorToDisk { .. }) {
+        } else if to_disk {
             self.store(&original);
+        }
+        if to_disk && context.run().is_some() {
+            match carried::carry(context, &operator.catalog, &original.tree, &instances) {
+                Ok(carried) => self.documents.extend(carried),
+                Err(why) => {
+                    let message = format!("keeping what {} has: {why}", operator.catalog);
+                    self.failures.push(Failure::new(Exit::GENERIC, message));
+                }
+            }
         }
         let published = published.map(|(wanted, made)| {
             if let Some(made) = made {

@@ -44,8 +44,15 @@ impl CatalogNeeds {
 }
 
 impl Needs {
+    /// A catalog may be in the configuration more than once, under several names.
     pub(crate) fn insert(&mut self, catalog: String, needs: CatalogNeeds) {
-        self.catalogs.insert(catalog, needs);
+        let known = self.catalogs.entry(catalog).or_default();
+        for (image, bundles) in needs.images {
+            known.images.entry(image).or_default().extend(bundles);
+        }
+        for (bundle, texts) in needs.unusable {
+            known.unusable.entry(bundle).or_default().extend(texts);
+        }
     }
 
     /// The bundles of `catalog` that cannot work without the `missing` images.
@@ -94,5 +101,66 @@ impl Needs {
                 left_out: self.catalogs[catalog].left_out.contains(bundle),
             })
             .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::WantedImage;
+    use mirror_plan::Kind;
+
+    use super::*;
+    use crate::report::ImageLine;
+
+    fn bundle(name: &str) -> BundleName {
+        BundleName { package: "foo".to_owned(), bundle: name.to_owned() }
+    }
+
+    fn needs(image: &ImageRef, bundles: &[&str]) -> CatalogNeeds {
+        let wanted_by = bundles.iter().map(|name| (bundle(name), BTreeSet::new())).collect();
+        let image = WantedImage { image: image.clone(), is_bundle: false, wanted_by };
+        CatalogNeeds::of(&RelatedImages { images: vec![image], unusable: Vec::new() })
+    }
+
+    fn failed(image: &ImageRef) -> ImageLine {
+        ImageLine {
+            kind: Kind::RelatedImage,
+            origin: Origin::Registry(image.clone()),
+            destination: String::new(),
+            digest: None,
+            bytes: 0,
+            outcome: Outcome::Failed { error: "gone".to_owned() },
+            notes: Vec::new(),
+            needed_by: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_missing_image_breaks_every_bundle_of_every_catalog_that_needs_it() {
+        let gone: ImageRef = "quay.io/a/gone:1".parse().unwrap();
+        let fine: ImageRef = "quay.io/a/fine:1".parse().unwrap();
+        let mut all = Needs::default();
+        all.insert("one".to_owned(), needs(&gone, &["foo.v2"]));
+        // The same catalog under another name, with another selection.
+        all.insert("one".to_owned(), needs(&gone, &["foo.v1"]));
+        all.insert("two".to_owned(), needs(&gone, &["foo.v1"]));
+        all.insert("two".to_owned(), needs(&fine, &["foo.v3"]));
+        let missing = BTreeSet::from([gone.clone()]);
+        assert_eq!(all.broken("one", &missing), [bundle("foo.v1"), bundle("foo.v2")].into());
+        all.leave_out("two", &all.broken("two", &missing));
+
+        let mut report = Report::new("mirrorToDisk");
+        report.images.push(failed(&gone));
+        all.blame(&mut report);
+        assert_eq!(report.images[0].needed_by, [bundle("foo.v1"), bundle("foo.v2")]);
+        let broken: Vec<(&str, &str, bool)> = report
+            .broken_bundles
+            .iter()
+            .map(|broken| (&*broken.catalog, &*broken.name.bundle, broken.left_out))
+            .collect();
+        let expected =
+            [("one", "foo.v1", false), ("one", "foo.v2", false), ("two", "foo.v1", true)];
+        assert_eq!(broken, expected);
+        assert!(report.broken_bundles.iter().all(|bundle| bundle.missing == ["quay.io/a/gone:1"]));
     }
 }

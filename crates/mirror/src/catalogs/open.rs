@@ -6,6 +6,7 @@ use catalog::{RebuildError, UnpackError, Unpacked, catalog_folder};
 use mirror_plan::{BlobRef, ImageTree, ManifestNode};
 use oci::{Digest, Manifest, ManifestError, Platform, RawManifest};
 
+use super::carried::KnownLayers;
 use super::content::{Content, ContentError};
 use crate::collect::blob_of;
 
@@ -20,6 +21,8 @@ pub(crate) struct Instance {
     pub(crate) config: Vec<u8>,
     /// Shared between platforms that have the same.
     pub(crate) files: Arc<Unpacked>,
+    /// Those with a part of the catalog.
+    pub(crate) layers: Vec<BlobRef>,
 }
 
 /// Why a catalog cannot be opened.
@@ -43,25 +46,28 @@ pub enum OpenError {
     NoImage,
 }
 
-/// Opens all images of `tree`. Those of several platforms mostly share their catalog.
+/// Opens all images of `tree`, as far as layers are `known` to count. Those of several platforms
+/// mostly share their catalog.
 pub(crate) async fn open(
     tree: &ImageTree,
     content: &Content<'_>,
+    known: &KnownLayers,
 ) -> Result<Vec<Instance>, OpenError> {
     let mut opened: Vec<(Vec<Digest>, Instance)> = Vec::new();
     for node in images(tree) {
-        let image = Image::read(node, content).await?;
+        let image = Image::read(node, content, known).await?;
         let layers: Vec<Digest> = image.layers.iter().map(|layer| layer.digest).collect();
         let same = opened.iter().find(|(known, _)| *known == layers);
-        let files = match same.map(|(_, known)| Arc::clone(&known.files)) {
-            Some(files) => files,
+        let (files, used) = match same {
+            Some((_, known)) => (Arc::clone(&known.files), known.layers.clone()),
             None => {
-                let files = image.files(content).await?;
+                let (files, used) = image.files(content).await?;
                 let same = opened.iter().find(|(_, known)| *known.files == files);
-                same.map_or_else(|| Arc::new(files), |(_, known)| Arc::clone(&known.files))
+                let same = same.map(|(_, known)| Arc::clone(&known.files));
+                (same.unwrap_or_else(|| Arc::new(files)), used)
             }
         };
-        opened.push((layers, image.with(files)));
+        opened.push((layers, image.with(files, used)));
     }
     match opened.is_empty() {
         true => Err(OpenError::NoImage),
@@ -73,11 +79,12 @@ pub(crate) async fn open(
 pub(crate) async fn open_first(
     tree: &ImageTree,
     content: &Content<'_>,
+    known: &KnownLayers,
 ) -> Result<Instance, OpenError> {
     let node = images(tree).next().ok_or(OpenError::NoImage)?;
-    let image = Image::read(node, content).await?;
-    let files = Arc::new(image.files(content).await?);
-    Ok(image.with(files))
+    let image = Image::read(node, content, known).await?;
+    let (files, used) = image.files(content).await?;
+    Ok(image.with(Arc::new(files), used))
 }
 
 /// The images for machines: an attestation stands in the list under no real platform.
@@ -98,7 +105,11 @@ struct Image {
 }
 
 impl Image {
-    async fn read(node: &ManifestNode, content: &Content<'_>) -> Result<Self, OpenError> {
+    async fn read(
+        node: &ManifestNode,
+        content: &Content<'_>,
+        known: &KnownLayers,
+    ) -> Result<Self, OpenError> {
         let digest = node.digest;
         let manifest = content.manifest(&digest).await?;
         let parsed = manifest.parse().map_err(|source| OpenError::Manifest { digest, source })?;
@@ -107,35 +118,43 @@ impl Image {
         let folder =
             catalog_folder(&config).map_err(|source| OpenError::Config { digest, source })?;
         let folder = folder.ok_or(OpenError::NoFolder)?;
-        let layers = layers.iter().map(blob_of).collect();
+        let counts = |layer: &BlobRef| known.counts(&digest, &layer.digest);
+        let layers = layers.iter().map(blob_of).filter(counts).collect();
         Ok(Self { platform: node.platform.clone(), manifest, config, folder, layers })
     }
 
-    async fn files(&self, content: &Content<'_>) -> Result<Unpacked, OpenError> {
+    /// The files of the catalog, and the layers they are from.
+    async fn files(&self, content: &Content<'_>) -> Result<(Unpacked, Vec<BlobRef>), OpenError> {
         let mut files = Unpacked::new(&self.folder);
+        let mut used = Vec::new();
         for layer in self.layers.iter().rev() {
             if files.is_settled() {
                 break;
             }
             let (digest, mut body) = (layer.digest, content.open(*layer).await?);
-            let read = move || -> Result<Unpacked, OpenError> {
+            let read = move || -> Result<(Unpacked, bool), OpenError> {
                 let unpacked = files.read_layer(&mut body);
                 // Damage is the better explanation of what cannot be unpacked.
                 body.finish()?;
-                unpacked.map_err(|source| OpenError::Unpack { digest, source })?;
-                Ok(files)
+                let counts = unpacked.map_err(|source| OpenError::Unpack { digest, source })?;
+                Ok((files, counts))
             };
             // Unpacking keeps a core busy.
-            files = match tokio::task::spawn_blocking(read).await {
+            let (read, counts) = match tokio::task::spawn_blocking(read).await {
                 Ok(read) => read?,
                 Err(panic) => std::panic::resume_unwind(panic.into_panic()),
             };
+            files = read;
+            used.extend(counts.then_some(*layer));
         }
-        if files.is_empty() { Err(OpenError::Empty(self.folder.clone())) } else { Ok(files) }
+        match files.is_empty() {
+            true => Err(OpenError::Empty(self.folder.clone())),
+            false => Ok((files, used)),
+        }
     }
 
-    fn with(self, files: Arc<Unpacked>) -> Instance {
+    fn with(self, files: Arc<Unpacked>, layers: Vec<BlobRef>) -> Instance {
         let Self { platform, manifest, config, .. } = self;
-        Instance { platform, manifest, config, files }
+        Instance { platform, manifest, config, files, layers }
     }
 }

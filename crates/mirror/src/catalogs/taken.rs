@@ -9,6 +9,7 @@ use oci::{Digest, Repository, Tag};
 use registry::{Client, Location};
 
 use super::build::build;
+use super::carried::{KnownLayers, known_layers};
 use super::content::Content;
 use super::open::{Instance, open};
 use super::selected::{self, Selection};
@@ -51,7 +52,11 @@ pub(crate) async fn take_in(
         }
         (Source::Asked(_), ImageSource::Layout(path)) => Content::Layout(Layout::new(path)),
     };
-    let instances = open(&original.tree, &content).await.map_err(|e| chain(&e))?;
+    let known = match source {
+        Source::Held(holdings) => known_layers(holdings, &operator.catalog, &original.tree)?,
+        Source::Asked(_) => KnownLayers::default(),
+    };
+    let instances = open(&original.tree, &content, &known).await.map_err(|e| chain(&e))?;
     let nothing = BTreeSet::new();
     let (selection, published) = select(context, operator, &original, &instances, &nothing)?;
     Ok(Taken { original, selection, instances, published })
