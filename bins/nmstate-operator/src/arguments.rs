@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
-use crate::{coordinator, handler, log};
+use crate::{coordinator, handler, log, manifests, operator};
 
 const NOTES: &str = "\
 Parts that talk to a cluster find it as kubectl does: KUBECONFIG, ~/.kube/config, or the service account of their pod.
@@ -25,10 +25,14 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Decide whether handlers run, deploy them, and tell the cluster; one leads per cluster
+    Operator(operator::Arguments),
     /// Apply policies to this node and report its network; one runs on every node
     Handler(handler::Arguments),
     /// Grant nodes leave to change and write the status of policies; one leads per cluster
     Coordinator(coordinator::Arguments),
+    /// Write the files of a release payload
+    Manifests(manifests::Arguments),
     /// Print the version
     Version,
     /// Print a completion script

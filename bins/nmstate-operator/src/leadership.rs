@@ -240,7 +240,7 @@ mod tests {
     fn a_lease_of_another_is_taken_only_after_it_stood_still_for_its_own_duration() {
         let start = Instant::now();
         let (lease, mut seen) = (held_by("other", 60), None);
-        let mut at = |second, seen: &mut _| {
+        let at = |second, seen: &mut _| {
             step(Some(&lease), &me(), seen, start + Duration::from_secs(second))
         };
         assert_eq!(at(0, &mut seen), Step::Wait);

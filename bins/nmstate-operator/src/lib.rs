@@ -10,7 +10,9 @@ pub mod coordinator;
 pub mod handler;
 mod leadership;
 mod log;
+mod manifests;
 pub mod metrics;
+mod operator;
 mod reference;
 mod requests;
 pub mod service_port;
@@ -36,8 +38,10 @@ pub fn run(line: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn act(command: &Command) -> Result<Ending> {
     match command {
+        Command::Operator(arguments) => serve(operator::run(arguments))?,
         Command::Handler(arguments) => serve(handler::run(arguments))?,
         Command::Coordinator(arguments) => serve(coordinator::run(arguments))?,
+        Command::Manifests(arguments) => manifests::manifests(arguments)?,
         Command::Version => print(format!("nmstate-operator {}\n", env!("CARGO_PKG_VERSION")))?,
         Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,
         Command::GenerateDocs { out } => reference::write(out)?,
