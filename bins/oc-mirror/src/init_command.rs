@@ -7,16 +7,18 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use catalog::Catalog;
 use clap::Args;
 use cluster_inventory::{Inventory, MAX_BYTES};
 use image_set::{Architecture, Distribution};
-use image_set_draft::{Releases, Wish, draft, starter};
-use mirror::ReleaseLookup;
+use image_set_draft::{Operators, Releases, Wish, check, draft, operators, starter};
+use mirror::{CatalogLookup, ReleaseLookup};
 use release::channel::Minor;
 use release::graph::Graph;
 use release::select::GraphKey;
 use semver::Version;
 
+use crate::catalog_arguments;
 use crate::lookup_arguments::{LookupArguments, architecture, full_version, minor, wait};
 use crate::output_file::{self, Existing};
 use crate::request::Surroundings;
@@ -47,6 +49,9 @@ pub(crate) struct InitArguments {
     /// The architecture of the cluster, instead of the one that its inventory names
     #[arg(long, value_name = "ARCH", value_parser = architecture, requires = "inventory")]
     arch: Option<Architecture>,
+    /// Look into the catalogs: whether they have the packages and channels, and updates from what is installed
+    #[arg(long, requires = "inventory")]
+    check_operators: bool,
     /// The minor version to start with, such as 4.18 [default: the newest]
     #[arg(long, value_name = "X.Y", value_parser = minor, conflicts_with = "inventory")]
     version: Option<Minor>,
@@ -136,11 +141,31 @@ fn for_cluster(
             Some(wait(releases(wish, &lookup, asked, arguments.from.is_some()))?)
         }
     };
-    let draft = draft(&inventory, releases.as_ref(), architecture);
+    let mut operators = operators(&inventory, releases.as_ref());
+    if arguments.check_operators {
+        let carried = ("--from", arguments.from.as_deref());
+        let lookup = arguments.lookup.catalogs(carried, surroundings)?;
+        wait(check_catalogs(&mut operators, &lookup))?;
+    }
+    let draft = draft(&inventory, releases.as_ref(), &operators, architecture);
     for line in &draft.undecided {
         tracing::warn!("{line}");
     }
     Ok(draft.text)
+}
+
+/// Opens each catalog, and adds what it does not have to what is left to a person.
+async fn check_catalogs(operators: &mut Operators, lookup: &CatalogLookup) -> anyhow::Result<()> {
+    for draft in &operators.catalogs {
+        let Some(name) = &draft.name else { continue };
+        let source =
+            catalog_arguments::source(name).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
+        tracing::info!("looking into {name}");
+        let opened = catalog_arguments::open(lookup, &source).await?;
+        let files = opened.files()?;
+        operators.undecided.extend(check(draft, &Catalog::load(&files)?));
+    }
+    Ok(())
 }
 
 async fn releases(

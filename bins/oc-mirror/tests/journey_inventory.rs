@@ -19,6 +19,9 @@ use support::operators::{catalog_image, package};
 use support::releases::World;
 use support::{PLAIN, Ran, Site, data};
 
+/// The lab's registries are reached without TLS.
+const PLAIN_SOURCE: &str = "--src-tls-verify=false";
+
 /// Generous: the machine may compile at the same time.
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -440,11 +443,27 @@ fn an_inventory_becomes_a_configuration_that_mirrors_what_the_cluster_needs_next
         let layouts = site.path("data/release-images").join(release.tag());
         assert!(layouts.is_dir(), "{} is not in {}", release.version, layouts.display());
     }
+    // The catalog has the operator's channel, and an update from what is installed.
+    let checked =
+        init(&world, &site, &format!("--for cluster.json --check-operators {PLAIN_SOURCE}"));
+    assert_eq!((checked.code, checked.out.as_str()), (0, text.as_str()), "{}", checked.err);
     // What was carried answers, too, and nobody is asked.
     world.forget_requests();
-    let carried = init(&world, &site, "--for cluster.json --from file://data");
-    assert_eq!((carried.code, carried.out), (0, text), "{}", carried.err);
-    assert_eq!(world.service.server.requests().count(), 0);
+    let carried = init(&world, &site, "--for cluster.json --check-operators --from file://data");
+    assert_eq!((carried.code, carried.out.as_str()), (0, text.as_str()), "{}", carried.err);
+    assert_eq!(world.service.server.requests().count() + world.quay.requests().count(), 0);
+    // A channel that is gone is named with those that there are.
+    let other = site.read("cluster.json").replace("stable-5.9", "stable-5.8");
+    site.write("older.json", &other);
+    let checked = init(&world, &site, "--for older.json --check-operators --from file://data");
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    let wanted = "cluster-logging has no channel stable-5.8 in registry.redhat.io/redhat/redhat-operator-index:v4.16. It has stable-5.9";
+    assert!(checked.err.contains(wanted), "{}", checked.err);
+    assert!(
+        checked.out.contains("# - cluster-logging has no channel stable-5.8"),
+        "{}",
+        checked.out
+    );
 }
 
 #[test]

@@ -2,10 +2,9 @@
 
 use cluster_inventory::{Inventory, Reason};
 use image_set::Architecture;
-use release::channel::Minor;
 
 use crate::commented_yaml::{CommentedYaml, scalar};
-use crate::operators::{self, CatalogDraft, Minors, Operators, PackageDraft};
+use crate::operators::{CatalogDraft, Operators, PackageDraft};
 use crate::releases::Releases;
 
 /// A configuration to look at and to mirror by.
@@ -15,7 +14,6 @@ pub struct Draft {
     pub text: String,
     /// What somebody has to decide; all of it stands in the text, too.
     pub undecided: Vec<String>,
-    pub operators: Operators,
 }
 
 /// Writes the configuration for what a cluster needs next. `releases` is `None` when the cluster's
@@ -23,14 +21,9 @@ pub struct Draft {
 pub fn draft(
     inventory: &Inventory,
     releases: Option<&Releases>,
+    operators: &Operators,
     architecture: Option<Architecture>,
 ) -> Draft {
-    let from = inventory.cluster.as_ref().and_then(|cluster| cluster.version.as_ref());
-    let minors = Minors {
-        from: from.map(Minor::of),
-        to: releases.and_then(|releases| releases.target.as_ref()).map(Minor::of),
-    };
-    let operators = operators::decide(inventory, minors);
     let mut undecided: Vec<String> = Vec::new();
     undecided.extend(
         inventory.unread.iter().filter(|one| one.reason != Reason::Missing).map(|unread| {
@@ -73,8 +66,8 @@ pub fn draft(
             yaml.line(2, "    minVersion: 4.Y.Z");
         }),
     }
-    catalogs(&mut yaml, &operators);
-    Draft { text: yaml.finish(), undecided, operators }
+    catalogs(&mut yaml, operators);
+    Draft { text: yaml.finish(), undecided }
 }
 
 fn updating(inventory: &Inventory) -> Option<&semver::Version> {

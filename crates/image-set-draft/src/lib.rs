@@ -4,10 +4,11 @@
 //! keeps the text. The same input gives the same text.
 //!
 //! ```text
-//! inventory ──releases::channels──▶ graphs to get ──releases::decide──▶ releases ─┐
-//!           └──operators::decide──────────────────────────────────────▶ operators ─┴─write──▶ Draft
+//! inventory ──Wish::channels──▶ graphs to get ──Wish::decide──▶ releases ─┐
+//!           └──operators──▶ operators ──check, with their catalogs──▶ operators ─┴──draft──▶ YAML
 //! ```
 
+mod catalog_check;
 mod commented_yaml;
 mod draft;
 mod operators;
@@ -15,7 +16,8 @@ mod origin;
 mod releases;
 mod starter;
 
+pub use catalog_check::check;
 pub use draft::{Draft, draft};
-pub use operators::{CatalogDraft, Operators, PackageDraft};
+pub use operators::{CatalogDraft, Operators, PackageDraft, operators};
 pub use releases::{ChannelDraft, Releases, TargetError, Wish};
 pub use starter::starter;

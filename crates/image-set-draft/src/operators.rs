@@ -7,6 +7,7 @@ use release::channel::Minor;
 use semver::Version;
 
 use crate::origin::{Origin, origin};
+use crate::releases::Releases;
 
 /// Comes with every cluster, from its release.
 const PART_OF_THE_RELEASE: &str = "packageserver";
@@ -43,9 +44,9 @@ pub struct PackageDraft {
 
 /// The minor versions that a cluster has and will have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Minors {
-    pub(crate) from: Option<Minor>,
-    pub(crate) to: Option<Minor>,
+struct Minors {
+    from: Option<Minor>,
+    to: Option<Minor>,
 }
 
 impl Minors {
@@ -54,14 +55,29 @@ impl Minors {
     }
 }
 
-pub(crate) fn decide(inventory: &Inventory, minors: Minors) -> Operators {
+/// Decides which operators the cluster needs, with what is to become of its release.
+pub fn operators(inventory: &Inventory, releases: Option<&Releases>) -> Operators {
+    let from = inventory.cluster.as_ref().and_then(|cluster| cluster.version.as_ref());
+    let minors = Minors {
+        from: from.map(Minor::of),
+        to: releases.and_then(|releases| releases.target.as_ref()).map(Minor::of),
+    };
+    decide(inventory, minors)
+}
+
+fn decide(inventory: &Inventory, minors: Minors) -> Operators {
     let mut undecided = BTreeSet::new();
     let mut catalogs: BTreeMap<(bool, String), (String, Vec<&Subscription>)> = BTreeMap::new();
     for subscription in &inventory.subscriptions {
         let found = origin(subscription, inventory, minors.to.or(minors.from));
         let (key, reason) = match found {
             Origin::Known { catalog, why } => {
-                let reason = format!("CatalogSource {}: {why}.", subscription.source);
+                let mut reason = format!("CatalogSource {}: {why}.", subscription.source);
+                if let Some((from, to)) = minors.change().filter(|(_, to)| is_of(&catalog, *to)) {
+                    reason += &format!(
+                        " Its tag follows the release, from {from} to {to}. The catalog of {from} that is mirrored already serves the cluster until then."
+                    );
+                }
                 ((true, catalog), reason)
             }
             Origin::Unknown { why } => {
@@ -85,6 +101,11 @@ pub(crate) fn decide(inventory: &Inventory, minors: Minors) -> Operators {
         undecided.insert(unclaimed);
     }
     Operators { catalogs, undecided: undecided.into_iter().collect() }
+}
+
+/// Whether a catalog is the one for a minor version.
+fn is_of(catalog: &str, minor: Minor) -> bool {
+    catalog.ends_with(&format!(":v{minor}"))
 }
 
 fn packages(

@@ -1,9 +1,12 @@
 use cluster_inventory::{CatalogSource, Cluster, Subscription, Unread};
 use image_set::{Distribution, ImageSetConfiguration, ImageSource, parse_image_set};
+use release::channel::Minor;
 use release::graph::Graph;
 use release::select::{GraphKey, Graphs, select};
 
+use super::draft as write;
 use super::*;
+use crate::operators::operators;
 use crate::releases::{ChannelDraft, Wish};
 
 fn subscription(package: &str, channel: &str, source: &str, csv: &str) -> Subscription {
@@ -55,6 +58,15 @@ fn releases() -> Releases {
         reasons: vec!["Because.".into()],
         undecided: Vec::new(),
     }
+}
+
+/// The draft with the operators that are decided for it.
+fn draft(
+    inventory: &Inventory,
+    releases: Option<&Releases>,
+    architecture: Option<Architecture>,
+) -> Draft {
+    write(inventory, releases, &operators(inventory, releases), architecture)
 }
 
 fn read(text: &str) -> ImageSetConfiguration {

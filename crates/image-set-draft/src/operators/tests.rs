@@ -64,6 +64,7 @@ fn each_package_starts_at_what_is_installed_and_follows_the_minor_version() {
         catalog.name.as_deref(),
         Some("registry.redhat.io/redhat/redhat-operator-index:v4.18")
     );
+    assert!(catalog.reason.contains("from 4.16 to 4.18"), "{}", catalog.reason);
     let [package] = &catalog.packages[..] else { panic!("{operators:?}") };
     assert_eq!(package.channels["stable-5.9"], Some("5.9.6+1".parse().unwrap()));
     assert_eq!(operators.undecided, [] as [String; 0]);
