@@ -73,7 +73,7 @@ fn br_ex_over_a_vlan_over_a_bond_survives_a_power_cut_and_a_second_boot_changes_
     let mut machine = machine(GOOD);
     let apply = "
 await 'nic0 has a lease' has_lease
-$p apply --patience 60 || exit 3
+$p apply --patience 120 || exit 3
 ping -q -c 1 -W 5 192.0.2.1 || exit 4
 cmp /etc/nmstate/openshift/applied /etc/nmstate/openshift/worker-0.yml || exit 5
 profiles > /host/profiles; sync; power_cut";

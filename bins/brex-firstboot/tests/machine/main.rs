@@ -98,7 +98,6 @@ fn machine(document: &str) -> Machine {
         ],
         enable,
         mask: vec!["nmstate-configuration.service".into()],
-        ..MachineOptions::default()
     })
     .unwrap()
 }

@@ -133,7 +133,7 @@ pub(crate) fn assert_on_br_ex(node: &Node) {
     let router: IpAddr = node.lan().router().into();
     assert!(state.bridges.contains_key("br-ex"), "{state:?}");
     assert!(state.has_default_route("br-ex", router), "{state:?}");
-    assert!(node.reaches(router).unwrap(), "{}", node.logs());
+    node.wait_until("the router answers", |node| node.reaches(router)).unwrap();
 }
 
 /// The node has the network it booted with.

@@ -14,7 +14,7 @@ use crate::bench::{
 fn br_ex_by_dhcp_keeps_the_mac_and_sets_the_flag_to_the_document() {
     let node = node(&dhcp());
     let mac = node.mac(0);
-    succeed(&node, &["apply", "--patience", "30"]);
+    succeed(&node, &["apply", "--patience", "120"]);
     assert_on_br_ex(&node);
     assert_eq!(node.read(FLAG).unwrap(), node.read(DOCUMENT).unwrap());
     assert!(!node.exists(ATTEMPT).unwrap());
@@ -28,7 +28,7 @@ fn br_ex_by_dhcp_keeps_the_mac_and_sets_the_flag_to_the_document() {
 #[test]
 fn br_ex_with_a_fixed_address() {
     let node = node(&fixed("198.51.100.1"));
-    succeed(&node, &["apply", "--patience", "30"]);
+    succeed(&node, &["apply", "--patience", "120"]);
     assert_on_br_ex(&node);
     let state = node.state().unwrap();
     assert_eq!(state.ipv4("br-ex").unwrap().to_string(), "198.51.100.10");
@@ -46,7 +46,7 @@ fn br_ex_by_router_advertisement_with_ipv6_alone() {
         "",
     );
     let node = node_with(&lan, &text);
-    succeed(&node, &["apply", "--patience", "40"]);
+    succeed(&node, &["apply", "--patience", "120"]);
     let state = node.state().unwrap();
     let global = state.interfaces["br-ex"].addresses.iter().any(|(address, _)| address.is_ipv6());
     assert!(global, "{state:?}");
@@ -71,7 +71,7 @@ fn br_ex_on_a_bond_of_open_vswitch() {
   type: ovs-bridge",
     );
     let node = node(&text);
-    succeed(&node, &["apply", "--patience", "30"]);
+    succeed(&node, &["apply", "--patience", "120"]);
     assert_on_br_ex(&node);
 }
 
@@ -79,7 +79,7 @@ fn br_ex_on_a_bond_of_open_vswitch() {
 fn a_lease_that_comes_late_is_waited_for() {
     let node = node(&dhcp());
     node.lan().delay_dhcp(std::time::Duration::from_secs(6)).unwrap();
-    succeed(&node, &["apply", "--patience", "60"]);
+    succeed(&node, &["apply", "--patience", "120"]);
     assert_on_br_ex(&node);
 }
 
@@ -87,7 +87,7 @@ fn a_lease_that_comes_late_is_waited_for() {
 fn a_router_that_answers_no_pings_is_good_enough() {
     let node = node(&dhcp());
     node.lan().ignore_pings().unwrap();
-    succeed(&node, &["apply", "--patience", "30"]);
+    succeed(&node, &["apply", "--patience", "120"]);
     assert_eq!(last_entry(&node)["result"], "confirmed");
 }
 
@@ -100,7 +100,7 @@ fn two_nodes_at_once_do_not_mind_each_other() {
             scope.spawn(|| {
                 node.wait_for_ipv4("nic0").unwrap();
                 node.write(DOCUMENT, document(DHCP, ""), 0o644).unwrap();
-                succeed(node, &["apply", "--patience", "30"]);
+                succeed(node, &["apply", "--patience", "120"]);
                 assert_on_br_ex(node);
             });
         }
@@ -110,7 +110,7 @@ fn two_nodes_at_once_do_not_mind_each_other() {
 #[test]
 fn a_second_boot_changes_nothing() {
     let mut node = node(&dhcp());
-    succeed(&node, &["apply", "--patience", "30"]);
+    succeed(&node, &["apply", "--patience", "120"]);
     let profiles = node.nm_profiles().unwrap();
     node.reboot().unwrap();
     node.wait_for_ipv4("br-ex").unwrap();

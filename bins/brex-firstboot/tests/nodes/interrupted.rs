@@ -30,7 +30,7 @@ fn a_killed_apply_is_finished_by_the_next_one() {
             break;
         }
     }
-    succeed(&node, &["apply", "--patience", "30", "--tries", "9"]);
+    succeed(&node, &["apply", "--patience", "120", "--tries", "9"]);
     assert_on_br_ex(&node);
     assert_eq!(node.read(FLAG).unwrap(), node.read(DOCUMENT).unwrap());
     assert!(!node.exists(ATTEMPT).unwrap());
@@ -78,6 +78,6 @@ fn after_a_power_cut_the_former_profiles_are_there_before_networkmanager() {
     node.reboot().unwrap();
     node.wait_for_ipv4("nic0").unwrap();
     assert_on_nic0(&node);
-    succeed(&node, &["apply", "--patience", "30"]);
+    succeed(&node, &["apply", "--patience", "120"]);
     assert_on_br_ex(&node);
 }

@@ -41,7 +41,7 @@ fn a_switch_that_does_not_work_fails_verification() {
 #[test]
 fn a_gateway_that_is_not_there_fails_the_probes() {
     let node = node(&fixed("198.51.100.77"));
-    let entry = taken_back(&node, "6");
+    let entry = taken_back(&node, "15");
     assert_eq!(entry["outcome"]["cause"], "probes");
     assert_eq!(entry["outcome"]["recovery"]["state"], "works");
     let message = entry["message"].as_str().unwrap();
@@ -94,5 +94,5 @@ fn a_document_is_tried_a_bounded_number_of_times_and_a_changed_one_anew() {
     assert_eq!(last_entry(&node)["result"], "gave-up");
     assert_as_before(&node, &profiles);
     node.write(crate::bench::DOCUMENT, fixed("198.51.100.1"), 0o644).unwrap();
-    succeed(&node, &["apply", "--patience", "30", "--tries", "2"]);
+    succeed(&node, &["apply", "--patience", "120", "--tries", "2"]);
 }

@@ -58,7 +58,7 @@ fn a_bridge_that_was_applied_and_carries_the_node_is_confirmed() {
     bridge_by_nmcli(&node);
     // The cluster delivers another one meanwhile; br-ex was not made of that.
     node.write(DOCUMENT, "interfaces: []\n", 0o644).unwrap();
-    succeed(&node, &["confirm", "--patience", "40"]);
+    succeed(&node, &["confirm", "--patience", "120"]);
     assert_eq!(node.read(FLAG).unwrap(), dhcp().as_bytes());
     assert!(!node.exists(ATTEMPT).unwrap());
     assert_on_br_ex(&node);

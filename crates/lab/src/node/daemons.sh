@@ -4,9 +4,9 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root
 
 # Waits for a condition that is a command. A busy machine takes longer than anyone would think.
 await() {
-  local what=$1 pause=0.02 end=$((SECONDS + 60)); shift
+  local what=$1 pause=0.02 end=$((SECONDS + 180)); shift
   until "$@" > /dev/null 2>&1; do
-    [ "$SECONDS" -lt "$end" ] || { echo "$what: not within a minute"; exit 1; }
+    [ "$SECONDS" -lt "$end" ] || { echo "$what: not within three minutes"; exit 1; }
     sleep "$pause"
     pause=0.1
   done
@@ -47,8 +47,8 @@ start_daemons() {
     -vconsole:off -vfile:info --log-file=/log/ovs-vswitchd.log > /dev/null 2>&1 < /dev/null &
   await "D-Bus" test -S /run/dbus/system_bus_socket
   # Answers when the switch has made everything its database asks for.
-  ovs-vsctl --timeout=60 init -- set Open_vSwitch . "external_ids:system-id=$(uname -n)" ||
-    { echo "Open vSwitch: not within a minute"; exit 1; }
+  ovs-vsctl --timeout=180 init -- set Open_vSwitch . "external_ids:system-id=$(uname -n)" ||
+    { echo "Open vSwitch: not within three minutes"; exit 1; }
   # Without --debug it writes to a journal that does not exist here.
   NetworkManager --debug >> /log/NetworkManager.log 2>&1 < /dev/null &
   await "NetworkManager" nm_runs

@@ -10,7 +10,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | `await WHAT COMMAND…` | waits until a command succeeds, a minute at most; `WHAT` is for the error |
+//! | `await WHAT COMMAND…` | waits until a command succeeds, three minutes at most; `WHAT` is for the error |
 //! | `lan COMMAND…` | runs a command at the other end of the wires |
 //! | `power_cut` | ends the machine at once; what was not synced is lost |
 
