@@ -17,8 +17,10 @@ const SMALL: u64 = 1 << 20;
 /// once fill a line on which each connection gets a tenth of it.
 const LARGE: usize = 10;
 
-/// On its way to a registry a blob holds buffers for where it comes from and for where it goes.
-const LARGE_PUSHED: usize = 8;
+/// How many large blobs may be under way; who asks for many slots gets more.
+fn large_at_once(slots: usize) -> usize {
+    slots.min(LARGE.max(slots / 2))
+}
 
 /// An image's place in the work list.
 pub(crate) type ImageId = usize;
@@ -79,7 +81,6 @@ pub(crate) struct Schedule {
     early: usize,
     failures: BTreeMap<ImageId, String>,
     large_in_flight: usize,
-    most_large: usize,
 }
 
 /// An image as the schedule sees it.
@@ -102,7 +103,6 @@ impl Schedule {
             waiting: vec![None; needs.len()],
             is_last: needs.iter().map(is_last).collect(),
             early: needs.iter().flatten().filter(|need| !need.is_last).count(),
-            most_large: LARGE,
             ..Self::default()
         };
         for (image, need) in needs.into_iter().enumerate() {
@@ -139,15 +139,9 @@ impl Schedule {
         schedule
     }
 
-    /// The same with fewer large blobs at once, for a registry as the destination.
-    pub(crate) fn to_registry(needs: Vec<Option<Need>>) -> Self {
-        Self { most_large: LARGE_PUSHED, ..Self::new(needs) }
-    }
-
     /// The next job, when fewer than `slots` are in flight. Large blobs leave a
     /// quarter of the slots (at least one, when there are two) to small ones,
-    /// and there are never more of them than their buffers are worth; who asks for many slots gets
-    /// more.
+    /// and there are never more of them than [`large_at_once`].
     pub(crate) fn next(&mut self, slots: usize) -> Option<Job> {
         if let Some(job) = self.ready.pop_front() {
             return Some(job);
@@ -158,7 +152,7 @@ impl Schedule {
             return Some(job);
         }
         let for_large = if self.small.is_empty() { slots } else { (slots - slots / 4).max(1) };
-        let for_large = for_large.min(self.most_large.max(slots * 2 / 5));
+        let for_large = for_large.min(large_at_once(slots));
         let large_first = self.large_in_flight < for_large;
         loop {
             let (digest, is_large) = match (large_first, self.large.pop_front()) {
@@ -364,13 +358,11 @@ mod tests {
     #[test]
     fn memory_bounds_how_many_large_blobs_are_under_way() {
         let blobs: Vec<(u8, u64)> = (0..40).map(|n| (n, SMALL)).collect();
-        let under_way = |schedule: fn(Vec<Option<Need>>) -> Schedule, slots: usize| {
-            let mut schedule = schedule(vec![need(0, &blobs)]);
+        let under_way = |slots: usize| {
+            let mut schedule = Schedule::new(vec![need(0, &blobs)]);
             (0..slots).take_while(|_| schedule.next(slots).is_some()).count()
         };
-        let slots = [1, 8, 20, 60];
-        assert_eq!(slots.map(|slots| under_way(Schedule::new, slots)), [1, 8, 10, 24]);
-        assert_eq!(slots.map(|slots| under_way(Schedule::to_registry, slots)), [1, 8, 8, 24]);
+        assert_eq!([1, 8, 20, 60].map(under_way), [1, 8, 10, 30]);
     }
 
     #[test]
