@@ -32,23 +32,40 @@ impl CommentedYaml {
         self.text.push('\n');
     }
 
-    /// A comment, on as many lines as it takes.
+    /// A comment, on as many lines as it takes. Inside of what is a comment already it stays one
+    /// when somebody takes that in.
     pub(crate) fn comment(&mut self, indent: usize, text: &str) {
+        self.wrapped(indent, "", text);
+    }
+
+    /// A point of a list in a comment.
+    pub(crate) fn point(&mut self, indent: usize, text: &str) {
+        self.wrapped(indent, "- ", text);
+    }
+
+    fn wrapped(&mut self, indent: usize, mark: &str, text: &str) {
+        let hash = if self.muted { "# #" } else { "#" };
         let clean = |c: char| if c.is_control() || c.is_whitespace() { ' ' } else { c };
         let text: String = text.chars().map(clean).collect();
-        let mut line = String::new();
+        let room = WIDTH.saturating_sub(indent + hash.len() + 1 + mark.len());
+        let mut lines: Vec<String> = vec![String::new()];
         for word in text.split(' ').filter(|word| !word.is_empty()) {
-            let length = indent + 2 + line.chars().count() + 1 + word.chars().count();
-            if length > WIDTH && !line.is_empty() {
-                self.text.push_str(&format!("{:indent$}# {line}\n", ""));
-                line.clear();
+            let Some(line) = lines.last_mut() else { continue };
+            match line.is_empty() {
+                true => line.push_str(word),
+                false if line.chars().count() + 1 + word.chars().count() <= room => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                false => lines.push(word.to_owned()),
             }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
         }
-        self.text.push_str(&format!("{:indent$}# {line}\n", ""));
+        for (number, line) in lines.iter().enumerate() {
+            let mark = if number == 0 { mark.to_owned() } else { " ".repeat(mark.len()) };
+            let line = format!("{:indent$}{hash} {mark}{line}", "");
+            self.text.push_str(line.trim_end());
+            self.text.push('\n');
+        }
     }
 
     /// Writes what `write` writes as comments: it has no effect until somebody removes the marks.
@@ -127,5 +144,11 @@ mod tests {
         let text = yaml.finish();
         assert!(text.lines().all(|line| line.trim_start().starts_with("# ")), "{text}");
         assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
+        let mut points = CommentedYaml::new();
+        points.comment(0, "");
+        points.point(0, &"word ".repeat(30));
+        let lines: Vec<String> = points.finish().lines().map(str::to_owned).collect();
+        assert_eq!(lines[0], "#");
+        assert!(lines[1].starts_with("# - word") && lines[2].starts_with("#   word"), "{lines:?}");
     }
 }

@@ -83,7 +83,7 @@ fn head(yaml: &mut CommentedYaml, undecided: &[String]) {
     if !undecided.is_empty() {
         yaml.comment(0, "");
         yaml.comment(0, "To be decided by you:");
-        undecided.iter().for_each(|line| yaml.comment(0, &format!("- {line}")));
+        undecided.iter().for_each(|line| yaml.point(0, line));
     }
     yaml.blank();
 }

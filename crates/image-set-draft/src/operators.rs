@@ -142,7 +142,7 @@ fn packages(
                     *held = lower(held.take(), version);
                     if let Some((from, to)) = names_minor(channel, minors) {
                         undecided.insert(format!(
-                            "{name} is subscribed to channel {channel}, whose name has the minor version {from}. The catalog of {to} may have another one instead; `oc-mirror list operators` shows which."
+                            "{name} is subscribed to channel {channel}, whose name has the minor version {from}. The catalog of {to} may have another one instead: --check-operators tells, and `oc-mirror list operators` shows which."
                         ));
                     }
                 }

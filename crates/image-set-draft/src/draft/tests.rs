@@ -115,6 +115,17 @@ fn the_reasons_stand_beside_and_the_open_questions_above() {
 }
 
 #[test]
+fn what_is_a_comment_may_be_taken_in_as_it_is() {
+    let draft = draft(&inventory(), Some(&releases()), None);
+    let (kept, muted) = draft.text.split_once("  # - catalog: REGISTRY").unwrap();
+    let muted = format!("  # - catalog: REGISTRY{muted}");
+    let taken = muted.lines().map(|line| line.replacen("# ", "", 1) + "\n").collect::<String>();
+    let taken = taken.replace("REGISTRY/REPOSITORY:TAG", "quay.io/site/catalog:v1");
+    let set = read(&format!("{kept}{taken}"));
+    assert_eq!(set.mirror.operators[1].packages[0].name, "own");
+}
+
+#[test]
 fn the_same_inventory_gives_the_same_text() {
     let one = draft(&inventory(), Some(&releases()), None);
     let mut other = inventory();
