@@ -83,9 +83,9 @@ pub enum PathError {
     #[error("{version} is skipped by a later version: OLM does not install it")]
     Skipped { version: Version },
     #[error(
-        "nothing in the channel {channel:?} can be installed over {from}: no entry replaces or skips it, and none has it in its skipRange"
+        "nothing in the channel {channel:?} can be installed over {from}: no entry replaces or skips it, and none has it in its skipRange; the channel has {has}"
     )]
-    NoStep { channel: String, from: Version },
+    NoStep { channel: String, from: Version, has: String },
     #[error("OLM goes from {from} to {reached} and does not stop at {to}")]
     PassedBy { from: Version, to: Version, reached: Version },
 }
@@ -215,7 +215,8 @@ impl Graph {
                 Err(PathError::PassedBy { from, to, reached })
             }
             None if steps.is_empty() && !at_head => {
-                Err(PathError::NoStep { channel: self.channel.clone(), from: from.clone() })
+                let (channel, from) = (self.channel.clone(), from.clone());
+                Err(PathError::NoStep { channel, from, has: self.extent() })
             }
             _ => Ok(Path { from: from.clone(), steps }),
         }
@@ -232,16 +233,21 @@ impl Graph {
     fn check_target(&self, to: &Version) -> Result<(), PathError> {
         let Some(index) = self.find(to) else {
             let (channel, version) = (self.channel.clone(), to.clone());
-            let has = match &self.nodes[..] {
-                [] => "none".to_owned(),
-                [only] => only.version.to_string(),
-                [lowest, .., highest] => format!("{} to {}", lowest.version, highest.version),
-            };
+            let has = self.extent();
             return Err(PathError::NoTarget { channel, version, has });
         };
         match self.nodes[index].is_skipped {
             true => Err(PathError::Skipped { version: to.clone() }),
             false => Ok(()),
+        }
+    }
+
+    /// The lowest and the highest version, in words.
+    fn extent(&self) -> String {
+        match &self.nodes[..] {
+            [] => "none".to_owned(),
+            [only] => only.version.to_string(),
+            [lowest, .., highest] => format!("{} to {}", lowest.version, highest.version),
         }
     }
 
