@@ -13,7 +13,8 @@ use crate::repository;
 use crate::steps::Outcome;
 
 /// Programs that write documents about themselves.
-const PROGRAMS: [&str; 4] = ["oc-mirror", "enhance", "oc-brex", "brex-firstboot"];
+const PROGRAMS: [&str; 5] =
+    ["oc-mirror", "enhance", "oc-brex", "brex-firstboot", "nmstate-operator"];
 
 /// Folders below `docs/` that hold generated files and nothing else.
 const FOLDERS: [&str; 2] = ["man", "reference"];

@@ -25,7 +25,12 @@ const LEASE: &str = "nmstate-coordinator";
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Namespace of the lease by which one coordinator leads
-    #[arg(long, value_name = "NAME", env = "POD_NAMESPACE", default_value = "openshift-nmstate")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "POD_NAMESPACE",
+        default_value = "openshift-nmstate-operator"
+    )]
     namespace: String,
     /// Unique name of this coordinator among others
     #[arg(long, value_name = "NAME", env = "POD_NAME", default_value = "nmstate-coordinator")]

@@ -74,7 +74,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             default_platforms: platforms(&arguments.default_platforms),
         };
         if arguments.hosted {
-            return operate(&client, &settings, &stop).await;
+            return Box::pin(operate(&client, &settings, &stop)).await;
         }
         let candidate = Candidate {
             lease: OPERATOR.to_owned(),
@@ -84,7 +84,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         };
         let leases = Api::namespaced(client.clone(), NAMESPACE);
         leadership::lead(&leases, &candidate, &stop, async |stop| {
-            operate(&client, &settings, &stop).await
+            Box::pin(operate(&client, &settings, &stop)).await
         })
         .await
     };
@@ -104,7 +104,7 @@ async fn operate(client: &Client, settings: &Settings, stop: &CancellationToken)
     let mut news = watches::open(client);
     let mut performer = Performer::new(client.clone());
     loop {
-        let wait = match step(client, settings, &mut performer).await {
+        let wait = match Box::pin(step(client, settings, &mut performer)).await {
             Ok(wait) => wait,
             Err(error) => {
                 tracing::warn!("{error:#}; trying again in {} s", RETRY.as_secs());
@@ -123,7 +123,7 @@ async fn operate(client: &Client, settings: &Settings, stop: &CancellationToken)
 
 /// One look. Returns after which time the next is due, if nothing happens before.
 async fn step(client: &Client, settings: &Settings, performer: &mut Performer) -> Result<Duration> {
-    let seen = observe::observe(client).await.context("looking at the cluster")?;
+    let seen = Box::pin(observe::observe(client)).await.context("looking at the cluster")?;
     let now = requests::now();
     let decision = decide(settings, &seen, now);
     let performed = performer.perform(&seen, &decision).await;
