@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: oc-mirror against its peers, on one corpus, in one run; catalogs against opm.
+//! `cargo xtask bench`: oc-mirror against its peers, on one corpus, in one run; catalogs against opm; the
+//! operator on many nodes.
 
 mod catalog;
 mod contender;
@@ -8,6 +9,7 @@ mod jobs;
 mod launch;
 mod line;
 mod memory;
+mod operator;
 mod results;
 mod table;
 mod targets;
@@ -33,6 +35,8 @@ pub(crate) enum Command {
     Mirror(Arguments),
     /// A catalog of 300 MB read, selected from and packed again
     Catalog(catalog::Arguments),
+    /// A policy rolled out on 500 nodes at a real API server: writes, times, memory
+    Operator(operator::Arguments),
     /// Run a command, and print what it used
     #[command(hide = true)]
     Launch {
@@ -86,6 +90,7 @@ pub(crate) fn bench(command: Command) -> Result<()> {
     match command {
         Command::Mirror(arguments) => mirror(&arguments),
         Command::Catalog(arguments) => catalog::catalog(&arguments),
+        Command::Operator(arguments) => operator::operator(&arguments),
         Command::Launch { log, command } => launch::launched(&log, &command),
         Command::HashAndCopy { list, to } => floor::hash_and_copy(&list, &to),
     }

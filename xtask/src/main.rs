@@ -34,7 +34,7 @@ enum Command {
     Docs(docs::Arguments),
     /// Build brex-firstboot for nodes: static and stripped, into dist/
     Dist(dist::Arguments),
-    /// Measure oc-mirror against skopeo and regsync
+    /// Measure oc-mirror against skopeo and regsync, catalogs, and the operator on many nodes
     #[command(subcommand)]
     Bench(bench::Command),
 }

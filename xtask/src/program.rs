@@ -23,6 +23,11 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf> {
     build_target(&["--bin", "oc-mirror"], "oc-mirror", profile)
 }
 
+/// Builds a program of ours, quick to run, and tells where it is.
+pub(crate) fn build_release(package: &str, name: &str) -> Result<PathBuf> {
+    build_target(&["--package", package, "--bin", name], name, Profile::Release)
+}
+
 /// Builds an example of one of our crates, quick to run, and tells where it is.
 pub(crate) fn build_example(package: &str, example: &str) -> Result<PathBuf> {
     build_target(&["--package", package, "--example", example], example, Profile::Release)

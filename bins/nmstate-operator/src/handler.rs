@@ -1,5 +1,6 @@
 //! `handler`: makes policies true on its node, and reports the node's network.
 
+mod desk;
 mod enactments;
 mod events;
 mod in_flight;

@@ -139,9 +139,11 @@ const ONLY_API: [(&str, &str); 1] = [("nmstate.landfall.dev/probes", "api-server
 fn killed_in_the_middle(bench: &mut Bench) {
     let [node, _] = NODES;
     let before = bench.mtu(node);
+    bench.stop_handler(node);
+    bench.start_patient_handler(node);
     waiting_change(bench, "killed", 1390);
     bench.kill_handler(node);
-    bench.start_handler(node);
+    bench.start_patient_handler(node);
     bench.wait_for_log(node, "it is taken back");
     bench.wait_for_mtu(node, before);
     bench.apply_policy("killed", &on(node, &mtu(1380)), &ONLY_API);
@@ -155,6 +157,8 @@ fn edit_supersedes(bench: &mut Bench) {
     bench.apply_policy("edited", &on(node, &mtu(1360)), &ONLY_API);
     bench.wait_for_generation(node, "edited", 2, Phase::Available);
     assert_eq!(bench.mtu(node), 1360);
+    bench.stop_handler(node);
+    bench.start_handler(node);
 }
 
 fn api_is_lost(bench: &mut Bench) {

@@ -65,8 +65,26 @@ pub struct ApiServer {
     // Dropped in this order: the server before its store, both before their files.
     apiserver: Daemon,
     etcd: Daemon,
-    _folder: TempDir,
+    folder: TempDir,
 }
+
+/// Whether a server records what is done to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Audit {
+    None,
+    Writes,
+}
+
+const AUDIT_POLICY: &str = "audit-policy.yaml";
+const AUDIT_LOG: &str = "audit.log";
+/// Who wrote what and when, without the content; nothing about reading.
+const AUDITED: &str = "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: Metadata, verbs: [create, update, patch, delete, deletecollection]}
+- {level: None}
+";
 
 struct Ports {
     etcd_client: u16,
@@ -77,10 +95,19 @@ struct Ports {
 impl ApiServer {
     /// Starts a server and waits until it is ready.
     pub async fn start() -> Result<Self, StartError> {
+        Self::start_with(Audit::None).await
+    }
+
+    /// The same with a record of everything that is written: see [`Self::audit_log`].
+    pub async fn start_audited() -> Result<Self, StartError> {
+        Self::start_with(Audit::Writes).await
+    }
+
+    async fn start_with(audit: Audit) -> Result<Self, StartError> {
         let programs = (tools::path(Tool::Etcd)?, tools::path(Tool::KubeApiserver)?);
         let mut attempt = 1;
         loop {
-            match Self::start_once(&programs.0, &programs.1).await {
+            match Self::start_once(&programs.0, &programs.1, audit).await {
                 Err(StartError::Died { last_words, .. })
                     if last_words.contains("address already in use")
                         && attempt < START_ATTEMPTS =>
@@ -92,7 +119,11 @@ impl ApiServer {
         }
     }
 
-    async fn start_once(etcd: &Path, kube_apiserver: &Path) -> Result<Self, StartError> {
+    async fn start_once(
+        etcd: &Path,
+        kube_apiserver: &Path,
+        audit: Audit,
+    ) -> Result<Self, StartError> {
         let folder = tempfile::Builder::new()
             .prefix("landfall-kube-")
             .tempdir()
@@ -108,12 +139,19 @@ impl ApiServer {
 
         let etcd = Daemon::start(etcd, &etcd_arguments(dir, &ports), &dir.join("etcd.log"))
             .map_err(failed("starting etcd"))?;
-        let arguments = apiserver_arguments(dir, &ports);
+        let mut arguments = apiserver_arguments(dir, &ports);
+        if audit == Audit::Writes {
+            fs::write(dir.join(AUDIT_POLICY), AUDITED).map_err(failed("writing what to record"))?;
+            let file = |flag: &str, name: &str| format!("--{flag}={}", dir.join(name).display());
+            arguments.extend([
+                file("audit-policy-file", AUDIT_POLICY),
+                file("audit-log-path", AUDIT_LOG),
+            ]);
+        }
         let apiserver = Daemon::start(kube_apiserver, &arguments, &dir.join("kube-apiserver.log"))
             .map_err(failed("starting kube-apiserver"))?;
         let client = client(&url, &credentials).map_err(StartError::Client)?;
-        let mut server =
-            Self { client, url, credentials, kubeconfig, apiserver, etcd, _folder: folder };
+        let mut server = Self { client, url, credentials, kubeconfig, apiserver, etcd, folder };
         server.wait_until_ready().await?;
         Ok(server)
     }
@@ -145,6 +183,11 @@ impl ApiServer {
     /// The certificate authority of its certificate, as PEM.
     pub fn ca_pem(&self) -> &str {
         &self.credentials.ca_pem
+    }
+
+    /// Where an audited server records what is written: one JSON object per line.
+    pub fn audit_log(&self) -> PathBuf {
+        self.folder.path().join(AUDIT_LOG)
     }
 
     /// A kubeconfig with an administrator's rights, for other programs.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::requests::within;
 
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Returns when the cluster's version was completed once, or when the cluster has no such thing.
 pub(crate) async fn wait(client: &Client) {

@@ -1,37 +1,25 @@
 //! The handler at work: it sees what happens, decides, acts and reports, in a circle.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use futures_util::StreamExt;
-use jiff::Timestamp;
-use kube::{Client, ResourceExt};
+use kube::Client;
 use nmstate::NetworkState;
-use nmstate_api::annotations::{Drift, OnDelete, PolicyOptions, Probes};
-use nmstate_api::{NetworkDocument, NodeName};
-use node_policy::{
-    Attempt, Evaluation, OwnView, Phase, Rendered, Step, guard, rendering, report, revert,
-};
+use nmstate_api::NodeName;
+use nmstate_api::annotations::{OnDelete, PolicyOptions, Probes};
+use node_policy::{Attempt, Phase, Step, guard, rendering, report, revert};
 use tokio_util::sync::CancellationToken;
 
-use super::enactments::{Details, Enactments, Saying};
-use super::events::Events;
+use super::desk::{ASK_AGAIN, Desk, Evaluated, Job, JobKind, LOOK_AGAIN, Memory};
 use super::installed;
 use super::machine::{Change, Machine};
-use super::node_report::NodeReport;
 use super::numbers;
-use super::view::{News, Refresh, View, news};
+use super::view::news;
 use crate::service_port::Standing;
 
-/// After a change of the network was noticed: more of them usually follow.
-const SETTLE: Duration = Duration::from_secs(1);
-/// Between two looks at the network, however much happens to it.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Before something is tried again that the API server did not take.
-const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// Steps about one policy in one round. No way through them is as long.
 const MOST_STEPS: usize = 8;
 
@@ -43,61 +31,8 @@ pub struct Handler<M> {
     pub standing: Arc<Standing>,
 }
 
-/// What is remembered of a policy while the handler lives.
-#[derive(Default)]
-struct Memory {
-    generation: i64,
-    evaluation: Option<Evaluated>,
-    attempts: u32,
-    /// Nothing is done before.
-    rest_until: Option<Instant>,
-    /// What could not be told to the API server yet.
-    unsaid: Option<Saying>,
-    /// Whether a drift was told already.
-    is_drift_told: bool,
-}
-
-/// A policy compared with the node.
-struct Evaluated {
-    rendered: Rendered,
-    features: Vec<String>,
-    options: PolicyOptions,
-    differs: bool,
-    /// nmstate's refusal. It is reported by nodes that hold a slot, so that the others need not fail.
-    refusal: Option<String>,
-    /// How to take it back.
-    revert: NetworkDocument,
-}
-
-/// A change under way.
-struct Job {
-    policy: String,
-    kind: JobKind,
-    since: Instant,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum JobKind {
-    Apply { generation: i64 },
-    TakeBack,
-}
-
 type Begun<'a> = (Job, Pin<Box<dyn Future<Output = Attempt> + 'a>>);
 type Running<'a> = Option<Begun<'a>>;
-
-/// All that changes while the handler works.
-struct Desk {
-    view: View,
-    memory: BTreeMap<String, Memory>,
-    enactments: Enactments,
-    report: NodeReport,
-    events: Events,
-    is_installed: bool,
-    /// When to look at the network.
-    look_at: Option<Instant>,
-    looked: Option<Instant>,
-    manager: Option<String>,
-}
 
 impl<M: Machine> Handler<M> {
     /// Works until it is asked to stop. A change under way is taken back then.
@@ -107,17 +42,8 @@ impl<M: Machine> Handler<M> {
         let mut news = news(&client, &self.node);
         let installed = installed::wait(&client);
         tokio::pin!(installed);
-        let mut desk = Desk {
-            view: View::default(),
-            memory: BTreeMap::new(),
-            enactments: Enactments::new(client.clone(), self.node.clone()),
-            report: NodeReport::new(client.clone(), self.node.clone()),
-            events: Events::new(client.clone(), &self.node),
-            is_installed: false,
-            look_at: Some(Instant::now()),
-            looked: None,
-            manager: self.machine.version().await,
-        };
+        let manager = self.machine.version().await;
+        let mut desk = Desk::new(&client, &self.node, manager);
         let mut running: Running<'_> = None;
         loop {
             let superseded = running.take_if(|(job, _)| desk.is_superseded(job));
@@ -394,199 +320,6 @@ impl<M: Machine> Handler<M> {
             desk.events.failed(policy, "ReconcileFailed", &verdict.message).await;
         }
         desk.write(policy, saying).await
-    }
-}
-
-impl Memory {
-    fn saying(&self, phase: Phase, message: &str, failure: Option<nmstate_api::Failure>) -> Saying {
-        let evaluated = self.evaluation.as_ref();
-        Saying {
-            generation: self.generation,
-            phase,
-            message: message.to_owned(),
-            failure,
-            details: Details {
-                desired: evaluated.map(|it| it.rendered.document.clone()).unwrap_or_default(),
-                captured: evaluated.map(|it| it.rendered.captured.clone()).unwrap_or_default(),
-                features: evaluated.map(|it| it.features.clone()).unwrap_or_default(),
-                // A success says how it stands, not how often it was tried.
-                attempts: if phase == Phase::Available { 0 } else { self.attempts },
-                revert: evaluated.map(|it| it.revert.clone()).unwrap_or_default(),
-            },
-        }
-    }
-}
-
-impl Desk {
-    fn take(&mut self, told: News) {
-        if self.view.take(told) == Refresh::Now {
-            self.report.forget();
-            self.look_at = Some(Instant::now());
-        }
-    }
-
-    /// The network changed: it is looked at once things have calmed down.
-    fn network_changed(&mut self) {
-        let earliest = self.looked.map(|looked| looked + LOOK_AGAIN);
-        let soon = Instant::now() + SETTLE;
-        let at = earliest.map_or(soon, |earliest| earliest.max(soon));
-        self.look_at = Some(self.look_at.map_or(at, |planned| planned.min(at)));
-    }
-
-    /// When to go on although nothing happens. During a change only its end matters.
-    fn next_due(&self, is_busy: bool) -> Option<Instant> {
-        if is_busy {
-            return None;
-        }
-        let rests = self.memory.values().filter_map(|memory| memory.rest_until);
-        let look_at = self.look_at.filter(|_| self.view.owner().is_some());
-        rests.chain(look_at).min()
-    }
-
-    fn is_superseded(&self, job: &Job) -> bool {
-        match job.kind {
-            JobKind::TakeBack => false,
-            JobKind::Apply { generation } => {
-                let now = self.view.policy_view(&job.policy, Timestamp::now());
-                !now.is_some_and(|policy| policy.is_for_us && policy.generation == generation)
-            }
-        }
-    }
-
-    /// What to do next about a policy.
-    fn step(&self, policy: &str) -> Step {
-        let view = self.view.policy_view(policy, Timestamp::now());
-        let annotations = self.view.policy(policy).map(|it| it.metadata.annotations.as_ref());
-        // The coordinator reports annotations that cannot be honoured.
-        if annotations.is_some_and(|it| PolicyOptions::parse(it).is_err()) {
-            return Step::Nothing;
-        }
-        let (phase, generation) = self.view.reported(policy);
-        let has_enactment = self.view.enactment(policy).is_some();
-        let memory = self.memory.get(policy);
-        let memory =
-            memory.filter(|it| view.as_ref().is_none_or(|view| view.generation == it.generation));
-        let mut is_resting = false;
-        let mut evaluation = None;
-        if let Some(memory) = memory {
-            if memory.unsaid.is_some() {
-                return Step::Nothing;
-            }
-            is_resting = memory.rest_until.is_some();
-            evaluation = memory
-                .evaluation
-                .as_ref()
-                .map(|it| Evaluation { generation: memory.generation, differs: it.differs });
-        }
-        if is_resting {
-            return Step::Nothing;
-        }
-        let own = OwnView { has_enactment, phase, generation, evaluation, is_resting };
-        node_policy::step(view.as_ref(), &own)
-    }
-
-    async fn accept(&mut self, policy: &str) -> Result<()> {
-        let Some(owner) = self.view.owner().cloned() else { return Ok(()) };
-        let made = self.enactments.create(policy, &owner).await?;
-        self.view.wrote(made);
-        Ok(())
-    }
-
-    async fn leave(&mut self, policy: &str) -> Result<()> {
-        if let Some(name) = self.view.enactment(policy).map(ResourceExt::name_any) {
-            self.enactments.delete(&name).await?;
-            self.view.deleted(&name);
-        }
-        self.memory.remove(policy);
-        Ok(())
-    }
-
-    async fn say(&mut self, policy: &str, phase: Phase, message: &str) -> Result<()> {
-        let Some(memory) = self.memory.get(policy) else { return Ok(()) };
-        let saying = memory.saying(phase, message, None);
-        self.write_now(policy, &saying).await
-    }
-
-    /// Writes a report; what cannot be written now is written later.
-    async fn write(&mut self, policy: &str, saying: Saying) -> Result<()> {
-        let written = self.write_now(policy, &saying).await;
-        if written.is_err()
-            && let Some(memory) = self.memory.get_mut(policy)
-        {
-            memory.unsaid = Some(saying);
-            let soon = Instant::now() + ASK_AGAIN;
-            memory.rest_until = Some(memory.rest_until.map_or(soon, |until| until.min(soon)));
-        }
-        written
-    }
-
-    async fn write_now(&mut self, policy: &str, saying: &Saying) -> Result<()> {
-        if self.view.enactment(policy).is_none() {
-            self.accept(policy).await?;
-        }
-        let Some(held) = self.view.enactment(policy).cloned() else { return Ok(()) };
-        let written = self.enactments.say(held, saying).await?;
-        self.view.wrote(written);
-        Ok(())
-    }
-
-    /// What is over is over for the whole round, so that nothing falls between two looks at the
-    /// clock.
-    fn end_rests(&mut self) {
-        let now = Instant::now();
-        for memory in self.memory.values_mut() {
-            memory.rest_until = memory.rest_until.filter(|until| *until > now);
-        }
-    }
-
-    async fn say_what_is_unsaid(&mut self) {
-        let due = self.memory.iter_mut().filter(|(_, memory)| memory.rest_until.is_none());
-        let due: Vec<(String, Saying)> = due
-            .filter_map(|(policy, memory)| Some((policy.clone(), memory.unsaid.take()?)))
-            .collect();
-        for (policy, saying) in due {
-            if let Err(error) = self.write(&policy, saying).await {
-                tracing::warn!(policy, "{error:#}");
-            }
-        }
-    }
-
-    /// Memories of policies that are neither there nor reported about.
-    fn forget_what_is_gone(&mut self) {
-        let names = self.view.names();
-        self.memory.retain(|policy, _| names.binary_search(policy).is_ok());
-    }
-
-    /// Policies that were made true and no longer are.
-    async fn notice_drift(&mut self, state: &NetworkState, standing: &Standing) {
-        let mut drifted = 0_u32;
-        let mut told = Vec::new();
-        for (policy, memory) in &mut self.memory {
-            let Some(evaluated) = memory.evaluation.as_mut() else { continue };
-            if evaluated.options.drift == Drift::Ignore || evaluated.differs {
-                continue;
-            }
-            let differs = rendering::differs(&evaluated.rendered.desired, state);
-            if differs != Ok(true) {
-                memory.is_drift_told = false;
-                continue;
-            }
-            drifted += 1;
-            if !memory.is_drift_told {
-                memory.is_drift_told = true;
-                told.push(policy.clone());
-            }
-            if evaluated.options.drift == Drift::Enforce {
-                evaluated.differs = true;
-            }
-        }
-        numbers::drift(&standing.metrics, drifted);
-        for policy in told {
-            tracing::warn!(policy, "the network is no longer what the policy made it");
-            self.events
-                .failed(&policy, "Drift", "the network is no longer what the policy made it")
-                .await;
-        }
     }
 }
 

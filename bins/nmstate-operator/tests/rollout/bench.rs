@@ -28,8 +28,10 @@ const IN_NODE: &str = "/usr/local/bin/nmstate-operator";
 /// Long enough for a machine that is busy with other things.
 const DEADLINE: Duration = Duration::from_secs(240);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How patient handlers are, in seconds. Changes that shall be seen in the middle last so long.
+/// How patient handlers are, in seconds.
 const PATIENCE: &str = "6";
+/// The same for changes that must last until something was done to them.
+const LONG_PATIENCE: &str = "300";
 
 /// A version of the cluster; of its real schema only this is looked at.
 const CLUSTER_VERSION: &str = r#"
@@ -295,12 +297,20 @@ impl Bench {
     // Handlers.
 
     pub(crate) fn start_handler(&mut self, node: &'static str) {
+        self.start_with(node, PATIENCE);
+    }
+
+    pub(crate) fn start_patient_handler(&mut self, node: &'static str) {
+        self.start_with(node, LONG_PATIENCE);
+    }
+
+    fn start_with(&mut self, node: &'static str, patience: &str) {
         self.starts += 1;
         let log = self.logs.path().join(format!("{node}-{}", self.starts));
         let child = self.nodes[node]
             .command(IN_NODE)
             .args(["handler", "--node-name", node])
-            .args(["--patience", PATIENCE, "--listen", "127.0.0.1:8089"])
+            .args(["--patience", patience, "--listen", "127.0.0.1:8089"])
             .env("KUBECONFIG", "/host/kubeconfig")
             .stderr(File::create(&log).unwrap())
             .spawn()

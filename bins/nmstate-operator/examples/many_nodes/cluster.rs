@@ -1,0 +1,124 @@
+//! A cluster with many nodes, as far as the API server knows.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, Config};
+use lab::kube::ApiServer;
+use nmstate_api::{NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, condition};
+use serde_json::json;
+
+/// Longer than anything takes.
+const DEADLINE: Duration = Duration::from_secs(900);
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const POLICY: &str = "rollout";
+
+pub(crate) struct Cluster {
+    config: Config,
+    names: Vec<String>,
+}
+
+impl Cluster {
+    pub(crate) async fn prepare(server: &ApiServer, nodes: usize) -> Result<Self> {
+        for crd in nmstate_api::crd::all() {
+            server.client().load_crd_text(&crd.to_string()).await?;
+        }
+        let kubeconfig = Kubeconfig::read_from(server.kubeconfig())?;
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        let names = (0..nodes).map(|number| format!("node-{number:04}")).collect();
+        let cluster = Self { config, names };
+        let client = cluster.client()?;
+        stream::iter(&cluster.names)
+            .map(|name| create_node(&client, name))
+            .buffer_unordered(16)
+            .try_collect::<()>()
+            .await?;
+        Ok(cluster)
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        self.config.clone()
+    }
+
+    pub(crate) fn client(&self) -> Result<Client> {
+        Client::try_from(self.config.clone()).context("making a client")
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Waits until all handlers have reported their networks.
+    pub(crate) async fn wait_for_reports(&self) -> Result<()> {
+        let reports: Api<PartialObjectMeta<NodeNetworkState>> = Api::all(self.client()?);
+        let wanted = self.names.len();
+        wait("all nodes report", async || {
+            // A status is the second version of an object.
+            let list = reports.list(&ListParams::default()).await?;
+            Ok(list.items.len() == wanted)
+        })
+        .await?;
+        // The second write of each report follows the first at once.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Ok(())
+    }
+
+    pub(crate) async fn create_policy(&self) -> Result<()> {
+        let mut policy = Policy::new(POLICY);
+        policy.spec.desired_state = serde_json::from_value(json!({
+            "interfaces": [{"name": "nic1", "type": "ethernet", "state": "up", "mtu": 1400}],
+        }))?;
+        Api::all(self.client()?).create(&PostParams::default(), &policy).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn wait_until_available(&self) -> Result<()> {
+        let policies: Api<Policy> = Api::all(self.client()?);
+        wait("the policy is Available", async || {
+            let policy = policies.get(POLICY).await?;
+            Ok(condition::is_true(policy.conditions(), nmstate_api::PolicyConditionType::Available))
+        })
+        .await
+    }
+
+    /// Waits until one node has reported.
+    pub(crate) async fn wait_for_report(&self, node: &str) -> Result<()> {
+        let reports: Api<NodeNetworkState> = Api::all(self.client()?);
+        wait("a node reports", async || {
+            let report = reports.get_opt(node).await?;
+            Ok(report.is_some_and(|report| report.status.is_some()))
+        })
+        .await
+    }
+}
+
+pub(crate) async fn create_node(client: &Client, name: &str) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let mut node = Node::default();
+    node.metadata.name = Some(name.to_owned());
+    nodes.create(&PostParams::default(), &node).await.context("making a node")?;
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let merge = Patch::Merge(&ready);
+    nodes
+        .patch_status(name, &PatchParams::default(), &merge)
+        .await
+        .context("making a node ready")?;
+    Ok(())
+}
+
+async fn wait(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    let end = Instant::now() + DEADLINE;
+    while !holds().await? {
+        if Instant::now() > end {
+            bail!("waited in vain until {what}");
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Ok(())
+}
