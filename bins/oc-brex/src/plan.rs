@@ -130,7 +130,9 @@ fn nodes(arguments: &Arguments, from: &From) -> Result<Nodes> {
 
 fn text(plan: &Plan, to: &Path) -> String {
     let Some(class) = plan.class() else {
-        return "Nothing changes: the new document is what is there already.\n".to_owned();
+        let mut text = "Nothing changes: the new document is what is there already.\n".to_owned();
+        text.extend(plan.unforeseen.iter().map(|unforeseen| format!("note: {unforeseen}\n")));
+        return text;
     };
     let mut text = format!("Class: {class}\nExpected outage: {}\n\nChanges:\n", class.outage());
     for change in &plan.changes {
@@ -142,8 +144,8 @@ fn text(plan: &Plan, to: &Path) -> String {
             to.display()
         ));
     }
-    for name in &plan.unforeseen {
-        text.push_str(&format!("note: nmstate would change more: {name}\n"));
+    for unforeseen in &plan.unforeseen {
+        text.push_str(&format!("note: {unforeseen}\n"));
     }
     for leftover in &plan.leftovers {
         text.push_str(&format!("note: {leftover}\n"));

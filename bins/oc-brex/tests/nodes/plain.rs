@@ -97,11 +97,34 @@ fn plan(node: &Node, change: &Change) -> (String, String) {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stdout));
+    let planned = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{planned}");
+    assert!(!planned.contains("note: nmstate"), "nmstate sees no more than we do: {planned}");
     let read = |name: &str| fs::read_to_string(folder.join("policies").join(name)).unwrap();
     let policy = read("policy.yaml");
     assert_eq!(policy, for_the_lab(&change.policy), "{}", change.title);
     (policy, read("way-back.yaml"))
+}
+
+/// Adopts the node: a policy of the document it was installed with, which changes nothing there.
+fn adopt(node: &Node, change: &Change) -> String {
+    let folder = node.shared();
+    fs::create_dir_all(folder.join("hosts/worker")).unwrap();
+    let document = format!("hosts/worker/{}.yml", change.node);
+    fs::write(folder.join(document), for_the_lab(&change.old)).unwrap();
+    let mc = "manifests/10-br-ex-worker.yaml";
+    for words in [
+        &["render", "--hosts", "hosts", "-o", "manifests"][..],
+        &["adopt", "--mc", mc, "--nns", STATE, "-o", "adopted"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_oc-brex"))
+            .args(words)
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    fs::read_to_string(folder.join(format!("adopted/{}-br-ex.yaml", change.node))).unwrap()
 }
 
 /// Plans the change and makes it. Returns the way back.
@@ -140,10 +163,14 @@ fn assert_resolves_by(node: &Node, server: &str) {
 }
 
 #[test]
-fn name_servers_change_and_the_node_asks_the_new_ones() {
+fn an_adopted_node_changes_nothing_and_then_asks_the_new_name_servers() {
     let change = page::find(DNS);
     let node = node(&change);
     assert_resolves_by(&node, NAME_SERVERS[0]);
+    let before = node.state().unwrap();
+    let outcome = apply(&node, &adopt(&node, &change), 120);
+    assert!(outcome.is_committed(), "{outcome}\n{}", node.logs());
+    node.wait_until("the node is as it was", |node| Ok(node.state()? == before)).unwrap();
     make(&node, &change);
     assert_resolves_by(&node, NAME_SERVERS[1]);
 }

@@ -73,7 +73,7 @@ pub fn adopt(
 }
 
 /// Writes out the table of routes that name none: nodes report it, and nmstate compares it.
-fn name_tables(desired: &mut Value) {
+pub(super) fn name_tables(desired: &mut Value) {
     let routes = desired.pointer_mut("/routes/config").and_then(Value::as_array_mut);
     for route in routes.into_iter().flatten().filter_map(Value::as_object_mut) {
         route.entry("table-id").or_insert(json!(MAIN_TABLE));

@@ -7,6 +7,7 @@ use nmstate::NetworkState;
 use serde_json::{Map, Value};
 
 use super::address::{is_link_local, net_of};
+use super::difference::EXTRA_PORTS;
 use super::state::text;
 
 /// What is left of nmstate's comparison once everything is taken out that the state has already:
@@ -36,7 +37,8 @@ fn remaining(difference: &Value, current: &Value) -> Value {
     match (difference, current) {
         (Value::Object(difference), Value::Object(current)) => {
             let mut left = Map::new();
-            for (key, value) in difference {
+            // Which ports of others to bear is an instruction, which no node reports.
+            for (key, value) in difference.iter().filter(|(key, _)| *key != EXTRA_PORTS) {
                 let below = match key.as_str() {
                     "address" => addresses(value, current),
                     _ => remaining(value, current.get(key).unwrap_or(&Value::Null)),

@@ -46,7 +46,7 @@ const NOT_COMPARED: [&str; 7] = [
     "wait-ip",
 ];
 
-const EXTRA_PORTS: &str = "allow-extra-patch-ports";
+pub(super) const EXTRA_PORTS: &str = "allow-extra-patch-ports";
 
 /// All differences, by subject. What a complete state has and a document does not mention stays as
 /// it is, so that it is no difference.

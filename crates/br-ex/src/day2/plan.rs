@@ -1,8 +1,9 @@
 //! A change of br-ex as a whole: its classes, its order, its policies, its way back.
 
-use nmstate::NetworkState;
+use nmstate::{InterfaceType, NetworkState};
 use serde_json::{Value, json};
 
+use super::adopt::name_tables;
 use super::class::{Class, Classified, Context};
 use super::cross_check::{names, really_new};
 use super::difference::{Difference, Subject, differences};
@@ -43,7 +44,7 @@ pub struct Plan {
     pub changes: Vec<Classified>,
     /// Mistakes in the new document. With any the change is forbidden.
     pub objections: Vec<Finding>,
-    /// What nmstate says to change beyond our own comparison.
+    /// What nmstate says beyond our own comparison, in sentences.
     pub unforeseen: Vec<String>,
     /// What the policy cannot do by leaving it out.
     pub leftovers: Vec<String>,
@@ -75,9 +76,12 @@ pub fn plan(old: &State, new: &Document, options: &PlanOptions) -> Result<Plan, 
     let context = Context::new(old, &target, options.cluster_mtu);
     let changes: Vec<Classified> =
         differences(old, &target).into_iter().map(|it| context.classify(it)).collect();
+    let node = new.state_node().map(located_yaml::Node::to_json).unwrap_or_default();
+    let (wanted, leftovers) = with_removals(node, &changes);
+    let policy = Policy::new(options.nodes.clone(), wanted, &options.masquerade);
     let mut plan = Plan {
         objections: objections(new, old, options),
-        unforeseen: unforeseen(old, &target, &changes),
+        unforeseen: unforeseen(old, &target, &policy, &changes),
         leftovers: Vec::new(),
         changes,
         steps: Vec::new(),
@@ -87,10 +91,7 @@ pub fn plan(old: &State, new: &Document, options: &PlanOptions) -> Result<Plan, 
     if matches!(plan.class(), None | Some(Class::Forbidden)) {
         return Ok(plan);
     }
-    let node = new.state_node().map(located_yaml::Node::to_json).unwrap_or_default();
-    let (wanted, leftovers) = with_removals(node, &plan.changes);
     plan.leftovers = leftovers;
-    let policy = Policy::new(options.nodes.clone(), wanted, &options.masquerade);
     plan.steps = steps(&plan.changes, &policy, &options.file);
     plan.way_back = way_back(old, &target, &policy, options);
     plan.policy = Some(policy);
@@ -111,13 +112,21 @@ fn objections(new: &Document, old: &State, options: &PlanOptions) -> Vec<Finding
 }
 
 /// Interfaces and sections that nmstate would change and our comparison did not see.
-fn unforeseen(old: &State, new: &State, changes: &[Classified]) -> Vec<String> {
+fn unforeseen(old: &State, new: &State, policy: &Policy, changes: &[Classified]) -> Vec<String> {
     let compared = match old.basis {
-        Basis::Node => really_new(&new.network, &old.network),
+        Basis::Node => {
+            let mut wanted = policy.desired.clone();
+            name_tables(&mut wanted);
+            match NetworkState::new_from_json(&wanted.to_string()) {
+                Ok(wanted) => really_new(&wanted, &old.network),
+                Err(error) => Err(error.msg().to_owned()),
+            }
+        }
         // Documents do not know MAC addresses, without which nmstate compares nothing that copies
-        // one. Our own comparison has that field.
+        // one. Our own comparison has that field. Cards are there before anybody mentions them.
         Basis::Document => {
-            really_new(&without_copied_macs(&new.network), &without_copied_macs(&old.network))
+            let before = with_cards_of(&new.network, &without_copied_macs(&old.network));
+            really_new(&without_copied_macs(&new.network), &before)
         }
     };
     let left = match compared {
@@ -132,7 +141,21 @@ fn unforeseen(old: &State, new: &State, changes: &[Classified]) -> Vec<String> {
             Subject::Section(section) => section == name,
         })
     };
-    names(&left).into_iter().filter(|name| !seen(name)).collect()
+    let more = names(&left).into_iter().filter(|name| !seen(name));
+    more.map(|name| format!("nmstate would change more: {name}")).collect()
+}
+
+/// A state that also has the cards that another one names.
+fn with_cards_of(other: &NetworkState, network: &NetworkState) -> NetworkState {
+    let mut network = network.clone();
+    for card in other.interfaces.iter().filter(|it| it.iface_type() == InterfaceType::Ethernet) {
+        if network.interfaces.iter().any(|it| it.name() == card.name()) {
+            continue;
+        }
+        let known = json!({"name": card.name(), "type": "ethernet", "state": "up"});
+        network.append_interface_data(serde_json::from_value(known).unwrap_or_default());
+    }
+    network
 }
 
 /// The desired state with what must go named as absent: a policy leaves alone what it does not
