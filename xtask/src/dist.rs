@@ -14,6 +14,10 @@ use crate::steps::Outcome;
 const PROGRAM: &str = "brex-firstboot";
 /// Nothing of the node's system is needed to run it.
 const TARGET: &str = "x86_64-unknown-linux-musl";
+/// The same by glibc's static library, where the other target cannot be had.
+const FALLBACK: &str = "x86_64-unknown-linux-gnu";
+const STATIC: (&str, &str) =
+    ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static");
 const LARGEST: u64 = 12 << 20;
 /// The best of several starts must be within this.
 const SLOWEST: Duration = Duration::from_millis(10);
@@ -44,17 +48,30 @@ pub(crate) fn check_step() -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Builds it. The target is named even when it is this machine's own: what is built for it then has
+/// a folder of its own, and nothing else is built anew.
 fn build() -> Result<PathBuf> {
-    let mut rustup = Command::new("rustup");
-    rustup.args(["target", "add", TARGET]).current_dir(repository::root());
-    repository::run(&mut rustup)
-        .with_context(|| format!("the standard library of {TARGET} is needed"))?;
-    let profile = ["--profile", "node"];
     let mut cargo = repository::cargo(&["build", "--locked", "--package", PROGRAM]);
-    repository::run(cargo.args(["--target", TARGET]).args(profile))?;
+    cargo.args(["--profile", "node", "--target"]);
+    let target = if has_target() {
+        cargo.arg(TARGET);
+        TARGET
+    } else {
+        println!("    {TARGET} cannot be installed; building for {FALLBACK}, static");
+        cargo.arg(FALLBACK).env(STATIC.0, STATIC.1);
+        FALLBACK
+    };
+    repository::run(&mut cargo)?;
     let folder = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| repository::root().join("target"));
-    Ok(folder.join(TARGET).join("node").join(PROGRAM))
+    Ok(folder.join(target).join("node").join(PROGRAM))
+}
+
+/// Whether the standard library for nodes is there, or could be fetched.
+fn has_target() -> bool {
+    let mut rustup = Command::new("rustup");
+    rustup.args(["target", "add", TARGET]).current_dir(repository::root());
+    repository::run(&mut rustup).is_ok()
 }
 
 /// Static, small and quick, or an error that says which it is not.
