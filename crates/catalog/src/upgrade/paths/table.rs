@@ -60,6 +60,9 @@ impl UpgradePaths {
                 return format!("{from} is the head of {place}: nothing is newer.\n");
             }
             (Some(from), _) => format!("{count} of {place} can be reached from {from}\n"),
+            (None, Some(to)) if self.versions.is_empty() => {
+                return format!("No other version of {place} leads to {to}.\n");
+            }
             (None, Some(to)) => format!("{to} of {place} can be reached from {count}\n"),
             (None, None) => String::new(),
         };

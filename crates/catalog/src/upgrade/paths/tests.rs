@@ -94,6 +94,8 @@ fn all_from_where_a_version_can_be_reached_are_found() {
     let paths = ask(&CHAIN, &Question::ToHead).unwrap();
     assert_eq!(paths.to, Some(version("2.0.0")));
     assert_eq!(reached(&paths), ["1 1.1.0 via 2.0.0", "1 1.2.0 via 2.0.0", "2 1.0.0 via 1.1.0"]);
+    let first = ask(&CHAIN, &Question::To(version("1.0.0"))).unwrap();
+    assert_eq!(first.table(), "No other version of channel c of p leads to 1.0.0.\n");
     let paths = ask(&CHAIN, &Question::To(version("1.2.0"))).unwrap();
     assert_eq!(reached(&paths), ["1 1.1.0 via 1.2.0 by", "2 1.0.0 via 1.1.0 by"]);
 }
