@@ -10,6 +10,6 @@ pub mod metadata;
 pub mod references;
 
 pub use boot_images::{BootImages, BootImagesError, KubeVirtDisk};
-pub use layers::{Compression, LayerError, PayloadFiles, Wanted};
+pub use layers::{LayerError, PayloadFiles, Wanted};
 pub use metadata::{MetadataError, ReleaseMetadata};
 pub use references::{Component, ImageReferences, ReferencesError};

@@ -2,11 +2,8 @@
 //! is found. The manifests of a release are in the last layer, so the large
 //! ones below are fetched when the images are, and not before.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-
 use oci::{ImageRef, Platform};
-use release::payload::{Compression, LayerError, PayloadFiles, Wanted};
+use release::payload::{LayerError, PayloadFiles, Wanted};
 
 use crate::chain::chain;
 use crate::collect::{Collector, blob_of};
@@ -27,8 +24,7 @@ pub(crate) async fn read(
         let blob = blob_of(layer);
         let file = collector.blob_file(payload, blob).await.map_err(|e| chain(&e))?;
         let read = move || -> Result<PayloadFiles, LayerError> {
-            let (compression, file) = sniffed(file).map_err(LayerError::Broken)?;
-            files.read_layer(compression, file)?;
+            files.read_layer(file)?;
             Ok(files)
         };
         // Unpacking keeps a core busy.
@@ -38,11 +34,4 @@ pub(crate) async fn read(
         };
     }
     Ok(files)
-}
-
-fn sniffed(mut file: File) -> std::io::Result<(Compression, File)> {
-    let mut start = Vec::new();
-    file.by_ref().take(4).read_to_end(&mut start)?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok((Compression::sniff(&start), file))
 }

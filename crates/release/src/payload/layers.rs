@@ -7,9 +7,9 @@
 //! and every size is bounded.
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Read};
+use std::io::Read;
 
-use tar::{Archive, EntryType};
+use image_layer::{Change, Entry};
 
 /// The folder of a payload in which all these files are.
 const FOLDER: &str = "release-manifests";
@@ -19,12 +19,6 @@ const BOOT_IMAGES: &str = "0000_50_installer_coreos-bootimages.yaml";
 
 /// Real files are a hundred times smaller.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-/// What a layer may unpack to; real ones have some hundred megabytes.
-const MAX_LAYER_BYTES: u64 = 8 << 30;
-/// What a name may take in a tar archive that gives it room of its own.
-const MAX_NAME_BYTES: u64 = 64 << 10;
-/// How much memory a frame of zstd may ask for: 2 to this power.
-const ZSTD_WINDOW_LOG: u32 = 27;
 
 /// Which files are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,14 +27,6 @@ pub enum Wanted {
     Components,
     /// The boot images, too.
     BootImages,
-}
-
-/// How a layer is packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    None,
-    Gzip,
-    Zstd,
 }
 
 /// The files found so far.
@@ -60,31 +46,14 @@ enum State {
 
 #[derive(Debug, thiserror::Error)]
 pub enum LayerError {
-    #[error("a layer of the release payload cannot be unpacked")]
-    Broken(#[source] std::io::Error),
-    #[error("a layer of the release payload unpacks to more than {} GiB", MAX_LAYER_BYTES >> 30)]
-    LargeLayer,
+    #[error("the release payload cannot be read")]
+    Layer(#[from] image_layer::LayerError),
     #[error("{FOLDER}/{} in the release payload is larger than {} MiB", .0, MAX_FILE_BYTES >> 20)]
     LargeFile(&'static str),
-    #[error("a layer of the release payload has a name of more than {} KiB", MAX_NAME_BYTES >> 10)]
-    LongName,
-    #[error("a layer of the release payload has a file that leads out of it: {0:?}")]
-    Traversal(String),
     #[error("{FOLDER}/{0} in the release payload is no file but a link, which is not followed")]
     Link(&'static str),
     #[error("the release payload has no {FOLDER}/{IMAGE_REFERENCES}: it is no OpenShift release")]
     NoReferences,
-}
-
-impl Compression {
-    /// By the first bytes of a layer, which do not lie as media types may.
-    pub fn sniff(start: &[u8]) -> Self {
-        match start {
-            [0x1f, 0x8b, ..] => Self::Gzip,
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            _ => Self::None,
-        }
-    }
 }
 
 impl PayloadFiles {
@@ -103,32 +72,9 @@ impl PayloadFiles {
 
     /// Reads the next layer down, packed as it is stored. The caller starts with the
     /// topmost one.
-    pub fn read_layer(
-        &mut self,
-        compression: Compression,
-        packed: impl Read,
-    ) -> Result<(), LayerError> {
-        let packed = BufReader::new(packed);
-        match compression {
-            Compression::None => self.read_tar(packed),
-            Compression::Gzip => self.read_tar(flate2::bufread::MultiGzDecoder::new(packed)),
-            Compression::Zstd => {
-                let mut decoder = zstd::Decoder::with_buffer(packed).map_err(LayerError::Broken)?;
-                decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(LayerError::Broken)?;
-                self.read_tar(decoder)
-            }
-        }
-    }
-
-    /// Reads the next layer down as a plain tar archive.
-    pub fn read_tar(&mut self, tar: impl Read) -> Result<(), LayerError> {
+    pub fn read_layer(&mut self, packed: impl Read) -> Result<(), LayerError> {
         let mut layer = Layer::default();
-        let mut limited = tar.take(MAX_LAYER_BYTES + 1);
-        let outcome = layer.read(&mut limited, &self.files);
-        if limited.limit() == 0 {
-            return Err(LayerError::LargeLayer);
-        }
-        outcome?;
+        image_layer::read(packed, |entry| layer.take(entry, &self.files))?;
         for (name, state) in &mut self.files {
             if *state == State::Unknown {
                 *state = layer.verdict(name)?;
@@ -189,58 +135,22 @@ impl Layer {
         }
     }
 
-    fn read(
-        &mut self,
-        tar: impl Read,
-        wanted: &BTreeMap<&'static str, State>,
-    ) -> Result<(), LayerError> {
-        let mut archive = Archive::new(tar);
-        // Raw, because the library would read a name of any length into memory.
-        let entries = archive.entries().map_err(LayerError::Broken)?.raw(true);
-        let mut long_name: Option<Vec<u8>> = None;
-        for entry in entries {
-            let mut entry = entry.map_err(LayerError::Broken)?;
-            match entry.header().entry_type() {
-                EntryType::GNULongName => {
-                    let mut name = bounded(&mut entry)?;
-                    name.truncate(name.iter().position(|b| *b == 0).unwrap_or(name.len()));
-                    long_name = Some(name);
-                }
-                EntryType::XHeader => long_name = pax_path(&bounded(&mut entry)?)?.or(long_name),
-                EntryType::GNULongLink | EntryType::XGlobalHeader => {}
-                kind => {
-                    let path = match long_name.take() {
-                        Some(name) => name,
-                        None => entry.path_bytes().into_owned(),
-                    };
-                    self.take(&path, kind, &mut entry, wanted)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn take(
         &mut self,
-        path: &[u8],
-        kind: EntryType,
-        body: &mut impl Read,
+        entry: &mut Entry<'_>,
         wanted: &BTreeMap<&'static str, State>,
     ) -> Result<(), LayerError> {
-        let Some(parts) = parts(path)? else { return Ok(()) };
-        match parts[..] {
-            [".wh..wh..opq" | ".wh.release-manifests"] => self.folder_gone = true,
-            [FOLDER] if kind != EntryType::Directory => self.folder_gone = true,
-            [FOLDER, ".wh..wh..opq"] => self.folder_gone = true,
-            [FOLDER, name] => {
-                if let Some(removed) = name.strip_prefix(".wh.") {
-                    self.removed.push(removed.to_owned());
-                } else if let Some((name, _)) = wanted.get_key_value(name) {
-                    let thing = match kind {
-                        EntryType::Regular | EntryType::Continuous => {
-                            Thing::File(file(name, body)?)
-                        }
-                        EntryType::Link | EntryType::Symlink => Thing::Link,
+        match (entry.path(), entry.change) {
+            ([], Change::Emptied) | ([FOLDER], Change::Gone | Change::Emptied) => {
+                self.folder_gone = true;
+            }
+            ([FOLDER], change) if change != Change::Folder => self.folder_gone = true,
+            ([FOLDER, name], Change::Gone) => self.removed.push((*name).to_owned()),
+            ([FOLDER, name], change) => {
+                if let Some((name, _)) = wanted.get_key_value(*name) {
+                    let thing = match change {
+                        Change::File => Thing::File(file(name, entry.body)?),
+                        Change::Link => Thing::Link,
                         _ => Thing::Other,
                     };
                     self.found.insert(name, thing);
@@ -252,50 +162,14 @@ impl Layer {
     }
 }
 
-/// The components of a path, `None` if they are no text: no such file is wanted.
-fn parts(path: &[u8]) -> Result<Option<Vec<&str>>, LayerError> {
-    let Ok(path) = std::str::from_utf8(path) else { return Ok(None) };
-    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-    if parts.contains(&"..") {
-        return Err(LayerError::Traversal(path.to_owned()));
-    }
-    Ok(Some(parts))
-}
-
-fn bounded(entry: &mut impl Read) -> Result<Vec<u8>, LayerError> {
+fn file(name: &'static str, body: &mut dyn Read) -> Result<Vec<u8>, LayerError> {
     let mut bytes = Vec::new();
-    entry.take(MAX_NAME_BYTES + 1).read_to_end(&mut bytes).map_err(LayerError::Broken)?;
-    if bytes.len() as u64 > MAX_NAME_BYTES {
-        return Err(LayerError::LongName);
-    }
-    Ok(bytes)
-}
-
-fn file(name: &'static str, body: &mut impl Read) -> Result<Vec<u8>, LayerError> {
-    let mut bytes = Vec::new();
-    body.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(LayerError::Broken)?;
+    let read = body.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(image_layer::LayerError::Broken)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(LayerError::LargeFile(name));
     }
     Ok(bytes)
-}
-
-/// The path in an extended header.
-fn pax_path(header: &[u8]) -> Result<Option<Vec<u8>>, LayerError> {
-    let mut path = None;
-    for record in tar::PaxExtensions::new(header) {
-        let record = record.map_err(LayerError::Broken)?;
-        match record.key_bytes() {
-            b"path" => path = Some(record.value_bytes().to_vec()),
-            // The length of what follows would be another one than its header says.
-            b"size" => {
-                let reason = "a file of more than 8 GiB in a release payload";
-                return Err(LayerError::Broken(std::io::Error::other(reason)));
-            }
-            _ => {}
-        }
-    }
-    Ok(path)
 }
 
 #[cfg(test)]

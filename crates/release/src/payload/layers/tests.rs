@@ -1,6 +1,4 @@
-use std::io::Write as _;
-
-use tar::{Builder, Header};
+use tar::{Builder, EntryType, Header};
 
 use super::*;
 
@@ -37,27 +35,20 @@ fn files(entries: &[(&str, &[u8])]) -> Vec<u8> {
 fn read(layers: &[Vec<u8>]) -> Result<PayloadFiles, LayerError> {
     let mut found = PayloadFiles::new(Wanted::Components);
     for layer in layers {
-        found.read_tar(&layer[..])?;
+        found.read_layer(&layer[..])?;
     }
     Ok(found)
 }
 
 #[test]
-fn files_are_found_in_whatever_way_their_layer_is_packed_and_their_names_are_written() {
+fn files_are_found_however_their_names_are_written() {
     for name in
         [REFERENCES, "./release-manifests/image-references", "/release-manifests//image-references"]
     {
-        let tar = files(&[("etc/passwd", b"x"), (name, b"images")]);
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(&tar).unwrap();
-        let zstd = zstd::encode_all(&tar[..], 1).unwrap();
-        for packed in [tar, gzip.finish().unwrap(), zstd] {
-            let mut found = PayloadFiles::new(Wanted::Components);
-            found.read_layer(Compression::sniff(&packed), &packed[..]).unwrap();
-            assert_eq!(found.image_references().unwrap(), b"images");
-            assert_eq!(found.release_metadata(), None);
-            assert!(!found.is_settled());
-        }
+        let found = read(&[files(&[("etc/passwd", b"x"), (name, b"images")])]).unwrap();
+        assert_eq!(found.image_references().unwrap(), b"images");
+        assert_eq!(found.release_metadata(), None);
+        assert!(!found.is_settled());
     }
 }
 
@@ -92,34 +83,9 @@ fn what_a_layer_removes_is_not_found_below_it() {
 }
 
 #[test]
-fn long_names_are_understood_and_very_long_ones_refused() {
-    let padded = format!("release-manifests/{}image-references", "./".repeat(60));
-    for kind in [EntryType::GNULongName, EntryType::XHeader] {
-        let record = |name: &str| match kind {
-            EntryType::GNULongName => format!("{name}\0").into_bytes(),
-            _ => {
-                let body = format!(" path={name}\n");
-                let length = body.len() + 3;
-                assert_eq!(length.to_string().len(), 3);
-                format!("{length}{body}").into_bytes()
-            }
-        };
-        let tar = layer(&[
-            ("././@LongLink", kind, "", &record(&padded)),
-            ("cut", EntryType::Regular, "", b"images"),
-        ]);
-        assert_eq!(read(&[tar]).unwrap().image_references().unwrap(), b"images");
-        let long = vec![b'a'; MAX_NAME_BYTES as usize + 1];
-        let tar = layer(&[("././@LongLink", kind, "", &long)]);
-        assert!(matches!(read(&[tar]), Err(LayerError::LongName)));
-    }
-}
-
-#[test]
 fn what_leads_out_of_a_layer_is_refused() {
-    for name in ["../release-manifests/image-references", "a/../../etc/passwd"] {
-        assert!(matches!(read(&[files(&[(name, b"x")])]), Err(LayerError::Traversal(_))), "{name}");
-    }
+    let out = files(&[("../release-manifests/image-references", b"x")]);
+    assert!(matches!(read(&[out]), Err(LayerError::Layer(_))));
     for kind in [EntryType::Symlink, EntryType::Link] {
         let tar = layer(&[(REFERENCES, kind, "/etc/shadow", b"")]);
         assert!(matches!(read(&[tar]), Err(LayerError::Link("image-references"))));
@@ -137,33 +103,5 @@ fn what_is_too_large_or_broken_is_refused() {
     let large = vec![b' '; MAX_FILE_BYTES as usize + 1];
     assert!(matches!(read(&[files(&[(REFERENCES, &large)])]), Err(LayerError::LargeFile(_))));
     let whole = files(&[(REFERENCES, b"images")]);
-    assert!(matches!(read(&[whole[..600].to_vec()]), Err(LayerError::Broken(_))));
-    let mut found = PayloadFiles::new(Wanted::Components);
-    let gzip = found.read_layer(Compression::Gzip, &b"\x1f\x8bnot gzip"[..]);
-    assert!(matches!(gzip, Err(LayerError::Broken(_))));
-}
-
-/// A layer that unpacks to zeros without end.
-struct Bomb(u64);
-
-impl std::io::Read for Bomb {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.0 += buffer.len() as u64;
-        assert!(self.0 < 64 << 30, "read on and on");
-        buffer.fill(0);
-        Ok(buffer.len())
-    }
-}
-
-#[test]
-fn a_layer_without_end_is_left_in_time() {
-    // One file that claims to be as large as a tar archive can say.
-    let mut header = Header::new_gnu();
-    header.set_path("large").unwrap();
-    header.set_entry_type(EntryType::Regular);
-    header.set_size((64 << 30) - 1);
-    header.set_cksum();
-    let tar = header.as_bytes().chain(Bomb(0));
-    let mut found = PayloadFiles::new(Wanted::Components);
-    assert!(matches!(found.read_tar(tar), Err(LayerError::LargeLayer)));
+    assert!(matches!(read(&[whole[..600].to_vec()]), Err(LayerError::Layer(_))));
 }
