@@ -47,7 +47,7 @@ const WATCHED: &str = r#"exec 3<&0
 (read -r _ <&3; kill -9 -- -$$) 2>/dev/null &
 exec "$0" "$@" 3<&- </dev/null"#;
 /// How long one boot may take, scenario included.
-const DEADLINE: Duration = Duration::from_secs(600);
+const DEADLINE: Duration = Duration::from_secs(1200);
 
 /// How a machine is before it starts for the first time.
 #[derive(Debug, Clone)]
