@@ -165,14 +165,22 @@ impl Connection {
                 _ => return Ok(()),
             }
         }
+        tracing::warn!("the list of {kind} has no end; what came so far is taken");
+        survey.could_not_read(kind, Reason::Malformed, "its list has no end".to_owned());
         Ok(())
     }
 }
 
 /// Why a request had no answer: what the server said, else the causes below kube's own words.
 fn why(error: &kube::Error) -> String {
-    if let kube::Error::Api(status) = error {
-        return format!("{} (HTTP {})", status.message, status.code);
+    match error {
+        kube::Error::Api(status) => return format!("{} (HTTP {})", status.message, status.code),
+        // The address may hold a password.
+        kube::Error::ProxyProtocolUnsupported { .. }
+        | kube::Error::ProxyProtocolDisabled { .. } => {
+            return "the proxy of the kubeconfig or the environment is none of HTTP".to_owned();
+        }
+        _ => {}
     }
     let mut causes: Vec<String> = Vec::new();
     let mut source = error.source();

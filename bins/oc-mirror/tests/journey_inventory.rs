@@ -6,6 +6,7 @@
 mod support;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use lab::images::Image;
 use lab::kube::{ApiServer, FieldValidation, Persistence};
 use serde_json::{Value, json};
 
+use lab::proxy::Proxy;
 use lab::update_service::Graph;
 use support::operators::{catalog_image, package};
 use support::releases::World;
@@ -305,6 +307,19 @@ async fn an_account_that_may_read_finds_what_the_cluster_has_and_says_what_it_ma
     run(&site, "--kubeconfig reader.json -o cluster.json");
     assert_eq!(site.read("cluster.json"), first);
     assert!(!first.contains(&reader), "no secret is in the document");
+
+    // Where a proxy leads to the cluster, it is used; its own list of exceptions counts.
+    let address: SocketAddr = server.url().trim_start_matches("https://").parse().unwrap();
+    let proxy = Proxy::start(address).unwrap();
+    let through = |exceptions: &str| {
+        let mut command = site.command("inventory --kubeconfig reader.json");
+        command.env("HTTPS_PROXY", proxy.url()).env("NO_PROXY", exceptions);
+        let ran = Ran::of(command.output().unwrap());
+        assert_eq!((ran.code, ran.out.as_str()), (0, first.as_str()), "{}", ran.err);
+        proxy.asked().len()
+    };
+    assert_eq!(through("127.0.0.1"), 0);
+    assert!(through("") > 0);
 
     // An account with fewer rights gets what it may see.
     let narrow = token(&server, "elsewhere", "narrow").await;
