@@ -161,6 +161,31 @@ fn a_catalog_is_published_only_after_its_bundles() {
 }
 
 #[test]
+fn a_catalog_that_the_policy_refuses_is_neither_opened_nor_selected_from() {
+    let quay = registry();
+    Operators::generate().unwrap().put(&quay).unwrap();
+    let site = site(&quay, ALL_FOO);
+    let policy = json!({
+        "default": [{"type": "insecureAcceptAnything"}],
+        "transports": {"docker": {format!("{HOST}/{CATALOG}"): [{"type": "reject"}]}},
+    });
+    site.write("policy.json", &policy.to_string());
+    let policy = "--secure-policy --policy policy.json";
+    let ran = site.run(&format!("-c isc.yaml {PLAIN} {policy} file://refused"));
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    assert_eq!((ran.total("failed"), ran.total("copied")), (1, 0));
+    assert!(!site.path("refused/operator-index-cache").exists());
+    // The other side judges it again, although what is published was made there.
+    site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+    let target = registry();
+    let to = target.address();
+    let line = format!("-c isc.yaml {PLAIN} {policy} --from file://data docker://{to}");
+    let ran = site.run(&line);
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    assert_eq!((ran.total("failed"), ran.total("copied")), (1, 0));
+}
+
+#[test]
 fn a_catalog_that_cannot_be_used_is_told_and_others_are_mirrored() {
     let quay = registry();
     Operators::generate().unwrap().put(&quay).unwrap();
@@ -194,7 +219,7 @@ fn a_catalog_that_cannot_be_used_is_told_and_others_are_mirrored() {
 }
 
 #[test]
-fn a_run_that_lost_its_line_goes_on_where_it_was() {
+fn what_the_target_refuses_is_named_and_the_next_run_brings_it() {
     let quay = registry();
     Operators::generate().unwrap().put(&quay).unwrap();
     let site = site(&quay, ALL_FOO);
