@@ -142,7 +142,7 @@ impl Cluster {
     }
 
     /// Starts the program with a token of its own service account.
-    async fn operator(&self) -> Operator {
+    async fn operator(&self, version: &str) -> Operator {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), NAMESPACE);
         let request = TokenRequest::default();
         let answer = accounts
@@ -155,7 +155,9 @@ impl Cluster {
         let path = self.folder.path().join("kubeconfig");
         fs::write(&path, kubeconfig.to_string()).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_nmstate-operator"))
-            .args(["operator", "--operand-image=example/i:1", "--release-version=4.99.0"])
+            .arg("operator")
+            .arg(format!("--operand-image=example/i:{version}"))
+            .arg(format!("--release-version={version}"))
             .arg("--listen=127.0.0.1:0")
             .env("KUBECONFIG", path)
             .spawn()
@@ -173,6 +175,12 @@ impl Cluster {
             condition.and_then(|held| held[key].as_str()).unwrap_or_default().to_owned()
         };
         (text("status"), text("reason"))
+    }
+
+    async fn version(&self) -> String {
+        let object = json!({ "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator" });
+        let found = self.dynamic(&object).get("nmstate").await.unwrap();
+        found.data["status"]["versions"][0]["version"].as_str().unwrap_or_default().to_owned()
     }
 
     async fn told(&self, type_: &str, status: &str, reason: &str) {
@@ -263,7 +271,7 @@ async fn from_an_installation_with_a_policy_to_the_removal_of_everything() {
     };
     tokio::join!(cluster.bootstrap(vec![policy]), payload);
 
-    let operator = cluster.operator().await;
+    let operator = cluster.operator("4.99.0").await;
     cluster.told("Disabled", "True", "UnsupportedPlatform").await;
     cluster.told("Available", "True", "AsExpected").await;
     cluster.ignored(true).await;
@@ -289,6 +297,16 @@ async fn from_an_installation_with_a_policy_to_the_removal_of_everything() {
     cluster.dynamic(&object).delete("nmstate", &DeleteParams::default()).await.unwrap();
     cluster.told("Available", "True", "AsExpected").await;
 
+    // The next version: the old one is reported until nothing old runs any more.
+    operator.stop();
+    let operator = cluster.operator("4.99.1").await;
+    cluster.told("Progressing", "True", "RollingOut").await;
+    assert_eq!(cluster.version().await, "4.99.0");
+    cluster.told("Degraded", "False", "AsExpected").await;
+    cluster.all_pods_run().await;
+    cluster.told("Progressing", "False", "AsExpected").await;
+    assert_eq!(cluster.version().await, "4.99.1");
+
     cluster.annotate("nmstate.landfall.dev/off", Some("true")).await;
     cluster.deployed(false).await;
     cluster.told("Disabled", "True", "TurnedOff").await;
@@ -303,7 +321,7 @@ async fn from_an_installation_with_a_policy_to_the_removal_of_everything() {
     operator.stop();
     let object = json!({ "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator" });
     cluster.dynamic(&object).delete("nmstate", &DeleteParams::default()).await.unwrap();
-    let _operator = cluster.operator().await;
+    let _operator = cluster.operator("4.99.1").await;
     cluster.told("Disabled", "True", "NMStateDeleted").await;
     assert!(nmstates.get_opt("nmstate").await.unwrap().is_none());
 
@@ -345,7 +363,7 @@ async fn another_operator_of_this_api_is_left_alone_and_taken_over_from_on_reque
     cluster.apply(OTHERS).await;
     cluster.apply("apiVersion: nmstate.io/v1\nkind: NMState\nmetadata: {name: nmstate}\n").await;
 
-    let _operator = cluster.operator().await;
+    let _operator = cluster.operator("4.99.1").await;
     cluster.told("Disabled", "True", "OtherOperatorPresent").await;
     cluster.deployed(false).await;
 

@@ -73,7 +73,7 @@ fn deployment(wanted: &Wanted<'_>) -> Value {
             "selector": { "matchLabels": labels(COORDINATOR) },
             "strategy": strategy,
             "template": {
-                "metadata": { "labels": labels(COORDINATOR), "annotations": pod::annotations() },
+                "metadata": { "labels": labels(COORDINATOR), "annotations": pod::annotations("restricted-v2") },
                 "spec": pod,
             },
         },

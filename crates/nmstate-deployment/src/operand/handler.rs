@@ -93,7 +93,7 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
                 "rollingUpdate": { "maxUnavailable": "10%" },
             },
             "template": {
-                "metadata": { "labels": labels(HANDLER), "annotations": pod::annotations() },
+                "metadata": { "labels": labels(HANDLER), "annotations": pod::annotations("privileged") },
                 "spec": pod,
             },
         },

@@ -27,10 +27,11 @@ impl Placement<'_> {
     }
 }
 
-/// Annotations of every pod template: on clusters with partitioned CPUs it runs on those of the
-/// management.
-pub(crate) fn annotations() -> Value {
+/// Annotations of every pod template: the security context it needs and gets, whatever else its
+/// account may use; and on clusters with partitioned CPUs it runs on those of the management.
+pub(crate) fn annotations(security: &str) -> Value {
     json!({
+        "openshift.io/required-scc": security,
         "target.workload.openshift.io/management": r#"{"effect": "PreferredDuringScheduling"}"#,
     })
 }

@@ -44,7 +44,7 @@ pub(super) fn deployment() -> Value {
             "selector": { "matchLabels": labels() },
             "strategy": { "type": "Recreate" },
             "template": {
-                "metadata": { "labels": labels(), "annotations": pod::annotations() },
+                "metadata": { "labels": labels(), "annotations": pod::annotations("restricted-v2") },
                 "spec": {
                     "serviceAccountName": OPERATOR,
                     "priorityClassName": "system-cluster-critical",

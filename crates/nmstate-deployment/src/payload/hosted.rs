@@ -47,7 +47,7 @@ fn deployment(namespace: &str, name: &str, mut pod: Value) -> Value {
             "selector": { "matchLabels": labels },
             "strategy": { "type": "Recreate" },
             "template": {
-                "metadata": { "labels": labels, "annotations": pod::annotations() },
+                "metadata": { "labels": labels, "annotations": pod::annotations("restricted-v2") },
                 "spec": pod,
             },
         },
