@@ -23,7 +23,6 @@ mod steps;
 
 pub use adopt::{Adoption, NotAdopted, adopt};
 pub use class::{Class, Classified};
-pub use cross_check::really_new;
 pub use difference::{Difference, Subject, differences};
 pub use masquerade::Masquerade;
 pub use migrate::{MigrateError, Migration, force_reboot, migrate};

@@ -21,6 +21,7 @@
 //! | [`pace`] | not more writes than promised |
 
 pub mod agenda;
+mod comparison;
 pub mod guard;
 pub mod limit;
 pub mod overlap;

@@ -6,7 +6,7 @@ use nmstate::{NetworkPolicy, NetworkState, NmstateError};
 use nmstate_api::{CapturedState, MetaInfo, NetworkDocument, PolicySpec};
 use serde_json::{Value, json};
 
-use crate::trunk_ports;
+use crate::{comparison, trunk_ports};
 
 /// Why a policy cannot be evaluated on a node.
 #[derive(Debug, thiserror::Error)]
@@ -107,18 +107,9 @@ pub fn differs(desired: &NetworkState, current: &NetworkState) -> Result<bool, S
     if *desired == NetworkState::default() {
         return Ok(false);
     }
-    let mut left = br_ex::day2::really_new(desired, current)?;
-    let is_there = |interface: &Value| {
-        let name = interface.get("name").and_then(Value::as_str);
-        name.is_some_and(|name| current.interfaces.iter().any(|it| it.name() == name))
-    };
-    if let Some(Value::Array(interfaces)) = left.get_mut("interfaces") {
-        // What shall be absent and is not there needs nothing.
-        let is_gone = |it: &Value| it.get("state").and_then(Value::as_str) == Some("absent");
-        interfaces.retain(|interface| !is_gone(interface) || is_there(interface));
-    }
-    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-    Ok(!is_empty(&left) && !left.as_object().is_some_and(|map| map.values().all(is_empty)))
+    let difference = desired.gen_diff(current).map_err(|error| error.msg().to_owned())?;
+    let value = |state: &NetworkState| serde_json::to_value(state).map_err(|it| it.to_string());
+    Ok(comparison::is_left(&value(&difference)?, &value(current)?))
 }
 
 #[cfg(test)]

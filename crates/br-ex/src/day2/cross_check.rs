@@ -12,7 +12,7 @@ use super::state::text;
 
 /// What is left of nmstate's comparison once everything is taken out that the state has already:
 /// nmstate repeats some fields of what it touches. `Null` when nothing is left.
-pub fn really_new(desired: &NetworkState, current: &NetworkState) -> Result<Value, String> {
+pub(super) fn really_new(desired: &NetworkState, current: &NetworkState) -> Result<Value, String> {
     let difference = desired.gen_diff(current).map_err(|error| error.msg().to_owned())?;
     let value = |state: &NetworkState| serde_json::to_value(state).map_err(|it| it.to_string());
     Ok(remaining(&value(&difference)?, &value(current)?))

@@ -1,0 +1,166 @@
+//! Whether nmstate's comparison leaves anything to do. It repeats much of what it touches, so that
+//! each part is looked for in the current state.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// Whether something in `wanted`, a difference that nmstate found, is not in `current`.
+pub(crate) fn is_left(wanted: &Value, current: &Value) -> bool {
+    value_differs("", wanted, current)
+}
+
+fn value_differs(key: &str, wanted: &Value, has: &Value) -> bool {
+    match (wanted, has) {
+        (Value::Object(wanted), Value::Object(has)) => map_differs(wanted, has),
+        (Value::Object(wanted), Value::Null) => map_differs(wanted, &Map::new()),
+        (Value::Array(wanted), Value::Array(has)) => list_differs(key, wanted, has),
+        (Value::Array(wanted), Value::Null) => list_differs(key, wanted, &[]),
+        (wanted, has) if key == "type" => !is_same_kind(wanted, has),
+        (wanted, has) => !is_same(wanted, has),
+    }
+}
+
+fn map_differs(wanted: &Map<String, Value>, has: &Map<String, Value>) -> bool {
+    wanted.iter().any(|(key, value)| match key.as_str() {
+        "address" => addresses_differ(value, has),
+        _ => value_differs(key, value, has.get(key).unwrap_or(&Value::Null)),
+    })
+}
+
+fn list_differs(key: &str, wanted: &[Value], has: &[Value]) -> bool {
+    match key {
+        // These name what changes, and not all there is.
+        "interfaces" => wanted.iter().any(|interface| interface_differs(interface, has)),
+        "config" | "bridge-mappings" => {
+            wanted.iter().any(|item| has.iter().all(|other| value_differs("", item, other)))
+        }
+        // All others are given whole, so that what is missing in them goes.
+        _ if wanted.len() != has.len() => true,
+        _ => wanted.iter().zip(has).any(|(item, at_same_place)| match item.get("name") {
+            // Ports have no order.
+            Some(name) => match has.iter().find(|other| other.get("name") == Some(name)) {
+                Some(other) => value_differs("", item, other),
+                None => true,
+            },
+            None => value_differs("", item, at_same_place),
+        }),
+    }
+}
+
+fn interface_differs(wanted: &Value, has: &[Value]) -> bool {
+    let get = |interface: &Value, key: &str| interface.get(key).cloned().unwrap_or_default();
+    let named: Vec<&Value> =
+        has.iter().filter(|other| get(other, "name") == get(wanted, "name")).collect();
+    if get(wanted, "state") == "absent" {
+        // What shall be absent and is not there needs nothing.
+        return named.iter().any(|other| get(other, "state") != "absent");
+    }
+    let same = named.iter().find(|other| is_same_kind(&get(wanted, "type"), &get(other, "type")));
+    same.is_none_or(|same| value_differs("", wanted, same))
+}
+
+/// The ends of wires are called NICs by policies, and who names no type means what is there.
+fn is_same_kind(wanted: &Value, has: &Value) -> bool {
+    let is_nic = |kind: &Value| matches!(kind.as_str(), Some("ethernet" | "veth"));
+    let is_open = matches!(wanted.as_str(), None | Some("unknown"));
+    is_open || wanted == has || (is_nic(wanted) && is_nic(has))
+}
+
+/// Leases, link-local addresses, and single addresses that move between nodes are not what a list
+/// of addresses speaks of.
+fn addresses_differ(wanted: &Value, has: &Map<String, Value>) -> bool {
+    let (asked, there) = (addresses(wanted), has.get("address").map(addresses).unwrap_or_default());
+    let on = |key: &str| has.get(key).and_then(Value::as_bool) == Some(true);
+    let is_leased = on("dhcp") || on("autoconf");
+    let stays = |(ip, prefix): &&(String, u64)| {
+        let is_single = *prefix == if ip.contains(':') { 128 } else { 32 };
+        !is_leased && !is_single && !ip.starts_with("fe80:")
+    };
+    !asked.is_subset(&there) || there.difference(&asked).any(|address| stays(&address))
+}
+
+fn addresses(list: &Value) -> BTreeSet<(String, u64)> {
+    let address = |it: &Value| {
+        let ip = it.get("ip")?.as_str()?.to_ascii_lowercase();
+        Some((ip, it.get("prefix-length")?.as_u64()?))
+    };
+    list.as_array().into_iter().flatten().filter_map(address).collect()
+}
+
+/// MAC addresses are written in capitals or not, numbers as text or not.
+fn is_same(a: &Value, b: &Value) -> bool {
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.to_ascii_lowercase(),
+        other => other.to_string(),
+    };
+    a == b || plain(a) == plain(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lists_that_are_given_whole_differ_when_something_goes_or_moves() {
+        let servers = |list: &[&str]| json!({"dns-resolver": {"config": {"server": list}}});
+        let has = servers(&["192.0.2.1", "192.0.2.2"]);
+        assert!(!is_left(&servers(&["192.0.2.1", "192.0.2.2"]), &has));
+        assert!(is_left(&servers(&["192.0.2.1"]), &has));
+        assert!(is_left(&servers(&["192.0.2.2", "192.0.2.1"]), &has));
+        assert!(is_left(&servers(&[]), &has));
+        assert!(!is_left(&servers(&[]), &json!({})));
+    }
+
+    #[test]
+    fn ports_are_compared_by_their_names() {
+        let bridge = |ports: &[&str]| {
+            let ports: Vec<Value> = ports.iter().map(|name| json!({"name": name})).collect();
+            json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "bridge": {"port": ports}}]})
+        };
+        assert!(!is_left(&bridge(&["eth2", "eth1"]), &bridge(&["eth1", "eth2"])));
+        assert!(is_left(&bridge(&["eth1"]), &bridge(&["eth1", "eth2"])));
+        assert!(is_left(&bridge(&["eth1", "eth3"]), &bridge(&["eth1", "eth2"])));
+    }
+
+    #[test]
+    fn routes_are_parts_of_what_there_is() {
+        let routes = |list: Value| json!({"routes": {"config": list}});
+        let one = json!({"destination": "0.0.0.0/0", "next-hop-interface": "eth1"});
+        let has = routes(json!([
+            {"destination": "0.0.0.0/0", "next-hop-interface": "eth1", "table-id": 254},
+            {"destination": "10.0.0.0/8", "next-hop-interface": "eth1", "table-id": 254},
+        ]));
+        assert!(!is_left(&routes(json!([one])), &has));
+        let mut gone = one;
+        gone["state"] = json!("absent");
+        assert!(is_left(&routes(json!([gone])), &has));
+    }
+
+    #[test]
+    fn addresses_of_others_do_not_count_and_own_ones_do() {
+        let ip = |addresses: &[(&str, u64)], dhcp: bool| {
+            let list: Vec<Value> = addresses
+                .iter()
+                .map(|(ip, prefix)| json!({"ip": ip, "prefix-length": prefix}))
+                .collect();
+            json!({"interfaces": [{"name": "eth1", "ipv4": {"dhcp": dhcp, "address": list}}]})
+        };
+        let own = ("192.0.2.10", 24);
+        assert!(!is_left(&ip(&[own], false), &ip(&[own, ("192.0.2.99", 32)], false)));
+        assert!(is_left(&ip(&[own], false), &ip(&[own, ("192.0.2.11", 24)], false)));
+        assert!(is_left(&ip(&[own, ("192.0.2.11", 24)], false), &ip(&[own], false)));
+        assert!(is_left(&ip(&[own], false), &ip(&[own], true)), "no lease any more");
+    }
+
+    #[test]
+    fn a_wire_is_a_nic_and_what_is_absent_already_needs_nothing() {
+        let one = |kind: &str, state: &str| json!({"interfaces": [{"name": "eth1", "type": kind, "state": state}]});
+        assert!(!is_left(&one("ethernet", "up"), &one("veth", "up")));
+        assert!(is_left(&one("ethernet", "absent"), &one("veth", "up")));
+        assert!(!is_left(&one("dummy", "absent"), &json!({"interfaces": []})));
+        assert!(is_left(&one("dummy", "up"), &json!({"interfaces": []})));
+    }
+}
