@@ -7,7 +7,7 @@ use clap::Args;
 use lab::tools::{self, Tool};
 
 use crate::steps::{self, Outcome, Step};
-use crate::{demo, dist, docs, repository, set_up};
+use crate::{demo, dist, docs, program, repository, set_up};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -122,9 +122,10 @@ fn deny() -> Result<Outcome> {
 }
 
 fn enhancements() -> Result<Outcome> {
-    let run = ["run", "--locked", "--quiet", "--package", "enhance", "--"];
-    let lint = ["lint", "enhancements", "--deny-warnings"];
-    repository::run(repository::cargo(&run).args(lint))?;
+    let programs = program::build_all()?;
+    let mut enhance = Command::new(programs.path("enhance")?);
+    enhance.args(["lint", "enhancements", "--deny-warnings"]).current_dir(repository::root());
+    repository::run(&mut enhance)?;
     Ok(Outcome::Done)
 }
 

@@ -5,7 +5,7 @@ mod reader;
 mod stage;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
 
 /// The step of `cargo xtask test`: a demo that does not work is a broken build.
 pub(crate) fn check() -> Result<Outcome> {
-    demo(&Arguments { keep: false })?;
+    let programs = program::build_all()?;
+    show(programs.path("oc-mirror")?.to_owned(), false)?;
     Ok(Outcome::Done)
 }
 
@@ -40,13 +41,16 @@ pub(crate) fn demo(arguments: &Arguments) -> Result<()> {
     heading("Building oc-mirror");
     // A release build would compile everything again, for a speed that a few megabytes do not need.
     say("A minute or two on two cores the first time, seconds later.");
-    let program = program::build(Profile::Development)?;
+    show(program::build(Profile::Development)?, arguments.keep)
+}
+
+fn show(program: PathBuf, keep: bool) -> Result<()> {
     let folder = tempfile::Builder::new()
         .prefix("landfall-demo-")
         .tempdir()
         .context("making a temporary folder")?;
     let told = tell(folder.path(), &OcMirror::new(program, folder.path()));
-    if arguments.keep {
+    if keep {
         println!("\nEverything is kept in {}", folder.keep().display());
     }
     told

@@ -5,12 +5,13 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::repository;
 use crate::steps::Outcome;
+use crate::{program, repository};
 
 /// Programs that write documents about themselves.
 const PROGRAMS: [&str; 5] =
@@ -60,11 +61,11 @@ pub(crate) fn check() -> Result<Outcome> {
 }
 
 fn generate() -> Result<Files> {
+    let programs = program::build_all()?;
     let mut all = Files::new();
     for program in PROGRAMS {
         let out = tempfile::tempdir().context("making a temporary folder")?;
-        let run = ["run", "--locked", "--quiet", "--package", program, "--"];
-        let mut command = repository::cargo(&run);
+        let mut command = Command::new(programs.path(program)?);
         repository::run(command.args(["generate-docs", "--out"]).arg(out.path()))?;
         let files = read(out.path())?;
         for folder in FOLDERS {

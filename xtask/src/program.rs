@@ -1,7 +1,8 @@
-//! The program that is shown and measured: built by cargo, found where cargo put it.
+//! Our programs: built by cargo, found where cargo put them.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
@@ -23,6 +24,28 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf> {
     build_target(&["--bin", "oc-mirror"], "oc-mirror", profile)
 }
 
+/// Builds all programs, quick to compile, and tells where each is. What is compiled for one program
+/// alone differs in features from what tests are linked with, so that it would be compiled twice.
+pub(crate) fn build_all() -> Result<Programs> {
+    let mut programs = BTreeMap::new();
+    cargo_build(&["--workspace", "--bins"], Profile::Development, |message| {
+        if let Some((name, path)) = executable(message) {
+            programs.insert(name, path);
+        }
+    })?;
+    Ok(Programs(programs))
+}
+
+/// Programs by name.
+#[derive(Debug)]
+pub(crate) struct Programs(BTreeMap<String, PathBuf>);
+
+impl Programs {
+    pub(crate) fn path(&self, name: &str) -> Result<&Path> {
+        self.0.get(name).map(PathBuf::as_path).with_context(|| format!("cargo built no {name}"))
+    }
+}
+
 /// Builds a program of ours, quick to run, and tells where it is.
 pub(crate) fn build_release(package: &str, name: &str) -> Result<PathBuf> {
     build_target(&["--package", package, "--bin", name], name, Profile::Release)
@@ -34,6 +57,16 @@ pub(crate) fn build_example(package: &str, example: &str) -> Result<PathBuf> {
 }
 
 fn build_target(target: &[&str], name: &str, profile: Profile) -> Result<PathBuf> {
+    let mut program = None;
+    cargo_build(target, profile, |message| match executable(message) {
+        Some((built, path)) if built == name => program = Some(path),
+        _ => {}
+    })?;
+    program.with_context(|| format!("cargo built no {name}"))
+}
+
+/// Runs `cargo build` and hands on its messages.
+fn cargo_build(target: &[&str], profile: Profile, mut told: impl FnMut(&str)) -> Result<()> {
     let mut arguments = vec!["build", "--locked"];
     arguments.extend(target);
     if profile == Profile::Release {
@@ -48,21 +81,19 @@ fn build_target(target: &[&str], name: &str, profile: Profile) -> Result<PathBuf
         .spawn()
         .context("starting cargo")?;
     let messages = BufReader::new(child.stdout.take().context("reading from cargo")?);
-    let mut program = None;
     for line in messages.lines() {
-        let line = line.context("reading from cargo")?;
-        program = executable(&line, name).or(program);
+        told(&line.context("reading from cargo")?);
     }
     let status = child.wait().context("waiting for cargo")?;
     ensure!(status.success(), "`cargo build` ended with {status}");
-    program.with_context(|| format!("cargo built no {name}"))
+    Ok(())
 }
 
-/// The program, when a message of cargo's is about it.
-fn executable(message: &str, name: &str) -> Option<PathBuf> {
+/// The program that a message of cargo's is about, if it is about one.
+fn executable(message: &str) -> Option<(String, PathBuf)> {
     let message: Value = serde_json::from_str(message).ok()?;
-    (message["target"]["name"] == name).then_some(())?;
-    message["executable"].as_str().map(PathBuf::from)
+    let path = message["executable"].as_str()?;
+    Some((message["target"]["name"].as_str()?.to_owned(), path.into()))
 }
 
 #[cfg(test)]
@@ -70,18 +101,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_message_about_the_program_names_it() {
+    fn only_a_message_about_a_program_names_it() {
         let about = |name: &str, executable: &str| {
             format!(
                 r#"{{"reason": "compiler-artifact", "target": {{"name": "{name}"}}, "executable": {executable}}}"#
             )
         };
         assert_eq!(
-            executable(&about("oc-mirror", r#""/t/oc-mirror""#), "oc-mirror"),
-            Some("/t/oc-mirror".into())
+            executable(&about("oc-mirror", r#""/t/oc-mirror""#)),
+            Some(("oc-mirror".to_owned(), "/t/oc-mirror".into()))
         );
-        assert_eq!(executable(&about("oc-mirror", "null"), "oc-mirror"), None);
-        assert_eq!(executable(&about("build-script-build", r#""/t/x""#), "oc-mirror"), None);
-        assert_eq!(executable("not JSON", "oc-mirror"), None);
+        assert_eq!(executable(&about("oc-mirror", "null")), None);
+        assert_eq!(executable("not JSON"), None);
     }
 }
