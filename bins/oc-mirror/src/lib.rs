@@ -19,6 +19,7 @@ mod log;
 mod lookup_arguments;
 mod mirror_command;
 mod output_file;
+mod path_format;
 mod policy_file;
 mod problem;
 mod progress;

@@ -12,9 +12,9 @@ use release::select::GraphKey;
 use semver::Version;
 use serde::Serialize;
 
-use crate::list_format::{ListFormat, rendered};
+use crate::list_format::{ListOptions, rendered};
 use crate::list_operators::{ListOperators, operators};
-use crate::lookup_arguments::{LookupArguments, architecture, minor, wait};
+use crate::lookup_arguments::{architecture, minor, wait};
 use crate::quantity;
 use crate::request::Surroundings;
 
@@ -54,21 +54,8 @@ pub(crate) struct ListReleases {
         default_value = "amd64"
     )]
     filter_by_archs: Vec<Architecture>,
-    /// text, json or yaml
-    #[arg(
-        short,
-        long,
-        value_enum,
-        default_value_t,
-        hide_possible_values = true,
-        value_name = "FORMAT"
-    )]
-    output: ListFormat,
-    /// Read what was carried over, with archives or a whole workspace, and ask nobody
-    #[arg(long, value_name = "file://DIR")]
-    from: Option<String>,
     #[command(flatten)]
-    lookup: LookupArguments,
+    list: ListOptions,
 }
 
 #[derive(Debug, Args)]
@@ -79,21 +66,8 @@ pub(crate) struct ListImages {
     /// Architecture of the release, where a version is given
     #[arg(long, value_name = "ARCH", value_parser = architecture, default_value = "amd64")]
     arch: Architecture,
-    /// text, json or yaml
-    #[arg(
-        short,
-        long,
-        value_enum,
-        default_value_t,
-        hide_possible_values = true,
-        value_name = "FORMAT"
-    )]
-    output: ListFormat,
-    /// Read what was carried over, with archives or a whole workspace, and ask nobody
-    #[arg(long, value_name = "file://DIR")]
-    from: Option<String>,
     #[command(flatten)]
-    lookup: LookupArguments,
+    list: ListOptions,
 }
 
 /// The text of a list.
@@ -103,13 +77,11 @@ pub(crate) fn list(
 ) -> anyhow::Result<String> {
     match &arguments.what {
         ListCommand::Releases(arguments) => {
-            let carried = ("--from", arguments.from.as_deref());
-            let lookup = arguments.lookup.open(carried, surroundings)?;
+            let lookup = arguments.list.releases(surroundings)?;
             wait(releases(arguments, &lookup))
         }
         ListCommand::Images(arguments) => {
-            let carried = ("--from", arguments.from.as_deref());
-            let lookup = arguments.lookup.open(carried, surroundings)?;
+            let lookup = arguments.list.releases(surroundings)?;
             wait(images(arguments, &lookup))
         }
         ListCommand::Operators(arguments) => operators(arguments, surroundings),
@@ -144,7 +116,7 @@ async fn releases(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::R
         });
     }
     let with_hint = arguments.channel.is_none();
-    rendered(arguments.output, &listed, || releases_text(&listed, with_hint))
+    rendered(arguments.list.output, &listed, || releases_text(&listed, with_hint))
 }
 
 fn releases_text(listed: &[Listed], with_hint: bool) -> String {
@@ -186,7 +158,7 @@ async fn graph(
 async fn minors(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::Result<String> {
     let minors: Vec<String> = lookup.minors().await?.iter().map(ToString::to_string).collect();
     anyhow::ensure!(!minors.is_empty(), "there are no releases here");
-    rendered(arguments.output, &minors, || {
+    rendered(arguments.list.output, &minors, || {
         let mut text = "Available OpenShift Container Platform release versions:\n".to_owned();
         text.extend(minors.iter().map(|minor| format!("  {minor}\n")));
         text
@@ -200,7 +172,7 @@ async fn channels(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::R
         let graph = graph(lookup, &format!("stable-{version}"), architecture).await?;
         found.extend(graph.channels().into_iter().map(str::to_owned));
     }
-    rendered(arguments.output, &found, || {
+    rendered(arguments.list.output, &found, || {
         let mut text = format!("Listing channels for version {version}:\n\n");
         text.extend(found.iter().map(|channel| format!("{channel}\n")));
         text
@@ -213,7 +185,7 @@ async fn images(arguments: &ListImages, lookup: &ReleaseLookup) -> anyhow::Resul
         Err(_) => pinned(&arguments.release)?,
     };
     let contents = lookup.contents(&payload).await?;
-    rendered(arguments.output, &contents, || table(&contents))
+    rendered(arguments.list.output, &contents, || table(&contents))
 }
 
 fn pinned(text: &str) -> anyhow::Result<ImageRef> {

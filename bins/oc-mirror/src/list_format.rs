@@ -1,7 +1,41 @@
-//! How lists are written: for people, or for machines.
+//! How lists are asked for and written: for people, or for machines.
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
+use mirror::{CatalogLookup, ReleaseLookup};
 use serde::Serialize;
+
+use crate::lookup_arguments::LookupArguments;
+use crate::request::Surroundings;
+
+/// Flags of every list.
+#[derive(Debug, Args)]
+pub(crate) struct ListOptions {
+    /// text, json or yaml
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT"
+    )]
+    pub(crate) output: ListFormat,
+    /// Read what was carried over, with archives or a whole workspace, and ask nobody
+    #[arg(long, value_name = "file://DIR")]
+    pub(crate) from: Option<String>,
+    #[command(flatten)]
+    lookup: LookupArguments,
+}
+
+impl ListOptions {
+    pub(crate) fn releases(&self, surroundings: &Surroundings) -> anyhow::Result<ReleaseLookup> {
+        self.lookup.open(("--from", self.from.as_deref()), surroundings)
+    }
+
+    pub(crate) fn catalogs(&self, surroundings: &Surroundings) -> anyhow::Result<CatalogLookup> {
+        self.lookup.catalogs(("--from", self.from.as_deref()), surroundings)
+    }
+}
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ListFormat {

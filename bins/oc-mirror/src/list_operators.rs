@@ -10,8 +10,8 @@ use release::channel::Minor;
 use serde::Serialize;
 
 use crate::catalog_arguments::{open, package, source};
-use crate::list_format::{ListFormat, rendered};
-use crate::lookup_arguments::{LookupArguments, minor, wait};
+use crate::list_format::{ListOptions, rendered};
+use crate::lookup_arguments::{minor, wait};
 use crate::problem::chain;
 use crate::request::Surroundings;
 
@@ -42,21 +42,8 @@ pub(crate) struct ListOperators {
     /// List the versions in this channel
     #[arg(long, value_name = "CHANNEL", requires = "package")]
     channel: Option<String>,
-    /// text, json or yaml
-    #[arg(
-        short,
-        long,
-        value_enum,
-        default_value_t,
-        hide_possible_values = true,
-        value_name = "FORMAT"
-    )]
-    output: ListFormat,
-    /// Read what was carried over, with archives or a whole workspace, and ask nobody
-    #[arg(long, value_name = "file://DIR")]
-    from: Option<String>,
     #[command(flatten)]
-    lookup: LookupArguments,
+    list: ListOptions,
 }
 
 /// The text of the list.
@@ -64,7 +51,7 @@ pub(crate) fn operators(
     arguments: &ListOperators,
     surroundings: &Surroundings,
 ) -> anyhow::Result<String> {
-    let lookup = arguments.lookup.catalogs(("--from", arguments.from.as_deref()), surroundings)?;
+    let lookup = arguments.list.catalogs(surroundings)?;
     match &arguments.catalog {
         Some(source) => wait(contents(arguments, source, &lookup)),
         None => wait(catalogs(arguments, &lookup)),
@@ -80,7 +67,7 @@ struct CatalogList {
 }
 
 async fn catalogs(arguments: &ListOperators, lookup: &CatalogLookup) -> anyhow::Result<String> {
-    let (catalogs, head) = match (arguments.version, arguments.from.is_some()) {
+    let (catalogs, head) = match (arguments.version, arguments.list.from.is_some()) {
         (Some(minor), _) => (known(minor, lookup).await?, format!("OpenShift {minor}:\n")),
         (None, true) => {
             let carried = lookup.carried()?;
@@ -90,7 +77,7 @@ async fn catalogs(arguments: &ListOperators, lookup: &CatalogLookup) -> anyhow::
         (None, false) => anyhow::bail!("--catalogs needs --version, such as --version 4.16"),
     };
     let version = arguments.version.map(|minor| minor.to_string());
-    rendered(arguments.output, &CatalogList { version, catalogs: catalogs.clone() }, || {
+    rendered(arguments.list.output, &CatalogList { version, catalogs: catalogs.clone() }, || {
         let mut text = format!("Available OpenShift OperatorHub catalogs:\n{head}");
         text.extend(catalogs.iter().map(|catalog| format!("{catalog}\n")));
         text
@@ -171,7 +158,8 @@ async fn contents(
     let opened = open(lookup, source).await?;
     let files = opened.files()?;
     let catalog = Catalog::load(&files)?;
-    let (name, digest, output) = (source.to_string(), opened.digest.to_string(), arguments.output);
+    let (name, digest, output) =
+        (source.to_string(), opened.digest.to_string(), arguments.list.output);
     let Some(wanted) = &arguments.package else {
         let packages = catalog.packages.values().filter(|package| package.definition.is_some());
         let packages: Vec<PackageEntry<'_>> = packages.map(entry).collect();

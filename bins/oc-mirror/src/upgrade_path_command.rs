@@ -2,16 +2,17 @@
 //! and an operator from one version to another.
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use image_set::{Architecture, Distribution};
 use mirror::ReleaseLookup;
 use release::channel::{ChannelName, Minor};
 use release::graph::Graph;
 use release::select::GraphKey;
-use release::upgrade_path::{Question, UpgradePaths, answer};
+use release::upgrade_path::{Question, answer};
 use semver::Version;
 
-use crate::lookup_arguments::{LookupArguments, architecture, full_version, wait};
+use crate::lookup_arguments::{architecture, full_version, wait};
+use crate::path_format::PathOptions;
 use crate::request::Surroundings;
 use crate::upgrade_path_operator::{UpgradePathOperator, operator};
 
@@ -34,18 +35,6 @@ pub(crate) enum UpgradePathCommand {
     Operator(UpgradePathOperator),
 }
 
-/// How the way is shown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PathFormat {
-    #[default]
-    Table,
-    Json,
-    Yaml,
-    Dot,
-    Mermaid,
-    Svg,
-}
-
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("ends").args(["from", "to"]).required(true).multiple(true)))]
 pub(crate) struct UpgradePathRelease {
@@ -61,21 +50,8 @@ pub(crate) struct UpgradePathRelease {
     /// Architecture of the releases
     #[arg(long, value_name = "ARCH", value_parser = architecture, default_value = "amd64")]
     arch: Architecture,
-    /// table, json, yaml, dot (Graphviz), mermaid or svg
-    #[arg(
-        short,
-        long,
-        value_enum,
-        default_value_t,
-        hide_possible_values = true,
-        value_name = "FORMAT"
-    )]
-    output: PathFormat,
-    /// Read what was carried over, with archives or a whole workspace, and ask nobody
-    #[arg(long, value_name = "file://DIR")]
-    workspace: Option<String>,
     #[command(flatten)]
-    lookup: LookupArguments,
+    path: PathOptions,
 }
 
 /// The way, as it was asked to be shown.
@@ -96,22 +72,10 @@ fn release(arguments: &UpgradePathRelease, surroundings: &Surroundings) -> anyho
         (None, Some(to)) => Question::To(to.clone()),
         (None, None) => anyhow::bail!("--from or --to is due"),
     };
-    let carried = ("--workspace", arguments.workspace.as_deref());
-    let lookup = arguments.lookup.open(carried, surroundings)?;
+    let lookup = arguments.path.releases(surroundings)?;
     let graph = wait(graph(arguments, &question, &lookup))?;
     let paths = answer(&graph, &question)?;
-    shown(&paths, arguments.output)
-}
-
-fn shown(paths: &UpgradePaths, format: PathFormat) -> anyhow::Result<String> {
-    Ok(match format {
-        PathFormat::Table => paths.table(),
-        PathFormat::Json => paths.json()?,
-        PathFormat::Yaml => paths.yaml()?,
-        PathFormat::Dot => paths.drawing().dot(),
-        PathFormat::Mermaid => paths.drawing().mermaid(),
-        PathFormat::Svg => paths.drawing().svg(),
-    })
+    arguments.path.shown(&paths, || paths.table(), || paths.drawing())
 }
 
 /// One graph of all channels that matter. A channel has the releases of its
@@ -129,7 +93,7 @@ async fn graph(
         match lookup.graph(&key).await {
             Ok(graph) => graphs.push(graph),
             // What was carried has some channels only.
-            Err(error) if arguments.workspace.is_some() => {
+            Err(error) if arguments.path.workspace.is_some() => {
                 first_failure.get_or_insert(error);
             }
             Err(error) => return Err(error.into()),

@@ -9,10 +9,9 @@ use mirror::CatalogLookup;
 use semver::Version;
 
 use crate::catalog_arguments::{PackageArguments, open, package};
-use crate::list_format::{json, yaml};
-use crate::lookup_arguments::{LookupArguments, wait};
+use crate::lookup_arguments::wait;
+use crate::path_format::PathOptions;
 use crate::request::Surroundings;
-use crate::upgrade_path_command::PathFormat;
 
 const ABOUT: &str = "\
 Inside a channel OLM installs a version over what a cluster has when the version replaces it, skips it, or \
@@ -32,21 +31,8 @@ pub(crate) struct UpgradePathOperator {
     /// The version that the cluster is to have; without it, everything that can be reached
     #[arg(long, value_name = "VERSION", value_parser = version)]
     to: Option<Version>,
-    /// table, json, yaml, dot (Graphviz), mermaid or svg
-    #[arg(
-        short,
-        long,
-        value_enum,
-        default_value_t,
-        hide_possible_values = true,
-        value_name = "FORMAT"
-    )]
-    output: PathFormat,
-    /// Read what was carried over, with archives or a whole workspace, and ask nobody
-    #[arg(long, value_name = "file://DIR")]
-    workspace: Option<String>,
     #[command(flatten)]
-    lookup: LookupArguments,
+    path: PathOptions,
 }
 
 fn version(text: &str) -> Result<Version, String> {
@@ -59,17 +45,9 @@ pub(crate) fn operator(
     arguments: &UpgradePathOperator,
     surroundings: &Surroundings,
 ) -> anyhow::Result<String> {
-    let carried = ("--workspace", arguments.workspace.as_deref());
-    let lookup = arguments.lookup.catalogs(carried, surroundings)?;
+    let lookup = arguments.path.catalogs(surroundings)?;
     let paths = wait(paths(arguments, &lookup))?;
-    Ok(match arguments.output {
-        PathFormat::Table => paths.table(),
-        PathFormat::Json => json(&paths)?,
-        PathFormat::Yaml => yaml(&paths)?,
-        PathFormat::Dot => paths.drawing().dot(),
-        PathFormat::Mermaid => paths.drawing().mermaid(),
-        PathFormat::Svg => paths.drawing().svg(),
-    })
+    arguments.path.shown(&paths, || paths.table(), || paths.drawing())
 }
 
 async fn paths(

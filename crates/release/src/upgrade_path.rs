@@ -146,21 +146,6 @@ pub fn answer(graph: &Graph, question: &Question) -> Result<UpgradePaths, PathEr
     }
 }
 
-impl UpgradePaths {
-    /// Versioned JSON.
-    pub fn json(&self) -> Result<String, serde_json::Error> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// The same facts as YAML.
-    pub fn yaml(&self) -> Result<String, serde_saphyr::ser::Error> {
-        let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-        let mut text = String::new();
-        serde_saphyr::to_fmt_writer_with_options(&mut text, self, options)?;
-        Ok(text)
-    }
-}
-
 fn between(graph: &Graph, from: &Version, to: &Version) -> Result<UpgradePaths, PathError> {
     let (start, end) = (place(graph, from)?, place(graph, to)?);
     if start > end {

@@ -185,8 +185,9 @@ RISKS
 #[test]
 fn json_and_yaml_say_the_same() {
     let paths = ask(&sample(), "4.14.1", "4.16.3").unwrap();
-    let json: serde_json::Value = serde_json::from_str(&paths.json().unwrap()).unwrap();
-    let yaml: serde_json::Value = serde_saphyr::from_str(&paths.yaml().unwrap()).unwrap();
+    let json: serde_json::Value = serde_json::to_value(&paths).unwrap();
+    let yaml = serde_saphyr::to_string(&paths).unwrap();
+    let yaml: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
     assert_eq!(json, yaml);
     assert_eq!(json["schema"], 1);
     assert_eq!(json["routes"][1]["hops"][0]["risks"][0], "SlowDisks");

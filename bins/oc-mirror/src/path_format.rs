@@ -1,0 +1,69 @@
+//! How ways are asked for and shown: as a table, for machines, or as a picture.
+
+use clap::{Args, ValueEnum};
+use drawing::Drawing;
+use mirror::{CatalogLookup, ReleaseLookup};
+use serde::Serialize;
+
+use crate::list_format::{json, yaml};
+use crate::lookup_arguments::LookupArguments;
+use crate::request::Surroundings;
+
+/// How the way is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum PathFormat {
+    #[default]
+    Table,
+    Json,
+    Yaml,
+    Dot,
+    Mermaid,
+    Svg,
+}
+
+/// Flags of every way.
+#[derive(Debug, Args)]
+pub(crate) struct PathOptions {
+    /// table, json, yaml, dot (Graphviz), mermaid or svg
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT"
+    )]
+    output: PathFormat,
+    /// Read what was carried over, with archives or a whole workspace, and ask nobody
+    #[arg(long, value_name = "file://DIR")]
+    pub(crate) workspace: Option<String>,
+    #[command(flatten)]
+    lookup: LookupArguments,
+}
+
+impl PathOptions {
+    pub(crate) fn releases(&self, surroundings: &Surroundings) -> anyhow::Result<ReleaseLookup> {
+        self.lookup.open(("--workspace", self.workspace.as_deref()), surroundings)
+    }
+
+    pub(crate) fn catalogs(&self, surroundings: &Surroundings) -> anyhow::Result<CatalogLookup> {
+        self.lookup.catalogs(("--workspace", self.workspace.as_deref()), surroundings)
+    }
+
+    /// The way in the form that was asked for.
+    pub(crate) fn shown(
+        &self,
+        paths: &impl Serialize,
+        table: impl FnOnce() -> String,
+        drawing: impl FnOnce() -> Drawing,
+    ) -> anyhow::Result<String> {
+        Ok(match self.output {
+            PathFormat::Table => table(),
+            PathFormat::Json => json(paths)?,
+            PathFormat::Yaml => yaml(paths)?,
+            PathFormat::Dot => drawing().dot(),
+            PathFormat::Mermaid => drawing().mermaid(),
+            PathFormat::Svg => drawing().svg(),
+        })
+    }
+}
