@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail this way")]
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
 
-use lab::node::End;
 use lab::node::uml::{Uml, UmlOptions};
+use lab::node::{End, Lan, LanOptions, Profile, Relay};
 
 /// The most that a node's network is made of: a bridge over a VLAN over a bond of two cards.
 const BRIDGE_OVER_VLAN_OVER_BOND: &str = "
@@ -61,10 +64,67 @@ fn a_scenario_starts_on_a_named_machine_with_a_lease_and_its_code_is_told() {
     let scenario = "
 has_lease() { ip -o -4 address show nic0 | grep -q 198.51.100; }
 await 'nic0 has a lease' has_lease
-uname -n; cat note; lan ip -o -4 address show br0; exit 7";
+uname -n; cat note; lan ip -o -4 address show br0; cat /sys/class/net/nic0/mtu
+# The LAN takes jumbo frames from cards that are told to send them.
+ip link set nic0 mtu 9000
+await 'a jumbo frame comes back' ping -q -c 1 -W 1 -M do -s 8972 198.51.100.1
+exit 7";
     let run = machine.boot(scenario).unwrap();
     assert_eq!(run.end, End::Exit(7), "{}", run.output);
-    for part in ["worker-3", "from the host", "198.51.100.1/24"] {
+    for part in ["worker-3", "from the host", "198.51.100.1/24", "\n1500\n"] {
         assert!(run.output.contains(part), "{part} is missing: {}", run.output);
     }
+}
+
+#[test]
+fn a_machine_that_is_on_does_what_it_is_told_and_reaches_a_server_of_the_host() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let lan = Arc::new(Lan::start(&LanOptions::default()).unwrap());
+    let relay = Relay::start(&lan, server.local_addr().unwrap()).unwrap();
+    let options = UmlOptions {
+        nics: ["ens1f0", "ens1f1"].map(str::to_owned),
+        profiles: vec![Profile::dhcp("mgmt0")],
+        uplink: Some(Arc::clone(&lan)),
+        ..UmlOptions::default()
+    };
+    let mut machine = Uml::new(&options).unwrap().switch_on().unwrap();
+
+    let output = machine.run("echo told; echo why >&2; exit 3").unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"told\n"[..], &b"why\n"[..]));
+    let error = machine.succeed("ls /nowhere").unwrap_err().to_string();
+    assert!(
+        error.contains("`ls /nowhere` ended with") && error.contains("No such file"),
+        "{error}"
+    );
+    let names = machine.succeed("ls /sys/class/net").unwrap();
+    for name in ["ens1f0", "ens1f1", "mgmt0"] {
+        assert!(names.lines().any(|line| line == name), "{names}");
+    }
+
+    let has_lease = "
+has_lease() { ip -o -4 address show mgmt0 | grep -q 198.51.100; }
+await 'mgmt0 has a lease' has_lease
+";
+    machine.succeed(has_lease).unwrap();
+    let talk = format!(
+        "exec 3<> /dev/tcp/{}/{}; echo hello >&3; cat <&3",
+        relay.address().ip(),
+        relay.address().port()
+    );
+    let served = std::thread::spawn(move || {
+        let (mut client, _) = server.accept().unwrap();
+        let mut said = [0; 6];
+        client.read_exact(&mut said).unwrap();
+        client.write_all(b"from the host").unwrap();
+        said
+    });
+    assert_eq!(machine.succeed(&talk).unwrap(), "from the host");
+    assert_eq!(&served.join().unwrap(), b"hello\n");
+
+    machine.succeed("echo kept > /etc/kept; echo passing > /run/passing").unwrap();
+    machine.restart().unwrap();
+    assert_eq!(machine.succeed("cat /etc/kept").unwrap(), "kept\n");
+    assert_eq!(machine.run("cat /run/passing").unwrap().status.code(), Some(1));
+    machine.succeed(has_lease).unwrap();
 }

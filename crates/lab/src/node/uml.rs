@@ -2,22 +2,32 @@
 //! what the host's kernel may lack: the Open vSwitch datapath, bonds, VLANs. It can be started
 //! again from the same disk.
 //!
-//! It has two cards, `nic0` and `nic1`, on one LAN, which is in the machine as well. The router
-//! is 198.51.100.1/24, and 192.0.2.1/24 on VLAN 100; DHCP is served on both.
+//! It has two cards, by default `nic0` and `nic1`, on one LAN, which is in the machine as well. The router
+//! is 198.51.100.1/24, and 192.0.2.1/24 on VLAN 100; DHCP is served on both. The LAN takes jumbo
+//! frames, of 9216 bytes; the cards are for the usual 1500 until they are told otherwise.
 //!
-//! A scenario is a script for bash. It starts in `/host`, which is [`Uml::shared`], when
-//! NetworkManager and Open vSwitch run. Besides the usual programs it may call
+//! A third card, `mgmt0`, is plugged into a [`Lan`] of the host on request: by it the machine
+//! reaches servers of the host through a [`Relay`](super::Relay). That LAN takes root.
+//!
+//! A machine either runs a scenario from start to end ([`Uml::boot`]), or is switched on and told
+//! what to do, step by step ([`Uml::switch_on`]). Both are scripts for bash. They start in
+//! `/host`, which is [`Uml::shared`], when NetworkManager and Open vSwitch run. Besides the usual
+//! programs they may call
 //!
 //! | | |
 //! |---|---|
 //! | `await WHAT COMMAND…` | waits until a command succeeds, three minutes at most; `WHAT` is for the error |
 //! | `lan COMMAND…` | runs a command at the other end of the wires |
-//! | `power_cut` | ends the machine at once; what was not synced is lost |
+//! | `power_cut` | ends the machine at once; what was not synced is lost. For scenarios only |
+
+mod switched_on;
+mod uplink;
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -25,16 +35,21 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::cell::last_words;
+use super::lan::Lan;
 use super::options::{self, NodeFile, Profile};
 use super::run::{End, Run};
 use super::tree::Tree;
 use super::{DAEMONS, wait};
+use uplink::Uplink;
+
+pub use switched_on::SwitchedOn;
 
 const PROGRAM: &str = "linux.uml";
 const MODULES: &str = "/usr/lib/uml/modules";
 const INIT: &str = include_str!("uml.sh");
-/// What scenarios may call besides what is in the daemons' script.
-const SCENARIO: &str = r#"lan() { ip netns exec lan "$@"; }
+/// What scripts may call.
+const CALLS: &str = r#"source /host/.lab/daemons.sh
+lan() { ip netns exec lan "$@"; }
 power_cut() {
   : > /host/.lab/power-cut
   echo o > /proc/sysrq-trigger
@@ -46,22 +61,32 @@ power_cut() {
 const WATCHED: &str = r#"exec 3<&0
 (read -r _ <&3; kill -9 -- -$$) 2>/dev/null &
 exec "$0" "$@" 3<&- </dev/null"#;
-/// How long one boot may take, scenario included.
+/// How long one boot may take, scenario included, and the answer to what a machine is told.
 const DEADLINE: Duration = Duration::from_secs(1200);
 
 /// How a machine is before it starts for the first time.
 #[derive(Debug, Clone)]
 pub struct UmlOptions {
     pub hostname: String,
+    /// The names of its two cards.
+    pub nics: [String; 2],
     /// Profiles of NetworkManager. By default `nic0` asks DHCP and `nic1` has none.
     pub profiles: Vec<Profile>,
     /// Other files on its disk. All belong to root; of their modes only who may execute counts.
     pub files: Vec<NodeFile>,
+    /// The LAN of the host that `mgmt0` is plugged into. By default there is no such card.
+    pub uplink: Option<Arc<Lan>>,
 }
 
 impl Default for UmlOptions {
     fn default() -> Self {
-        Self { hostname: "node".into(), profiles: vec![Profile::dhcp("nic0")], files: Vec::new() }
+        Self {
+            hostname: "node".into(),
+            nics: ["nic0", "nic1"].map(str::to_owned),
+            profiles: vec![Profile::dhcp("nic0")],
+            files: Vec::new(),
+            uplink: None,
+        }
     }
 }
 
@@ -69,9 +94,11 @@ impl Default for UmlOptions {
 #[derive(Debug)]
 pub struct Uml {
     hostname: String,
+    nics: [String; 2],
     tree: Tree,
     folder: TempDir,
     share: PathBuf,
+    uplink: Option<Uplink>,
 }
 
 impl Uml {
@@ -85,7 +112,9 @@ impl Uml {
         let tree = Tree::of_user()?;
         let folder = TempDir::new().context("making a folder for a machine")?;
         let share = folder.path().join("share");
-        let uml = Self { hostname: options.hostname.clone(), tree, folder, share };
+        let uplink = options.uplink.as_ref().map(Uplink::plug).transpose()?;
+        let (hostname, nics) = (options.hostname.clone(), options.nics.clone());
+        let uml = Self { hostname, nics, tree, folder, share, uplink };
         ensure!(
             !uml.share.to_string_lossy().contains(char::is_whitespace),
             "{} has a blank in its name, which a kernel's command line cannot hold; set TMPDIR",
@@ -94,6 +123,7 @@ impl Uml {
         fs::create_dir_all(uml.ours("log")).context("making a folder for a machine")?;
         uml.put("init", INIT)?;
         uml.put("daemons.sh", DAEMONS)?;
+        uml.put("calls.sh", CALLS)?;
         let fixed = [
             options::network_manager(false),
             NodeFile { path: "/etc/resolv.conf".into(), content: Vec::new(), mode: 0o644 },
@@ -113,11 +143,7 @@ impl Uml {
     /// Starts the machine, runs a scenario to its end, and switches the machine off. The next
     /// boot finds the disk as this one left it.
     pub fn boot(&mut self, scenario: &str) -> Result<Run> {
-        for name in ["output", "code", "console", "power-cut"] {
-            // It is not there before the first boot.
-            let _ = fs::remove_file(self.ours(name));
-        }
-        self.put("scenario", &[SCENARIO, scenario].concat())?;
+        self.prepare(scenario)?;
         let mut machine = self.start()?;
         let ended = wait::within(DEADLINE, "a machine ends", || machine.has_ended());
         drop(machine);
@@ -142,21 +168,40 @@ impl Uml {
         Ok(Run { end, output, logs: self.logs() })
     }
 
+    /// Starts the machine, and returns when it takes orders.
+    pub fn switch_on(self) -> Result<SwitchedOn> {
+        SwitchedOn::new(self)
+    }
+
     /// The ends of the logs of everything that ran in it, and the kernel's.
     pub fn logs(&self) -> String {
         last_words(&self.ours("log"))
     }
 
+    /// Puts the scenario of the next boot where the machine finds it.
+    fn prepare(&self, scenario: &str) -> Result<()> {
+        for name in ["output", "code", "console", "power-cut"] {
+            // It is not there before the first boot.
+            let _ = fs::remove_file(self.ours(name));
+        }
+        self.put("scenario", scenario)
+    }
+
     fn start(&self) -> Result<Machine> {
         let kernel = File::create(self.ours("log/kernel.log")).context("creating a log")?;
         let work = self.folder.path();
-        let child = Command::new("/bin/sh")
+        let mut command = match &self.uplink {
+            Some(uplink) => uplink.command("/bin/sh"),
+            None => Command::new("/bin/sh"),
+        };
+        let child = command
             .args(["-c", WATCHED, PROGRAM, "mem=512M", "quiet"])
             .arg(format!("ubd0={},{}", work.join("disk").display(), self.tree.disk().display()))
             .args(["root=/dev/ubda", "rw", "rootfstype=ext4", "con=null", "con0=null,fd:2"])
             .arg(format!("uml_dir={}", work.display()))
             .args(["umid=machine", &format!("UMLNAME={}", self.hostname)])
-            .arg(format!("UMLMODULES={MODULES}"))
+            .args([format!("UMLMODULES={MODULES}"), format!("UMLNICS={}", self.nics.join(","))])
+            .args(self.uplink.as_ref().map(Uplink::argument))
             .args(["init=/bin/sh", "--", "-c", &loader(&self.share)])
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/usr/sbin")
@@ -191,6 +236,7 @@ fn loader(share: &Path) -> String {
 }
 
 /// A running machine. Dropped, it is gone.
+#[derive(Debug)]
 struct Machine {
     child: Child,
 }

@@ -1,5 +1,5 @@
 # Process 1 of a User-Mode Linux machine. /host is a folder of the host, /host/.lab is ours.
-# Environment: UMLNAME, UMLMODULES.
+# Environment: UMLNAME, UMLMODULES, UMLNICS.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin HOME=/root LANG=C.UTF-8
 exec < /dev/null > /host/.lab/console 2>&1
 
@@ -33,21 +33,27 @@ if [ ! -e /etc/.lab-started ]; then
 fi
 hostname "$UMLNAME"
 ip link set lo up
+# The card to the host, if there is one.
+[ ! -e /sys/class/net/vec0 ] || ip link set vec0 name mgmt0 || fail "no mgmt0"
 
 # The LAN: a bridge with a router's address, DHCP, and a VLAN with the same.
 lan() { ip netns exec lan "$@"; }
+# What the LAN lets through. A card begins with less, as cards do.
+jumbo=9216
 ip netns add lan
 lan ip link set lo up
-lan ip link add br0 type bridge
+lan ip link add br0 mtu "$jumbo" type bridge
 lan ip link set br0 up
 lan ip address add 198.51.100.1/24 dev br0
 lan ip link add link br0 name br0.100 type vlan id 100
 lan ip link set br0.100 up
 lan ip address add 192.0.2.1/24 dev br0.100
+IFS=, read -r -a nics <<< "$UMLNICS"
 for nic in 0 1; do
-  ip link add "nic$nic" address "52:54:00:00:00:0$nic" type veth peer name "port$nic" netns lan
+  ip link add "${nics[nic]}" address "52:54:00:00:00:0$nic" \
+    type veth peer name "port$nic" mtu "$jumbo" netns lan
   # As in a node in namespaces: whoever reads from the wire wants whole checksums.
-  ethtool -K "nic$nic" tx off > /dev/null
+  ethtool -K "${nics[nic]}" tx off > /dev/null
   lan ethtool -K "port$nic" tx off > /dev/null
   lan ip link set "port$nic" master br0 up
 done
@@ -68,7 +74,7 @@ start_daemons
 echo READY
 
 cd /host
-bash -c 'source /host/.lab/daemons.sh; source /host/.lab/scenario' > /host/.lab/output 2>&1
+bash -c 'source /host/.lab/calls.sh; source /host/.lab/scenario' > /host/.lab/output 2>&1
 code=$?
 sync
 echo "$code" > /host/.lab/code
