@@ -46,9 +46,9 @@ impl Programs {
     }
 }
 
-/// Builds a program of ours, quick to run, and tells where it is.
-pub(crate) fn build_release(package: &str, name: &str) -> Result<PathBuf> {
-    build_target(&["--package", package, "--bin", name], name, Profile::Release)
+/// Builds a program of ours and tells where it is.
+pub(crate) fn build_program(package: &str, name: &str, profile: Profile) -> Result<PathBuf> {
+    build_target(&["--package", package, "--bin", name], name, profile)
 }
 
 /// Builds an example of one of our crates, quick to run, and tells where it is.

@@ -90,6 +90,12 @@ pub(crate) fn test_tools() -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Builds what a cluster of the lab consists of and is not there yet.
+pub(crate) fn cluster_tools() -> Result<()> {
+    build_each([Tool::Etcd, Tool::KubeApiserver])?;
+    make_node_tree()
+}
+
 /// Builds what tests on whole machines need and is not there yet.
 pub(crate) fn machine_tools() -> Result<Outcome> {
     make_node_tree()?;
@@ -120,8 +126,12 @@ fn make_node_tree() -> Result<()> {
 /// Builds what `need` asks for and is not there yet. Says before each what it is and how long it
 /// takes.
 pub(crate) fn build_tools(need: Need) -> Result<()> {
+    build_each(Tool::ALL.into_iter().filter(|tool| tool.recipe().need == need))
+}
+
+fn build_each(tools: impl IntoIterator<Item = Tool>) -> Result<()> {
     let cache = Cache::of_user()?;
-    for tool in Tool::ALL.into_iter().filter(|tool| tool.recipe().need == need) {
+    for tool in tools {
         if let Ok(path) = cache.path(tool) {
             println!("    {tool} is there: {}", path.display());
             continue;

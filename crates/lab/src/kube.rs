@@ -8,10 +8,11 @@ mod crds;
 mod credentials;
 mod daemon;
 mod document;
+mod table;
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use tempfile::TempDir;
 
 pub use client::{ApiError, Client, FieldValidation, Persistence};
 pub use document::DocumentError;
+pub use table::Table;
 
 use crate::tools::{self, Tool};
 use credentials::Credentials;
@@ -193,6 +195,12 @@ impl ApiServer {
     /// A kubeconfig with an administrator's rights, for other programs.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// The same for programs that reach it at another address, such as that of a
+    /// [`Relay`](crate::node::Relay).
+    pub fn kubeconfig_at(&self, address: SocketAddr) -> String {
+        self.credentials.kubeconfig(&format!("https://{address}"))
     }
 
     pub fn client(&self) -> &Client {

@@ -5,7 +5,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{program, set_up};
+use crate::program::{self, Profile};
+use crate::set_up;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -22,7 +23,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn operator(arguments: &Arguments) -> Result<()> {
     set_up::test_tools()?;
-    let handler = program::build_release("nmstate-operator", "nmstate-operator")?;
+    let handler = program::build_program("nmstate-operator", "nmstate-operator", Profile::Release)?;
     let bench = program::build_example("nmstate-operator", "many_nodes")?;
     let nodes = if arguments.quick { 20 } else { arguments.nodes };
     let status = Command::new(&bench)

@@ -134,6 +134,10 @@ pub(super) fn say(text: &str) {
     println!("    {text}");
 }
 
+pub(super) fn show_command(text: &str) {
+    println!("$ {text}");
+}
+
 pub(super) fn show_text(text: &str) {
     for line in text.lines() {
         println!("    {line}");

@@ -106,6 +106,13 @@ impl Client {
         send(request, format!("reading {path}")).await
     }
 
+    /// Deletes the object at a path.
+    pub async fn delete(&self, path: &str) -> Result<(), ApiError> {
+        let segments = path.split('/').filter(|segment| !segment.is_empty());
+        let request = self.request(Method::DELETE, self.url(segments));
+        send::<Value>(request, format!("deleting {path}")).await.map(drop)
+    }
+
     /// Applies every document of `yaml`, in order, the way `oc apply --server-side` does. Returns
     /// the objects as the server has them, or the first refusal.
     pub async fn apply(
@@ -227,10 +234,14 @@ impl Client {
     }
 
     pub(super) fn request(&self, method: Method, url: Url) -> RequestBuilder {
+        self.request_as(method, url, "application/json")
+    }
+
+    pub(super) fn request_as(&self, method: Method, url: Url, accepted: &str) -> RequestBuilder {
         self.http
             .request(method, url)
             .header("Authorization", format!("Bearer {}", self.token))
-            .header("Accept", "application/json")
+            .header("Accept", accepted)
     }
 
     /// Segments are escaped: a name in a manifest cannot point elsewhere.

@@ -58,6 +58,8 @@ impl Credentials {
         let cluster = json!({
             "server": url,
             "certificate-authority-data": STANDARD.encode(&self.ca_pem),
+            // Its certificate is for the address it listens on, wherever it is reached.
+            "tls-server-name": "127.0.0.1",
         });
         let config = json!({
             "apiVersion": "v1",
