@@ -1,9 +1,12 @@
 //! A real Kubernetes API server: etcd and kube-apiserver on loopback, gone when dropped.
 //!
-//! It knows no nodes and runs no controllers; it stores, validates and admits objects exactly as a
-//! cluster does. With a cluster's CRDs loaded it is the judge of every manifest we make.
+//! It knows no nodes; it stores, validates and admits objects exactly as a cluster does. With a
+//! cluster's CRDs loaded it is the judge of every manifest we make. Where a test wants workloads to
+//! become pods and garbage to be collected, [`ApiServer::start_controllers`] starts a real
+//! kube-controller-manager beside it.
 
 mod client;
+mod controllers;
 mod crds;
 mod credentials;
 mod daemon;
@@ -26,6 +29,7 @@ pub use document::DocumentError;
 pub use table::Table;
 
 use crate::tools::{self, Tool};
+use controllers::Controllers;
 use credentials::Credentials;
 use daemon::Daemon;
 
@@ -51,30 +55,35 @@ pub enum StartError {
     #[error("starting an API server: {program} ended with {status}; its last lines:\n{last_words}")]
     Died { program: &'static str, status: ExitStatus, last_words: String },
     #[error(
-        "starting an API server: not ready within {} s; last lines of kube-apiserver:\n{last_words}",
+        "starting an API server: {program} was not ready within {} s; its last lines:\n{last_words}",
         START_DEADLINE.as_secs()
     )]
-    NotReady { last_words: String },
+    NotReady { program: &'static str, last_words: String },
 }
 
-/// A running API server with its own empty store. Dropped, both processes and all files are gone.
+/// A running API server with its own empty store. Dropped, all processes and files are gone.
 #[derive(Debug)]
 pub struct ApiServer {
     client: Client,
     url: String,
     credentials: Credentials,
     kubeconfig: PathBuf,
-    // Dropped in this order: the server before its store, both before their files.
+    // Dropped in this order: whoever asks the server before it, the server before its store, all
+    // before their files.
+    controllers: Option<Controllers>,
     apiserver: Daemon,
     etcd: Daemon,
     folder: TempDir,
 }
 
-/// Whether a server records what is done to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Audit {
-    None,
-    Writes,
+/// What a server does besides storing, validating and admitting.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServerOptions {
+    /// Everything that is written is recorded: see [`ApiServer::audit_log`].
+    pub is_audited: bool,
+    /// Pods are admitted with their service account only, and get its token. Accounts must then be
+    /// made, which [`ApiServer::start_controllers`] does in every namespace.
+    pub wants_service_accounts: bool,
 }
 
 const AUDIT_POLICY: &str = "audit-policy.yaml";
@@ -97,19 +106,20 @@ struct Ports {
 impl ApiServer {
     /// Starts a server and waits until it is ready.
     pub async fn start() -> Result<Self, StartError> {
-        Self::start_with(Audit::None).await
+        Self::start_with(ServerOptions::default()).await
     }
 
     /// The same with a record of everything that is written: see [`Self::audit_log`].
     pub async fn start_audited() -> Result<Self, StartError> {
-        Self::start_with(Audit::Writes).await
+        Self::start_with(ServerOptions { is_audited: true, ..ServerOptions::default() }).await
     }
 
-    async fn start_with(audit: Audit) -> Result<Self, StartError> {
+    /// The same as these options want it.
+    pub async fn start_with(options: ServerOptions) -> Result<Self, StartError> {
         let programs = (tools::path(Tool::Etcd)?, tools::path(Tool::KubeApiserver)?);
         let mut attempt = 1;
         loop {
-            match Self::start_once(&programs.0, &programs.1, audit).await {
+            match Self::start_once(&programs.0, &programs.1, options).await {
                 Err(StartError::Died { last_words, .. })
                     if last_words.contains("address already in use")
                         && attempt < START_ATTEMPTS =>
@@ -124,7 +134,7 @@ impl ApiServer {
     async fn start_once(
         etcd: &Path,
         kube_apiserver: &Path,
-        audit: Audit,
+        options: ServerOptions,
     ) -> Result<Self, StartError> {
         let folder = tempfile::Builder::new()
             .prefix("landfall-kube-")
@@ -142,7 +152,10 @@ impl ApiServer {
         let etcd = Daemon::start(etcd, &etcd_arguments(dir, &ports), &dir.join("etcd.log"))
             .map_err(failed("starting etcd"))?;
         let mut arguments = apiserver_arguments(dir, &ports);
-        if audit == Audit::Writes {
+        if !options.wants_service_accounts {
+            arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
+        }
+        if options.is_audited {
             fs::write(dir.join(AUDIT_POLICY), AUDITED).map_err(failed("writing what to record"))?;
             let file = |flag: &str, name: &str| format!("--{flag}={}", dir.join(name).display());
             arguments.extend([
@@ -153,7 +166,9 @@ impl ApiServer {
         let apiserver = Daemon::start(kube_apiserver, &arguments, &dir.join("kube-apiserver.log"))
             .map_err(failed("starting kube-apiserver"))?;
         let client = client(&url, &credentials).map_err(StartError::Client)?;
-        let mut server = Self { client, url, credentials, kubeconfig, apiserver, etcd, folder };
+        let controllers = None;
+        let mut server =
+            Self { client, url, credentials, kubeconfig, controllers, apiserver, etcd, folder };
         server.wait_until_ready().await?;
         Ok(server)
     }
@@ -170,7 +185,8 @@ impl ApiServer {
                 }
             }
             if Instant::now() > deadline {
-                return Err(StartError::NotReady { last_words: self.apiserver.last_words() });
+                let (program, last_words) = ("kube-apiserver", self.apiserver.last_words());
+                return Err(StartError::NotReady { program, last_words });
             }
             tokio::time::sleep(POLL).await;
         }
@@ -282,8 +298,6 @@ fn apiserver_arguments(dir: &Path, ports: &Ports) -> Vec<String> {
             "--service-cluster-ip-range=10.0.0.0/24",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
-            // It waits for a controller that makes service accounts, and there is none.
-            "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged",
         ]
         .map(str::to_owned),

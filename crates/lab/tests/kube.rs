@@ -2,8 +2,9 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use lab::kube::{ApiError, ApiServer, FieldValidation, Persistence};
+use lab::kube::{ApiError, ApiServer, FieldValidation, Persistence, ServerOptions};
 
 const CRD: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
@@ -115,4 +116,56 @@ async fn openshift_crds_load_and_judge_a_mirror_set() {
     };
     judge("mirrors").await.unwrap();
     assert!(refusal(judge("mirror").await).contains("mirror"));
+}
+
+const OWNER: &str = "
+apiVersion: v1
+kind: Node
+metadata: {name: worker-0}
+";
+const WORKLOAD: &str = "
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: everywhere, namespace: default}
+spec:
+  selector: {matchLabels: {app: everywhere}}
+  template:
+    metadata: {labels: {app: everywhere}}
+    spec: {containers: [{name: c, image: i}], tolerations: [{operator: Exists}]}
+";
+
+/// Asks until the list at `path` has so many items.
+async fn wait_for_items(server: &ApiServer, path: &str, count: usize) {
+    let end = Instant::now() + Duration::from_secs(120);
+    loop {
+        let list = server.client().get(path).await.expect("the list is there");
+        let found = list["items"].as_array().expect("a list has items").len();
+        if found == count {
+            return;
+        }
+        assert!(Instant::now() < end, "{path}: {found} items, not {count}: {list:#}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn controllers_make_pods_and_collect_what_lost_its_owner() {
+    let options = ServerOptions { wants_service_accounts: true, ..ServerOptions::default() };
+    let mut server = ApiServer::start_with(options).await.unwrap();
+    server.client().load_crd_text(CRD).await.unwrap();
+    let store = (Persistence::Stored, FieldValidation::Strict);
+    let node = server.apply(OWNER, store.0, store.1).await.unwrap();
+    let uid = node[0]["metadata"]["uid"].as_str().unwrap();
+    let owner = format!("{{apiVersion: v1, kind: Node, name: worker-0, uid: {uid}}}");
+    let owned = berth("{length: 3}")
+        .replace("{name: b1}", &format!("{{name: b1, ownerReferences: [{owner}]}}"));
+    server.apply(&owned, store.0, store.1).await.unwrap();
+    server.start_controllers().await.unwrap();
+
+    server.apply(WORKLOAD, store.0, store.1).await.unwrap();
+    wait_for_items(&server, "/api/v1/namespaces/default/pods", 1).await;
+    let berths = "/apis/harbour.example.com/v1/namespaces/default/berths";
+    wait_for_items(&server, berths, 1).await;
+    server.client().delete("/api/v1/nodes/worker-0").await.unwrap();
+    wait_for_items(&server, berths, 0).await;
 }

@@ -95,8 +95,12 @@ impl Client {
 
     /// Whether the server says that it is ready. A server that cannot be reached is not.
     pub(super) async fn is_ready(&self) -> bool {
-        let request = self.request(Method::GET, self.url(["readyz"]));
-        matches!(request.send().await, Ok(answer) if answer.status() == StatusCode::OK)
+        is_good(self.request(Method::GET, self.url(["readyz"]))).await
+    }
+
+    /// Whether another server of the same authority says that all is well. It is shown no token.
+    pub(super) async fn is_healthy(&self, url: &str) -> bool {
+        is_good(self.http.get(url)).await
     }
 
     /// Reads the object or list at a path such as `/api/v1/namespaces/default`.
@@ -259,6 +263,10 @@ impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("base", &self.base.as_str()).finish_non_exhaustive()
     }
+}
+
+async fn is_good(request: RequestBuilder) -> bool {
+    matches!(request.send().await, Ok(answer) if answer.status() == StatusCode::OK)
 }
 
 /// `v1` lives below `/api`, everything with a group below `/apis`.

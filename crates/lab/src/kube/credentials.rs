@@ -17,6 +17,7 @@ pub(super) const SERVER_CERTIFICATE: &str = "server.crt";
 pub(super) const SERVER_KEY: &str = "server.key";
 pub(super) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
 pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-account.pub";
+pub(super) const AUTHORITY: &str = "ca.crt";
 pub(super) const TOKENS: &str = "tokens.csv";
 
 /// All made afresh: two servers trust nothing of each other.
@@ -42,10 +43,11 @@ impl Credentials {
         })
     }
 
-    /// Writes what kube-apiserver reads. The folder is the caller's own, closed to others.
+    /// Writes what the servers read. The folder is the caller's own, closed to others.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
         fs::write(dir.join(SERVER_CERTIFICATE), &self.server.certificate)?;
         fs::write(dir.join(SERVER_KEY), &self.server.key)?;
+        fs::write(dir.join(AUTHORITY), &self.ca_pem)?;
         let service_account = &self.service_account_key;
         fs::write(dir.join(SERVICE_ACCOUNT_KEY), service_account.serialize_pem())?;
         fs::write(dir.join(SERVICE_ACCOUNT_PUBLIC_KEY), service_account.public_key_pem())?;

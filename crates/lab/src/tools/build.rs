@@ -99,13 +99,13 @@ fn command(recipe: Recipe, folder: &Path) -> Command {
             go.arg(format!("{package}@v{version}")).env("GOBIN", folder);
             go
         }
-        Source::GoModule { package, stamp, tags } => {
+        Source::GoModule { module, package, stamp, tags } => {
             let stamp = stamp.map(|variable| format!("-X {variable}=v{version}"));
             let mut go = go("build", stamp.as_slice());
             if !tags.is_empty() {
                 go.args(["-tags", tags]);
             }
-            go.arg("-o").arg(folder.join(name)).arg(package).current_dir(modules().join(name));
+            go.arg("-o").arg(folder.join(name)).arg(package).current_dir(modules().join(module));
             go
         }
         Source::CargoInstall => {
@@ -170,7 +170,7 @@ mod tests {
     fn a_module_is_built_in_its_committed_folder_with_its_version_stamped() {
         let command = command(Tool::KubeApiserver.recipe(), Path::new("/out"));
         let folder = command.get_current_dir().unwrap();
-        assert!(folder.ends_with("tools/kube-apiserver"), "{}", folder.display());
+        assert!(folder.ends_with("tools/kubernetes"), "{}", folder.display());
         assert!(folder.join("go.sum").is_file());
         let line = command_line(&command);
         assert!(line.contains("-X k8s.io/component-base/version.gitVersion=v1.36.3"), "{line}");
