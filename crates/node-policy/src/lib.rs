@@ -26,6 +26,7 @@ pub mod guard;
 pub mod limit;
 pub mod overlap;
 pub mod pace;
+mod packet_size;
 pub mod phase;
 pub mod rendering;
 pub mod report;

@@ -6,7 +6,7 @@ use nmstate::{NetworkPolicy, NetworkState, NmstateError};
 use nmstate_api::{CapturedState, MetaInfo, NetworkDocument, PolicySpec};
 use serde_json::{Value, json};
 
-use crate::{comparison, trunk_ports};
+use crate::{comparison, packet_size, trunk_ports};
 
 /// Why a policy cannot be evaluated on a node.
 #[derive(Debug, thiserror::Error)]
@@ -102,10 +102,13 @@ fn fingerprint(capture: &BTreeMap<String, String>) -> String {
     format!("{hash:016x}")
 }
 
-/// Whether anything is left to do, or nmstate's refusal.
+/// Whether anything is left to do, or why this node cannot be made so.
 pub fn differs(desired: &NetworkState, current: &NetworkState) -> Result<bool, String> {
     if *desired == NetworkState::default() {
         return Ok(false);
+    }
+    if let Some(misfit) = packet_size::misfit(desired, current) {
+        return Err(misfit);
     }
     let difference = desired.gen_diff(current).map_err(|error| error.msg().to_owned())?;
     let value = |state: &NetworkState| serde_json::to_value(state).map_err(|it| it.to_string());

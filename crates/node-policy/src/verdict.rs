@@ -25,7 +25,7 @@ pub enum Attempt {
     NotRendered { why: String },
     /// The change may not be made on a node that runs.
     Forbidden { rule: String, interface: Option<String>, why: String },
-    /// nmstate refuses what the policy wants, on this node.
+    /// The node cannot be made what the policy wants; nmstate says so, or we do.
     Invalid { why: String },
     /// It could not be begun; nothing was touched.
     NotBegun { why: String },
@@ -142,7 +142,9 @@ impl Attempt {
             Self::Forbidden { rule, why, .. } => {
                 format!("nothing was changed: forbidden on a node that runs ({rule}): {why}")
             }
-            Self::Invalid { why } => format!("nothing was changed: nmstate refuses it: {why}"),
+            Self::Invalid { why } => {
+                format!("nothing was changed: the node cannot be made so: {why}")
+            }
             Self::NotBegun { why } => format!("nothing was changed: {why}"),
             Self::TakenBack { fault, why, now } => {
                 let fault = match fault {
