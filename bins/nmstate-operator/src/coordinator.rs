@@ -1,6 +1,7 @@
 //! `coordinator`: gives nodes leave to change, and writes the status of policies. Nobody else does
 //! either.
 
+mod announcement;
 mod features;
 mod view;
 mod work;
@@ -35,6 +36,9 @@ pub(crate) struct Arguments {
     /// Unique name of this coordinator among others
     #[arg(long, value_name = "NAME", env = "POD_NAME", default_value = "nmstate-coordinator")]
     identity: String,
+    /// Seconds after which another coordinator takes the place of one that is not heard of any more
+    #[arg(long, value_name = "SECONDS", default_value_t = 137, value_parser = clap::value_parser!(u32).range(5..=3600))]
+    lease: u32,
     /// Where health and metrics are served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
@@ -53,7 +57,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             lease: LEASE.to_owned(),
             // A pod that starts again is somebody else.
             identity: format!("{}_{}", arguments.identity, std::process::id()),
-            pace: Pace::default(),
+            pace: Pace::lasting(arguments.lease),
         };
         let leases = Api::namespaced(client.clone(), &arguments.namespace);
         // Whoever waits for its turn is as ready as it can be.

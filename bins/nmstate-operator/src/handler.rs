@@ -1,8 +1,9 @@
 //! `handler`: makes policies true on its node, and reports the node's network.
 
+mod annotations;
 mod desk;
+mod drift;
 mod enactments;
-mod events;
 mod in_flight;
 mod installed;
 mod machine;

@@ -36,6 +36,17 @@ impl Default for Pace {
     }
 }
 
+impl Pace {
+    /// The same for a lease of so many seconds.
+    pub(crate) fn lasting(seconds: u32) -> Self {
+        let usual = Self::default();
+        let duration = Duration::from_secs(seconds.into());
+        let share =
+            |part: Duration| duration.mul_f64(part.as_secs_f64() / usual.duration.as_secs_f64());
+        Self { duration, renew_deadline: share(usual.renew_deadline), retry: share(usual.retry) }
+    }
+}
+
 /// A lease, and who wants it.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
@@ -225,6 +236,17 @@ mod tests {
             ..LeaseSpec::default()
         };
         Lease { spec: Some(spec), ..Lease::default() }
+    }
+
+    #[test]
+    fn a_leader_gives_up_before_its_lease_may_be_taken_however_short_it_is() {
+        for seconds in [5, 15, 137, 3600] {
+            let Pace { duration, renew_deadline, retry } = Pace::lasting(seconds);
+            assert!(retry * 2 < renew_deadline && renew_deadline < duration, "{seconds}");
+        }
+        let usual = Pace::default();
+        let same = Pace::lasting(137);
+        assert_eq!((same.duration, same.renew_deadline), (usual.duration, usual.renew_deadline));
     }
 
     #[test]

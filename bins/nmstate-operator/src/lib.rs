@@ -7,6 +7,7 @@
 
 mod arguments;
 pub mod coordinator;
+mod events;
 pub mod handler;
 mod leadership;
 mod log;

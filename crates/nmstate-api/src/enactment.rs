@@ -71,6 +71,9 @@ pub struct EnactmentStatus {
     /// What went wrong, in parts that a program can read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// What the policy's annotations asked of the attempts that failed. Others are tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried_with: Option<String>,
     /// What to apply to take the policy back, kept when the policy asks for that.
     #[serde(default, skip_serializing_if = "NetworkDocument::is_empty")]
     pub revert_state: NetworkDocument,

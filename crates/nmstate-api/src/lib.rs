@@ -23,6 +23,7 @@ mod node_state;
 mod object;
 mod policy;
 mod schema;
+mod stored_policy;
 
 pub use condition::{Condition, ConditionStatus};
 pub use enactment::{
@@ -40,6 +41,7 @@ pub use policy::{
     IntOrText, NodeNetworkConfigurationPolicy, PolicyConditionType, PolicyReason, PolicySpec,
     PolicyStatus, Slot,
 };
+pub use stored_policy::{StoredPolicy, Unreadable};
 
 /// The API group of all four kinds.
 pub const GROUP: &str = "nmstate.io";

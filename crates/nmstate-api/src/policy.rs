@@ -115,6 +115,9 @@ pub struct PolicyStatus {
     /// The generation of which no further node is changed, as too many nodes failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted_generation: Option<i64>,
+    /// What the annotations asked of the attempts that failed then. Others are tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aborted_with: Option<String>,
     /// How many nodes are being changed, by generation of the policy. For clients that know
     /// kubernetes-nmstate; nothing is decided by it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -193,6 +196,8 @@ pub enum PolicyReason {
     OperandNotDeployed,
     /// Ours: an annotation of the policy cannot be honoured, so it is not acted on.
     InvalidAnnotation,
+    /// Ours: the spec cannot be read, so it is not acted on.
+    UnreadableSpec,
 }
 
 impl From<PolicyReason> for &'static str {
@@ -204,6 +209,7 @@ impl From<PolicyReason> for &'static str {
             PolicyReason::NoMatchingNode => "NoMatchingNode",
             PolicyReason::OperandNotDeployed => "OperandNotDeployed",
             PolicyReason::InvalidAnnotation => "InvalidAnnotation",
+            PolicyReason::UnreadableSpec => "UnreadableSpec",
         }
     }
 }

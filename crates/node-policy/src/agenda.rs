@@ -26,6 +26,12 @@ pub struct OwnView {
     pub evaluation: Option<Evaluation>,
     /// Whether the next attempt has to wait.
     pub is_resting: bool,
+    /// Whether a failure that was reported is about other annotations than there are now.
+    pub is_outdated: bool,
+    /// Whether the report keeps a way back that nobody asks for any more.
+    pub keeps_needless_way_back: bool,
+    /// Whether it has been known here, and not begun, for longer than a moment.
+    pub has_waited: bool,
 }
 
 /// The policy compared with the node.
@@ -61,13 +67,13 @@ pub fn step(policy: Option<&PolicyView>, own: &OwnView) -> Step {
         return if own.has_enactment { Step::Leave } else { Step::Nothing };
     };
     let reported = own.generation == Some(policy.generation);
-    if reported && matches!(own.phase, Phase::Failed | Phase::Aborted) {
+    if reported && !own.is_outdated && matches!(own.phase, Phase::Failed | Phase::Aborted) {
         return Step::Nothing;
     }
     let evaluation = own.evaluation.filter(|it| it.generation == policy.generation);
     let Some(evaluation) = evaluation else { return Step::Evaluate };
     if !evaluation.differs {
-        let is_said = reported && own.phase == Phase::Available;
+        let is_said = reported && own.phase == Phase::Available && !own.keeps_needless_way_back;
         return if is_said { Step::Nothing } else { Step::ReportAvailable };
     }
     if policy.has_slot {
@@ -78,8 +84,11 @@ pub fn step(policy: Option<&PolicyView>, own: &OwnView) -> Step {
     }
     match (own.has_enactment, reported, own.phase) {
         (false, ..) => Step::Accept,
-        // Made a moment ago, and nothing is said in it: that is to wait.
-        (true, false, Phase::Unknown) if own.generation.is_none() => Step::Nothing,
+        // Made a moment ago, and nothing is said in it: that is to wait. Most waits are over before
+        // they are worth a write.
+        (true, false, Phase::Unknown) if own.generation.is_none() && !own.has_waited => {
+            Step::Nothing
+        }
         (true, true, Phase::Pending) => Step::Nothing,
         // The slot is on its way back to us, or is given anew.
         (true, true, Phase::Progressing | Phase::Retrying) => Step::Nothing,
@@ -99,6 +108,9 @@ mod tests {
         generation: None,
         evaluation: None,
         is_resting: false,
+        is_outdated: false,
+        keeps_needless_way_back: false,
+        has_waited: false,
     };
 
     fn evaluated(differs: bool, own: OwnView) -> OwnView {
@@ -154,6 +166,32 @@ mod tests {
         for phase in [Phase::Failed, Phase::Aborted] {
             assert_eq!(step(Some(&with_slot), &evaluated(true, reported(phase, 2))), Step::Nothing);
         }
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_when_other_annotations_ask_for_something_else() {
+        for phase in [Phase::Failed, Phase::Aborted] {
+            let own = OwnView { is_outdated: true, ..reported(phase, 2) };
+            assert_eq!(step(Some(&POLICY), &own), Step::Evaluate, "{phase:?}");
+            assert_eq!(step(Some(&POLICY), &evaluated(true, own)), Step::ReportPending);
+            let with_slot = PolicyView { has_slot: true, ..POLICY };
+            assert_eq!(step(Some(&with_slot), &evaluated(true, own)), Step::Apply);
+        }
+    }
+
+    #[test]
+    fn a_node_that_waits_says_so_after_a_while_and_once() {
+        let own = OwnView { has_enactment: true, has_waited: true, ..evaluated(true, NEW) };
+        assert_eq!(step(Some(&POLICY), &own), Step::ReportPending);
+        let said = OwnView { phase: Phase::Pending, generation: Some(2), ..own };
+        assert_eq!(step(Some(&POLICY), &said), Step::Nothing);
+    }
+
+    #[test]
+    fn a_way_back_that_nobody_wants_any_more_is_forgotten() {
+        let own = evaluated(false, reported(Phase::Available, 2));
+        let own = OwnView { keeps_needless_way_back: true, ..own };
+        assert_eq!(step(Some(&POLICY), &own), Step::ReportAvailable);
     }
 
     #[test]

@@ -49,14 +49,16 @@ fn list_differs(key: &str, wanted: &[Value], has: &[Value]) -> bool {
 }
 
 fn interface_differs(wanted: &Value, has: &[Value]) -> bool {
-    let get = |interface: &Value, key: &str| interface.get(key).cloned().unwrap_or_default();
-    let named: Vec<&Value> =
-        has.iter().filter(|other| get(other, "name") == get(wanted, "name")).collect();
-    if get(wanted, "state") == "absent" {
+    let text = |interface: &Value, key: &str, is: &str| {
+        interface.get(key).and_then(Value::as_str) == Some(is)
+    };
+    let kind = |interface: &Value| interface.get("type").cloned().unwrap_or_default();
+    let mut named = has.iter().filter(|other| other.get("name") == wanted.get("name"));
+    if text(wanted, "state", "absent") {
         // What shall be absent and is not there needs nothing.
-        return named.iter().any(|other| get(other, "state") != "absent");
+        return named.any(|other| !text(other, "state", "absent"));
     }
-    let same = named.iter().find(|other| is_same_kind(&get(wanted, "type"), &get(other, "type")));
+    let same = named.find(|other| is_same_kind(&kind(wanted), &kind(other)));
     same.is_none_or(|same| value_differs("", wanted, same))
 }
 

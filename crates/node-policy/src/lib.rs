@@ -10,10 +10,14 @@
 //! | [`selection`] | which policies are for which nodes |
 //! | [`overlap`] | policies that speak of the same part of a node |
 //! | [`rendering`] | what a policy wants of one node, and whether anything differs |
+//! | [`bounds`] | how much is too much |
 //! | [`guard`] | what must not be done to br-ex |
 //! | [`agenda`] | what a handler does next |
+//! | [`terms`] | which annotations an attempt depends on |
 //! | [`verdict`] | what the end of an attempt means |
+//! | [`secrets`] | what must not be written into logs and conditions |
 //! | [`revert`] | how a policy is taken back |
+//! | [`drift`] | how often a node is put right |
 //! | [`phase`] | how far a policy is on a node, as conditions and back |
 //! | [`limit`], [`rollout`] | who may change its network now |
 //! | [`summary`] | what all nodes together mean for a policy |
@@ -21,7 +25,9 @@
 //! | [`pace`] | not more writes than promised |
 
 pub mod agenda;
+pub mod bounds;
 mod comparison;
+pub mod drift;
 pub mod guard;
 pub mod limit;
 pub mod overlap;
@@ -32,8 +38,10 @@ pub mod rendering;
 pub mod report;
 pub mod revert;
 pub mod rollout;
+pub mod secrets;
 pub mod selection;
 pub mod summary;
+pub mod terms;
 mod trunk_ports;
 pub mod verdict;
 

@@ -6,7 +6,7 @@ use nmstate::{NetworkPolicy, NetworkState, NmstateError};
 use nmstate_api::{CapturedState, MetaInfo, NetworkDocument, PolicySpec};
 use serde_json::{Value, json};
 
-use crate::{comparison, packet_size, trunk_ports};
+use crate::{bounds, comparison, packet_size, trunk_ports};
 
 /// Why a policy cannot be evaluated on a node.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,21 @@ pub enum RenderError {
     Fill(NmstateError),
     #[error("reading the desired state: {0}")]
     Desired(serde_json::Error),
+    #[error(
+        "{what} would take up to {} MiB on this node, more than the {} MiB that are allowed; \
+         use fewer captures, or narrower ones",
+        bytes / MIB, bounds::WORK_LIMIT / MIB
+    )]
+    TooMuch { what: String, bytes: usize },
+    #[error(
+        "the desired state and what its captures found are {bytes} bytes, more than the {} that a \
+         report can hold; divide it among several policies",
+        bounds::REPORT_LIMIT
+    )]
+    TooLarge { bytes: usize },
 }
+
+const MIB: usize = 1024 * 1024;
 
 /// What a policy wants of one node.
 #[derive(Debug, Clone)]
@@ -39,6 +53,9 @@ pub fn render(
     known: &BTreeMap<String, CapturedState>,
     current: &NetworkState,
 ) -> Result<Rendered, RenderError> {
+    // Each capture may find all there is.
+    let work = spec.capture.len().saturating_mul(bounds::size(current));
+    bearable(work, || format!("what {} captures find", spec.capture.len()))?;
     let policy = json!({ "capture": spec.capture, "desired": spec.desired_state });
     let policy: NetworkPolicy = serde_json::from_value(policy).map_err(RenderError::Policy)?;
     let version = fingerprint(&spec.capture);
@@ -46,6 +63,9 @@ pub fn render(
         Some(found) => found,
         None => policy.capture.execute(current).map_err(RenderError::Captures)?,
     };
+    let largest = found.values().map(bounds::size).max().unwrap_or_default();
+    let places = templates(&spec.desired_state.to_value());
+    bearable(places.saturating_mul(largest), || format!("filling in {places} templates"))?;
     let filled = policy.desired.fill_with_captured_data(&found).map_err(RenderError::Fill)?;
     let mut value = serde_json::to_value(&filled).map_err(RenderError::Desired)?;
     trunk_ports::fill(&mut value);
@@ -56,11 +76,36 @@ pub fn render(
         let meta_info = Some(MetaInfo { version: Some(version.clone()), time: None });
         Ok((name, CapturedState { state: document(&state)?, meta_info }))
     });
-    Ok(Rendered {
-        captured: captured.collect::<Result<_, RenderError>>()?,
-        document: document(&shown)?,
-        desired,
-    })
+    let captured = captured.collect::<Result<_, RenderError>>()?;
+    let rendered = Rendered { captured, document: document(&shown)?, desired };
+    match rendered.size() {
+        bytes if bytes > bounds::REPORT_LIMIT => Err(RenderError::TooLarge { bytes }),
+        _ => Ok(rendered),
+    }
+}
+
+impl Rendered {
+    /// Bytes of what is reported of it.
+    pub fn size(&self) -> usize {
+        bounds::size(&self.document).saturating_add(bounds::size(&self.captured))
+    }
+}
+
+fn bearable(bytes: usize, what: impl Fn() -> String) -> Result<(), RenderError> {
+    match bytes > bounds::WORK_LIMIT {
+        true => Err(RenderError::TooMuch { what: what(), bytes }),
+        false => Ok(()),
+    }
+}
+
+/// How many places there are that captures fill in.
+fn templates(desired: &Value) -> usize {
+    match desired {
+        Value::String(text) => text.matches("{{").count(),
+        Value::Array(list) => list.iter().map(templates).sum(),
+        Value::Object(map) => map.values().map(templates).sum(),
+        _ => 0,
+    }
 }
 
 fn document(state: &NetworkState) -> Result<NetworkDocument, RenderError> {
@@ -192,11 +237,88 @@ desiredState:
         );
     }
 
+    fn refusal(spec: &PolicySpec) -> String {
+        let rendered = render(spec, &BTreeMap::new(), &state(CURRENT));
+        rendered.err().expect("it is not refused").to_string()
+    }
+
     #[test]
-    fn text_that_nmstate_cannot_read_is_refused() {
-        let spec =
-            spec("desiredState: {interfaces: [{name: eth1, type: ethernet, state: sideways}]}");
-        assert!(render(&spec, &BTreeMap::new(), &state(CURRENT)).is_err());
+    fn what_nmstate_does_not_know_is_refused_by_its_name() {
+        for (interface, word) in [
+            ("{name: eth1, type: ethernet, state: sideways}", "sideways"),
+            ("{name: eth1, type: ethernet, state: up, mtuu: 1500}", "mtuu"),
+            (
+                "{name: eth1, type: ethernet, state: up, ipv4: {enabled: true, adress: []}}",
+                "adress",
+            ),
+        ] {
+            let error = refusal(&spec(&format!("desiredState: {{interfaces: [{interface}]}}")));
+            assert!(error.contains(word), "{error}");
+        }
+        let error = refusal(&spec("desiredState: {interface: []}"));
+        assert!(error.contains("`interface`"), "{error}");
+        // A kind of interface that it does not know is refused once it is compared.
+        let pigeon =
+            spec("desiredState: {interfaces: [{name: p0, type: carrier-pigeon, state: up}]}");
+        let desired = render(&pigeon, &BTreeMap::new(), &state(CURRENT)).unwrap().desired;
+        let error = differs(&desired, &state(CURRENT)).unwrap_err();
+        assert!(error.contains("p0"), "{error}");
+    }
+
+    /// A node with so many interfaces.
+    fn large(interfaces: usize) -> Value {
+        let interface = |number| {
+            let name = format!("d{number}");
+            json!({"name": name, "type": "dummy", "state": "up", "mtu": 1500})
+        };
+        json!({"interfaces": (0..interfaces).map(interface).collect::<Vec<Value>>()})
+    }
+
+    const ALL: &str = r#"interfaces.type=="dummy""#;
+
+    #[test]
+    fn captures_and_templates_that_would_take_all_memory_are_refused() {
+        let node: NetworkState = serde_json::from_value(large(1000)).unwrap();
+        let mut spec = PolicySpec::default();
+        spec.capture = (0..5000).map(|number| (format!("c{number}"), ALL.to_owned())).collect();
+        let error = render(&spec, &BTreeMap::new(), &node).unwrap_err().to_string();
+        assert!(error.starts_with("what 5000 captures find would take up to "), "{error}");
+        spec.capture = [("all".to_owned(), ALL.to_owned())].into();
+        let template = "{{ capture.all.interfaces }}".repeat(5000);
+        spec.desired_state.0.insert("hostname".into(), json!({"config": template}));
+        let error = render(&spec, &BTreeMap::new(), &node).unwrap_err().to_string();
+        assert!(error.starts_with("filling in 5000 templates would take up to "), "{error}");
+    }
+
+    #[test]
+    fn a_desired_state_that_no_report_could_hold_is_refused() {
+        let mut spec = PolicySpec::default();
+        let description = "x".repeat(bounds::REPORT_LIMIT);
+        let interface = json!({"name": "d0", "type": "dummy", "description": description});
+        spec.desired_state.0.insert("interfaces".into(), json!([interface]));
+        let error = refusal(&spec);
+        assert!(error.contains("divide it among several policies"), "{error}");
+    }
+
+    #[test]
+    fn a_thousand_interfaces_are_rendered_and_compared() {
+        let mut spec = PolicySpec::default();
+        spec.desired_state.0.insert("interfaces".into(), large(1000)["interfaces"].clone());
+        let rendered = render(&spec, &BTreeMap::new(), &state(CURRENT)).unwrap();
+        assert_eq!(differs(&rendered.desired, &state(CURRENT)), Ok(true));
+        let there: NetworkState = serde_json::from_value(large(1000)).unwrap();
+        assert_eq!(differs(&rendered.desired, &there), Ok(false));
+    }
+
+    #[test]
+    fn names_with_odd_characters_are_names() {
+        for name in ["eth0.100", "br-ex", "eth\u{e4}", "a b", "../../etc", "x\u{1b}[31m"] {
+            let mut spec = PolicySpec::default();
+            let interface = json!({"name": name, "type": "dummy", "state": "up"});
+            spec.desired_state.0.insert("interfaces".into(), json!([interface]));
+            let rendered = render(&spec, &BTreeMap::new(), &state(CURRENT)).unwrap();
+            assert_eq!(rendered.document.to_value()["interfaces"][0]["name"], name);
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use nmstate::NetworkState;
 use nmstate_api::NetworkDocument;
 use serde_json::{Map, Value};
 
+use crate::bounds;
+
 #[derive(Debug, thiserror::Error)]
 #[error("nmstate cannot write the network state it has read")]
 pub struct NotWritable(#[from] serde_json::Error);
@@ -40,6 +42,28 @@ pub fn report(state: &NetworkState) -> Result<NetworkDocument, NotWritable> {
         }
     }
     Ok(NetworkDocument(sections))
+}
+
+/// A report that the API server's store takes, and the parts that were left out for that: the
+/// largest ones, as few as possible.
+pub fn bounded(report: NetworkDocument) -> (NetworkDocument, Vec<String>) {
+    let mut report = report;
+    let mut left_out = Vec::new();
+    while bounds::size(&report) > bounds::REPORT_LIMIT {
+        let sizes = report.0.iter().map(|(section, value)| (bounds::size(value), section.clone()));
+        let Some((_, largest)) = sizes.max() else { break };
+        // Routes that somebody configured are few, and tell more than all that are there.
+        let routes = report.0.get_mut(&largest).and_then(Value::as_object_mut);
+        let part = match routes.and_then(|routes| routes.remove("running")) {
+            Some(_) => format!("{largest}.running"),
+            None => {
+                report.0.remove(&largest);
+                largest
+            }
+        };
+        left_out.push(part);
+    }
+    (report, left_out)
 }
 
 fn is_wire_of_a_pod(interface: &Value) -> bool {
@@ -119,6 +143,30 @@ routes:
         assert_eq!(one, other);
         assert_eq!(one["interfaces"][0]["bridge"]["options"]["group-addr"], "01:80:C2:00:00:00");
         assert_eq!(one["interfaces"][0]["ipv6"]["address"][0]["ip"], "2001:db8::1");
+    }
+
+    #[test]
+    fn a_report_that_is_too_large_loses_its_largest_parts_and_says_which() {
+        let routes = |count: usize| {
+            let route = |number| json!({"destination": format!("10.{number}.0.0/16"), "next-hop-interface": "eth1"});
+            (0..count).map(route).collect::<Vec<Value>>()
+        };
+        let report = |running: usize, interfaces: usize| {
+            let interface = |number| json!({"name": format!("eth{number}"), "type": "ethernet"});
+            let interfaces: Vec<Value> = (0..interfaces).map(interface).collect();
+            let routes = json!({"running": routes(running), "config": routes(2)});
+            let report = json!({"interfaces": interfaces, "routes": routes});
+            bounded(serde_json::from_value(report).unwrap())
+        };
+        let (small, left_out) = report(10, 10);
+        assert!(left_out.is_empty() && small.0["routes"]["running"].is_array());
+        let (large, left_out) = report(30_000, 10);
+        assert_eq!(left_out, ["routes.running"]);
+        assert_eq!(large.0["routes"]["config"].as_array().unwrap().len(), 2);
+        assert_eq!(large.0["interfaces"].as_array().unwrap().len(), 10);
+        let (huge, left_out) = report(30_000, 50_000);
+        assert_eq!(left_out, ["interfaces", "routes.running"]);
+        assert!(bounds::size(&huge) <= bounds::REPORT_LIMIT);
     }
 
     #[test]

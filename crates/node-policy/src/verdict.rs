@@ -5,6 +5,7 @@ use std::time::Duration;
 use nmstate_api::Failure;
 
 use crate::phase::Phase;
+use crate::secrets::Secrets;
 
 /// Attempts at one generation of a policy, the first one included.
 pub const MOST_ATTEMPTS: u32 = 5;
@@ -46,6 +47,17 @@ pub enum Fault {
     Probe(Option<String>),
     /// It took longer than the checkpoint lasts.
     Expired,
+}
+
+impl Fault {
+    fn words(&self) -> &'static str {
+        match self {
+            Self::Apply => "NetworkManager could not make the change",
+            Self::Verification => "the network did not become what the policy wants",
+            Self::Probe(_) => "the node was cut off by the change",
+            Self::Expired => "the change was not confirmed in time",
+        }
+    }
 }
 
 /// What is known of the network after it was taken back.
@@ -99,6 +111,38 @@ impl Attempt {
         Verdict { phase, message: bounded(message), failure: Some(failure), again_after }
     }
 
+    /// The same without secrets in what is said about it. To be done before anything is cut, so
+    /// that no part of one is left.
+    pub fn without(self, secrets: &Secrets) -> Self {
+        let hide = |text: String| secrets.hide(text);
+        match self {
+            Self::NothingDiffers | Self::Applied | Self::Interrupted => self,
+            Self::NotRendered { why } => Self::NotRendered { why: hide(why) },
+            Self::Forbidden { rule, interface, why } => {
+                Self::Forbidden { rule, interface, why: hide(why) }
+            }
+            Self::Invalid { why } => Self::Invalid { why: hide(why) },
+            Self::NotBegun { why } => Self::NotBegun { why: hide(why) },
+            Self::TakenBack { fault, why, now } => Self::TakenBack {
+                fault,
+                why: hide(why),
+                now: match now {
+                    Afterwards::Works => Afterwards::Works,
+                    Afterwards::Differs(left) => Afterwards::Differs(hide(left)),
+                    Afterwards::Pending(left) => Afterwards::Pending(hide(left)),
+                },
+            },
+        }
+    }
+
+    /// What was wrong with a change that was taken back, in a few words.
+    pub fn taken_back(&self) -> Option<&'static str> {
+        match self {
+            Self::TakenBack { fault, .. } => Some(fault.words()),
+            _ => None,
+        }
+    }
+
     /// Whether the same attempt may end otherwise next time.
     fn can_change(&self) -> bool {
         match self {
@@ -147,12 +191,7 @@ impl Attempt {
             }
             Self::NotBegun { why } => format!("nothing was changed: {why}"),
             Self::TakenBack { fault, why, now } => {
-                let fault = match fault {
-                    Fault::Apply => "NetworkManager could not make the change",
-                    Fault::Verification => "the network did not become what the policy wants",
-                    Fault::Probe(_) => "the node was cut off by the change",
-                    Fault::Expired => "the change was not confirmed in time",
-                };
+                let fault = fault.words();
                 // Where it ends must not be cut off by a long reason.
                 let why = cut(why.clone(), MESSAGE_LIMIT / 2);
                 match now {
@@ -255,6 +294,23 @@ mod tests {
         for attempt in [Attempt::Applied, Attempt::NothingDiffers] {
             let verdict = attempt.judge(1);
             assert_eq!((verdict.phase, verdict.failure), (Phase::Available, None));
+        }
+    }
+
+    #[test]
+    fn no_secret_is_left_where_a_message_is_cut() {
+        let document = serde_json::json!({"interfaces": [{"802.1x": {"password": "hunter2"}}]});
+        let secrets = Secrets::of(&serde_json::from_value(document).unwrap());
+        for before in 480..530 {
+            let why = format!("{}hunter2 and more", "x".repeat(before));
+            let attempts = [
+                Attempt::Invalid { why: why.clone() },
+                Attempt::TakenBack { fault: Fault::Apply, why, now: Afterwards::Works },
+            ];
+            for attempt in attempts {
+                let message = attempt.without(&secrets).judge(1).message;
+                assert!(!message.contains("hunt"), "{message}");
+            }
         }
     }
 

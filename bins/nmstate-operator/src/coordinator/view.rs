@@ -10,21 +10,22 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client, ResourceExt};
-use nmstate_api::annotations::{AnnotationError, PolicyOptions};
+use nmstate_api::annotations::PolicyOptions;
 use nmstate_api::{
     NODE_LABEL, NodeNetworkConfigurationEnactment as Enactment,
-    NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL,
+    NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, PolicyReason,
+    StoredPolicy,
 };
 use node_policy::rollout::NodeView;
 use node_policy::selection::{self, Labels};
-use node_policy::{Phase, overlap};
+use node_policy::{Phase, overlap, terms};
 
 use crate::handler::is_ready;
 use crate::shown::Shown;
 
 /// Something that happened in the cluster.
 pub(crate) enum News {
-    Policy(Event<Policy>),
+    Policy(Event<StoredPolicy>),
     Node(Box<Event<Node>>),
     Enactment(Event<Enactment>),
     Report(Event<PartialObjectMeta<NodeNetworkState>>),
@@ -39,7 +40,7 @@ pub(crate) fn news(client: &Client) -> BoxStream<'static, News> {
         move |event| event.map_or_else(News::Lost, &make)
     }
     let all = Config::default;
-    let policies = watcher(Api::<Policy>::all(client.clone()), all());
+    let policies = watcher(Api::<StoredPolicy>::all(client.clone()), all());
     let nodes = watcher(Api::<Node>::all(client.clone()), all());
     let enactments = watcher(Api::<Enactment>::all(client.clone()), all());
     let reports = watcher(Api::<PartialObjectMeta<NodeNetworkState>>::all(client.clone()), all());
@@ -68,14 +69,31 @@ pub(super) struct EnactmentFacts {
     pub(super) generation: Option<i64>,
     pub(super) said: Option<Timestamp>,
     pub(super) features: Vec<String>,
+    tried_with: Option<String>,
+}
+
+impl EnactmentFacts {
+    /// How far the node is. A failure under other annotations than there are now says nothing.
+    fn phase_under(&self, options: Option<&PolicyOptions>) -> Phase {
+        let is_over = matches!(self.phase, Phase::Failed | Phase::Aborted);
+        let others = |options| terms::are_others(self.tried_with.as_deref(), options);
+        if is_over && options.is_some_and(others) { Phase::Unknown } else { self.phase }
+    }
 }
 
 /// A policy and what its annotations ask for.
 #[derive(Debug, Clone)]
 pub(super) struct PolicyFacts {
     pub(super) policy: Policy,
-    pub(super) options: Result<PolicyOptions, AnnotationError>,
+    pub(super) options: Result<PolicyOptions, Unusable>,
     pub(super) subjects: BTreeSet<String>,
+}
+
+/// Why nobody acts on a policy.
+#[derive(Debug, Clone)]
+pub(super) struct Unusable {
+    pub(super) reason: PolicyReason,
+    pub(super) why: String,
 }
 
 /// What is known.
@@ -117,7 +135,7 @@ impl View {
         self.enactments.iter().map(|(_, it)| it)
     }
 
-    pub(crate) fn wrote(&mut self, policy: Policy) {
+    pub(crate) fn wrote(&mut self, policy: StoredPolicy) {
         self.policies.wrote(policy, policy_facts);
     }
 
@@ -147,7 +165,8 @@ impl View {
                 let view = NodeView {
                     is_ready: about.is_ready,
                     has_enactment: said.is_some(),
-                    phase: said.map_or(Phase::Unknown, |it| it.phase),
+                    phase: said
+                        .map_or(Phase::Unknown, |it| it.phase_under(facts.options.as_ref().ok())),
                     generation: said.and_then(|it| it.generation),
                     said: said.and_then(|it| it.said),
                     is_free: !busy.contains(node),
@@ -186,13 +205,24 @@ impl View {
     }
 }
 
-fn policy_facts(mut policy: Policy) -> PolicyFacts {
+pub(super) fn policy_facts(stored: StoredPolicy) -> PolicyFacts {
+    let unusable = |reason: PolicyReason, error: &dyn std::error::Error| Unusable {
+        reason,
+        why: error.to_string(),
+    };
+    let (mut policy, options) = match stored.read() {
+        Ok(policy) => {
+            let options = PolicyOptions::parse(policy.metadata.annotations.as_ref());
+            let reason = PolicyReason::InvalidAnnotation;
+            (policy, options.map_err(|error| unusable(reason, &error)))
+        }
+        Err(error) => {
+            let unreadable = unusable(PolicyReason::UnreadableSpec, &error);
+            (stored.without_spec(), Err(unreadable))
+        }
+    };
     policy.metadata.managed_fields = None;
-    PolicyFacts {
-        options: PolicyOptions::parse(policy.metadata.annotations.as_ref()),
-        subjects: overlap::subjects(&policy.spec.desired_state),
-        policy,
-    }
+    PolicyFacts { options, subjects: overlap::subjects(&policy.spec.desired_state), policy }
 }
 
 fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
@@ -207,5 +237,6 @@ fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
         generation: status.policy_generation,
         said: heartbeats.map(|time| time.0).max(),
         features: status.features,
+        tried_with: status.tried_with,
     }
 }

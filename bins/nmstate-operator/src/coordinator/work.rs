@@ -8,23 +8,23 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::{FutureExt as _, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use nmstate_api::{
-    NodeNetworkConfigurationPolicy as Policy, PolicyReason, PolicyStatus, Slot as ApiSlot,
-    condition,
-};
+use nmstate_api::{PolicyStatus, Slot as ApiSlot, StoredPolicy, condition};
 use node_policy::Phase;
 use node_policy::limit::MaxUnavailable;
 use node_policy::pace::Pace;
 use node_policy::rollout::{self, NodeView, Scene, Slot};
 use node_policy::summary::{Counts, Standing as PolicyStanding, State};
+use node_policy::terms::{self, terms};
 use node_policy::verdict::bounded;
 use tokio_util::sync::CancellationToken;
 
+use super::announcement::{Announcement, announcement};
 use super::features;
 use super::view::{PolicyFacts, View, news};
+use crate::events::Events;
 use crate::requests::{now, within};
 use crate::service_port::Standing;
 
@@ -35,8 +35,9 @@ const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(2);
 
 /// A coordinator, with all it knows.
 pub struct Coordinator {
-    api: Api<Policy>,
+    api: Api<StoredPolicy>,
     client: Client,
+    events: Events,
     standing: Arc<Standing>,
     view: View,
     pace: Pace,
@@ -52,6 +53,7 @@ impl Coordinator {
     pub fn new(client: Client, standing: Arc<Standing>) -> Self {
         Self {
             api: Api::all(client.clone()),
+            events: Events::of_coordinator(client.clone()),
             client,
             standing,
             view: View::default(),
@@ -88,25 +90,29 @@ impl Coordinator {
         let scenes = self.view.scenes();
         let overlaps = self.view.overlaps(&scenes);
         let mut due: Option<Timestamp> = None;
-        let mut wanted: Vec<(String, Policy)> = Vec::new();
+        let mut wanted: Vec<Wanted> = Vec::new();
         for (name, facts) in self.view.policies() {
             let nodes = scenes.get(name).cloned().unwrap_or_default();
             let decided = decide(facts, &nodes, overlaps.get(name).map(String::as_str), time);
             let later = rollout::next_expiry(&decided.slots, time);
             due = [due, later].into_iter().flatten().min();
-            if facts.policy.status.as_ref() != Some(&decided.status) {
-                let mut policy = facts.policy.clone();
-                policy.status = Some(decided.status);
-                wanted.push((name.to_owned(), policy));
+            let before = facts.policy.status.as_ref();
+            if before != Some(&decided.status) {
+                wanted.push(Wanted {
+                    policy: name.to_owned(),
+                    announcement: announcement(before, &decided.status),
+                    metadata: facts.policy.metadata.clone(),
+                    status: decided.status,
+                });
             }
         }
-        for (name, policy) in wanted {
-            if !self.pace.may(&name, Timestamp::now()) {
-                due = [due, self.pace.next(&name)].into_iter().flatten().min();
+        for wanted in wanted {
+            if !self.pace.may(&wanted.policy, Timestamp::now()) {
+                due = [due, self.pace.next(&wanted.policy)].into_iter().flatten().min();
                 continue;
             }
-            if let Err(error) = self.write(&name, &policy).await {
-                tracing::warn!(policy = name, "{error:#}");
+            if let Err(error) = self.write(&wanted).await {
+                tracing::warn!(policy = wanted.policy, "{error:#}");
                 let later = Timestamp::now().saturating_add(ASK_AGAIN).ok();
                 due = [due, later].into_iter().flatten().min();
             }
@@ -115,12 +121,20 @@ impl Coordinator {
         due
     }
 
-    async fn write(&mut self, name: &str, policy: &Policy) -> Result<()> {
-        let written = within(self.api.replace_status(name, &PostParams::default(), policy)).await;
+    async fn write(&mut self, wanted: &Wanted) -> Result<()> {
+        let name = wanted.policy.as_str();
+        let object = StoredPolicy::of_status(&wanted.metadata, &wanted.status)?;
+        let written = within(self.api.replace_status(name, &PostParams::default(), &object)).await;
         // A write that failed was one all the same.
         self.pace.wrote(name, Timestamp::now());
         match written? {
-            Ok(written) => self.view.wrote(written),
+            Ok(written) => {
+                self.view.wrote(written);
+                if let Some(Announcement { reason, message }) = &wanted.announcement {
+                    let uid = wanted.metadata.uid.as_deref();
+                    self.events.tell(name, uid, *reason, message).await;
+                }
+            }
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 if let Some(newer) = within(self.api.get_opt(name)).await?? {
                     self.view.wrote(newer);
@@ -134,6 +148,14 @@ impl Coordinator {
         }
         Ok(())
     }
+}
+
+/// A status that is to be written.
+struct Wanted {
+    policy: String,
+    metadata: ObjectMeta,
+    status: PolicyStatus,
+    announcement: Option<Announcement>,
 }
 
 async fn sleep_until(due: Option<Timestamp>) {
@@ -163,8 +185,8 @@ fn decide(
     let options = match &facts.options {
         Ok(options) => options,
         Err(error) => {
-            let state = State::Ignored(PolicyReason::InvalidAnnotation);
-            let standing = PolicyStanding::new(state, bounded(error.to_string()));
+            let state = State::Ignored(error.reason);
+            let standing = PolicyStanding::new(state, bounded(error.why.as_str()));
             return Decided {
                 status: status(&held, generation, &standing, now),
                 slots: Vec::new(),
@@ -179,7 +201,8 @@ fn decide(
         canary: options.canary.as_ref(),
         nodes,
         held: &slots,
-        was_aborted: held.aborted_generation == Some(generation),
+        was_aborted: held.aborted_generation == Some(generation)
+            && !terms::are_others(held.aborted_with.as_deref(), options),
         now,
     };
     let rollout = scene.decide();
@@ -202,6 +225,7 @@ fn decide(
     let mut status = status(&held, generation, &standing, now);
     status.slots = rollout.slots.iter().map(to_api).collect();
     status.aborted_generation = rollout.is_aborted.then_some(generation);
+    status.aborted_with = rollout.is_aborted.then(|| terms(options));
     if rollout.unavailable > 0 {
         let count = i64::try_from(rollout.unavailable).unwrap_or(i64::MAX);
         status.unavailable_node_count_map.insert(generation.to_string(), count);
@@ -233,20 +257,21 @@ fn to_api(slot: &Slot) -> ApiSlot {
 
 #[cfg(test)]
 mod tests {
-    use nmstate_api::annotations::PolicyOptions;
+    use nmstate_api::NodeNetworkConfigurationPolicy as Policy;
 
+    use super::super::view::policy_facts;
     use super::*;
+
+    fn stored(policy: &Policy) -> StoredPolicy {
+        serde_json::from_value(serde_json::to_value(policy).unwrap()).unwrap()
+    }
 
     fn facts(annotation: Option<(&str, &str)>) -> PolicyFacts {
         let mut policy = Policy::new("p");
         policy.metadata.generation = Some(3);
         policy.metadata.annotations =
             annotation.map(|(name, value)| [(name.to_owned(), value.to_owned())].into());
-        PolicyFacts {
-            options: PolicyOptions::parse(policy.metadata.annotations.as_ref()),
-            subjects: Default::default(),
-            policy,
-        }
+        policy_facts(stored(&policy))
     }
 
     fn node(phase: Phase) -> NodeView {
@@ -274,6 +299,40 @@ mod tests {
         assert_eq!(reason, "InvalidAnnotation");
         assert!(text.contains("did you mean canary?"), "{text}");
         assert!(decided.status.slots.is_empty());
+    }
+
+    #[test]
+    fn a_spec_that_cannot_be_read_stops_the_policy_and_is_explained() {
+        let deep = format!("{}0{}", r#"{"a":"#.repeat(1000), "}".repeat(1000));
+        let text = format!(
+            r#"{{"metadata":{{"name":"p","generation":3}},"spec":{{"desiredState":{deep}}}}}"#
+        );
+        let facts = policy_facts(serde_json::from_str(&text).unwrap());
+        let nodes = BTreeMap::from([("a".to_owned(), node(Phase::Unknown))]);
+        let decided = decide(&facts, &nodes, None, now());
+        assert_eq!(message(&decided.status).0, "UnreadableSpec");
+        assert!(decided.status.slots.is_empty());
+    }
+
+    #[test]
+    fn a_stopped_generation_goes_on_when_annotations_ask_for_other_attempts() {
+        let mut held = facts(None);
+        let nodes = BTreeMap::from([
+            ("a".to_owned(), node(Phase::Failed)),
+            ("b".to_owned(), node(Phase::Pending)),
+        ]);
+        let stopped = decide(&held, &nodes, None, now()).status;
+        assert_eq!(stopped.aborted_generation, Some(3));
+        held.policy.status = Some(stopped.clone());
+        assert_eq!(decide(&held, &nodes, None, now()).status, stopped);
+        let mut corrected = facts(Some(("nmstate.landfall.dev/probes", "api-server")));
+        corrected.policy.status = Some(stopped);
+        let again = BTreeMap::from([
+            ("a".to_owned(), node(Phase::Unknown)),
+            ("b".to_owned(), node(Phase::Pending)),
+        ]);
+        let goes_on = decide(&corrected, &again, None, now()).status;
+        assert_eq!((goes_on.aborted_generation, goes_on.slots.len()), (None, 1));
     }
 
     #[test]

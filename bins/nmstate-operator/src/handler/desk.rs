@@ -6,17 +6,16 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
-use nmstate::NetworkState;
-use nmstate_api::annotations::{Drift, PolicyOptions};
+use nmstate_api::annotations::PolicyOptions;
 use nmstate_api::{NetworkDocument, NodeName};
-use node_policy::{Evaluation, OwnView, Phase, Rendered, Step, rendering};
+use node_policy::drift::Corrections;
+use node_policy::secrets::Secrets;
+use node_policy::{Evaluation, OwnView, Phase, Rendered, Step, overlap, terms};
 
 use super::enactments::{Details, Enactments, Saying};
-use super::events::Events;
 use super::node_report::NodeReport;
-use super::numbers;
 use super::view::{News, Refresh, View};
-use crate::service_port::Standing;
+use crate::events::{Events, Reason};
 
 /// After a change of the network was noticed: more of them usually follow.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -25,11 +24,19 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Before something is tried again that the API server did not take.
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(2);
 
+/// Who waits longer than this for a slot says so. Shorter waits are not worth a write.
+const LONG_WAIT: Duration = Duration::from_secs(30);
+
 /// What is remembered of a policy while the handler lives.
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) generation: i64,
+    /// Since when this generation is known here.
+    pub(super) since: Option<Instant>,
+    pub(super) options: PolicyOptions,
     pub(super) evaluation: Option<Evaluated>,
+    /// The generation that was made true here last.
+    pub(super) made: Option<i64>,
     pub(super) attempts: u32,
     /// Nothing is done before.
     pub(super) rest_until: Option<Instant>,
@@ -37,13 +44,16 @@ pub(super) struct Memory {
     pub(super) unsaid: Option<Saying>,
     /// Whether a drift was told already.
     pub(super) is_drift_told: bool,
+    /// Whether it was told already that a change was taken back.
+    pub(super) is_rollback_told: bool,
+    /// How often the node was put right.
+    pub(super) corrections: Corrections,
 }
 
 /// A policy compared with the node.
 pub(super) struct Evaluated {
     pub(super) rendered: Rendered,
     pub(super) features: Vec<String>,
-    pub(super) options: PolicyOptions,
     pub(super) differs: bool,
     /// nmstate's refusal. It is reported by nodes that hold a slot, so that the others need not fail.
     pub(super) refusal: Option<String>,
@@ -86,11 +96,13 @@ impl Memory {
         failure: Option<nmstate_api::Failure>,
     ) -> Saying {
         let evaluated = self.evaluation.as_ref();
+        let is_failure = matches!(phase, Phase::Retrying | Phase::Failed | Phase::Aborted);
         Saying {
             generation: self.generation,
             phase,
             message: message.to_owned(),
             failure,
+            tried_with: is_failure.then(|| terms::terms(&self.options)),
             details: Details {
                 desired: evaluated.map(|it| it.rendered.document.clone()).unwrap_or_default(),
                 captured: evaluated.map(|it| it.rendered.captured.clone()).unwrap_or_default(),
@@ -110,7 +122,7 @@ impl Desk {
             memory: BTreeMap::new(),
             enactments: Enactments::new(client.clone(), node.clone()),
             report: NodeReport::new(client.clone(), node.clone()),
-            events: Events::new(client.clone(), node),
+            events: Events::of_handler(client.clone(), node),
             is_installed: false,
             look_at: Some(Instant::now()),
             looked: None,
@@ -138,9 +150,11 @@ impl Desk {
         if is_busy {
             return None;
         }
+        let now = Instant::now();
         let rests = self.memory.values().filter_map(|memory| memory.rest_until);
+        let waits = self.memory.values().filter_map(|memory| Some(memory.since? + LONG_WAIT));
         let look_at = self.look_at.filter(|_| self.view.owner().is_some());
-        rests.chain(look_at).min()
+        rests.chain(waits.filter(|end| *end > now)).chain(look_at).min()
     }
 
     pub(super) fn is_superseded(&self, job: &Job) -> bool {
@@ -156,33 +170,51 @@ impl Desk {
     /// What to do next about a policy.
     pub(super) fn step(&self, policy: &str) -> Step {
         let view = self.view.policy_view(policy, Timestamp::now());
-        let annotations = self.view.policy(policy).map(|it| it.metadata.annotations.as_ref());
-        // The coordinator reports annotations that cannot be honoured.
-        if annotations.is_some_and(|it| PolicyOptions::parse(it).is_err()) {
+        let options = self.view.options(policy).transpose();
+        let is_for_us = view.as_ref().is_some_and(|view| view.is_for_us);
+        // The coordinator reports what cannot be read, and annotations that cannot be honoured.
+        if self.view.is_unreadable(policy) || (is_for_us && options.is_err()) {
             return Step::Nothing;
         }
-        let (phase, generation) = self.view.reported(policy);
-        let has_enactment = self.view.enactment(policy).is_some();
+        let options = options.ok().flatten().unwrap_or_default();
+        let reported = self.view.reported(policy);
         let memory = self.memory.get(policy);
         let memory =
             memory.filter(|it| view.as_ref().is_none_or(|view| view.generation == it.generation));
-        let mut is_resting = false;
-        let mut evaluation = None;
-        if let Some(memory) = memory {
-            if memory.unsaid.is_some() {
-                return Step::Nothing;
-            }
-            is_resting = memory.rest_until.is_some();
-            evaluation = memory
-                .evaluation
-                .as_ref()
-                .map(|it| Evaluation { generation: memory.generation, differs: it.differs });
-        }
-        if is_resting {
+        if memory.is_some_and(|it| it.unsaid.is_some() || it.rest_until.is_some()) {
             return Step::Nothing;
         }
-        let own = OwnView { has_enactment, phase, generation, evaluation, is_resting };
+        let evaluated = memory.and_then(|it| Some((it.generation, it.evaluation.as_ref()?)));
+        let keeps_way_back = reported.is_some_and(|it| !it.revert_state.is_empty());
+        let own = OwnView {
+            has_enactment: self.view.enactment(policy).is_some(),
+            phase: reported.map_or(Phase::Unknown, |it| Phase::of(&it.conditions)),
+            generation: reported.and_then(|it| it.policy_generation),
+            evaluation: evaluated
+                .map(|(generation, it)| Evaluation { generation, differs: it.differs }),
+            // Whoever rests does not come here.
+            is_resting: false,
+            is_outdated: reported
+                .is_some_and(|it| terms::are_others(it.tried_with.as_deref(), &options)),
+            keeps_needless_way_back: keeps_way_back
+                && evaluated.is_some_and(|(_, it)| it.revert.is_empty()),
+            has_waited: memory
+                .and_then(|it| it.since)
+                .is_some_and(|since| since.elapsed() >= LONG_WAIT),
+        };
         node_policy::step(view.as_ref(), &own)
+    }
+
+    /// Publishes an event on a policy.
+    pub(super) async fn tell(&self, policy: &str, reason: Reason, message: &str) {
+        let uid = self.view.policy(policy).and_then(|it| it.metadata.uid.as_deref());
+        self.events.tell(policy, uid, reason, message).await;
+    }
+
+    /// What must not be said about a policy.
+    pub(super) fn secrets(&self, policy: &str) -> Secrets {
+        let policy = self.view.policy(policy);
+        policy.map(|it| Secrets::of(&it.spec.desired_state)).unwrap_or_default()
     }
 
     pub(super) async fn accept(&mut self, policy: &str) -> Result<()> {
@@ -251,41 +283,22 @@ impl Desk {
         }
     }
 
+    /// A policy is taken back: others that speak of the same may no longer hold.
+    pub(super) fn compare_again_what_shares_parts_with(&mut self, policy: &str) {
+        let Some(reverted) = self.view.reported(policy) else { return };
+        let parts = overlap::subjects(&reverted.revert_state);
+        for (other, memory) in &mut self.memory {
+            let Some(evaluated) = memory.evaluation.as_ref() else { continue };
+            let shares = !overlap::subjects(&evaluated.rendered.document).is_disjoint(&parts);
+            if other != policy && shares {
+                memory.evaluation = None;
+            }
+        }
+    }
+
     /// Memories of policies that are neither there nor reported about.
     pub(super) fn forget_what_is_gone(&mut self) {
         let names = self.view.names();
         self.memory.retain(|policy, _| names.binary_search(policy).is_ok());
-    }
-
-    /// Policies that were made true and no longer are.
-    pub(super) async fn notice_drift(&mut self, state: &NetworkState, standing: &Standing) {
-        let mut drifted = 0_u32;
-        let mut told = Vec::new();
-        for (policy, memory) in &mut self.memory {
-            let Some(evaluated) = memory.evaluation.as_mut() else { continue };
-            if evaluated.options.drift == Drift::Ignore || evaluated.differs {
-                continue;
-            }
-            let differs = rendering::differs(&evaluated.rendered.desired, state);
-            if differs != Ok(true) {
-                memory.is_drift_told = false;
-                continue;
-            }
-            drifted += 1;
-            if !memory.is_drift_told {
-                memory.is_drift_told = true;
-                told.push(policy.clone());
-            }
-            if evaluated.options.drift == Drift::Enforce {
-                evaluated.differs = true;
-            }
-        }
-        numbers::drift(&standing.metrics, drifted);
-        for policy in told {
-            tracing::warn!(policy, "the network is no longer what the policy made it");
-            self.events
-                .failed(&policy, "Drift", "the network is no longer what the policy made it")
-                .await;
-        }
     }
 }

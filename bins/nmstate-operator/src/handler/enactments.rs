@@ -28,6 +28,8 @@ pub(crate) struct Saying {
     pub(crate) phase: Phase,
     pub(crate) message: String,
     pub(crate) failure: Option<Failure>,
+    /// What the annotations asked of the attempt, where that matters.
+    pub(crate) tried_with: Option<String>,
     pub(crate) details: Details,
 }
 
@@ -133,6 +135,7 @@ fn status(saying: &Saying, held: Option<&EnactmentStatus>) -> EnactmentStatus {
         features: details.features,
         retry_count,
         failure: saying.failure.clone(),
+        tried_with: saying.tried_with.clone(),
         revert_state: details.revert,
     }
 }

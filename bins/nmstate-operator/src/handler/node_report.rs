@@ -4,12 +4,52 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use nmstate_api::{NetworkDocument, NodeName, NodeNetworkState, NodeNetworkStateStatus};
+use nmstate_api::{
+    Condition, ConditionStatus, NetworkDocument, NodeName, NodeNetworkState,
+    NodeNetworkStateStatus, condition,
+};
+use node_policy::report;
 
 use crate::requests::{now, within};
 
 /// The version of the library that reads and writes networks.
 pub(crate) const NMSTATE_VERSION: &str = "2.2.62";
+
+/// A network as it is reported.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    state: NetworkDocument,
+    /// What does not fit into one object.
+    left_out: Vec<String>,
+}
+
+impl Seen {
+    pub(crate) fn new(state: NetworkDocument) -> Self {
+        let (state, left_out) = report::bounded(state);
+        Self { state, left_out }
+    }
+
+    /// None when all of it is reported.
+    fn conditions(&self) -> Vec<Condition> {
+        if self.left_out.is_empty() {
+            return Vec::new();
+        }
+        let message = format!(
+            "the network is too large for one object; left out: {}",
+            self.left_out.join(", ")
+        );
+        vec![Condition::new("Failing", ConditionStatus::True).reason("TooLarge").message(message)]
+    }
+}
+
+fn is_same_but_times(held: &[Condition], wanted: &[Condition]) -> bool {
+    let plain = |condition: &Condition| Condition {
+        last_heartbeat_time: None,
+        last_transition_time: None,
+        ..condition.clone()
+    };
+    held.iter().map(plain).eq(wanted.iter().map(plain))
+}
 
 /// What was reported last.
 pub(crate) struct NodeReport {
@@ -31,10 +71,11 @@ impl NodeReport {
     /// Writes the report if it is not what the cluster has. Returns whether it was written.
     pub(crate) async fn write(
         &mut self,
-        current: &NetworkDocument,
+        seen: &Seen,
         manager: Option<String>,
         owner: &OwnerReference,
     ) -> Result<bool> {
+        let current = &seen.state;
         let name = self.node.as_str();
         let doing = || format!("reporting the network of {name}");
         for _ in 0..2 {
@@ -44,6 +85,7 @@ impl NodeReport {
             };
             let is_same = held.status.as_ref().is_some_and(|status| {
                 status.current_state == *current
+                    && is_same_but_times(&status.conditions, &seen.conditions())
                     && (manager.is_none() || status.host_network_manager_version == manager)
             });
             if is_same {
@@ -59,6 +101,7 @@ impl NodeReport {
                     .clone()
                     .or(before.host_network_manager_version),
                 handler_nmstate_version: Some(NMSTATE_VERSION.to_owned()),
+                conditions: condition::stamped(seen.conditions(), &before.conditions, &Time(now())),
                 ..before
             });
             let parameters = PostParams::default();
@@ -94,6 +137,21 @@ impl NodeReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_that_is_too_large_is_reported_in_part_and_says_so() {
+        let route = |number| serde_json::json!({"destination": format!("10.{number}.0.0/16")});
+        let routes: Vec<_> = (0..50_000).map(route).collect();
+        let state = serde_json::json!({"interfaces": [], "routes": {"running": routes}});
+        let seen = Seen::new(serde_json::from_value(state).unwrap());
+        let conditions = seen.conditions();
+        let message = conditions[0].message.as_deref().unwrap();
+        assert!(message.ends_with("left out: routes.running"), "{message}");
+        let stamped = condition::stamped(seen.conditions(), &[], &Time(now()));
+        assert!(is_same_but_times(&stamped, &conditions), "it is written once");
+        assert!(!is_same_but_times(&[], &conditions));
+        assert!(Seen::new(NetworkDocument::default()).conditions().is_empty());
+    }
 
     #[test]
     fn the_version_told_is_the_version_used() {

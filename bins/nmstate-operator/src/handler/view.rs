@@ -10,17 +10,19 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client, Resource as _, ResourceExt};
+use nmstate_api::annotations::{AnnotationError, PolicyOptions};
 use nmstate_api::{
-    NODE_LABEL, NodeName, NodeNetworkConfigurationEnactment as Enactment,
+    EnactmentStatus, NODE_LABEL, NodeName, NodeNetworkConfigurationEnactment as Enactment,
     NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, REFRESH_LABEL,
+    StoredPolicy, Unreadable,
 };
-use node_policy::{Phase, PolicyView, selection};
+use node_policy::{PolicyView, selection, terms};
 
 use crate::shown::Shown;
 
 /// Something that happened in the cluster.
 pub(crate) enum News {
-    Policy(Event<Policy>),
+    Policy(Event<StoredPolicy>),
     Node(Box<Event<Node>>),
     Enactment(Event<Enactment>),
     Report(Event<PartialObjectMeta<NodeNetworkState>>),
@@ -37,7 +39,7 @@ pub(crate) fn news(client: &Client, node: &NodeName) -> BoxStream<'static, News>
     ) -> impl Fn(Result<T, watcher::Error>) -> News + Send + 'static {
         move |event| event.map_or_else(News::Lost, &make)
     }
-    let policies = watcher(Api::<Policy>::all(client.clone()), Config::default());
+    let policies = watcher(Api::<StoredPolicy>::all(client.clone()), Config::default());
     let nodes = watcher(Api::<Node>::all(client.clone()), own());
     let enactments = watcher(Api::<Enactment>::all(client.clone()), ours);
     let reports = watcher(Api::<PartialObjectMeta<NodeNetworkState>>::all(client.clone()), own());
@@ -60,7 +62,7 @@ struct OwnNode {
 /// What is known.
 #[derive(Default)]
 pub(crate) struct View {
-    policies: Shown<Policy>,
+    policies: Shown<Result<Policy, Unreadable>>,
     node: Shown<Option<OwnNode>>,
     enactments: Shown<Enactment>,
     /// Whether the report is there, and the value that asks for it to be read again.
@@ -78,7 +80,7 @@ pub(crate) enum Refresh {
 impl View {
     pub(crate) fn take(&mut self, news: News) -> Refresh {
         match news {
-            News::Policy(event) => self.policies.take(event, |policy| policy),
+            News::Policy(event) => self.policies.take(event, |policy| policy.read()),
             News::Node(event) => self.node.take(*event, |node| {
                 let owner = node.owner_ref(&())?;
                 Some(OwnNode { owner, labels: node.labels().clone() })
@@ -127,8 +129,28 @@ impl View {
         names
     }
 
+    /// The policy, if it is there and can be read.
     pub(crate) fn policy(&self, name: &str) -> Option<&Policy> {
-        self.policies.get(name)
+        self.policies.get(name)?.as_ref().ok()
+    }
+
+    /// Nobody knows what it wants, so nothing is done about it. The coordinator says so.
+    pub(crate) fn is_unreadable(&self, name: &str) -> bool {
+        self.policies.get(name).is_some_and(Result::is_err)
+    }
+
+    /// Whether somebody deleted it. It may be there still, while others have to do with its end.
+    pub(crate) fn is_deleted(&self, name: &str) -> bool {
+        match self.policies.get(name) {
+            None => true,
+            Some(Ok(policy)) => policy.metadata.deletion_timestamp.is_some(),
+            Some(Err(_)) => false,
+        }
+    }
+
+    /// What the annotations of a policy ask for now.
+    pub(crate) fn options(&self, name: &str) -> Option<Result<PolicyOptions, AnnotationError>> {
+        Some(PolicyOptions::parse(self.policy(name)?.metadata.annotations.as_ref()))
     }
 
     pub(crate) fn enactment(&self, policy: &str) -> Option<&Enactment> {
@@ -150,7 +172,8 @@ impl View {
 
     /// A policy as far as it concerns this node.
     pub(crate) fn policy_view(&self, name: &str, now: Timestamp) -> Option<PolicyView> {
-        let policy = self.policies.get(name)?;
+        let policy = self.policy(name)?;
+        let options = self.options(name)?.unwrap_or_default();
         let node = self.own_node()?;
         let generation = policy.metadata.generation.unwrap_or_default();
         let status = policy.status.as_ref();
@@ -162,17 +185,16 @@ impl View {
             is_for_us: policy.metadata.deletion_timestamp.is_none()
                 && selection::matches(&policy.spec.node_selector, &node.labels),
             has_slot: status.is_some_and(|status| status.slots.iter().any(|it| is_ours(&it))),
-            is_aborted: status.is_some_and(|it| it.aborted_generation == Some(generation)),
+            is_aborted: status.is_some_and(|it| {
+                it.aborted_generation == Some(generation)
+                    && !terms::are_others(it.aborted_with.as_deref(), &options)
+            }),
         })
     }
 
     /// What we reported about a policy last.
-    pub(crate) fn reported(&self, policy: &str) -> (Phase, Option<i64>) {
-        let status = self.enactment(policy).and_then(|it| it.status.as_ref());
-        match status {
-            Some(status) => (Phase::of(&status.conditions), status.policy_generation),
-            None => (Phase::Unknown, None),
-        }
+    pub(crate) fn reported(&self, policy: &str) -> Option<&EnactmentStatus> {
+        self.enactment(policy)?.status.as_ref()
     }
 }
 

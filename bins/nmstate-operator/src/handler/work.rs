@@ -9,16 +9,23 @@ use futures_util::StreamExt;
 use kube::Client;
 use nmstate::NetworkState;
 use nmstate_api::NodeName;
-use nmstate_api::annotations::{OnDelete, PolicyOptions, Probes};
-use node_policy::{Attempt, Phase, Step, guard, rendering, report, revert};
+use nmstate_api::annotations::{Drift, OnDelete, Persistence, PolicyOptions, Probes};
+use node_policy::{Attempt, Phase, Step, bounds, guard, rendering, report, revert, terms};
 use tokio_util::sync::CancellationToken;
 
+use super::annotations::NO_WAY_BACK;
 use super::desk::{ASK_AGAIN, Desk, Evaluated, Job, JobKind, LOOK_AGAIN, Memory};
 use super::installed;
 use super::machine::{Change, Machine};
+use super::node_report::Seen;
 use super::numbers;
 use super::view::news;
+use crate::events::Reason;
 use crate::service_port::Standing;
+
+/// For who waits longer than a moment.
+const WAITING: &str = "waiting for its turn: no more nodes are changed at a time than the policy \
+    allows, and policies come one after the other";
 
 /// Steps about one policy in one round. No way through them is as long.
 const MOST_STEPS: usize = 8;
@@ -70,7 +77,7 @@ impl<M: Machine> Handler<M> {
                 () = &mut installed, if !desk.is_installed => desk.is_installed = true,
                 attempt = end_of(&mut running) => {
                     if let Some((job, _)) = running.take() {
-                        self.finish(&mut desk, &job, &attempt).await;
+                        self.finish(&mut desk, &job, attempt).await;
                     }
                 }
                 () = self.machine.changed() => desk.network_changed(),
@@ -102,7 +109,10 @@ impl<M: Machine> Handler<M> {
             Err(error) => return tracing::warn!("{error}"),
         };
         numbers::network(&self.standing.metrics, &self.node, &document);
-        match desk.report.write(&document, desk.manager.clone(), &owner).await {
+        // It may have been replaced by a newer one.
+        desk.manager = self.machine.version().await.or(desk.manager.take());
+        let seen = Seen::new(document);
+        match desk.report.write(&seen, desk.manager.clone(), &owner).await {
             Ok(_) => self.standing.set_ready(true),
             Err(error) => {
                 tracing::warn!("{error:#}");
@@ -118,6 +128,7 @@ impl<M: Machine> Handler<M> {
             return None;
         }
         desk.end_rests();
+        desk.follow_annotations().await;
         desk.say_what_is_unsaid().await;
         for policy in desk.view.names() {
             for _ in 0..MOST_STEPS {
@@ -126,9 +137,7 @@ impl<M: Machine> Handler<M> {
                     Step::Nothing => break,
                     Step::Evaluate => self.evaluate(desk, &policy).await,
                     Step::Accept => desk.accept(&policy).await,
-                    Step::ReportPending => {
-                        desk.say(&policy, Phase::Pending, "waiting for progressing nodes").await
-                    }
+                    Step::ReportPending => desk.say(&policy, Phase::Pending, WAITING).await,
                     Step::ReportAvailable => {
                         let verdict = Attempt::NothingDiffers.judge(1);
                         desk.say(&policy, Phase::Available, &verdict.message).await
@@ -166,14 +175,17 @@ impl<M: Machine> Handler<M> {
         let generation = object.metadata.generation.unwrap_or_default();
         let options = PolicyOptions::parse(object.metadata.annotations.as_ref())?;
         let current = self.machine.state().await?;
-        let held = desk.view.enactment(policy).and_then(|it| it.status.clone()).unwrap_or_default();
+        let held = desk.view.reported(policy).cloned().unwrap_or_default();
+        let phase = Phase::of(&held.conditions);
+        let is_reported = held.policy_generation == Some(generation);
         let rendered = rendering::render(&object.spec, &held.captured_states, &current);
-        let mut memory = Memory { generation, ..Memory::default() };
-        memory.attempts = held
-            .retry_count
-            .get(&generation.to_string())
-            .and_then(|count| u32::try_from(*count).ok())
-            .unwrap_or_default();
+        let mut memory = Memory { generation, options, ..Memory::default() };
+        memory.since = Some(Instant::now());
+        memory.made = held.policy_generation.filter(|_| phase == Phase::Available);
+        if !terms::are_others(held.tried_with.as_deref(), &memory.options) {
+            let count = held.retry_count.get(&generation.to_string());
+            memory.attempts = count.and_then(|it| u32::try_from(*it).ok()).unwrap_or_default();
+        }
         let refused = match &rendered {
             Ok(rendered) => guard::forbidden(&current, &rendered.desired),
             Err(error) => Some(Attempt::NotRendered { why: error.to_string() }),
@@ -182,24 +194,30 @@ impl<M: Machine> Handler<M> {
             let compared = rendering::differs(&rendered.desired, &current);
             let statistic = rendered.desired.statistic(&current).ok();
             let features = statistic.map(|it| names_of(&it.features)).unwrap_or_default();
+            // A drift that is only to be reported is no reason to act for a handler that starts.
+            let is_left = memory.made == Some(generation)
+                && memory.options.drift == Drift::Report
+                && memory.options.persistence == Persistence::AcrossReboots;
+            let keeps_way_back = memory.options.on_delete == OnDelete::Revert;
             memory.evaluation = Some(Evaluated {
                 features,
-                options,
-                differs: compared.as_ref().is_ok_and(|differs| *differs) || compared.is_err(),
+                differs: !is_left && compared.as_ref() != Ok(&false),
                 refusal: compared.err(),
-                revert: held.revert_state.clone(),
+                revert: if keeps_way_back { held.revert_state } else { Default::default() },
                 rendered,
             });
         }
-        let was_under_way = held.policy_generation == Some(generation)
-            && Phase::of(&held.conditions) == Phase::Progressing;
+        let looks = memory.options.drift != Drift::Ignore;
         desk.memory.insert(policy.to_owned(), memory);
+        if looks {
+            desk.look_at = Some(Instant::now());
+        }
         if let Some(refused) = refused {
-            return self.conclude(desk, policy, &refused).await;
+            return self.conclude(desk, policy, refused).await;
         }
         // The handler ended in the middle of an attempt.
-        if was_under_way {
-            return self.conclude(desk, policy, &Attempt::Interrupted).await;
+        if is_reported && phase == Phase::Progressing {
+            return self.conclude(desk, policy, Attempt::Interrupted).await;
         }
         Ok(())
     }
@@ -210,14 +228,26 @@ impl<M: Machine> Handler<M> {
         let generation = memory.generation;
         let Some(evaluated) = memory.evaluation.as_mut() else { return Ok(None) };
         if let Some(why) = evaluated.refusal.clone() {
-            self.conclude(desk, policy, &Attempt::Invalid { why }).await?;
+            self.conclude(desk, policy, Attempt::Invalid { why }).await?;
             return Ok(None);
         }
         let desired = evaluated.rendered.desired.clone();
-        let options = evaluated.options.clone();
-        if options.on_delete == OnDelete::Revert {
+        let options = memory.options.clone();
+        // What was there before the policy is known only to who asked in time.
+        let is_late = memory.made.is_some() && evaluated.revert.is_empty();
+        if options.on_delete == OnDelete::Revert && !(is_late && memory.made == Some(generation)) {
             let before = self.machine.state().await?;
             evaluated.revert = revert::way_back(&desired, &before, &evaluated.revert)?;
+            if evaluated.rendered.size() + bounds::size(&evaluated.revert) > bounds::REPORT_LIMIT {
+                evaluated.revert = Default::default();
+                let why = "what would take it back is too large to be kept; do without \
+                    revert-on-delete, or divide it among several policies";
+                self.conclude(desk, policy, Attempt::Invalid { why: why.into() }).await?;
+                return Ok(None);
+            }
+            if is_late {
+                desk.tell(policy, Reason::NoWayBack, NO_WAY_BACK).await;
+            }
         }
         // Nothing is touched before the API server knows: a node that cannot tell it would be
         // changed without anybody seeing.
@@ -241,10 +271,10 @@ impl<M: Machine> Handler<M> {
 
     /// Begins to take a policy back that was deleted, when it asked for that.
     fn take_back<'a>(&'a self, desk: &Desk, policy: &str) -> Option<Begun<'a>> {
-        if desk.view.policy(policy).is_some() {
+        if !desk.view.is_deleted(policy) {
             return None;
         }
-        let status = desk.view.enactment(policy)?.status.as_ref()?;
+        let status = desk.view.reported(policy)?;
         if status.revert_state.is_empty() {
             return None;
         }
@@ -267,11 +297,11 @@ impl<M: Machine> Handler<M> {
     }
 
     /// Takes note of how a change ended.
-    async fn finish(&self, desk: &mut Desk, job: &Job, attempt: &Attempt) {
-        numbers::attempt(&self.standing.metrics, attempt, job.since.elapsed());
+    async fn finish(&self, desk: &mut Desk, job: &Job, attempt: Attempt) {
+        numbers::attempt(&self.standing.metrics, &attempt, job.since.elapsed());
         let ended = match job.kind {
             JobKind::Apply { .. } => self.conclude(desk, &job.policy, attempt).await,
-            JobKind::TakeBack => self.taken_back(desk, &job.policy, attempt).await,
+            JobKind::TakeBack => self.taken_back(desk, &job.policy, &attempt).await,
         };
         if let Err(error) = ended {
             tracing::warn!(policy = job.policy, "{error:#}");
@@ -292,34 +322,48 @@ impl<M: Machine> Handler<M> {
             None => {
                 if verdict.phase != Phase::Available {
                     tracing::error!(policy, "the policy was not taken back: {}", verdict.message);
-                    desk.events.failed(policy, "RevertFailed", &verdict.message).await;
+                    desk.tell(policy, Reason::RevertFailed, &verdict.message).await;
                 }
+                desk.compare_again_what_shares_parts_with(policy);
                 desk.leave(policy).await
             }
         }
     }
 
     /// Reports the end of an attempt, and decides whether there is another one.
-    async fn conclude(&self, desk: &mut Desk, policy: &str, attempt: &Attempt) -> Result<()> {
+    async fn conclude(&self, desk: &mut Desk, policy: &str, attempt: Attempt) -> Result<()> {
+        let attempt = attempt.without(&desk.secrets(policy));
         let memory = desk.memory.entry(policy.to_owned()).or_default();
         memory.attempts += 1;
         let verdict = attempt.judge(memory.attempts);
+        let mut told = Vec::new();
+        if attempt.taken_back().is_some() && !memory.is_rollback_told {
+            memory.is_rollback_told = true;
+            told.push(Reason::RolledBack);
+        }
         match verdict.phase {
             Phase::Available => {
                 tracing::info!(policy, "{}", verdict.message);
-                memory.is_drift_told = false;
+                if std::mem::take(&mut memory.is_drift_told) {
+                    told.push(Reason::DriftCorrected);
+                }
+                memory.made = Some(memory.generation);
                 if let Some(evaluated) = memory.evaluation.as_mut() {
                     evaluated.differs = false;
                 }
             }
             _ => tracing::warn!(policy, "{}", verdict.message),
         }
+        if verdict.phase == Phase::Failed {
+            told.push(Reason::ReconcileFailed);
+        }
         memory.rest_until = verdict.again_after.map(|wait| Instant::now() + wait);
         let saying = memory.saying(verdict.phase, &verdict.message, verdict.failure);
-        if verdict.phase == Phase::Failed {
-            desk.events.failed(policy, "ReconcileFailed", &verdict.message).await;
+        let written = desk.write(policy, saying).await;
+        for reason in told {
+            desk.tell(policy, reason, &verdict.message).await;
         }
-        desk.write(policy, saying).await
+        written
     }
 }
 

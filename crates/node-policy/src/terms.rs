@@ -1,0 +1,56 @@
+//! What an attempt depends on beside the spec: the annotations that change how it is made.
+//!
+//! Annotations have no generation. A report about a failure says what was asked for, so that
+//! whoever corrects an annotation is not told the old failure for ever.
+
+use nmstate_api::annotations::{Persistence, PolicyOptions, Probes};
+
+/// What the annotations ask of an attempt, as text that people can read as well.
+pub fn terms(options: &PolicyOptions) -> String {
+    let probes = match &options.probes {
+        Probes::WhatAnsweredBefore => "what answered before".to_owned(),
+        Probes::These(these) => {
+            these.iter().map(|probe| probe.name()).collect::<Vec<_>>().join(",")
+        }
+    };
+    let memory_only = options.persistence == Persistence::MemoryOnly;
+    format!("probes: {probes}; memory-only: {memory_only}")
+}
+
+/// Whether a failure under `tried` says nothing about attempts under `now`. Reports of programs that
+/// did not write down what they tried count as being about the same.
+pub fn are_others(tried: Option<&str>, now: &PolicyOptions) -> bool {
+    tried.is_some_and(|tried| tried != terms(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use nmstate_api::annotations::{CANARY, DRIFT, MEMORY_ONLY, PROBES, REVERT_ON_DELETE};
+
+    use super::*;
+
+    fn options(pairs: &[(&str, &str)]) -> PolicyOptions {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        PolicyOptions::parse(Some(&pairs.collect())).unwrap()
+    }
+
+    #[test]
+    fn a_failure_is_about_the_probes_that_were_asked() {
+        let tried = terms(&options(&[(PROBES, "dns,api-server")]));
+        assert_eq!(tried, "probes: api-server,dns; memory-only: false");
+        assert!(!are_others(Some(&tried), &options(&[(PROBES, "api-server, dns")])));
+        for others in
+            [&[][..], &[(PROBES, "api-server")], &[(PROBES, "dns"), (MEMORY_ONLY, "true")]]
+        {
+            assert!(are_others(Some(&tried), &options(others)), "{others:?}");
+        }
+        assert!(!are_others(None, &options(&[(PROBES, "dns")])), "an older report says nothing");
+    }
+
+    #[test]
+    fn what_does_not_concern_an_attempt_makes_no_new_one() {
+        let tried = terms(&options(&[]));
+        let same = options(&[(DRIFT, "enforce"), (CANARY, "1"), (REVERT_ON_DELETE, "true")]);
+        assert!(!are_others(Some(&tried), &same));
+    }
+}
