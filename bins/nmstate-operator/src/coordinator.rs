@@ -12,9 +12,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use kube::{Api, Client, Config};
+use tokio::sync::watch;
 
 use crate::handler::{CONNECT, SILENCE};
 use crate::leadership::{self, Candidate, Pace};
+use crate::metrics_port::{self, Offer};
 use crate::service_port::{self, Standing};
 use crate::stop;
 
@@ -39,20 +41,27 @@ pub(crate) struct Arguments {
     /// Seconds after which another coordinator takes the place of one that is not heard of any more
     #[arg(long, value_name = "SECONDS", default_value_t = 137, value_parser = clap::value_parser!(u32).range(5..=3600))]
     lease: u32,
-    /// Where health and metrics are served
+    /// Where health is served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
+    #[command(flatten)]
+    metrics: metrics_port::Place,
+    #[command(flatten)]
+    terms: metrics_port::Terms,
 }
 
 /// Runs until it is asked to stop.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
     let standing = Arc::new(Standing::default());
+    let offer = watch::Sender::new(Offer::Tls(arguments.terms.settings()?));
+    let mut config = Config::infer().await.context("finding the cluster")?;
+    config.connect_timeout = Some(CONNECT);
+    config.read_timeout = Some(SILENCE);
+    let client = Client::try_from(config).context("making a client of the cluster")?;
+    let metrics =
+        metrics_port::serve(&arguments.metrics, client.clone(), offer.subscribe(), &standing);
     let work = async {
-        let mut config = Config::infer().await.context("finding the cluster")?;
-        config.connect_timeout = Some(CONNECT);
-        config.read_timeout = Some(SILENCE);
-        let client = Client::try_from(config).context("making a client of the cluster")?;
         let candidate = Candidate {
             lease: LEASE.to_owned(),
             // A pod that starts again is somebody else.
@@ -70,5 +79,6 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     tokio::select! {
         done = work => done,
         served = service_port::serve(arguments.listen, Arc::clone(&standing)) => match served? {},
+        never = metrics => match never {},
     }
 }

@@ -24,8 +24,9 @@ use kube::{Client, Config};
 use nmstate_api::NodeName;
 use node_network::Timing;
 use node_network::probe::Endpoint;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
+use crate::metrics_port::{self, Offer};
 use crate::service_port::{self, Standing};
 use crate::stop;
 use in_flight::InFlight;
@@ -61,25 +62,32 @@ pub(crate) struct Arguments {
     /// Seconds that the network may take to be good after a change, before it is taken back
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     patience: u64,
-    /// Where health and metrics are served
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8089")]
+    /// Where health is served
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:29089")]
     listen: SocketAddr,
+    #[command(flatten)]
+    metrics: metrics_port::Place,
+    #[command(flatten)]
+    terms: metrics_port::Terms,
 }
 
 /// Runs until it is asked to stop.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
     let standing = Arc::new(Standing::default());
+    let offer = watch::Sender::new(Offer::Tls(arguments.terms.settings()?));
+    let mut config = Config::infer().await.context("finding the cluster")?;
+    config.connect_timeout = Some(CONNECT);
+    config.read_timeout = Some(SILENCE);
+    let api = endpoint(&config)?;
+    let client = Client::try_from(config).context("making a client of the cluster")?;
+    let metrics =
+        metrics_port::serve(&arguments.metrics, client.clone(), offer.subscribe(), &standing);
     let work = async {
         let _lock = tokio::select! {
             lock = NodeLock::take(&arguments.node_lock) => lock?,
             () = stop.cancelled() => return Ok(()),
         };
-        let mut config = Config::infer().await.context("finding the cluster")?;
-        config.connect_timeout = Some(CONNECT);
-        config.read_timeout = Some(SILENCE);
-        let api = endpoint(&config)?;
-        let client = Client::try_from(config).context("making a client of the cluster")?;
         let boot =
             std::fs::read_to_string(BOOT_ID).with_context(|| format!("reading {BOOT_ID}"))?;
         let folder = arguments.node_lock.parent().unwrap_or(std::path::Path::new("/"));
@@ -102,6 +110,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     tokio::select! {
         done = work => done,
         served = service_port::serve(arguments.listen, Arc::clone(&standing)) => match served? {},
+        never = metrics => match never {},
     }
 }
 

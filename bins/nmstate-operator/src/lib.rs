@@ -13,6 +13,7 @@ mod leadership;
 mod log;
 mod manifests;
 pub mod metrics;
+mod metrics_port;
 mod operator;
 mod reference;
 mod requests;

@@ -46,6 +46,13 @@ impl Metrics {
         self.lock().entry(family.name).or_insert_with(|| (family, BTreeMap::new()));
     }
 
+    /// Shows a counter before anything was counted, so that its first step is seen.
+    pub fn start(&self, family: Family, labels: Labels<'_>) {
+        let mut families = self.lock();
+        let (_, series) = families.entry(family.name).or_insert_with(|| (family, BTreeMap::new()));
+        series.entry(text(labels)).or_insert(Series::Number(0.0));
+    }
+
     pub fn add(&self, family: Family, labels: Labels<'_>) {
         let mut families = self.lock();
         let (_, series) = families.entry(family.name).or_insert_with(|| (family, BTreeMap::new()));

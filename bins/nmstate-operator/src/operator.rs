@@ -3,6 +3,7 @@
 //! Observe, decide, perform, report; what is decided is in `nmstate-deployment`.
 
 mod observe;
+mod own_port;
 mod perform;
 mod watches;
 
@@ -21,9 +22,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::handler::{CONNECT, SILENCE};
 use crate::leadership::{self, Candidate, Pace};
+use crate::metrics_port;
 use crate::requests;
 use crate::service_port::{self, Standing};
 use crate::stop;
+use own_port::OwnPort;
 use perform::Performer;
 
 /// Without any news, everything is looked at again after this time.
@@ -55,17 +58,21 @@ pub(crate) struct Arguments {
     /// Where health is served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
     listen: SocketAddr,
+    #[command(flatten)]
+    metrics: metrics_port::Place,
 }
 
 /// Runs until it is asked to stop.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
     let standing = Arc::new(Standing::default());
+    let mut config = Config::infer().await.context("finding the cluster")?;
+    config.connect_timeout = Some(CONNECT);
+    config.read_timeout = Some(SILENCE);
+    let client = Client::try_from(config).context("making a client of the cluster")?;
+    let port = OwnPort::new(Arc::clone(&standing));
+    let metrics = metrics_port::serve(&arguments.metrics, client.clone(), port.offer(), &standing);
     let work = async {
-        let mut config = Config::infer().await.context("finding the cluster")?;
-        config.connect_timeout = Some(CONNECT);
-        config.read_timeout = Some(SILENCE);
-        let client = Client::try_from(config).context("making a client of the cluster")?;
         // Whoever waits for its turn is as ready as it can be.
         standing.set_ready(true);
         let settings = Settings {
@@ -74,7 +81,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             default_platforms: platforms(&arguments.default_platforms),
         };
         if arguments.hosted {
-            return Box::pin(operate(&client, &settings, &stop)).await;
+            return Box::pin(operate(&client, &settings, &port, &stop)).await;
         }
         let candidate = Candidate {
             lease: OPERATOR.to_owned(),
@@ -84,13 +91,14 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         };
         let leases = Api::namespaced(client.clone(), NAMESPACE);
         leadership::lead(&leases, &candidate, &stop, async |stop| {
-            Box::pin(operate(&client, &settings, &stop)).await
+            Box::pin(operate(&client, &settings, &port, &stop)).await
         })
         .await
     };
     tokio::select! {
         done = work => done,
         served = service_port::serve(arguments.listen, Arc::clone(&standing)) => match served? {},
+        never = metrics => match never {},
     }
 }
 
@@ -100,11 +108,18 @@ fn platforms(list: &[String]) -> BTreeSet<String> {
 }
 
 /// The loop: one look per burst of news.
-async fn operate(client: &Client, settings: &Settings, stop: &CancellationToken) -> Result<()> {
+async fn operate(
+    client: &Client,
+    settings: &Settings,
+    port: &OwnPort,
+    stop: &CancellationToken,
+) -> Result<()> {
     let mut news = watches::open(client);
     let mut performer = Performer::new(client.clone());
     loop {
-        let wait = match Box::pin(step(client, settings, &mut performer)).await {
+        let looked = Box::pin(step(client, settings, port, &mut performer)).await;
+        port.looked(&looked);
+        let wait = match looked {
             Ok(wait) => wait,
             Err(error) => {
                 tracing::warn!("{error:#}; trying again in {} s", RETRY.as_secs());
@@ -122,10 +137,17 @@ async fn operate(client: &Client, settings: &Settings, stop: &CancellationToken)
 }
 
 /// One look. Returns after which time the next is due, if nothing happens before.
-async fn step(client: &Client, settings: &Settings, performer: &mut Performer) -> Result<Duration> {
+async fn step(
+    client: &Client,
+    settings: &Settings,
+    port: &OwnPort,
+    performer: &mut Performer,
+) -> Result<Duration> {
     let seen = Box::pin(observe::observe(client)).await.context("looking at the cluster")?;
+    port.follow(&seen.tls);
     let now = requests::now();
     let decision = decide(settings, &seen, now);
+    port.decided(&decision);
     let performed = performer.perform(&seen, &decision).await;
     // What failed reaches the status, too: the next look starts from there.
     performer.report(&seen, &decision, now).await.context("reporting to the cluster")?;

@@ -1,7 +1,9 @@
-//! The port of a running part: whether it lives, whether it is ready, and its numbers.
+//! The port of a running part that its kubelet asks: whether it lives, and whether it is ready. Nobody
+//! must show who they are, and nothing else is told; numbers are in `metrics_port`.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,15 +14,15 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 use crate::metrics::Metrics;
 
-/// Connections at a time. Kubelet and Prometheus need two.
+/// Connections at a time. Kubelet and Prometheus need one each.
 const CONNECTIONS: usize = 16;
-/// How long a client may take to ask.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take, from its first byte to our last.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a part tells about itself.
 #[derive(Debug, Default)]
@@ -35,26 +37,16 @@ impl Standing {
     }
 }
 
-/// Serves `/healthz`, `/readyz` and `/metrics` for as long as it is awaited.
+/// Serves `/healthz` and `/readyz` for as long as it is awaited.
 pub async fn serve(address: SocketAddr, standing: Arc<Standing>) -> Result<Infallible> {
-    let listener = TcpListener::bind(address)
+    let listener = bind(address)
         .await
         .with_context(|| format!("listening on {address}; --listen chooses another address"))?;
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        let permit = Arc::clone(&room).acquire_owned().await.context("waiting for a connection")?;
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!("taking a connection on {address}: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        while connections.try_join_next().is_some() {}
+    let address = listener.local_addr().unwrap_or(address);
+    tracing::info!(%address, "health is served");
+    let never = each_connection(&listener, |stream| {
         let standing = Arc::clone(&standing);
-        connections.spawn(async move {
+        async move {
             let answer = service_fn(move |request: Request<Incoming>| {
                 let answer = answer(&request, &standing);
                 async move { Ok::<_, Infallible>(answer) }
@@ -65,22 +57,63 @@ pub async fn serve(address: SocketAddr, standing: Arc<Standing>) -> Result<Infal
                 .header_read_timeout(PATIENCE)
                 .serve_connection(TokioIo::new(stream), answer)
                 .await;
-            drop(permit);
-        });
+        }
+    });
+    match never.await {}
+}
+
+/// Listens. All addresses are those of IPv4 where the kernel knows no IPv6.
+pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Err(error)
+            if address.is_ipv6()
+                && address.ip().is_unspecified()
+                && error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) =>
+        {
+            let all = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+            TcpListener::bind(SocketAddr::new(all, address.port())).await
+        }
+        result => result,
+    }
+}
+
+/// Serves everybody who comes, a few at a time.
+pub(crate) async fn each_connection<F>(
+    listener: &TcpListener,
+    serve: impl Fn(TcpStream) -> F,
+) -> Infallible
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        if connections.len() >= CONNECTIONS {
+            connections.join_next().await;
+            continue;
+        }
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                connections.spawn(serve(stream));
+            }
+            Err(error) => {
+                tracing::warn!("taking a connection: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
     }
 }
 
 fn answer<B>(request: &Request<B>, standing: &Standing) -> Response<Full<Bytes>> {
     let (code, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/healthz") => (StatusCode::OK, "ok\n".to_owned()),
+        (&Method::GET | &Method::HEAD, "/healthz") => (StatusCode::OK, "ok\n"),
         (&Method::GET | &Method::HEAD, "/readyz") => match standing.ready.load(Ordering::Relaxed) {
-            true => (StatusCode::OK, "ok\n".to_owned()),
-            false => (StatusCode::SERVICE_UNAVAILABLE, "not ready yet\n".to_owned()),
+            true => (StatusCode::OK, "ok\n"),
+            false => (StatusCode::SERVICE_UNAVAILABLE, "not ready yet\n"),
         },
-        (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, standing.metrics.render()),
-        _ => (StatusCode::NOT_FOUND, "try /healthz, /readyz or /metrics\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "try /healthz or /readyz\n"),
     };
-    let mut response = Response::new(Full::new(Bytes::from(text)));
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = code;
     response
 }
@@ -100,6 +133,7 @@ mod tests {
         assert_eq!((code("/healthz", &standing), code("/readyz", &standing)), (200, 503));
         standing.set_ready(true);
         assert_eq!(code("/readyz", &standing), 200);
-        assert_eq!(code("/secrets", &standing), 404);
+        // Numbers are for those who show who they are.
+        assert_eq!(code("/metrics", &standing), 404);
     }
 }

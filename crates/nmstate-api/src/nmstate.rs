@@ -180,6 +180,8 @@ pub enum NMStateReason {
     Deploying,
     SuccessfullyDeployed,
     InternalError,
+    /// The cluster's TLS profile leaves clients without what it promises them.
+    TlsProfileNotFullyHonored,
     /// Ours: an annotation turned it off.
     TurnedOff,
     /// Ours: another operator owns the API in this cluster.
@@ -196,6 +198,7 @@ impl From<NMStateReason> for &'static str {
             NMStateReason::Deploying => "Deploying",
             NMStateReason::SuccessfullyDeployed => "SuccessfullyDeployed",
             NMStateReason::InternalError => "InternalError",
+            NMStateReason::TlsProfileNotFullyHonored => "TLSProfileNotFullyHonored",
             NMStateReason::TurnedOff => "TurnedOff",
             NMStateReason::OtherOperatorPresent => "OtherOperatorPresent",
             NMStateReason::NotTheOldest => "NotTheOldest",

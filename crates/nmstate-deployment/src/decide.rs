@@ -16,6 +16,7 @@ use crate::cluster_operator::{self, ClusterOperatorStatus, Standing};
 use crate::operand::{self, ControlPlane, Wanted};
 use crate::platform::Platform;
 use crate::rollout::{self, Rollout};
+use crate::tls_profile::TlsProfile;
 
 /// What does not change while the operator runs.
 #[derive(Debug, Clone)]
@@ -70,6 +71,7 @@ pub struct Seen {
     pub other: Other,
     pub rollout: Rollout,
     pub cluster_operator: ClusterOperatorStatus,
+    pub tls: TlsProfile,
 }
 
 /// What becomes of handlers and coordinator.
@@ -152,7 +154,11 @@ pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
     };
     let control_plane = seen.platform.control_plane;
     match Wanted::new(&nmstate.spec, &settings.image, &settings.version, control_plane) {
-        Ok(wanted) => draft.deploy(nmstate, operand::objects(&wanted), leftovers),
+        Ok(wanted) => draft.deploy(
+            nmstate,
+            operand::objects(&wanted.with_tls(seen.tls.settings.as_ref())),
+            leftovers,
+        ),
         Err(error) => draft.broken(nmstate, NMStateReason::InternalError, &error.to_string()),
     }
 }
@@ -257,6 +263,7 @@ impl Draft<'_> {
                 (conditions([True, False, False], done, ""), Standing::Deployed)
             }
         };
+        let held = self.seen.tls.noted(held);
         self.tell(nmstate, held);
         Decision { leftovers, ..self.finish(Operand::Deploy(objects), &standing) }
     }

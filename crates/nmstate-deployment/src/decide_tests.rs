@@ -22,6 +22,7 @@ fn seen(platform: &str) -> Seen {
         other: Other::None,
         rollout: Rollout::default(),
         cluster_operator: ClusterOperatorStatus::default(),
+        tls: TlsProfile::default(),
     }
 }
 
@@ -65,6 +66,41 @@ fn complete(seen: &Seen) -> Rollout {
         handlers: serde_json::from_value(handlers).unwrap(),
         coordinator: serde_json::from_value(coordinator).unwrap(),
     }
+}
+
+#[test]
+fn a_tls_profile_that_cannot_be_honoured_is_said_and_takes_nothing_else_away() {
+    let mut seen = seen("BareMetal");
+    seen.nmstates = vec![nmstate(&[])];
+    seen.tls = TlsProfile { settings: None, not_honoured: Some("no".into()) };
+    seen.rollout = complete(&seen);
+    let decision = decided(&seen);
+    let conditions = &decision.nmstates["nmstate"];
+    let told: Vec<_> = conditions
+        .iter()
+        .map(|it| (it.type_.as_str(), it.status, it.reason.as_deref().unwrap_or_default()))
+        .collect();
+    let done = "SuccessfullyDeployed";
+    assert_eq!(
+        told,
+        [
+            ("Available", ConditionStatus::True, done),
+            ("Progressing", ConditionStatus::False, done),
+            ("Degraded", ConditionStatus::True, "TLSProfileNotFullyHonored"),
+        ]
+    );
+    assert_eq!(cluster(&decision, "Degraded").0, "False");
+}
+
+#[test]
+fn a_change_of_the_tls_profile_is_rolled_out() {
+    let mut seen = seen("BareMetal");
+    seen.nmstates = vec![nmstate(&[])];
+    seen.rollout = complete(&seen);
+    assert_eq!(cluster(&decided(&seen), "Progressing").0, "False");
+    let modern = json!({ "spec": { "tlsSecurityProfile": { "type": "Modern" } } });
+    seen.tls = TlsProfile::of(&modern);
+    assert_eq!(cluster(&decided(&seen), "Progressing").0, "True");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! - [`payload`]: the files of the release payload.
 //! - [`operand`]: what the operator deploys when policies are wanted.
 //! - [`decide`]: whether they are, and what the cluster is told.
+//! - [`tls_profile`]: under which terms metrics are served.
 //!
 //! Objects as values. Nothing here performs I/O.
 
@@ -13,4 +14,6 @@ pub mod operand;
 pub mod payload;
 pub mod platform;
 pub mod rollout;
+pub mod tls;
+pub mod tls_profile;
 pub mod yaml;

@@ -18,7 +18,10 @@ pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 pub const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
 pub const PART_OF: &str = "nmstate-operator";
 
-/// Health and metrics of the operator and the coordinator.
-pub const SERVICE_PORT: u16 = 8081;
-/// Health of handlers that serve no metrics. The port is registered for them.
-pub const HANDLER_PORT: u16 = 8089;
+/// Health of the operator and the coordinator, asked for by the kubelet of their node.
+pub const HEALTH_PORT: u16 = 8081;
+/// Metrics of the operator and the coordinator. Those of handlers are where the `NMState` says.
+pub const METRICS_PORT: u16 = 8443;
+/// Health of handlers, on the loopback of their node: they share its network with everybody else
+/// there.
+pub const HANDLER_HEALTH_PORT: u16 = 29089;

@@ -4,14 +4,16 @@
 mod access;
 mod coordinator;
 mod handler;
+pub(crate) mod metrics;
 pub(crate) mod pod;
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 
 use nmstate_api::NMStateSpec;
 use serde_json::{Value, json};
 
-use crate::names::{COMPONENT_LABEL, HANDLER_PORT, PART_OF, PART_OF_LABEL};
+use crate::names::{COMPONENT_LABEL, PART_OF, PART_OF_LABEL};
+use crate::tls::TlsSettings;
 
 pub(crate) use coordinator::{egress, pod as coordinator_pod};
 
@@ -33,7 +35,14 @@ pub struct Wanted<'a> {
     pub image: &'a str,
     pub version: &'a str,
     pub control_plane: ControlPlane,
-    listen: SocketAddr,
+    metrics: Option<Metrics>,
+}
+
+/// Where handlers serve metrics, and under which terms all parts do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Metrics {
+    handlers: SocketAddr,
+    tls: TlsSettings,
 }
 
 /// An `NMState` that cannot be honoured.
@@ -52,15 +61,24 @@ impl<'a> Wanted<'a> {
         version: &'a str,
         control_plane: ControlPlane,
     ) -> Result<Self, BindAddressError> {
-        let listen = listen(&spec.metrics_configuration.bind_address)?;
-        Ok(Self { spec, image, version, control_plane, listen })
+        let handlers = bind_address(&spec.metrics_configuration.bind_address)?;
+        let tls = TlsSettings::default();
+        let metrics = handlers.map(|handlers| Metrics { handlers, tls });
+        Ok(Self { spec, image, version, control_plane, metrics })
+    }
+
+    /// Metrics are served under these terms; without any, they are served to nobody.
+    pub fn with_tls(mut self, tls: Option<&TlsSettings>) -> Self {
+        let terms = self.metrics.take().zip(tls.cloned());
+        self.metrics = terms.map(|(metrics, tls)| Metrics { tls, ..metrics });
+        self
     }
 }
 
-/// Where handlers serve health and metrics. As in Go, no address means all of them.
-fn listen(bind: &str) -> Result<SocketAddr, BindAddressError> {
+/// Where handlers serve metrics; `0` is nowhere. As in Go, no address means all of them.
+fn bind_address(bind: &str) -> Result<Option<SocketAddr>, BindAddressError> {
     if bind == "0" {
-        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, HANDLER_PORT)));
+        return Ok(None);
     }
     let address = match bind.strip_prefix(':') {
         Some(port) => {
@@ -70,6 +88,7 @@ fn listen(bind: &str) -> Result<SocketAddr, BindAddressError> {
     };
     address
         .filter(|address| address.port() != 0)
+        .map(Some)
         .ok_or_else(|| BindAddressError { address: bind.chars().take(80).collect() })
 }
 
@@ -87,9 +106,8 @@ pub fn objects(wanted: &Wanted<'_>) -> Vec<Value> {
 /// Every object that is deployed in any cluster, for its removal: only kinds and names count.
 pub fn everything() -> Vec<Value> {
     let spec = NMStateSpec::default();
-    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, HANDLER_PORT));
     let control_plane = ControlPlane::HighlyAvailable;
-    objects(&Wanted { spec: &spec, image: "", version: "", control_plane, listen })
+    objects(&Wanted { spec: &spec, image: "", version: "", control_plane, metrics: None })
 }
 
 /// The rights that whoever deploys all this must have, to give them.
@@ -139,13 +157,44 @@ mod tests {
 
     #[test]
     fn metrics_are_served_where_the_nmstate_says() {
-        for (bind, expected) in
-            [(":8089", "[::]:8089"), ("10.0.0.1:80", "10.0.0.1:80"), ("0", "127.0.0.1:8089")]
-        {
-            assert_eq!(listen(bind).unwrap().to_string(), expected);
+        for (bind, expected) in [
+            (":8089", Some("[::]:8089")),
+            ("10.0.0.1:80", Some("10.0.0.1:80")),
+            ("[2001:db8::1]:80", Some("[2001:db8::1]:80")),
+            ("0", None),
+        ] {
+            let address = bind_address(bind).unwrap().map(|address| address.to_string());
+            assert_eq!(address.as_deref(), expected);
         }
         for bind in ["", ":", ":0", "8089", "host:80", ":70000"] {
-            assert!(listen(bind).is_err(), "{bind}");
+            assert!(bind_address(bind).is_err(), "{bind}");
+        }
+    }
+
+    #[test]
+    fn without_terms_nobody_serves_metrics_and_the_monitoring_finds_no_port() {
+        let spec = NMStateSpec::default();
+        let control_plane = ControlPlane::HighlyAvailable;
+        let wanted = Wanted::new(&spec, "i", "1", control_plane).unwrap().with_tls(None);
+        let made = objects(&wanted);
+        assert!(!json!(made).to_string().contains("--metrics-listen"));
+        let services: Vec<&Value> = made.iter().filter(|it| it["kind"] == "Service").collect();
+        assert_eq!(services.len(), 2);
+        assert!(services.iter().all(|service| service["spec"]["ports"] == json!([])));
+    }
+
+    #[test]
+    fn the_terms_of_tls_reach_every_part() {
+        let spec = NMStateSpec::default();
+        let control_plane = ControlPlane::HighlyAvailable;
+        let modern = TlsSettings::default().without_tls12();
+        let wanted = Wanted::new(&spec, "i", "1", control_plane).unwrap().with_tls(Some(&modern));
+        let made = objects(&wanted);
+        for kind in ["DaemonSet", "Deployment"] {
+            let object = made.iter().find(|object| object["kind"] == kind).unwrap();
+            let arguments = &object["spec"]["template"]["spec"]["containers"][0]["args"];
+            let minimum = json!("--tls-min-version=VersionTLS13");
+            assert!(arguments.as_array().unwrap().contains(&minimum), "{kind}: {arguments}");
         }
     }
 }

@@ -51,9 +51,11 @@ pub fn files() -> Vec<PayloadFile> {
         everywhere("50", "03", "access", access::objects()),
         everywhere("50", "04", "cluster-reader", vec![access::cluster_reader()]),
         self_managed("50", "05", "network-policy", vec![deployment::network_policy()]),
+        self_managed("50", "05", "service", vec![deployment::service()]),
         self_managed("50", "06", "deployment", vec![deployment::deployment()]),
         everywhere("50", "07", "clusteroperator", vec![cluster_operator()]),
         everywhere("90", "01", "monitoring", monitoring::objects()),
+        self_managed("90", "02", "monitoring-control-plane", monitoring::control_plane()),
         PayloadFile { name: "image-references".to_owned(), objects: vec![image_references()] },
     ]);
     files.sort_by(|one, two| one.name.cmp(&two.name));

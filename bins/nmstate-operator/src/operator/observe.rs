@@ -11,6 +11,7 @@ use nmstate_deployment::decide::{Leftover, LeftoverKind, Memory, Other, Seen};
 use nmstate_deployment::names::{CLUSTER_OPERATOR, COORDINATOR, HANDLER, MEMORY, NAMESPACE};
 use nmstate_deployment::platform::Platform;
 use nmstate_deployment::rollout::Rollout;
+use nmstate_deployment::tls_profile::TlsProfile;
 use serde_json::Value;
 
 use super::watches::openshift;
@@ -48,7 +49,17 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
                 .with_context(|| format!("reading the Deployment {COORDINATOR}"))?,
         },
         cluster_operator: cluster_operator(client).await?,
+        tls: tls(client).await?,
     })
+}
+
+/// A cluster that says nothing has the default profile.
+async fn tls(client: &Client) -> Result<TlsProfile> {
+    let servers: Api<DynamicObject> =
+        Api::all_with(client.clone(), &openshift("APIServer", "apiservers"));
+    let server =
+        within(servers.get_opt("cluster")).await?.context("reading the APIServer cluster")?;
+    Ok(server.map_or_else(TlsProfile::default, |object| TlsProfile::of(&object.data)))
 }
 
 async fn memory(client: &Client) -> Result<Memory> {

@@ -35,6 +35,7 @@ pub(super) fn open(client: &Client) -> BoxStream<'static, ()> {
     stream::select_all([
         whole(openshift("Infrastructure", "infrastructures"), named("cluster")),
         whole(openshift("ClusterOperator", "clusteroperators"), named(CLUSTER_OPERATOR)),
+        whole(openshift("APIServer", "apiservers"), named("cluster")),
         whole(Api::<NMState>::all(client.clone()), Config::default()),
         whole(daemon_sets, ours()),
         whole(deployments, ours()),

@@ -1,22 +1,26 @@
 //! The Deployment of the coordinator and what belongs to it.
 
+use std::net::{Ipv6Addr, SocketAddr};
+
 use serde_json::{Value, json};
 
 use super::pod::{self, Placement};
-use super::{ControlPlane, Wanted, labels};
-use crate::names::{COORDINATOR, NAMESPACE, SERVICE_PORT};
+use super::{ControlPlane, Wanted, labels, metrics};
+use crate::names::{COORDINATOR, HEALTH_PORT, METRICS_PORT, NAMESPACE};
 
 pub(super) fn objects(wanted: &Wanted<'_>) -> Vec<Value> {
-    let mut objects = vec![service(), network_policy(), deployment(wanted)];
+    let port = wanted.metrics.as_ref().map(|_| METRICS_PORT);
+    let service = metrics::service(COORDINATOR, port);
+    let mut objects = vec![service, network_policy(), deployment(wanted)];
     if wanted.control_plane == ControlPlane::HighlyAvailable {
         objects.push(disruption_budget());
     }
     objects
 }
 
-/// The pod of a coordinator; `extra` are arguments beside the usual ones.
+/// The pod of a coordinator that serves no metrics; `extra` are arguments beside the usual ones.
 pub(crate) fn pod(image: &str, version: &str, extra: &[String]) -> Value {
-    let mut arguments = vec!["coordinator".to_owned(), format!("--listen=[::]:{SERVICE_PORT}")];
+    let mut arguments = vec!["coordinator".to_owned(), format!("--listen=[::]:{HEALTH_PORT}")];
     arguments.extend_from_slice(extra);
     json!({
         "priorityClassName": "system-cluster-critical",
@@ -32,12 +36,12 @@ pub(crate) fn pod(image: &str, version: &str, extra: &[String]) -> Value {
                 pod::field("POD_NAMESPACE", "metadata.namespace"),
                 { "name": "RELEASE_VERSION", "value": version },
             ],
-            "ports": [{ "name": "metrics", "containerPort": SERVICE_PORT, "protocol": "TCP" }],
+            "ports": [{ "name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP" }],
             "resources": { "requests": { "cpu": "10m", "memory": "30Mi" } },
             "securityContext": pod::restricted(),
             "terminationMessagePolicy": "FallbackToLogsOnError",
-            "livenessProbe": pod::http_probe("/healthz", SERVICE_PORT, None),
-            "readinessProbe": pod::http_probe("/readyz", SERVICE_PORT, None),
+            "livenessProbe": pod::http_probe("/healthz", HEALTH_PORT, None),
+            "readinessProbe": pod::http_probe("/readyz", HEALTH_PORT, None),
         }],
     })
 }
@@ -45,6 +49,10 @@ pub(crate) fn pod(image: &str, version: &str, extra: &[String]) -> Value {
 fn deployment(wanted: &Wanted<'_>) -> Value {
     let (spec, several) = (wanted.spec, wanted.control_plane == ControlPlane::HighlyAvailable);
     let mut pod = pod(wanted.image, wanted.version, &[]);
+    if let Some(asked) = &wanted.metrics {
+        let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, METRICS_PORT));
+        metrics::serve(&mut pod, COORDINATOR, address, asked.tls.flags());
+    }
     let placement = Placement {
         affinity: spec.infra_affinity.as_ref(),
         node_selector: spec.infra_node_selector.as_ref(),
@@ -94,24 +102,9 @@ fn disruption_budget() -> Value {
     })
 }
 
-fn service() -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": { "name": COORDINATOR, "namespace": NAMESPACE, "labels": labels(COORDINATOR) },
-        "spec": {
-            "selector": labels(COORDINATOR),
-            "ports": [{ "name": "metrics", "port": SERVICE_PORT, "targetPort": "metrics" }],
-        },
-    })
-}
-
 /// The API server and name servers may be asked; the monitoring may ask for metrics. What the
 /// kubelet of the same node asks is never kept away.
 fn network_policy() -> Value {
-    let monitoring = json!({ "namespaceSelector": {
-        "matchLabels": { "kubernetes.io/metadata.name": "openshift-monitoring" },
-    }});
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -119,9 +112,7 @@ fn network_policy() -> Value {
         "spec": {
             "podSelector": { "matchLabels": labels(COORDINATOR) },
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [
-                { "from": [monitoring], "ports": [{ "port": SERVICE_PORT, "protocol": "TCP" }] },
-            ],
+            "ingress": [metrics::monitoring(METRICS_PORT)],
             "egress": egress(),
         },
     })

@@ -4,25 +4,24 @@ use nmstate_api::LogLevel;
 use serde_json::{Value, json};
 
 use super::pod::{self, Placement};
-use super::{Wanted, labels};
-use crate::names::{HANDLER, NAMESPACE};
+use super::{Wanted, labels, metrics};
+use crate::names::{HANDLER, HANDLER_HEALTH_PORT, NAMESPACE};
 
 /// Folder of the lock that keeps two handlers from acting on one node. kubernetes-nmstate uses the
 /// same.
 const LOCK_FOLDER: &str = "/var/k8s_nmstate";
+const LOOPBACK: &str = "127.0.0.1";
 
-/// Finds the handlers for the monitoring; they have no address of their own.
+/// Finds the handlers for the monitoring.
 pub(super) fn service(wanted: &Wanted<'_>) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": { "name": HANDLER, "namespace": NAMESPACE, "labels": labels(HANDLER) },
-        "spec": {
-            "clusterIP": "None",
-            "selector": labels(HANDLER),
-            "ports": [{ "name": "metrics", "port": wanted.listen.port() }],
-        },
-    })
+    metrics::service(HANDLER, wanted.metrics.as_ref().map(|asked| asked.handlers.port()))
+}
+
+/// Health is asked for by the kubelet of the same node, and nobody else can. An `NMState` may have
+/// taken the usual port for metrics.
+fn health_port(wanted: &Wanted<'_>) -> u16 {
+    let taken = wanted.metrics.as_ref().map(|asked| asked.handlers.port());
+    if taken == Some(HANDLER_HEALTH_PORT) { HANDLER_HEALTH_PORT + 1 } else { HANDLER_HEALTH_PORT }
 }
 
 pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
@@ -31,9 +30,7 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
         LogLevel::Info => "info",
         LogLevel::Debug => "debug",
     };
-    // On every address of the node also means on its loopback.
-    let ip = wanted.listen.ip();
-    let health_host = if ip.is_unspecified() { "127.0.0.1".to_owned() } else { ip.to_string() };
+    let health = health_port(wanted);
     let mut pod = json!({
         // Handlers change the network they run on; a network of their own would be in the way.
         "hostNetwork": true,
@@ -47,7 +44,7 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
             "image": wanted.image,
             "imagePullPolicy": "IfNotPresent",
             "command": ["/usr/bin/nmstate-operator"],
-            "args": ["handler", format!("--log-level={level}"), format!("--listen={}", wanted.listen)],
+            "args": ["handler", format!("--log-level={level}"), format!("--listen={LOOPBACK}:{health}")],
             "env": [
                 pod::field("NODE_NAME", "spec.nodeName"),
                 pod::field("POD_NAME", "metadata.name"),
@@ -55,12 +52,14 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
                 { "name": "PROBE_DNS_HOST", "value": spec.probe_configuration.dns.host },
                 { "name": "RELEASE_VERSION", "value": wanted.version },
             ],
+            // On the node's own network ports are told to the scheduler, too.
+            "ports": [{ "name": "health", "containerPort": health, "hostIP": LOOPBACK, "protocol": "TCP" }],
             "resources": { "requests": { "cpu": "10m", "memory": "30Mi" } },
             // NetworkManager takes orders from root only, and Open vSwitch's database is root's.
             "securityContext": { "privileged": true, "runAsUser": 0 },
             "terminationMessagePolicy": "FallbackToLogsOnError",
-            "livenessProbe": pod::http_probe("/healthz", wanted.listen.port(), Some(&health_host)),
-            "readinessProbe": pod::http_probe("/readyz", wanted.listen.port(), Some(&health_host)),
+            "livenessProbe": pod::http_probe("/healthz", health, Some(LOOPBACK)),
+            "readinessProbe": pod::http_probe("/readyz", health, Some(LOOPBACK)),
             "volumeMounts": [
                 { "name": "dbus", "mountPath": "/run/dbus/system_bus_socket" },
                 { "name": "openvswitch", "mountPath": "/run/openvswitch" },
@@ -75,6 +74,9 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
             { "name": "links", "hostPath": { "path": "/etc/systemd/network", "type": "DirectoryOrCreate" } },
         ],
     });
+    if let Some(asked) = &wanted.metrics {
+        metrics::serve(&mut pod, HANDLER, asked.handlers, asked.tls.flags());
+    }
     let placement = Placement {
         affinity: spec.affinity.as_ref(),
         node_selector: spec.node_selector.as_ref(),
@@ -134,12 +136,32 @@ mod tests {
         let mut spec = NMStateSpec { log_level: LogLevel::Debug, ..NMStateSpec::default() };
         spec.probe_configuration.dns.host = "dns.example".into();
         let container = &pod(&spec)["containers"][0];
-        assert_eq!(
-            container["args"],
-            json!(["handler", "--log-level=debug", "--listen=[::]:8089"])
-        );
+        let arguments = container["args"].as_array().unwrap();
+        assert!(arguments.contains(&json!("--log-level=debug")), "{arguments:?}");
         let host = json!({ "name": "PROBE_DNS_HOST", "value": "dns.example" });
         assert!(container["env"].as_array().unwrap().contains(&host));
+    }
+
+    #[test]
+    fn metrics_are_offered_to_others_and_health_to_the_node_alone() {
+        let mut spec = NMStateSpec::default();
+        for (bind, metrics, health) in [
+            (":8089", Some("--metrics-listen=[::]:8089"), 29089),
+            (":29089", Some("--metrics-listen=[::]:29089"), 29090),
+            ("0", None, 29089),
+        ] {
+            spec.metrics_configuration.bind_address = bind.into();
+            let container = &pod(&spec)["containers"][0];
+            let arguments: Vec<&str> =
+                container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            let found = arguments.iter().find(|it| it.starts_with("--metrics-listen")).copied();
+            assert_eq!(found, metrics);
+            assert!(arguments.contains(&&*format!("--listen=127.0.0.1:{health}")));
+            for probe in ["livenessProbe", "readinessProbe"] {
+                let asked = &container[probe]["httpGet"];
+                assert_eq!((&asked["host"], &asked["port"]), (&json!("127.0.0.1"), &json!(health)));
+            }
+        }
     }
 
     #[test]

@@ -60,7 +60,11 @@ fn cluster_rules() -> Value {
     let mut rules = vec![
         rule("nmstate.io", &["nmstates"], &write),
         rule("nmstate.io", &["nmstates/status"], &["patch", "update"]),
-        rule("config.openshift.io", &["infrastructures", "clusterversions"], &write[..3]),
+        rule(
+            "config.openshift.io",
+            &["infrastructures", "clusterversions", "apiservers"],
+            &write[..3],
+        ),
         rule("config.openshift.io", &["clusteroperators"], &["get", "list", "watch", "create"]),
         rule("config.openshift.io", &["clusteroperators/status"], &["patch", "update"]),
         rule(

@@ -1,18 +1,22 @@
 //! The operator's own Deployment.
 
+use std::net::{Ipv6Addr, SocketAddr};
+
 use serde_json::{Value, json};
 
 use super::{IMAGE, VERSION};
-use crate::names::{COMPONENT_LABEL, NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL, SERVICE_PORT};
-use crate::operand::pod;
+use crate::names::{
+    COMPONENT_LABEL, HEALTH_PORT, METRICS_PORT, NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL,
+};
+use crate::operand::{metrics, pod};
 
 fn labels() -> Value {
     json!({ COMPONENT_LABEL: OPERATOR, PART_OF_LABEL: PART_OF })
 }
 
-/// The operator's container; `extra` are arguments beside the usual ones.
+/// The operator's container, which serves no metrics; `extra` are arguments beside the usual ones.
 pub(super) fn container(extra: &[&str]) -> Value {
-    let mut arguments = vec!["operator".to_owned(), format!("--listen=[::]:{SERVICE_PORT}")];
+    let mut arguments = vec!["operator".to_owned(), format!("--listen=[::]:{HEALTH_PORT}")];
     arguments.extend(extra.iter().map(ToString::to_string));
     json!({
         "name": "operator",
@@ -26,15 +30,27 @@ pub(super) fn container(extra: &[&str]) -> Value {
             { "name": "RELEASE_VERSION", "value": VERSION },
             { "name": "OPERAND_IMAGE", "value": IMAGE },
         ],
+        "ports": [{ "name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP" }],
         "resources": { "requests": { "cpu": "10m", "memory": "30Mi" } },
         "securityContext": pod::restricted(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "livenessProbe": pod::http_probe("/healthz", SERVICE_PORT, None),
-        "readinessProbe": pod::http_probe("/readyz", SERVICE_PORT, None),
+        "livenessProbe": pod::http_probe("/healthz", HEALTH_PORT, None),
+        "readinessProbe": pod::http_probe("/readyz", HEALTH_PORT, None),
     })
 }
 
 pub(super) fn deployment() -> Value {
+    let mut pod = json!({
+        "serviceAccountName": OPERATOR,
+        "priorityClassName": "system-cluster-critical",
+        "nodeSelector": { "kubernetes.io/os": "linux" },
+        "affinity": pod::prefer_control_plane(),
+        "tolerations": pod::control_plane_tolerations(),
+        "containers": [container(&[])],
+    });
+    // Which TLS the cluster wants, the operator reads for itself.
+    let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, METRICS_PORT));
+    metrics::serve(&mut pod, OPERATOR, address, Vec::new());
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -45,21 +61,19 @@ pub(super) fn deployment() -> Value {
             "strategy": { "type": "Recreate" },
             "template": {
                 "metadata": { "labels": labels(), "annotations": pod::annotations("restricted-v2") },
-                "spec": {
-                    "serviceAccountName": OPERATOR,
-                    "priorityClassName": "system-cluster-critical",
-                    "nodeSelector": { "kubernetes.io/os": "linux" },
-                    "affinity": pod::prefer_control_plane(),
-                    "tolerations": pod::control_plane_tolerations(),
-                    "containers": [container(&[])],
-                },
+                "spec": pod,
             },
         },
     })
 }
 
-/// The operator asks the API server and name servers. Nobody asks it but the kubelet of its node,
-/// which is never kept away.
+/// Finds the operator for the monitoring.
+pub(super) fn service() -> Value {
+    metrics::service(OPERATOR, Some(METRICS_PORT))
+}
+
+/// The operator asks the API server and name servers. Nobody asks it but the monitoring, and the
+/// kubelet of its node, which is never kept away.
 pub(super) fn network_policy() -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
@@ -68,7 +82,7 @@ pub(super) fn network_policy() -> Value {
         "spec": {
             "podSelector": { "matchLabels": labels() },
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [],
+            "ingress": [metrics::monitoring(METRICS_PORT)],
             "egress": crate::operand::egress(),
         },
     })

@@ -4,8 +4,15 @@ use serde_json::{Value, json};
 
 use crate::names::{COMPONENT_LABEL, COORDINATOR, HANDLER, NAMESPACE, OPERATOR};
 
+/// What every cluster has: handlers are on its own nodes.
 pub(super) fn objects() -> Vec<Value> {
-    vec![role(), role_binding(), service_monitor(HANDLER), service_monitor(COORDINATOR), rules()]
+    vec![role(), role_binding(), client_authority(), service_monitor(HANDLER), rules()]
+}
+
+/// What runs beside the control plane. Where that is hosted elsewhere, the monitoring of this
+/// cluster cannot reach it.
+pub(super) fn control_plane() -> Vec<Value> {
+    vec![service_monitor(COORDINATOR), service_monitor(OPERATOR)]
 }
 
 fn role() -> Value {
@@ -43,15 +50,42 @@ fn role_binding() -> Value {
     })
 }
 
-/// Plain HTTP: the programs serve no TLS.
+/// Whoever serves metrics must know the authority by which the monitoring shows who it is. The
+/// cluster has a role for those who do.
+fn client_authority() -> Value {
+    let subjects = [HANDLER, COORDINATOR, OPERATOR]
+        .map(|name| json!({ "kind": "ServiceAccount", "name": name, "namespace": NAMESPACE }));
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": { "name": format!("{OPERATOR}-client-authority"), "namespace": "kube-system" },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "Role",
+            "name": "extension-apiserver-authentication-reader",
+        },
+        "subjects": subjects,
+    })
+}
+
+/// The monitoring shows the certificate that the cluster gave it, and checks ours by the name of
+/// the Service. The files are where it has them in every OpenShift cluster.
 fn service_monitor(component: &str) -> Value {
+    let tls = json!({
+        "caFile": "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt",
+        "certFile": "/etc/prometheus/secrets/metrics-client-certs/tls.crt",
+        "keyFile": "/etc/prometheus/secrets/metrics-client-certs/tls.key",
+        "serverName": format!("{component}.{NAMESPACE}.svc"),
+    });
     json!({
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
         "metadata": { "name": component, "namespace": NAMESPACE },
         "spec": {
             "selector": { "matchLabels": { COMPONENT_LABEL: component } },
-            "endpoints": [{ "port": "metrics", "interval": "60s", "scheme": "http" }],
+            "endpoints": [
+                { "port": "metrics", "interval": "60s", "scheme": "https", "tlsConfig": tls },
+            ],
         },
     })
 }

@@ -1,0 +1,268 @@
+//! The port on which a part serves its numbers: over TLS, to the cluster's monitoring and nobody
+//! else.
+//!
+//! Certificate, authority and terms of TLS are looked at for every connection, so that a change of
+//! any of them needs no restart. While one is missing nobody is answered, and the log says why; the
+//! rest of the part works on.
+
+mod client_authority;
+mod reader;
+mod serving_certificate;
+mod terms;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::Args;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use kube::Client;
+use nmstate_deployment::tls::TlsSettings;
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+use crate::metrics::Metrics;
+use crate::service_port::{self, PATIENCE, Standing};
+use client_authority::{AuthorityError, ClientAuthority};
+use serving_certificate::{CertificateError, ServingCertificate};
+
+pub(crate) use terms::Terms;
+
+/// After an address could not be had.
+const BIND_AGAIN: Duration = Duration::from_secs(10);
+/// What Prometheus takes for its own format.
+const EXPOSITION: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+/// Where, and under which name.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Place {
+    /// Where metrics are served, over TLS, to the cluster's monitoring alone; without it, nowhere
+    #[arg(long = "metrics-listen", value_name = "ADDRESS")]
+    address: Option<SocketAddr>,
+    /// Certificate for metrics, as PEM; read again when it changes
+    #[arg(
+        long = "metrics-certificate",
+        value_name = "FILE",
+        default_value = "/etc/metrics-certificate/tls.crt"
+    )]
+    certificate: PathBuf,
+    /// Key of that certificate, as PEM; read again when it changes
+    #[arg(
+        long = "metrics-key",
+        value_name = "FILE",
+        default_value = "/etc/metrics-certificate/tls.key"
+    )]
+    key: PathBuf,
+}
+
+/// Which TLS is offered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// The cluster has not been asked yet.
+    NotYet,
+    /// What the cluster wants cannot be had.
+    Nothing,
+    Tls(TlsSettings),
+}
+
+/// Serves `/metrics` for as long as it is awaited. What is offered may change meanwhile.
+pub(crate) async fn serve(
+    place: &Place,
+    client: Client,
+    offer: watch::Receiver<Offer>,
+    standing: &Arc<Standing>,
+) -> Infallible {
+    let Some(address) = place.address else { return std::future::pending().await };
+    let gate = Arc::new(Gate {
+        certificate: ServingCertificate::new(&place.certificate, &place.key),
+        authority: ClientAuthority::new(client),
+        offer,
+        closed: Mutex::default(),
+    });
+    let serving = async {
+        let listener = listen(address).await;
+        // Whoever reads the log shall not have to wait for somebody to knock.
+        let _ = gate.open().await;
+        service_port::each_connection(&listener, |stream| {
+            let (gate, standing) = (Arc::clone(&gate), Arc::clone(standing));
+            async move {
+                let served = answer(stream, &gate, &standing);
+                if tokio::time::timeout(PATIENCE, served).await.is_err() {
+                    tracing::debug!("somebody took too long to ask for metrics");
+                }
+            }
+        })
+        .await
+    };
+    tokio::select! {
+        never = gate.authority.keep() => never,
+        never = serving => never,
+    }
+}
+
+/// A port that is taken is no reason to stop the work.
+async fn listen(address: SocketAddr) -> TcpListener {
+    let mut told = false;
+    loop {
+        match service_port::bind(address).await {
+            Ok(listener) => {
+                let address = listener.local_addr().unwrap_or(address);
+                tracing::info!(%address, "listening for those who want metrics");
+                return listener;
+            }
+            Err(error) if !told => {
+                told = true;
+                tracing::warn!(
+                    "metrics are served to nobody: listening on {address}: {error}; trying again every {} s",
+                    BIND_AGAIN.as_secs()
+                );
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(BIND_AGAIN).await;
+    }
+}
+
+/// What decides who gets in.
+struct Gate {
+    certificate: ServingCertificate,
+    authority: ClientAuthority,
+    offer: watch::Receiver<Offer>,
+    /// Why nobody gets in, as the log was told last.
+    closed: Mutex<Option<String>>,
+}
+
+/// Why nobody gets in.
+#[derive(Debug, thiserror::Error)]
+enum Closed {
+    #[error("the cluster's TLS profile has not been read yet")]
+    NotYet,
+    #[error("nothing that the cluster's TLS profile allows can be spoken here")]
+    Nothing,
+    #[error("there is no certificate to show")]
+    Certificate(#[source] CertificateError),
+    #[error("there is no authority to check clients by")]
+    Authority(#[source] AuthorityError),
+    #[error("certificate, authority and TLS profile do not go together")]
+    Settings(#[source] rustls::Error),
+    #[error("no client can be checked")]
+    Verifier(#[source] rustls::server::VerifierBuilderError),
+}
+
+impl Gate {
+    /// How to receive the next client.
+    async fn open(&self) -> Option<Arc<ServerConfig>> {
+        let opened = self.settings().await;
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        match opened {
+            Ok(config) => {
+                if closed.take().is_some() {
+                    tracing::info!("metrics are served to the monitoring");
+                }
+                Some(Arc::new(config))
+            }
+            // What every start begins with is no news.
+            Err(Closed::NotYet) => None,
+            Err(error) => {
+                let why = format!("{:#}", anyhow::Error::from(error));
+                if closed.as_ref() != Some(&why) {
+                    tracing::warn!("metrics are served to nobody: {why}");
+                    *closed = Some(why);
+                }
+                None
+            }
+        }
+    }
+
+    async fn settings(&self) -> Result<ServerConfig, Closed> {
+        let key = self.certificate.current().map_err(Closed::Certificate)?;
+        let roots = self.authority.trusted().await.map_err(Closed::Authority)?;
+        match &*self.offer.borrow() {
+            Offer::NotYet => Err(Closed::NotYet),
+            Offer::Nothing => Err(Closed::Nothing),
+            Offer::Tls(settings) => terms::server_config(settings, &key, roots),
+        }
+    }
+}
+
+async fn answer(stream: TcpStream, gate: &Gate, standing: &Standing) {
+    let Some(config) = gate.open().await else { return };
+    let stream = match TlsAcceptor::from(config).accept(stream).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            if is_stranger(&error) {
+                gate.authority.doubt();
+            }
+            return tracing::debug!("somebody did not get in to metrics: {error}");
+        }
+    };
+    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let reader = certificates.first().and_then(reader::name);
+    let answer = service_fn(|request: Request<Incoming>| {
+        let answer = respond(&request, reader.as_deref(), &standing.metrics);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    // Whoever comes again shows its certificate again: what has ended since is noticed.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), answer)
+        .await;
+}
+
+/// A certificate by somebody we do not know may be by an authority that is new.
+fn is_stranger(error: &std::io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
+}
+
+fn respond<B>(
+    request: &Request<B>,
+    reader: Option<&str>,
+    metrics: &Metrics,
+) -> Response<Full<Bytes>> {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let (code, text) = if reader != Some(reader::MONITORING) {
+        let shown = reader.map_or_else(|| "nobody".to_owned(), |name| format!("{name:?}"));
+        let text =
+            format!("metrics are for {}; your certificate names {shown}\n", reader::MONITORING);
+        (StatusCode::FORBIDDEN, text)
+    } else if is_read && request.uri().path() == "/metrics" {
+        (StatusCode::OK, metrics.render())
+    } else {
+        (StatusCode::NOT_FOUND, "try /metrics\n".to_owned())
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, EXPOSITION);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_for_the_monitoring_and_for_nobody_else() {
+        let metrics = Metrics::default();
+        let respond = |path: &str, reader| {
+            let request = Request::builder().uri(path).body(()).unwrap();
+            respond(&request, reader, &metrics).status().as_u16()
+        };
+        assert_eq!(respond("/metrics", Some(reader::MONITORING)), 200);
+        assert_eq!(respond("/", Some(reader::MONITORING)), 404);
+        for other in [None, Some(""), Some("system:admin"), Some("x:prometheus-k8s")] {
+            assert_eq!(respond("/metrics", other), 403, "{other:?}");
+        }
+    }
+}

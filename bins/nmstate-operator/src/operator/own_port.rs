@@ -1,0 +1,64 @@
+//! The operator's own port for numbers: what it counts, and the cluster's terms of TLS, which it
+//! follows without a restart.
+
+use std::sync::Arc;
+
+use nmstate_deployment::decide::{Decision, Operand};
+use nmstate_deployment::tls_profile::TlsProfile;
+use tokio::sync::watch;
+
+use crate::metrics::{Family, Kind};
+use crate::metrics_port::Offer;
+use crate::service_port::Standing;
+
+const LOOKS: Family = Family {
+    name: "nmstate_operator_looks_total",
+    help: "Looks at the cluster with what they led to, by whether all of it succeeded.",
+    kind: Kind::Counter,
+};
+const WANTED: Family = Family {
+    name: "nmstate_operator_operand_wanted",
+    help: "Whether handlers and coordinator are wanted in this cluster.",
+    kind: Kind::Gauge,
+};
+
+pub(super) struct OwnPort {
+    standing: Arc<Standing>,
+    offer: watch::Sender<Offer>,
+}
+
+impl OwnPort {
+    pub(super) fn new(standing: Arc<Standing>) -> Self {
+        for outcome in ["done", "failed"] {
+            standing.metrics.start(LOOKS, &[("outcome", outcome)]);
+        }
+        Self { standing, offer: watch::Sender::new(Offer::NotYet) }
+    }
+
+    pub(super) fn offer(&self) -> watch::Receiver<Offer> {
+        self.offer.subscribe()
+    }
+
+    pub(super) fn follow(&self, profile: &TlsProfile) {
+        let offer = profile.settings.clone().map_or(Offer::Nothing, Offer::Tls);
+        self.offer.send_if_modified(|held| {
+            let differs = *held != offer;
+            *held = offer;
+            differs
+        });
+    }
+
+    pub(super) fn decided(&self, decision: &Decision) {
+        let wanted = match decision.operand {
+            Operand::Deploy(_) => 1.0,
+            Operand::Remove => 0.0,
+            Operand::Leave => return,
+        };
+        self.standing.metrics.replace(WANTED, [(String::new(), wanted)]);
+    }
+
+    pub(super) fn looked<T, E>(&self, result: &Result<T, E>) {
+        let outcome = if result.is_ok() { "done" } else { "failed" };
+        self.standing.metrics.add(LOOKS, &[("outcome", outcome)]);
+    }
+}

@@ -1,0 +1,106 @@
+//! The numbers of a running part: real TLS, certificates of authorities made for the test, and the
+//! authority of clients in a real API server. Then the whole of it as the operator deploys it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+
+mod profile;
+mod scene;
+
+use std::fs;
+
+use lab::certificates::Authority;
+use lab::kube::ApiServer;
+use reqwest::tls::Version;
+
+use scene::{Asking, MONITORING, Part, put_client_authority};
+
+#[tokio::test]
+async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
+    let server = ApiServer::start().await.unwrap();
+    for crd in nmstate_api::crd::all() {
+        server.client().load_crd_text(&crd.to_string()).await.unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (serving, clients) = (Authority::generate().unwrap(), Authority::generate().unwrap());
+    let monitoring = clients.client(MONITORING).unwrap();
+    let mut part = Part::start(
+        "coordinator",
+        &["--namespace=default".to_owned(), "--identity=one".to_owned()],
+        server.kubeconfig(),
+        folder.path(),
+    )
+    .await;
+    let asking = |trusted: &Authority| Asking::of(trusted).with(&monitoring);
+
+    // Without certificate and authority there is nobody to trust and nothing to show: the port
+    // answers nobody, says why, and the work goes on.
+    part.says("metrics are served to nobody: there is no certificate to show").await;
+    asking(&serving).refused(&part).await;
+    serving.server().unwrap().write(folder.path(), "tls").unwrap();
+    asking(&serving).refused(&part).await;
+    part.says("metrics are served to nobody: there is no authority to check clients by").await;
+    assert_eq!(part.health("/healthz").await, 200);
+    assert_eq!(part.health("/readyz").await, 200);
+    assert_eq!(part.health("/metrics").await, 404);
+
+    put_client_authority(&server, &clients).await;
+    let numbers = asking(&serving).eventually_numbers(&part).await;
+    part.says("metrics are served to the monitoring").await;
+    assert!(numbers.contains("# TYPE kubernetes_nmstate_policies_status gauge\n"), "{numbers}");
+    assert!(numbers.contains("kubernetes_nmstate_policies_status{status=\"Degraded\"} 0\n"));
+
+    // Others are told apart by what they lack.
+    let somebody = clients.client("system:serviceaccount:openshift-monitoring:grafana").unwrap();
+    let (code, text) = Asking::of(&serving).with(&somebody).answer(&part).await.unwrap();
+    assert_eq!(code, 403);
+    assert!(
+        text.contains("metrics are for system:serviceaccount:openshift-monitoring:prometheus-k8s")
+    );
+    Asking::of(&serving).refused(&part).await;
+    let stranger = Authority::generate().unwrap().client(MONITORING).unwrap();
+    Asking::of(&serving).with(&stranger).refused(&part).await;
+    let server_certificate = clients.server().unwrap();
+    Asking::of(&serving).with(&server_certificate).refused(&part).await;
+    for version in [Version::TLS_1_2, Version::TLS_1_3] {
+        asking(&serving).only(version).numbers(&part).await;
+    }
+
+    // A new certificate is shown from the next connection on.
+    let new_serving = Authority::generate().unwrap();
+    new_serving.server().unwrap().write(folder.path(), "tls").unwrap();
+    asking(&new_serving).numbers(&part).await;
+    asking(&serving).refused(&part).await;
+
+    // A new authority is looked for when somebody comes who is not known; the old one is then
+    // forgotten.
+    let new_clients = Authority::generate().unwrap();
+    put_client_authority(&server, &new_clients).await;
+    let new_monitoring = new_clients.client(MONITORING).unwrap();
+    Asking::of(&new_serving).with(&new_monitoring).eventually_numbers(&part).await;
+    asking(&new_serving).refused(&part).await;
+
+    assert!(part.runs());
+    let log = fs::read_to_string(part.log()).unwrap();
+    assert_eq!(log.matches("there is no certificate to show").count(), 1, "{log}");
+    assert!(!log.contains("PRIVATE KEY"), "{log}");
+}
+
+#[tokio::test]
+async fn a_version_below_the_minimum_is_refused() {
+    let server = ApiServer::start().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::generate().unwrap();
+    put_client_authority(&server, &authority).await;
+    authority.server().unwrap().write(folder.path(), "tls").unwrap();
+    let part = Part::start(
+        "coordinator",
+        &["--namespace=default".to_owned(), "--tls-min-version=VersionTLS13".to_owned()],
+        server.kubeconfig(),
+        folder.path(),
+    )
+    .await;
+    let monitoring = authority.client(MONITORING).unwrap();
+    let asking = || Asking::of(&authority).with(&monitoring);
+    asking().only(Version::TLS_1_3).eventually_numbers(&part).await;
+    asking().only(Version::TLS_1_2).refused(&part).await;
+}
