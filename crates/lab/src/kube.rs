@@ -72,6 +72,8 @@ pub struct ApiServer {
     // before their files.
     controllers: Option<Controllers>,
     apiserver: Daemon,
+    /// How it was started.
+    started: (PathBuf, Vec<String>),
     etcd: Daemon,
     folder: TempDir,
 }
@@ -167,10 +169,30 @@ impl ApiServer {
             .map_err(failed("starting kube-apiserver"))?;
         let client = client(&url, &credentials).map_err(StartError::Client)?;
         let controllers = None;
-        let mut server =
-            Self { client, url, credentials, kubeconfig, controllers, apiserver, etcd, folder };
+        let started = (kube_apiserver.to_owned(), arguments);
+        let mut server = Self {
+            client,
+            url,
+            credentials,
+            kubeconfig,
+            controllers,
+            apiserver,
+            started,
+            etcd,
+            folder,
+        };
         server.wait_until_ready().await?;
         Ok(server)
+    }
+
+    /// Kills the server where it stands and starts it again, with its store, at the same address.
+    pub async fn restart(&mut self) -> Result<(), StartError> {
+        self.apiserver.kill();
+        let (program, arguments) = &self.started;
+        let log = self.folder.path().join("kube-apiserver.log");
+        self.apiserver =
+            Daemon::start(program, arguments, &log).map_err(failed("starting kube-apiserver"))?;
+        self.wait_until_ready().await
     }
 
     async fn wait_until_ready(&mut self) -> Result<(), StartError> {

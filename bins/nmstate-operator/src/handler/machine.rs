@@ -1,5 +1,6 @@
 //! The network of the node, as the handler uses it.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -89,9 +90,9 @@ impl Machine for NodeNetwork {
             nodes: Api::all(self.client.clone()),
             node: self.node.as_str(),
             when,
-            held_before: std::cell::Cell::new(None),
+            held_before: Cell::new(None),
         });
-        let network = Probed { host: Host, readiness };
+        let network = Probed::new(readiness, leftover.clone());
         let timing = self.surroundings.timing;
         let transaction = Transaction { desired: &desired, aim: &aim, timing, leftover };
         let run = transaction.run(&network, |checkpoint| self.in_flight.write(checkpoint));
@@ -217,6 +218,32 @@ fn attempt(outcome: &Outcome, names: &[(String, ProbeKind)]) -> Attempt {
 struct Probed<'a> {
     host: Host,
     readiness: Option<Readiness<'a>>,
+    leftover: Option<Checkpoint>,
+    stage: Cell<Stage>,
+}
+
+/// How far a change is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    NotBegun,
+    /// It waits for the checkpoint of somebody else.
+    Waiting,
+    Begun,
+    TakenBack,
+}
+
+impl<'a> Probed<'a> {
+    fn new(readiness: Option<Readiness<'a>>, leftover: Option<Checkpoint>) -> Self {
+        Self { host: Host, readiness, leftover, stage: Cell::new(Stage::NotBegun) }
+    }
+
+    /// A change that did not work is gone afterwards.
+    fn or_taken_back<T, E>(&self, result: Result<T, E>) -> Result<T, E> {
+        if result.is_err() {
+            self.stage.set(Stage::TakenBack);
+        }
+        result
+    }
 }
 
 struct Readiness<'a> {
@@ -224,13 +251,13 @@ struct Readiness<'a> {
     node: &'a str,
     when: When,
     /// The first answer is the one from before the change.
-    held_before: std::cell::Cell<Option<bool>>,
+    held_before: Cell<Option<bool>>,
 }
 
 const READY: &str = "the node is ready";
 
 impl Readiness<'_> {
-    async fn ask(&self, limit: Duration) -> Option<ClauseReport> {
+    async fn ask(&self, limit: Duration, stage: Stage) -> Option<ClauseReport> {
         let asked = tokio::time::timeout(limit, self.nodes.get(self.node)).await;
         let (holds, detail) = match asked {
             Ok(Ok(node)) if is_ready(&node) => (true, "ready".to_owned()),
@@ -240,7 +267,9 @@ impl Readiness<'_> {
         };
         let before = self.held_before.get();
         self.held_before.set(before.or(Some(holds)));
-        if self.when == When::HeldBefore && before == Some(false) {
+        // A node that was not ready before the change need not be so without it.
+        let need_not = self.when == When::HeldBefore || stage == Stage::TakenBack;
+        if need_not && before == Some(false) {
             return None;
         }
         let probe = ProbeReport {
@@ -265,25 +294,35 @@ impl Network for Probed<'_> {
     }
 
     async fn apply(&self, desired: &NetworkState, life: Duration) -> Result<(), NmstateError> {
-        self.host.apply(desired, life).await
+        self.stage.set(Stage::Begun);
+        self.or_taken_back(self.host.apply(desired, life).await)
     }
 
     async fn checkpoints(&self) -> Result<Vec<Checkpoint>, ManagerError> {
-        self.host.checkpoints().await
+        let all = self.host.checkpoints().await?;
+        let is_others = |it: &Checkpoint| Some(it) != self.leftover.as_ref();
+        if self.stage.get() == Stage::NotBegun && all.iter().any(is_others) {
+            self.stage.set(Stage::Waiting);
+            tracing::info!("another program is changing the network; waiting for its end");
+        }
+        Ok(all)
     }
 
     async fn commit(&self, checkpoint: &Checkpoint) -> Result<(), NmstateError> {
-        self.host.commit(checkpoint).await
+        self.or_taken_back(self.host.commit(checkpoint).await)
     }
 
     async fn roll_back(&self, checkpoint: &Checkpoint) -> Result<(), NmstateError> {
+        if self.stage.get() == Stage::Begun {
+            self.stage.set(Stage::TakenBack);
+        }
         self.host.roll_back(checkpoint).await
     }
 
     async fn ask(&self, questions: &[Question], limit: Duration) -> Vec<ClauseReport> {
         let node = async {
             match &self.readiness {
-                Some(readiness) => readiness.ask(limit).await,
+                Some(readiness) => readiness.ask(limit, self.stage.get()).await,
                 None => None,
             }
         };

@@ -51,12 +51,19 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
-    fn drop(&mut self) {
+impl Daemon {
+    /// Ends it, and waits until it is gone.
+    pub(super) fn kill(&mut self) {
         // Nothing can be done about a failure here, and the pipe's end kills it as well.
         let _ = self.child.kill();
         drop(self.child.stdin.take());
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 
