@@ -40,7 +40,7 @@ impl TlsProfile {
             Some("Custom") if !custom.is_object() => Self::default(),
             Some("Custom") => Self::custom(custom),
             Some(other) => {
-                Self::nothing(format!("The TLS profile {} is not known here", quoted(other)))
+                Self::nothing(&format!("The TLS profile {} is not known here", quoted(other)))
             }
         }
     }
@@ -64,7 +64,7 @@ impl TlsProfile {
         Self { settings: Some(settings), not_honoured: None }
     }
 
-    fn nothing(why: String) -> Self {
+    fn nothing(why: &str) -> Self {
         Self { settings: None, not_honoured: Some(format!("{why}; no metrics are served")) }
     }
 
@@ -73,7 +73,7 @@ impl TlsProfile {
             None | Some("" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12") => TlsVersion::Tls12,
             Some("VersionTLS13") => TlsVersion::Tls13,
             Some(other) => {
-                return Self::nothing(format!(
+                return Self::nothing(&format!(
                     "minTLSVersion {} of the custom TLS profile is not known here",
                     quoted(other)
                 ));
@@ -87,7 +87,7 @@ impl TlsProfile {
         };
         let Ok(settings) = TlsSettings::new(minimum, suites, groups) else {
             let known = Group::ALL.map(Group::name).join(", ");
-            return Self::nothing(format!(
+            return Self::nothing(&format!(
                 "None of the groups of the custom TLS profile can be offered; {known} could be"
             ));
         };
