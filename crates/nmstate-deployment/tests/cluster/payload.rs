@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use lab::kube::{ApiServer, FieldValidation, Persistence};
+use nmstate_api::NMStateSpec;
+use nmstate_deployment::operand::{self, ControlPlane, Wanted};
 
 use crate::support::{apply, data_tier, files, hosted, payload};
 
@@ -41,4 +43,22 @@ async fn every_file_is_taken_by_a_server_with_openshifts_crds() {
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: clusters-example}\n";
     server.apply(namespace, Persistence::Stored, FieldValidation::Strict).await.unwrap();
     apply(&server, &hosted("clusters-example"), &[]).await;
+
+    // What the operator deploys, one shape after the other, as a cluster may change.
+    let mut spec = NMStateSpec::default();
+    for bind in [":8089", "0", "[::1]:29089", ":8089"] {
+        spec.metrics_configuration.bind_address = bind.to_owned();
+        for control_plane in
+            [ControlPlane::HighlyAvailable, ControlPlane::SingleNode, ControlPlane::Hosted]
+        {
+            let wanted = Wanted::new(&spec, "example/i:1", "1", control_plane).unwrap();
+            for object in operand::objects(&wanted) {
+                let text = object.to_string();
+                server
+                    .apply(&text, Persistence::Stored, FieldValidation::Strict)
+                    .await
+                    .unwrap_or_else(|error| panic!("{bind}, {control_plane:?}: {error}\n{text}"));
+            }
+        }
+    }
 }
