@@ -2,9 +2,12 @@
 //!
 //! Observe, decide, perform, report; what is decided is in `nmstate-deployment`.
 
+mod handover;
 mod observe;
+mod others;
 mod own_port;
 mod perform;
+mod reports;
 mod watches;
 
 use std::collections::BTreeSet;
@@ -16,7 +19,8 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use futures_util::{FutureExt as _, StreamExt as _};
 use kube::{Api, Client, Config};
-use nmstate_deployment::decide::{Decision, Other, Settings, decide};
+use nmstate_deployment::decide::{Decision, Seen, Settings, decide};
+use nmstate_deployment::handover::{Phase, Standing as Between};
 use nmstate_deployment::names::{NAMESPACE, OPERATOR};
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +37,8 @@ use perform::Performer;
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// Another operator goes without telling us.
 const LOOK_FOR_OTHERS: Duration = Duration::from_secs(30);
+/// While one operator makes way for another, which happens step by step.
+const HAND_OVER: Duration = Duration::from_secs(2);
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(5);
 /// News come in bursts; one look is enough for all of them.
@@ -143,18 +149,35 @@ async fn step(
     port: &OwnPort,
     performer: &mut Performer,
 ) -> Result<Duration> {
-    let seen = Box::pin(observe::observe(client)).await.context("looking at the cluster")?;
+    let mut seen = Box::pin(observe::observe(client)).await.context("looking at the cluster")?;
     port.follow(&seen.tls);
     let now = requests::now();
-    let decision = decide(settings, &seen, now);
+    let mut decision = decide(settings, &seen, now);
     port.decided(&decision);
     let performed = performer.perform(&seen, &decision).await;
     // What failed reaches the status, too: the next look starts from there.
+    if let Err(error) = &performed {
+        seen.hindrance = Some(format!("{error:#}"));
+        decision = decide(settings, &seen, now);
+    }
     performer.report(&seen, &decision, now).await.context("reporting to the cluster")?;
     performed.context("deploying")?;
-    Ok(next_look(&seen.other, &decision))
+    if performer.waits_for_handlers(&decision) {
+        return Ok(RETRY);
+    }
+    Ok(next_look(&seen, &decision))
 }
 
-fn next_look(other: &Other, decision: &Decision) -> Duration {
-    if *other != Other::None || decision.make_default { LOOK_FOR_OTHERS } else { LOOK_AGAIN }
+fn next_look(seen: &Seen, decision: &Decision) -> Duration {
+    let is_under_way = decision.handover.as_ref().is_some_and(|plan| {
+        matches!(plan.standing, Between::TakingOver { .. } | Between::GivingBack { .. })
+            || plan.record.as_ref().is_some_and(|record| record.phase == Phase::Clearing)
+    });
+    if is_under_way {
+        HAND_OVER
+    } else if seen.others.are_here() || decision.make_default {
+        LOOK_FOR_OTHERS
+    } else {
+        LOOK_AGAIN
+    }
 }

@@ -9,11 +9,18 @@ use crate::annotations::{
 };
 use crate::{GROUP, NODE_LABEL, POLICY_LABEL};
 
-/// The service account of the handlers.
+/// The service accounts of handlers and operator, by name, and the namespace they are in.
 #[derive(Debug, Clone, Copy)]
-pub struct HandlerAccount<'a> {
+pub struct Accounts<'a> {
     pub namespace: &'a str,
-    pub name: &'a str,
+    pub handler: &'a str,
+    pub operator: &'a str,
+}
+
+impl Accounts<'_> {
+    fn is_user(&self, name: &str) -> String {
+        format!("request.userInfo.username == 'system:serviceaccount:{}:{name}'", self.namespace)
+    }
 }
 
 /// The node that the API server wrote into the token of a pod when it issued it.
@@ -23,8 +30,9 @@ const NODE_OF_TOKEN: &str =
 const CANARY_FORM: &str = "a number of nodes, at least 1, or a list of their names, with commas";
 
 /// All policies of admission with their bindings.
-pub fn all(handler: HandlerAccount<'_>) -> Vec<Value> {
-    [policies(), nmstates(), handlers(handler)].into_iter().flatten().collect()
+pub fn all(accounts: Accounts<'_>) -> Vec<Value> {
+    let rules = [policies(), nmstates(), handlers(accounts), operator(accounts)];
+    rules.into_iter().flatten().collect()
 }
 
 /// What no policy may be: one whose name cannot become a label, one that selects by values that no
@@ -83,7 +91,7 @@ fn nmstates() -> [Value; 2] {
 
 /// A handler writes about its own node and no other. The node is the one in its token, which only
 /// the API server can write; a token that is bound to no pod writes nothing.
-fn handlers(account: HandlerAccount<'_>) -> [Value; 2] {
+fn handlers(accounts: Accounts<'_>) -> [Value; 2] {
     let mut rules = Vec::new();
     // On DELETE there is only the old object, on CREATE only the new one.
     for (object, present) in [
@@ -106,8 +114,7 @@ fn handlers(account: HandlerAccount<'_>) -> [Value; 2] {
             "a handler may write the enactments of its own node only",
         ));
     }
-    let HandlerAccount { namespace, name } = account;
-    let user = format!("request.userInfo.username == 'system:serviceaccount:{namespace}:{name}'");
+    let user = accounts.is_user(accounts.handler);
     let [mut policy, binding] = policy(
         "nmstate-handlers",
         "nodenetworkstates",
@@ -122,6 +129,72 @@ fn handlers(account: HandlerAccount<'_>) -> [Value; 2] {
         "nodenetworkconfigurationenactments/status",
     ]);
     policy["spec"]["variables"] = json!([{ "name": "node", "expression": NODE_OF_TOKEN }]);
+    [policy, binding]
+}
+
+/// The operator makes way for itself on request, where kubernetes-nmstate is. It may remove objects
+/// of kinds that everybody uses, but only its own and those that an `NMState` owns; of what OLM
+/// goes by, only what is about kubernetes-nmstate.
+fn operator(accounts: Accounts<'_>) -> [Value; 2] {
+    let package = "kubernetes-nmstate-operator";
+    let is = |plural: &str| format!("request.resource.resource == '{plural}'");
+    let (subscription, version) = (is("subscriptions"), is("clusterserviceversions"));
+    let rules = [
+        rule(
+            &format!("!({subscription}) || variables.it.spec.name == '{package}'"),
+            "nmstate-operator touches Subscriptions of kubernetes-nmstate only",
+        ),
+        rule(
+            &format!("!({version}) || variables.it.metadata.name.startsWith('{package}.')"),
+            "nmstate-operator touches ClusterServiceVersions of kubernetes-nmstate only",
+        ),
+        rule(
+            &format!(
+                "{subscription} || {version} || request.operation != 'DELETE' || variables.ours || variables.theirs"
+            ),
+            "nmstate-operator removes its own objects and those of kubernetes-nmstate only",
+        ),
+    ];
+    let user = accounts.is_user(accounts.operator);
+    let [mut policy, binding] =
+        policy("nmstate-operator", "subscriptions", &["DELETE"], &rules, Some(&user));
+    let of = |groups: &[&str], resources: &[&str], operations: &[&str]| {
+        json!({
+            "apiGroups": groups,
+            "apiVersions": ["*"],
+            "operations": operations,
+            "resources": resources,
+        })
+    };
+    let olm = ["subscriptions", "clusterserviceversions"];
+    let rbac = ["roles", "rolebindings", "clusterroles", "clusterrolebindings"];
+    policy["spec"]["matchConstraints"]["resourceRules"] = json!([
+        of(&["operators.coreos.com"], &olm, &["CREATE", "DELETE"]),
+        of(&[""], &["services", "serviceaccounts", "configmaps"], &["DELETE"]),
+        of(&["apps"], &["daemonsets", "deployments"], &["DELETE"]),
+        of(&["networking.k8s.io"], &["networkpolicies"], &["DELETE"]),
+        of(&["policy"], &["poddisruptionbudgets"], &["DELETE"]),
+        of(&["monitoring.coreos.com"], &["servicemonitors", "prometheusrules"], &["DELETE"]),
+        of(&["rbac.authorization.k8s.io"], &rbac, &["DELETE"]),
+    ]);
+    let variable =
+        |name: &str, expression: String| json!({ "name": name, "expression": expression });
+    let namespace = accounts.namespace;
+    policy["spec"]["variables"] = json!([
+        variable("it", "request.operation == 'DELETE' ? oldObject : object".to_owned()),
+        variable(
+            "ours",
+            format!(
+                "request.?namespace.orValue('') == '{namespace}' || variables.it.metadata.?labels['app.kubernetes.io/part-of'].orValue('') == 'nmstate-operator'"
+            ),
+        ),
+        variable(
+            "theirs",
+            format!(
+                "variables.it.metadata.?labels['app'].orValue('') == 'kubernetes-nmstate' || variables.it.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'NMState' && o.apiVersion.startsWith('{GROUP}/'))"
+            ),
+        ),
+    ]);
     [policy, binding]
 }
 

@@ -186,6 +186,10 @@ pub enum NMStateReason {
     TurnedOff,
     /// Ours: another operator owns the API in this cluster.
     OtherOperatorPresent,
+    /// Ours: another operator makes way for ours.
+    TakingOver,
+    /// Ours: ours makes way for the operator that was here before.
+    GivingBack,
     /// Ours: there is an older object, and one is enough.
     NotTheOldest,
     /// Ours: an annotation cannot be honoured.
@@ -201,6 +205,8 @@ impl From<NMStateReason> for &'static str {
             NMStateReason::TlsProfileNotFullyHonored => "TLSProfileNotFullyHonored",
             NMStateReason::TurnedOff => "TurnedOff",
             NMStateReason::OtherOperatorPresent => "OtherOperatorPresent",
+            NMStateReason::TakingOver => "TakingOver",
+            NMStateReason::GivingBack => "GivingBack",
             NMStateReason::NotTheOldest => "NotTheOldest",
             NMStateReason::InvalidAnnotation => "InvalidAnnotation",
         }

@@ -43,6 +43,8 @@ pub(crate) enum Standing<'a> {
     Deployed,
     /// A roll-out is under way.
     RollingOut { message: &'a str },
+    /// One operator of this API makes way for the other.
+    HandingOver { reason: &'a str, message: &'a str },
     /// Something must be put right by hand.
     Broken { reason: &'a str, message: &'a str },
 }
@@ -67,18 +69,26 @@ pub(crate) fn status(
     let good = ("AsExpected", "");
     let no = |(reason, message): (&str, &str)| ("False", reason.to_owned(), message.to_owned());
     let yes = |(reason, message): (&str, &str)| ("True", reason.to_owned(), message.to_owned());
+    let stuck = |reason: &str, message: &str| {
+        let told = format!("For 20 minutes: {message}");
+        if is_stuck { yes((reason, &told)) } else { no(good) }
+    };
     let (progressing, degraded, disabled) = match standing {
         Standing::Disabled { reason, message } => (no(good), no(good), yes((reason, message))),
         Standing::Deployed => (no(good), no(good), no(good)),
         Standing::RollingOut { message } => {
-            let stuck = format!("For 20 minutes: {message}");
-            let degraded = if is_stuck { yes(("RolloutStuck", &stuck)) } else { no(good) };
-            (yes(("RollingOut", message)), degraded, no(good))
+            (yes(("RollingOut", message)), stuck("RolloutStuck", message), no(good))
+        }
+        Standing::HandingOver { reason, message } => {
+            let told = (*reason, *message);
+            (yes(told), stuck("HandoverStuck", message), yes(told))
         }
         Standing::Broken { reason, message } => (no(good), yes((reason, message)), no(good)),
     };
     let available = match standing {
-        Standing::Disabled { .. } => "Operational; no handlers are deployed",
+        Standing::Disabled { .. } | Standing::HandingOver { .. } => {
+            "Operational; no handlers are deployed"
+        }
         _ => "Operational",
     };
     let conditions = [
@@ -102,7 +112,13 @@ pub(crate) fn status(
             last_transition_time: since,
         }
     });
-    let versions = if matches!(standing, Standing::RollingOut { .. }) {
+    let may_be_old = match standing {
+        Standing::RollingOut { .. } => true,
+        // What ran before goes on. Where nothing ran, nothing is old.
+        Standing::Broken { .. } => !held.versions.is_empty(),
+        _ => false,
+    };
+    let versions = if may_be_old {
         held.versions.clone()
     } else {
         vec![OperandVersion { name: "operator".to_owned(), version: version.to_owned() }]
@@ -150,6 +166,10 @@ mod tests {
                 "Available=True Progressing=True Degraded=False Upgradeable=True Disabled=False",
             ),
             (
+                Standing::HandingOver { reason: "TakingOver", message: "m" },
+                "Available=True Progressing=True Degraded=False Upgradeable=True Disabled=True",
+            ),
+            (
                 broken,
                 "Available=True Progressing=False Degraded=True Upgradeable=True Disabled=False",
             ),
@@ -163,6 +183,8 @@ mod tests {
         let old = status(&Standing::Deployed, &ClusterOperatorStatus::default(), "1", at(0));
         let rolling = status(&Standing::RollingOut { message: "m" }, &old, "2", at(1));
         assert_eq!(rolling.versions[0].version, "1");
+        let broken = status(&Standing::Broken { reason: "R", message: "m" }, &old, "2", at(1));
+        assert_eq!(broken.versions[0].version, "1", "what ran before goes on");
         let done = status(&Standing::Deployed, &rolling, "2", at(2));
         assert_eq!(done.versions[0].version, "2");
     }

@@ -13,6 +13,8 @@ use nmstate_api::{
 use serde_json::Value;
 
 use crate::cluster_operator::{self, ClusterOperatorStatus, Standing};
+use crate::handover::{self, Others, Plan, Record, RecordError, Wish};
+use crate::names::TAKEN_OVER;
 use crate::operand::{self, ControlPlane, Wanted};
 use crate::platform::Platform;
 use crate::rollout::{self, Rollout};
@@ -37,41 +39,21 @@ pub struct Memory {
     pub rolled_out: String,
 }
 
-/// kubernetes-nmstate in this cluster, deployed by somebody else.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Other {
-    #[default]
-    None,
-    /// Its operator runs; it would put back whatever is taken away.
-    Running { who: String },
-    /// Its operator is gone, and these objects are left.
-    Leftovers(Vec<Leftover>),
-}
-
-/// Something that another operator left behind.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Leftover {
-    pub kind: LeftoverKind,
-    pub namespace: String,
-    pub name: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LeftoverKind {
-    DaemonSet,
-    Deployment,
-}
-
 /// What was seen of the cluster.
 #[derive(Debug, Clone)]
 pub struct Seen {
     pub platform: Platform,
     pub nmstates: Vec<NMState>,
     pub memory: Memory,
-    pub other: Other,
+    /// kubernetes-nmstate, if somebody else deployed it here.
+    pub others: Others,
+    /// What was taken over from it.
+    pub record: Result<Option<Record>, RecordError>,
     pub rollout: Rollout,
     pub cluster_operator: ClusterOperatorStatus,
     pub tls: TlsProfile,
+    /// What went wrong when this was last tried.
+    pub hindrance: Option<String>,
 }
 
 /// What becomes of handlers and coordinator.
@@ -89,8 +71,10 @@ pub struct Decision {
     pub memory: Memory,
     pub make_default: bool,
     pub operand: Operand,
-    /// Taken away before the operand is deployed.
-    pub leftovers: Vec<Leftover>,
+    /// Whether the reports of handlers go as well, once the last handler is gone.
+    pub clear_reports: bool,
+    /// What is done about another operator. Without it, nothing.
+    pub handover: Option<Plan>,
     /// Conditions of each `NMState`, by name.
     pub nmstates: BTreeMap<String, Vec<Condition>>,
     pub cluster_operator: ClusterOperatorStatus,
@@ -126,46 +110,54 @@ pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
             return draft.broken(nmstate, NMStateReason::InvalidAnnotation, &error.to_string());
         }
     };
-    if options.off {
+    let record = match &seen.record {
+        Ok(record) => record.as_ref(),
+        Err(error) => {
+            let message = format!("{error}; to forget it, delete the ConfigMap {TAKEN_OVER}");
+            return draft.broken(nmstate, NMStateReason::InternalError, &message);
+        }
+    };
+    let wish = if options.adopt { Wish::TakeOver } else { Wish::Leave };
+    let plan = handover::plan(wish, &seen.others, record);
+    // What is owed is given back also by those who turned everything off.
+    if options.off && !matches!(plan.standing, handover::Standing::GivingBack { .. }) {
         let message = "An annotation of the NMState turned it off".to_owned();
         let off = Off { reason: "TurnedOff", nmstate: NMStateReason::TurnedOff, message };
         return draft.off(Some(nmstate), &off);
     }
-    let leftovers = match &seen.other {
-        Other::None => Vec::new(),
-        Other::Running { who } => {
-            let message = format!(
-                "{who} serves this API in this cluster; remove it and set the annotation {} on the NMState to take over",
-                nmstate_api::annotations::ADOPT
-            );
-            return draft.off(Some(nmstate), &other_operator(message));
+    let remark = match &plan.standing {
+        handover::Standing::Ours { remark } => remark.clone(),
+        handover::Standing::Theirs { message } => {
+            let reason = NMStateReason::OtherOperatorPresent;
+            let off = Off { reason: reason.into(), nmstate: reason, message: message.clone() };
+            return Decision { handover: Some(plan), ..draft.off(Some(nmstate), &off) };
         }
-        Other::Leftovers(left) if options.adopt => left.clone(),
-        Other::Leftovers(left) => {
-            let message = format!(
-                "kubernetes-nmstate left {} objects behind, such as {}/{}; set the annotation {} on the NMState to take over",
-                left.len(),
-                left.first().map_or("", |left| &left.namespace),
-                left.first().map_or("", |left| &left.name),
-                nmstate_api::annotations::ADOPT
-            );
-            return draft.off(Some(nmstate), &other_operator(message));
+        handover::Standing::TakingOver { message } => {
+            let decision = draft.handing_over(nmstate, NMStateReason::TakingOver, message);
+            return Decision { handover: Some(plan), ..decision };
+        }
+        handover::Standing::GivingBack { message } => {
+            let decision = draft.handing_over(nmstate, NMStateReason::GivingBack, message);
+            return Decision { handover: Some(plan), ..decision };
         }
     };
     let control_plane = seen.platform.control_plane;
     match Wanted::new(&nmstate.spec, &settings.image, &settings.version, control_plane) {
-        Ok(wanted) => draft.deploy(
-            nmstate,
-            operand::objects(&wanted.with_tls(seen.tls.settings.as_ref())),
-            leftovers,
-        ),
+        Ok(wanted) => {
+            let decision = draft.deploy(
+                nmstate,
+                operand::objects(&wanted.with_tls(seen.tls.settings.as_ref())),
+                remark,
+            );
+            Decision { handover: Some(plan), ..decision }
+        }
         Err(error) => draft.broken(nmstate, NMStateReason::InternalError, &error.to_string()),
     }
 }
 
-fn other_operator(message: String) -> Off {
-    let nmstate = NMStateReason::OtherOperatorPresent;
-    Off { reason: "OtherOperatorPresent", nmstate, message }
+/// The `NMState` that counts: the oldest.
+pub fn leading(nmstates: &[NMState]) -> Option<&NMState> {
+    nmstates.iter().min_by_key(|nmstate| (age(nmstate), name(nmstate).to_owned()))
 }
 
 /// A decision being put together.
@@ -192,7 +184,8 @@ impl Draft<'_> {
             memory: self.memory,
             make_default: false,
             operand,
-            leftovers: Vec::new(),
+            clear_reports: false,
+            handover: None,
             nmstates: self.nmstates,
             policies: None,
         }
@@ -203,10 +196,13 @@ impl Draft<'_> {
         if self.memory.had_nmstate {
             let message = "Somebody deleted the NMState; make one to have handlers again".into();
             let nmstate = NMStateReason::TurnedOff;
-            return self.off(None, &Off { reason: "NMStateDeleted", nmstate, message });
+            // Reports are derived from what handlers see; those of other handlers are theirs.
+            let clear_reports = !self.seen.others.are_here();
+            let off = Off { reason: "NMStateDeleted", nmstate, message };
+            return Decision { clear_reports, ..self.off(None, &off) };
         }
         let by_default = self.settings.default_platforms.contains(platform);
-        let free = self.seen.other == Other::None;
+        let free = !self.seen.others.are_here();
         let message = if by_default {
             "About to make the default NMState".to_owned()
         } else {
@@ -224,12 +220,29 @@ impl Draft<'_> {
         if let Some(nmstate) = nmstate {
             self.tell(nmstate, quiet(off.nmstate, &off.message));
         }
-        // Where another operator is at work, the status of policies is its own.
-        let theirs = matches!(self.seen.other, Other::Running { .. });
-        let policies = (!theirs).then(|| format!("No handlers run: {}", off.message));
+        // Where other handlers are at work, the status of policies is their own.
+        let policies =
+            (!self.seen.others.are_here()).then(|| format!("No handlers run: {}", off.message));
         self.memory.rolled_out = String::new();
         let standing = Standing::Disabled { reason: off.reason, message: &off.message };
         Decision { policies, ..self.finish(Operand::Remove, &standing) }
+    }
+
+    /// Between two operators. Policies are not told of it: nothing changes for them.
+    fn handing_over(mut self, nmstate: &NMState, reason: NMStateReason, message: &str) -> Decision {
+        use ConditionStatus::{False, True};
+        let message = self.with_hindrance(message);
+        self.tell(nmstate, conditions([False, True, False], reason, &message));
+        self.memory.rolled_out = String::new();
+        let standing = Standing::HandingOver { reason: reason.into(), message: &message };
+        self.finish(Operand::Remove, &standing)
+    }
+
+    fn with_hindrance(&self, message: &str) -> String {
+        match &self.seen.hindrance {
+            Some(why) => format!("{message}; the last attempt failed: {}", bounded(why)),
+            None => message.to_owned(),
+        }
     }
 
     fn broken(mut self, nmstate: &NMState, reason: NMStateReason, message: &str) -> Decision {
@@ -242,7 +255,7 @@ impl Draft<'_> {
         mut self,
         nmstate: &NMState,
         mut objects: Vec<Value>,
-        leftovers: Vec<Leftover>,
+        remark: Option<String>,
     ) -> Decision {
         use ConditionStatus::{False, True};
         let fingerprint = rollout::mark(&mut objects);
@@ -250,8 +263,13 @@ impl Draft<'_> {
         let missing = if self.memory.rolled_out == fingerprint {
             None
         } else {
-            self.seen.rollout.missing(&fingerprint, with_coordinator)
+            let missing = self.seen.rollout.missing(&fingerprint, with_coordinator);
+            missing.map(|message| self.with_hindrance(&message))
         };
+        if missing.is_some() {
+            // Whoever goes back half-way must not find that it was rolled out once.
+            self.memory.rolled_out = String::new();
+        }
         let (held, standing) = match &missing {
             Some(message) => (
                 conditions([False, True, False], NMStateReason::Deploying, message),
@@ -260,13 +278,23 @@ impl Draft<'_> {
             None => {
                 self.memory.rolled_out = fingerprint;
                 let done = NMStateReason::SuccessfullyDeployed;
-                (conditions([True, False, False], done, ""), Standing::Deployed)
+                let remark = remark.unwrap_or_default();
+                (conditions([True, False, False], done, &remark), Standing::Deployed)
             }
         };
         let held = self.seen.tls.noted(held);
         self.tell(nmstate, held);
-        Decision { leftovers, ..self.finish(Operand::Deploy(objects), &standing) }
+        self.finish(Operand::Deploy(objects), &standing)
     }
+}
+
+/// Errors of servers may be long; a condition may not.
+fn bounded(text: &str) -> String {
+    const MOST: usize = 300;
+    if text.chars().count() <= MOST {
+        return text.to_owned();
+    }
+    text.chars().take(MOST).chain(['…']).collect()
 }
 
 fn name(nmstate: &NMState) -> &str {

@@ -5,6 +5,7 @@ use nmstate_api::annotations::{ADOPT, OFF};
 use serde_json::json;
 
 use super::*;
+use crate::handover::Installer;
 
 fn settings() -> Settings {
     Settings {
@@ -19,10 +20,12 @@ fn seen(platform: &str) -> Seen {
         platform: Platform { name: platform.into(), control_plane: ControlPlane::HighlyAvailable },
         nmstates: Vec::new(),
         memory: Memory::default(),
-        other: Other::None,
+        others: Others::default(),
+        record: Ok(None),
         rollout: Rollout::default(),
         cluster_operator: ClusterOperatorStatus::default(),
         tls: TlsProfile::default(),
+        hindrance: None,
     }
 }
 
@@ -206,37 +209,102 @@ fn a_new_image_is_a_new_roll_out() {
     assert_eq!(cluster(&decision, "Progressing").0, "True");
 }
 
+/// kubernetes-nmstate, running from a Subscription.
+fn others() -> Others {
+    let subscription = Installer::of(&json!({
+        "kind": "Subscription",
+        "metadata": { "name": "s", "namespace": "n" },
+        "spec": { "name": "kubernetes-nmstate-operator" },
+    }));
+    Others {
+        running: vec!["the operator n/nmstate-operator".into()],
+        installers: subscription.into_iter().collect(),
+        ..Others::default()
+    }
+}
+
+fn told(decision: &Decision, type_: NMStateConditionType) -> (ConditionStatus, String) {
+    let held = condition::find(&decision.nmstates["nmstate"], type_).unwrap();
+    (held.status, held.reason.clone().unwrap())
+}
+
 #[test]
 fn another_operator_of_this_api_is_left_alone() {
     let mut seen = seen("BareMetal");
-    seen.other = Other::Running { who: "openshift-nmstate/nmstate-operator".into() };
+    seen.others = others();
     assert!(!decided(&seen).make_default);
-    for annotations in [&[][..], &[(ADOPT, "true")]] {
+    seen.nmstates = vec![nmstate(&[])];
+    let aside = decided(&seen);
+    assert_eq!(aside.operand, Operand::Remove);
+    assert_eq!(cluster(&aside, "Disabled").1, "OtherOperatorPresent");
+    // The status of policies is the other one's.
+    assert_eq!(aside.policies, None);
+    let plan = aside.handover.unwrap();
+    assert!(plan.record.is_none() && plan.dismiss.is_empty() && plan.clear.is_empty());
+}
+
+#[test]
+fn a_take_over_is_progress_and_policies_are_told_nothing() {
+    use NMStateConditionType::Progressing;
+    let mut seen = seen("BareMetal");
+    seen.others = others();
+    seen.nmstates = vec![nmstate(&[(ADOPT, "true")])];
+    let taking = decided(&seen);
+    assert_eq!((&taking.operand, &taking.policies), (&Operand::Remove, &None));
+    assert_eq!(cluster(&taking, "Disabled"), ("True".into(), "TakingOver".into()));
+    assert_eq!(cluster(&taking, "Progressing"), ("True".into(), "TakingOver".into()));
+    assert_eq!(told(&taking, Progressing), (ConditionStatus::True, "TakingOver".into()));
+    let plan = taking.handover.unwrap();
+    assert_eq!(plan.dismiss.len(), 1);
+
+    // Its operator is gone, and ours is deployed.
+    seen.others = Others::default();
+    seen.record = Ok(plan.record);
+    assert!(matches!(decided(&seen).operand, Operand::Deploy(_)));
+
+    // The wish is gone, and the cluster is given back, even if everything is turned off.
+    for annotations in [&[][..], &[(OFF, "true")]] {
         seen.nmstates = vec![nmstate(annotations)];
-        let aside = decided(&seen);
-        assert_eq!(aside.operand, Operand::Remove);
-        assert_eq!(cluster(&aside, "Disabled").1, "OtherOperatorPresent");
-        // The status of policies is the other one's.
-        assert_eq!(aside.policies, None);
+        let giving = decided(&seen);
+        assert_eq!((&giving.operand, &giving.policies), (&Operand::Remove, &None));
+        assert_eq!(cluster(&giving, "Disabled"), ("True".into(), "GivingBack".into()));
+        assert_eq!(giving.handover.unwrap().give_back.len(), 1);
     }
 }
 
 #[test]
-fn what_another_operator_left_is_taken_over_only_on_request() {
-    let left = Leftover {
-        kind: LeftoverKind::DaemonSet,
-        namespace: "openshift-nmstate".into(),
-        name: "nmstate-handler".into(),
-    };
+fn while_it_is_turned_off_nothing_is_taken_over() {
     let mut seen = seen("BareMetal");
-    seen.other = Other::Leftovers(vec![left.clone()]);
-    seen.nmstates = vec![nmstate(&[])];
-    let waiting = decided(&seen);
-    assert_eq!((waiting.operand, waiting.leftovers), (Operand::Remove, vec![]));
+    seen.others = others();
+    seen.nmstates = vec![nmstate(&[(ADOPT, "true"), (OFF, "true")])];
+    let off = decided(&seen);
+    assert_eq!(off.handover, None);
+    assert_eq!(cluster(&off, "Disabled").1, "TurnedOff");
+    assert_eq!(off.policies, None);
+}
+
+#[test]
+fn what_went_wrong_is_told_and_is_not_long() {
+    let mut seen = seen("BareMetal");
+    seen.others = others();
     seen.nmstates = vec![nmstate(&[(ADOPT, "true")])];
+    seen.hindrance = Some("e".repeat(10_000));
     let taking = decided(&seen);
-    assert!(matches!(taking.operand, Operand::Deploy(_)));
-    assert_eq!(taking.leftovers, [left]);
+    let held = &taking.nmstates["nmstate"][1];
+    let message = held.message.as_deref().unwrap();
+    assert!(message.contains("; the last attempt failed: eee"), "{message}");
+    assert!(message.len() < 600);
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_left_to_people() {
+    let mut seen = seen("BareMetal");
+    seen.nmstates = vec![nmstate(&[])];
+    seen.record = Record::parse(&BTreeMap::new()).map(Some);
+    let broken = decided(&seen);
+    assert_eq!((broken.operand, broken.handover), (Operand::Leave, None));
+    let message = broken.nmstates["nmstate"][2].message.clone().unwrap();
+    assert!(message.ends_with("delete the ConfigMap nmstate-operator-taken-over"), "{message}");
 }
 
 #[test]

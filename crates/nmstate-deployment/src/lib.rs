@@ -3,12 +3,15 @@
 //! - [`payload`]: the files of the release payload.
 //! - [`operand`]: what the operator deploys when policies are wanted.
 //! - [`decide`]: whether they are, and what the cluster is told.
+//! - [`handover`]: who serves the API where kubernetes-nmstate is, too.
 //! - [`tls_profile`]: under which terms metrics are served.
 //!
 //! Objects as values. Nothing here performs I/O.
 
 pub mod cluster_operator;
 pub mod decide;
+pub mod handover;
+pub mod leftovers;
 pub mod names;
 pub mod operand;
 pub mod payload;

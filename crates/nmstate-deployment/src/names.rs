@@ -12,6 +12,8 @@ pub const HANDLER: &str = "nmstate-handler";
 pub const COORDINATOR: &str = "nmstate-coordinator";
 /// What the operator must remember across restarts.
 pub const MEMORY: &str = "nmstate-operator-memory";
+/// What was taken over from another operator, to be given back.
+pub const TAKEN_OVER: &str = "nmstate-operator-taken-over";
 /// On every object of ours: which part it is.
 pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 /// On every object of ours: that it is ours.

@@ -12,7 +12,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use nmstate_api::NMStateSpec;
 use serde_json::{Value, json};
 
-use crate::names::{COMPONENT_LABEL, PART_OF, PART_OF_LABEL};
+use crate::names::{COMPONENT_LABEL, COORDINATOR, NAMESPACE, PART_OF, PART_OF_LABEL};
 use crate::tls::TlsSettings;
 
 pub(crate) use coordinator::{egress, pod as coordinator_pod};
@@ -108,6 +108,15 @@ pub fn everything() -> Vec<Value> {
     let spec = NMStateSpec::default();
     let control_plane = ControlPlane::HighlyAvailable;
     objects(&Wanted { spec: &spec, image: "", version: "", control_plane, metrics: None })
+}
+
+/// What the coordinator makes for itself, and leaves behind when it goes.
+pub fn lease() -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": { "name": COORDINATOR, "namespace": NAMESPACE },
+    })
 }
 
 /// The rights that whoever deploys all this must have, to give them.

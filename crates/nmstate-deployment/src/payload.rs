@@ -6,7 +6,7 @@ mod deployment;
 mod hosted;
 mod monitoring;
 
-use nmstate_api::admission::{self, HandlerAccount};
+use nmstate_api::admission::{self, Accounts};
 use nmstate_api::crd;
 use serde_json::{Value, json};
 
@@ -45,9 +45,9 @@ pub fn files() -> Vec<PayloadFile> {
         let plural = crd["spec"]["names"]["plural"].as_str().unwrap_or_default().to_owned();
         files.push(everywhere("50", "01", &format!("crd-{plural}"), vec![crd]));
     }
-    let account = HandlerAccount { namespace: NAMESPACE, name: HANDLER };
+    let accounts = Accounts { namespace: NAMESPACE, handler: HANDLER, operator: OPERATOR };
     files.extend([
-        everywhere("50", "02", "admission", admission::all(account)),
+        everywhere("50", "02", "admission", admission::all(accounts)),
         everywhere("50", "03", "access", access::objects()),
         everywhere("50", "04", "cluster-reader", vec![access::cluster_reader()]),
         self_managed("50", "05", "network-policy", vec![deployment::network_policy()]),

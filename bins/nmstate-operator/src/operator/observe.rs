@@ -3,17 +3,22 @@
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
-use kube::{Client, ResourceExt as _};
 use nmstate_api::NMState;
+use nmstate_api::annotations::NMStateOptions;
 use nmstate_deployment::cluster_operator::ClusterOperatorStatus;
-use nmstate_deployment::decide::{Leftover, LeftoverKind, Memory, Other, Seen};
-use nmstate_deployment::names::{CLUSTER_OPERATOR, COORDINATOR, HANDLER, MEMORY, NAMESPACE};
+use nmstate_deployment::decide::{Memory, Seen, leading};
+use nmstate_deployment::handover::{self, Record, RecordError, Wish};
+use nmstate_deployment::names::{
+    CLUSTER_OPERATOR, COORDINATOR, HANDLER, MEMORY, NAMESPACE, TAKEN_OVER,
+};
 use nmstate_deployment::platform::Platform;
 use nmstate_deployment::rollout::Rollout;
 use nmstate_deployment::tls_profile::TlsProfile;
 use serde_json::Value;
 
+use super::others;
 use super::watches::openshift;
 use crate::requests::within;
 
@@ -35,11 +40,21 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
         within(nmstates.list(&ListParams::default())).await?.context("listing NMStates")?;
     let daemon_sets: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+    let record = record(client).await?;
+    let options = leading(&nmstates.items)
+        .and_then(|nmstate| NMStateOptions::parse(nmstate.metadata.annotations.as_ref()).ok())
+        .unwrap_or_default();
+    let wish = if options.adopt && !options.off { Wish::TakeOver } else { Wish::Leave };
+    // Nothing is done while the record cannot be read, so that a glance is enough.
+    let written = record.as_ref().ok().and_then(Option::as_ref);
+    let places = written.map(|record| record.namespaces.clone()).unwrap_or_default();
     Ok(Seen {
         platform: Platform::of(&infrastructure),
         nmstates: nmstates.items,
         memory: memory(client).await?,
-        other: other(client).await?,
+        others: others::others(client, handover::look(wish, written), &places).await?,
+        record,
+        hindrance: None,
         rollout: Rollout {
             handlers: within(daemon_sets.get_opt(HANDLER))
                 .await?
@@ -53,12 +68,24 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
     })
 }
 
+/// What was taken over from another operator.
+async fn record(client: &Client) -> Result<Result<Option<Record>, RecordError>> {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    let map = within(maps.get_opt(TAKEN_OVER))
+        .await?
+        .with_context(|| format!("reading the ConfigMap {TAKEN_OVER}"))?;
+    Ok(map.map(|map| Record::parse(&map.data.unwrap_or_default())).transpose())
+}
+
 /// A cluster that says nothing has the default profile.
 async fn tls(client: &Client) -> Result<TlsProfile> {
     let servers: Api<DynamicObject> =
         Api::all_with(client.clone(), &openshift("APIServer", "apiservers"));
-    let server =
-        within(servers.get_opt("cluster")).await?.context("reading the APIServer cluster")?;
+    let server = match within(servers.get_opt("cluster")).await? {
+        // A server that does not know the kind answers in words, which is not taken for an absence.
+        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        found => found.context("reading the APIServer cluster")?,
+    };
     Ok(server.map_or_else(TlsProfile::default, |object| TlsProfile::of(&object.data)))
 }
 
@@ -83,47 +110,4 @@ async fn cluster_operator(client: &Client) -> Result<ClusterOperatorStatus> {
     let status = object.map(|object| object.data["status"].clone()).unwrap_or_default();
     // What cannot be read is not ours, and is written anew.
     Ok(serde_json::from_value(status).unwrap_or_default())
-}
-
-/// kubernetes-nmstate, by the labels of its objects.
-async fn other(client: &Client) -> Result<Other> {
-    let labelled = |label: &str| ListParams::default().labels(label);
-    let deployments: Api<Deployment> = Api::all(client.clone());
-    let daemon_sets: Api<DaemonSet> = Api::all(client.clone());
-    let operators = within(deployments.list(&labelled("app=kubernetes-nmstate-operator")))
-        .await?
-        .context("looking for another operator")?;
-    if let Some(operator) = operators.items.first() {
-        let namespace = operator.namespace().unwrap_or_default();
-        let who = format!("The operator {namespace}/{}", operator.name_any());
-        return Ok(Other::Running { who });
-    }
-    let handlers = within(daemon_sets.list(&labelled("app=kubernetes-nmstate")))
-        .await?
-        .context("looking for other handlers")?;
-    let helpers = within(deployments.list(&labelled("app=kubernetes-nmstate")))
-        .await?
-        .context("looking for other webhooks")?;
-    let mut left = Vec::new();
-    for set in &handlers.items {
-        // The network add-ons of OpenShift Virtualization deploy handlers of their own accord.
-        let owner = set.owner_references().iter().find(|owner| owner.kind != "NMState");
-        if let Some(owner) = owner {
-            return Ok(Other::Running { who: format!("{} {}", owner.kind, owner.name) });
-        }
-        left.push(leftover(LeftoverKind::DaemonSet, set));
-    }
-    left.extend(helpers.items.iter().map(|object| leftover(LeftoverKind::Deployment, object)));
-    left.retain(|left| left.namespace != NAMESPACE);
-    left.sort();
-    Ok(if left.is_empty() { Other::None } else { Other::Leftovers(left) })
-}
-
-fn leftover(kind: LeftoverKind, object: &impl kube::Resource) -> Leftover {
-    let metadata = object.meta();
-    Leftover {
-        kind,
-        namespace: metadata.namespace.clone().unwrap_or_default(),
-        name: metadata.name.clone().unwrap_or_default(),
-    }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{
@@ -13,14 +12,14 @@ use kube::api::{
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt as _};
 use nmstate_api::{NMState, NodeNetworkConfigurationPolicy};
-use nmstate_deployment::decide::{
-    Decision, Leftover, LeftoverKind, Memory, Operand, Seen, ignored,
-};
+use nmstate_deployment::decide::{Decision, Memory, Operand, Seen, ignored};
 use nmstate_deployment::names::{CLUSTER_OPERATOR, MEMORY, NAMESPACE, OPERATOR};
 use nmstate_deployment::operand;
 use serde_json::{Value, json};
 
+use super::handover;
 use super::observe::{HAD_NMSTATE, ROLLED_OUT};
+use super::reports;
 use super::watches::openshift;
 use crate::requests::within;
 
@@ -28,6 +27,8 @@ use crate::requests::within;
 pub(super) struct Performer {
     client: Client,
     done: Option<Done>,
+    /// Whether the reports of handlers were taken away since there were any.
+    is_cleared: bool,
 }
 
 /// What was last done about the operand, and how the workloads were then.
@@ -39,7 +40,7 @@ enum Done {
 
 impl Performer {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, done: None }
+        Self { client, done: None, is_cleared: false }
     }
 
     /// Makes the cluster what was decided.
@@ -47,13 +48,23 @@ impl Performer {
         if decision.make_default {
             self.make_default().await?;
         }
-        for left in &decision.leftovers {
-            self.clear(left).await?;
+        let record = seen.record.as_ref().ok().and_then(Option::as_ref);
+        if let Some(plan) = &decision.handover {
+            handover::begin(&self.client, plan, record).await?;
         }
         match &decision.operand {
-            Operand::Deploy(objects) => self.deploy(seen, objects).await,
-            Operand::Remove => self.remove().await,
-            Operand::Leave => Ok(()),
+            Operand::Deploy(objects) => self.deploy(seen, objects).await?,
+            Operand::Remove => {
+                self.remove().await?;
+                if decision.clear_reports && !self.is_cleared {
+                    self.is_cleared = reports::clear(&self.client).await?;
+                }
+            }
+            Operand::Leave => {}
+        }
+        match &decision.handover {
+            Some(plan) => handover::end(&self.client, plan, record).await,
+            None => Ok(()),
         }
     }
 
@@ -98,6 +109,7 @@ impl Performer {
         if same {
             return Ok(());
         }
+        self.is_cleared = false;
         let parameters = PatchParams::apply(OPERATOR).force();
         let mut generations = [None, None];
         for object in objects {
@@ -113,6 +125,12 @@ impl Performer {
                 _ => {}
             }
         }
+        // What clusters of another shape have, this one may have had before.
+        let place = |object: &Value| (object["kind"].clone(), object["metadata"]["name"].clone());
+        let kept: Vec<_> = objects.iter().map(place).collect();
+        for object in operand::everything().iter().filter(|it| !kept.contains(&place(it))) {
+            self.take_away(object).await?;
+        }
         tracing::info!(objects = objects.len(), "deployed");
         self.done = Some(Done::Deployed { objects: objects.to_vec(), generations });
         Ok(())
@@ -123,32 +141,23 @@ impl Performer {
         if self.done == Some(Done::Removed) {
             return Ok(());
         }
-        for object in operand::everything().iter().rev() {
-            let (api, name) = self.place(object);
-            let doing = || format!("removing {} {name}", object["kind"]);
-            gone(within(api.delete(&name, &DeleteParams::background())).await.with_context(doing)?)
-                .with_context(doing)?;
+        for object in operand::everything().iter().rev().chain([&operand::lease()]) {
+            self.take_away(object).await?;
         }
         self.done = Some(Done::Removed);
         Ok(())
     }
 
-    async fn clear(&self, left: &Leftover) -> Result<()> {
-        let Leftover { namespace, name, .. } = left;
-        let doing = || format!("removing {namespace}/{name}, which another operator left");
-        let parameters = DeleteParams::background();
-        let result = match left.kind {
-            LeftoverKind::DaemonSet => {
-                let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), namespace);
-                within(api.delete(name, &parameters)).await.with_context(doing)?.map(drop)
-            }
-            LeftoverKind::Deployment => {
-                let api: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
-                within(api.delete(name, &parameters)).await.with_context(doing)?.map(drop)
-            }
-        };
-        tracing::info!("removing {namespace}/{name}, which another operator left");
-        gone(result).with_context(doing)
+    /// Whether something is left to be done as soon as the last handler is gone.
+    pub(super) fn waits_for_handlers(&self, decision: &Decision) -> bool {
+        decision.clear_reports && !self.is_cleared
+    }
+
+    async fn take_away(&self, object: &Value) -> Result<()> {
+        let (api, name) = self.place(object);
+        let doing = || format!("removing {} {name}", object["kind"]);
+        let deleted = within(api.delete(&name, &DeleteParams::background())).await;
+        gone(deleted.with_context(doing)?).with_context(doing)
     }
 
     /// Where an object of ours is on the server.
@@ -166,18 +175,23 @@ impl Performer {
 
     async fn remember(&self, memory: &Memory) -> Result<()> {
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let map = ConfigMap {
-            metadata: ObjectMeta { name: Some(MEMORY.to_owned()), ..ObjectMeta::default() },
-            data: Some(BTreeMap::from([
-                (HAD_NMSTATE.to_owned(), memory.had_nmstate.to_string()),
-                (ROLLED_OUT.to_owned(), memory.rolled_out.clone()),
-            ])),
-            ..ConfigMap::default()
-        };
-        let parameters = PatchParams::apply(OPERATOR).force();
-        within(maps.patch(MEMORY, &parameters, &Patch::Apply(&map)))
-            .await?
-            .with_context(|| format!("writing the ConfigMap {MEMORY}"))?;
+        let data = BTreeMap::from([
+            (HAD_NMSTATE.to_owned(), memory.had_nmstate.to_string()),
+            (ROLLED_OUT.to_owned(), memory.rolled_out.clone()),
+        ]);
+        let doing = || format!("writing the ConfigMap {MEMORY}");
+        // Another version may remember more; that is not ours to forget.
+        let patch = Patch::Merge(json!({ "data": data }));
+        match within(maps.patch(MEMORY, &PatchParams::default(), &patch)).await? {
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                let metadata =
+                    ObjectMeta { name: Some(MEMORY.to_owned()), ..ObjectMeta::default() };
+                let map = ConfigMap { metadata, data: Some(data), ..ConfigMap::default() };
+                let parameters = PostParams::default();
+                within(maps.create(&parameters, &map)).await?.with_context(doing)?;
+            }
+            result => drop(result.with_context(doing)?),
+        }
         Ok(())
     }
 

@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::names::{NAMESPACE, OPERATOR};
+use crate::handover;
+use crate::names::{NAMESPACE, OPERATOR, TAKEN_OVER};
 use crate::operand;
 
 pub(super) fn objects() -> Vec<Value> {
@@ -56,7 +57,7 @@ pub(super) fn cluster_reader() -> Value {
 }
 
 fn cluster_rules() -> Value {
-    let (write, remove) = (["get", "list", "watch", "create", "patch"], ["get", "delete"]);
+    let write = ["get", "list", "watch", "create", "patch"];
     let mut rules = vec![
         rule("nmstate.io", &["nmstates"], &write),
         rule("nmstate.io", &["nmstates/status"], &["patch", "update"]),
@@ -72,21 +73,11 @@ fn cluster_rules() -> Value {
             &["clusterroles", "clusterrolebindings"],
             &["get", "create", "patch", "delete"],
         ),
-        // To see whether another operator of this API is here, and to clear up after it when asked.
-        rule("apps", &["deployments", "daemonsets"], &["get", "list", "delete"]),
-        named(
-            "admissionregistration.k8s.io",
-            &["mutatingwebhookconfigurations"],
-            &["nmstate"],
-            &remove,
-        ),
-        named(
-            "admissionregistration.k8s.io",
-            &["validatingadmissionpolicies", "validatingadmissionpolicybindings"],
-            &["nncp-validation-policy", "nncp-validation-policy-binding"],
-            &remove,
-        ),
     ];
+    rules.extend(handover::rules());
+    // To clear the reports when handlers go for good.
+    let reports = ["nodenetworkstates", "nodenetworkconfigurationenactments"];
+    rules.push(rule("nmstate.io", &reports, &["deletecollection"]));
     rules.extend(operand::rules_to_pass_on());
     json!(rules)
 }
@@ -97,7 +88,8 @@ fn namespace_rules() -> Value {
         rule("apps", &["deployments", "daemonsets"], &all),
         rule("", &["services", "serviceaccounts"], &all),
         rule("", &["configmaps"], &["get", "create", "patch", "update"]),
-        rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]),
+        named("", &["configmaps"], &[TAKEN_OVER], &["delete"]),
+        rule("coordination.k8s.io", &["leases"], &["get", "create", "update", "delete"]),
         rule("networking.k8s.io", &["networkpolicies"], &all),
         rule("policy", &["poddisruptionbudgets"], &all),
         rule("rbac.authorization.k8s.io", &["roles", "rolebindings"], &all),

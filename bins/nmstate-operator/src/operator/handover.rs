@@ -1,0 +1,146 @@
+//! Taking over from kubernetes-nmstate and giving back, done. Whatever is removed was written down
+//! before; an object that took the place of the one that was seen is not touched.
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
+    PropagationPolicy,
+};
+use nmstate_deployment::handover::{Installer, InstallerKind, Plan, Record};
+use nmstate_deployment::leftovers::{CONSOLE, CONSOLE_PLUGIN, Leftover, Stage};
+use nmstate_deployment::names::{NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL, TAKEN_OVER};
+use serde_json::json;
+
+use super::others::{api, network_addons, olm, resource};
+use crate::requests::within;
+
+/// What comes before ours is deployed or removed: the record, then whatever goes.
+pub(super) async fn begin(client: &Client, plan: &Plan, held: Option<&Record>) -> Result<()> {
+    if let Some(record) = &plan.record
+        && held != Some(record)
+    {
+        write(client, record).await?;
+    }
+    for installer in &plan.dismiss {
+        tracing::info!("removing {installer}, to take over from kubernetes-nmstate");
+        dismiss(client, installer).await.with_context(|| format!("removing {installer}"))?;
+    }
+    for left in &plan.clear {
+        tracing::info!("removing {left}, which kubernetes-nmstate left");
+        clear(client, left).await.with_context(|| format!("removing {left}"))?;
+    }
+    Ok(())
+}
+
+/// What comes after ours is deployed or removed.
+pub(super) async fn end(client: &Client, plan: &Plan, held: Option<&Record>) -> Result<()> {
+    for installer in &plan.give_back {
+        tracing::info!("restoring {installer}, to give back to kubernetes-nmstate");
+        restore(client, installer).await.with_context(|| format!("restoring {installer}"))?;
+    }
+    if plan.record.is_none() && held.is_some() {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+        settled(within(maps.delete(TAKEN_OVER, &DeleteParams::default())).await?)
+            .with_context(|| format!("deleting the ConfigMap {TAKEN_OVER}"))?;
+    }
+    Ok(())
+}
+
+async fn write(client: &Client, record: &Record) -> Result<()> {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    let labels = [(PART_OF_LABEL.to_owned(), PART_OF.to_owned())].into();
+    let map = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(TAKEN_OVER.to_owned()),
+            labels: Some(labels),
+            ..ObjectMeta::default()
+        },
+        data: Some(record.data()),
+        ..ConfigMap::default()
+    };
+    let parameters = PatchParams::apply(OPERATOR).force();
+    within(maps.patch(TAKEN_OVER, &parameters, &Patch::Apply(&map)))
+        .await?
+        .with_context(|| format!("writing the ConfigMap {TAKEN_OVER}"))?;
+    Ok(())
+}
+
+async fn dismiss(client: &Client, installer: &Installer) -> Result<()> {
+    let (api, name) = (place(client, installer), installer.name());
+    if installer.kind == InstallerKind::NetworkAddons {
+        // The object is about other add-ons, too.
+        let patch = Patch::Merge(json!({ "spec": { "nmstate": null } }));
+        return Ok(settled(within(api.patch(name, &PatchParams::default(), &patch)).await?)?);
+    }
+    Ok(settled(within(api.delete(name, &only(&installer.uid))).await?)?)
+}
+
+async fn clear(client: &Client, left: &Leftover) -> Result<()> {
+    let namespace = (!left.namespace.is_empty()).then_some(left.namespace.as_str());
+    let api = api(client, &resource(left.kind), namespace);
+    if *left.kind == CONSOLE {
+        return unmention(&api).await;
+    }
+    let mut parameters = only(&left.uid);
+    // A workload stays in sight until its pods are gone: they need what goes after it.
+    parameters.propagation_policy = Some(match left.kind.stage {
+        Stage::Workload => PropagationPolicy::Foreground,
+        Stage::Front | Stage::Rest => PropagationPolicy::Background,
+    });
+    Ok(settled(within(api.delete(&left.name, &parameters)).await?)?)
+}
+
+/// Takes the plugin off the console's list, and nothing that somebody else put there meanwhile.
+async fn unmention(consoles: &Api<DynamicObject>) -> Result<()> {
+    let Some(console) = within(consoles.get_opt("cluster")).await?? else { return Ok(()) };
+    let mut plugins = console.data["spec"]["plugins"].as_array().cloned().unwrap_or_default();
+    plugins.retain(|name| name != CONSOLE_PLUGIN);
+    // Refused when the list is no longer the one that was read.
+    let patch = Patch::Merge(json!({
+        "metadata": { "resourceVersion": console.metadata.resource_version },
+        "spec": { "plugins": plugins },
+    }));
+    Ok(settled(within(consoles.patch("cluster", &PatchParams::default(), &patch)).await?)?)
+}
+
+async fn restore(client: &Client, installer: &Installer) -> Result<()> {
+    let api = place(client, installer);
+    if installer.kind == InstallerKind::NetworkAddons {
+        let patch = Patch::Merge(json!({ "spec": installer.copy["spec"] }));
+        let parameters = PatchParams::default();
+        return Ok(settled(within(api.patch(installer.name(), &parameters, &patch)).await?)?);
+    }
+    let object: DynamicObject = serde_json::from_value(installer.copy.clone())?;
+    match within(api.create(&PostParams::default(), &object)).await? {
+        // It is there, or the one that was removed is still going: the next look tells.
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        result => Ok(result.map(drop)?),
+    }
+}
+
+fn place(client: &Client, installer: &Installer) -> Api<DynamicObject> {
+    let resource: ApiResource = match installer.kind {
+        InstallerKind::Subscription => olm("Subscription", "subscriptions"),
+        InstallerKind::ServiceVersion => olm("ClusterServiceVersion", "clusterserviceversions"),
+        InstallerKind::NetworkAddons => network_addons(),
+    };
+    let namespace = installer.namespace();
+    api(client, &resource, (!namespace.is_empty()).then_some(namespace))
+}
+
+/// Deletes this object and no other of its name.
+fn only(uid: &str) -> DeleteParams {
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+    DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
+}
+
+/// What is gone need not be removed; what took its place is looked at anew.
+fn settled<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        result => result.map(drop),
+    }
+}

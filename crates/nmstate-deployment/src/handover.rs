@@ -1,0 +1,266 @@
+//! Taking a cluster over from kubernetes-nmstate, and giving it back. Either is one wish of the
+//! administrator, and many steps: each is decided from what is seen and from what was written
+//! down, so that it may be interrupted anywhere. Nothing is removed before it is written down.
+
+mod access;
+mod installer;
+mod record;
+
+use std::collections::BTreeSet;
+
+pub(crate) use access::rules;
+pub use installer::{
+    Installer, InstallerKind, NETWORK_ADDONS, NETWORK_ADDONS_GROUP, OLM_GROUP, PACKAGE, is_version,
+};
+use nmstate_api::annotations::ADOPT;
+pub use record::{Phase, Record, RecordError};
+
+use crate::leftovers::{self, Leftover};
+
+/// kubernetes-nmstate in this cluster, deployed by somebody else.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Others {
+    /// What would put back whatever is taken away, in words: `the operator x`.
+    pub running: Vec<String>,
+    /// What brought it here, in the order in which it is removed. Looked for only by those who
+    /// have a use for it.
+    pub installers: Vec<Installer>,
+    /// Whether there are network add-ons that could be given anything back.
+    pub has_network_addons: bool,
+    pub leftovers: Vec<Leftover>,
+    /// Where its parts are.
+    pub namespaces: BTreeSet<String>,
+}
+
+impl Others {
+    /// Whether anything of it is here.
+    pub fn are_here(&self) -> bool {
+        !self.running.is_empty() || !self.leftovers.is_empty()
+    }
+}
+
+/// What the annotation of the `NMState` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    TakeOver,
+    Leave,
+}
+
+/// How closely one has to look: most clusters never have anything to do with this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Whether anything of kubernetes-nmstate runs.
+    Glance,
+    /// What installs it, too.
+    Installers,
+    /// What installs it, and whatever it left.
+    Everything,
+}
+
+/// How closely to look, for a wish and what is written down.
+pub fn look(wish: Wish, record: Option<&Record>) -> Look {
+    match (wish, record.map(|record| record.phase)) {
+        (Wish::Leave, None) => Look::Glance,
+        (Wish::Leave, Some(_)) => Look::Installers,
+        (Wish::TakeOver, None | Some(Phase::Dismissing | Phase::Clearing)) => Look::Everything,
+        (Wish::TakeOver, Some(Phase::Done)) => Look::Glance,
+    }
+}
+
+/// How things stand between the two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// Ours serves this API. There may be something to say about what goes still.
+    Ours {
+        remark: Option<String>,
+    },
+    /// Theirs does, and ours does nothing.
+    Theirs {
+        message: String,
+    },
+    TakingOver {
+        message: String,
+    },
+    GivingBack {
+        message: String,
+    },
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    pub standing: Standing,
+    /// What shall be written down before anything else is done. Without it, the record is deleted
+    /// after everything else was.
+    pub record: Option<Record>,
+    /// Removed at once.
+    pub dismiss: Vec<Installer>,
+    /// Removed before ours is deployed.
+    pub clear: Vec<Leftover>,
+    /// Made again after ours is removed.
+    pub give_back: Vec<Installer>,
+}
+
+impl Plan {
+    fn new(standing: Standing, record: Option<Record>) -> Self {
+        Self { standing, record, dismiss: vec![], clear: vec![], give_back: vec![] }
+    }
+}
+
+/// Decides.
+pub fn plan(wish: Wish, others: &Others, record: Option<&Record>) -> Plan {
+    match (wish, record) {
+        (Wish::TakeOver, record) => take_over(others, record),
+        (Wish::Leave, None) => aside(others),
+        (Wish::Leave, Some(record)) => give_back(others, record),
+    }
+}
+
+/// Nothing is wished: whoever is here stays.
+fn aside(others: &Others) -> Plan {
+    let how = format!("to take over, set the annotation {ADOPT} of the NMState to \"true\"");
+    let message = match (others.running.first(), others.leftovers.first()) {
+        (Some(who), _) => format!("{} serves this API in this cluster; {how}", capital(who)),
+        (None, Some(left)) => format!(
+            "kubernetes-nmstate left {} objects behind, such as {left}; {how}",
+            others.leftovers.len()
+        ),
+        (None, None) => return Plan::new(Standing::Ours { remark: None }, None),
+    };
+    Plan::new(Standing::Theirs { message }, None)
+}
+
+fn take_over(others: &Others, record: Option<&Record>) -> Plan {
+    let began = record.is_none_or(|record| record.phase == Phase::Dismissing);
+    if !began && let Some(who) = others.running.first() {
+        // It was removed, and somebody installed it again: two who remove each other's work help
+        // nobody.
+        let message = format!(
+            "{} is back after this cluster was taken over; remove what installs it, or remove the \
+             annotation {ADOPT} from the NMState to leave the cluster to it",
+            capital(who)
+        );
+        return Plan::new(Standing::Theirs { message }, record.cloned());
+    }
+    if !began || (others.running.is_empty() && others.installers.is_empty()) {
+        return clear(others, record);
+    }
+    let mut kept = record.cloned().unwrap_or(Record {
+        phase: Phase::Dismissing,
+        namespaces: BTreeSet::new(),
+        installers: Vec::new(),
+    });
+    kept.namespaces.extend(others.namespaces.iter().cloned());
+    for installer in others.installers.iter().filter(|installer| !installer.is_going) {
+        keep(&mut kept.installers, installer);
+    }
+    if others.installers.is_empty() && kept.installers.is_empty() {
+        let message = format!(
+            "{} was installed neither by a Subscription nor by the network add-ons; remove it the \
+             way it was installed, but not its CRDs: the take-over then goes on by itself",
+            others.running.first().map_or_else(String::new, |who| capital(who))
+        );
+        return Plan::new(Standing::Theirs { message }, None);
+    }
+    let dismiss: Vec<Installer> =
+        others.installers.iter().filter(|installer| !installer.is_going).cloned().collect();
+    let message = if others.installers.is_empty() {
+        format!(
+            "Taking over from kubernetes-nmstate: waiting until {} is gone",
+            all(&others.running)
+        )
+    } else {
+        format!("Taking over from kubernetes-nmstate: removing {}", all(&others.installers))
+    };
+    let standing = Standing::TakingOver { message };
+    Plan { dismiss, ..Plan::new(standing, Some(kept)) }
+}
+
+/// Adds to what is to be given back. A version comes back with its Subscription, if it has one.
+fn keep(kept: &mut Vec<Installer>, installer: &Installer) {
+    let is_subscribed = |held: &Installer| {
+        held.kind == InstallerKind::Subscription && held.namespace() == installer.namespace()
+    };
+    if installer.kind == InstallerKind::ServiceVersion && kept.iter().any(is_subscribed) {
+        return;
+    }
+    let copy = Installer { uid: String::new(), is_going: false, ..installer.clone() };
+    match kept.iter_mut().find(|held| held.is_same(installer)) {
+        Some(held) => *held = copy,
+        None => kept.push(copy),
+    }
+}
+
+/// Its operator is gone, or never was here: ours is deployed, and what is left goes.
+fn clear(others: &Others, record: Option<&Record>) -> Plan {
+    let is_clean = others.leftovers.is_empty();
+    let known = record.into_iter().flat_map(|record| record.namespaces.iter());
+    let record = Record {
+        phase: if is_clean { Phase::Done } else { Phase::Clearing },
+        namespaces: known.chain(&others.namespaces).cloned().collect(),
+        installers: record.map(|record| record.installers.clone()).unwrap_or_default(),
+    };
+    let ending: Vec<&Leftover> =
+        leftovers::workloads(&others.leftovers).filter(|left| left.is_going).collect();
+    let remark = (!ending.is_empty()).then(|| {
+        format!(
+            "Pods of kubernetes-nmstate are ending still, those of {}; what they need goes after \
+             them",
+            all(&ending)
+        )
+    });
+    let clear = leftovers::may_go(&others.leftovers);
+    Plan { clear, ..Plan::new(Standing::Ours { remark }, Some(record)) }
+}
+
+fn give_back(others: &Others, record: &Record) -> Plan {
+    // Add-ons that are gone want nothing back.
+    let can_return =
+        |held: &&Installer| held.kind != InstallerKind::NetworkAddons || others.has_network_addons;
+    let owed: Vec<&Installer> = record.installers.iter().filter(can_return).collect();
+    if owed.is_empty() {
+        return aside(others);
+    }
+    let is_there = |held: &Installer| {
+        others.installers.iter().any(|seen| seen.is_same(held) && !seen.is_going)
+    };
+    let missing: Vec<Installer> =
+        owed.iter().filter(|held| !is_there(held)).map(|held| (*held).clone()).collect();
+    if missing.is_empty() && !others.running.is_empty() {
+        return aside(others);
+    }
+    let mut message = if missing.is_empty() {
+        let by = all(&owed);
+        format!("Giving the cluster back to kubernetes-nmstate: waiting for what {by} installs")
+    } else {
+        format!("Giving the cluster back to kubernetes-nmstate: restoring {}", all(&missing))
+    };
+    if missing.is_empty() && owed.iter().any(|held| held.needs_approval()) {
+        message.push_str("; its InstallPlan must be approved by hand, as always");
+    }
+    // Whoever changes their mind meanwhile begins anew.
+    let record = Record { phase: Phase::Dismissing, ..record.clone() };
+    let standing = Standing::GivingBack { message };
+    Plan { give_back: missing, ..Plan::new(standing, Some(record)) }
+}
+
+/// As a sentence begins.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+}
+
+/// A list for people: the first few, and how many more there are.
+fn all(things: &[impl ToString]) -> String {
+    const SHOWN: usize = 4;
+    let mut shown: Vec<String> = things.iter().take(SHOWN).map(ToString::to_string).collect();
+    if things.len() > SHOWN {
+        shown.push(format!("{} more", things.len() - SHOWN));
+    }
+    let last = shown.pop().unwrap_or_default();
+    if shown.is_empty() { last } else { format!("{} and {last}", shown.join(", ")) }
+}
+
+#[cfg(test)]
+#[path = "handover_tests.rs"]
+mod tests;

@@ -1,0 +1,310 @@
+//! Tables of who has the cluster, and a whole take-over with a cluster that is played.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::leftovers::{Stage, kind};
+
+fn subscription() -> Value {
+    json!({
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "Subscription",
+        "metadata": { "name": "knmstate", "namespace": "openshift-nmstate", "uid": "1" },
+        "spec": { "name": PACKAGE, "channel": "stable" },
+    })
+}
+
+fn version() -> Value {
+    json!({
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "ClusterServiceVersion",
+        "metadata": {
+            "name": "kubernetes-nmstate-operator.v4", "namespace": "openshift-nmstate", "uid": "2",
+        },
+        "spec": { "displayName": "x" },
+    })
+}
+
+fn addons() -> Value {
+    json!({
+        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1",
+        "kind": "NetworkAddonsConfig",
+        "metadata": { "name": "cluster", "uid": "3" },
+        "spec": { "multus": {}, "nmstate": {} },
+    })
+}
+
+fn leftover(name: &str) -> Leftover {
+    Leftover {
+        kind: kind(name).unwrap(),
+        namespace: "openshift-nmstate".into(),
+        name: "nmstate-handler".into(),
+        uid: "u".into(),
+        is_going: false,
+    }
+}
+
+/// A cluster as far as this is concerned, with OLM and the network add-ons in it.
+#[derive(Clone)]
+struct Cluster {
+    objects: Vec<Value>,
+    is_running: bool,
+    leftovers: Vec<Leftover>,
+    record: Option<Record>,
+    ours: bool,
+}
+
+impl Cluster {
+    fn with(objects: &[Value]) -> Self {
+        let leftovers = vec![leftover("DaemonSet"), leftover("ClusterRole")];
+        Self { objects: objects.to_vec(), is_running: true, leftovers, record: None, ours: false }
+    }
+
+    fn others(&self) -> Others {
+        let mut installers: Vec<Installer> =
+            self.objects.iter().filter_map(Installer::of).collect();
+        installers.sort_by_key(|installer| installer.kind);
+        Others {
+            running: self.is_running.then(|| "the operator o".to_owned()).into_iter().collect(),
+            installers,
+            has_network_addons: true,
+            leftovers: self.leftovers.clone(),
+            namespaces: ["openshift-nmstate".to_owned()].into(),
+        }
+    }
+
+    /// Does what the plan says, but stops after so many steps: as if killed there.
+    fn perform(&mut self, plan: &Plan, steps: usize) {
+        let mut left = steps;
+        let mut may = || {
+            left = left.saturating_sub(1);
+            left > 0
+        };
+        // As it comes back from the server.
+        let record = plan.record.as_ref().map(|record| Record::parse(&record.data()).unwrap());
+        assert_eq!(record, plan.record, "what was written is not written again");
+        if record.is_some() && record != self.record {
+            if !may() {
+                return;
+            }
+            self.record = record;
+        }
+        for gone in &plan.dismiss {
+            if !may() {
+                return;
+            }
+            assert!(self.record.is_some(), "written down before anything is removed");
+            self.objects.retain_mut(|object| {
+                let is_it = Installer::of(object).is_some_and(|it| it.is_same(gone));
+                if is_it && gone.kind == InstallerKind::NetworkAddons {
+                    object["spec"]["nmstate"] = Value::Null;
+                    return true;
+                }
+                !is_it
+            });
+        }
+        for gone in &plan.clear {
+            if !may() {
+                return;
+            }
+            self.leftovers.retain(|left| left != gone);
+        }
+        self.ours = matches!(plan.standing, Standing::Ours { .. });
+        for back in &plan.give_back {
+            if !may() {
+                return;
+            }
+            self.objects.retain(|object| object["kind"] != back.copy["kind"]);
+            self.objects.push(back.copy.clone());
+        }
+        if plan.record.is_none() && may() {
+            self.record = None;
+        }
+    }
+
+    /// What OLM and the add-ons do of their own accord.
+    fn others_act(&mut self) {
+        let installers = self.others().installers;
+        let wants = |kind| installers.iter().any(|it: &Installer| it.kind == kind);
+        if wants(InstallerKind::Subscription) && !wants(InstallerKind::ServiceVersion) {
+            self.objects.push(version());
+        }
+        self.is_running = !self.others().installers.is_empty();
+        if self.is_running && self.leftovers.is_empty() {
+            self.leftovers = vec![leftover("DaemonSet"), leftover("ClusterRole")];
+        }
+    }
+
+    /// Looks again and again, each time killed after so many steps, until nothing changes.
+    fn settle(&mut self, wish: Wish, steps: usize) -> Standing {
+        for _ in 0..50 {
+            let plan = plan(wish, &self.others(), self.record.as_ref());
+            self.perform(&plan, steps);
+            self.others_act();
+        }
+        plan(wish, &self.others(), self.record.as_ref()).standing
+    }
+}
+
+#[test]
+fn without_a_wish_whoever_is_here_stays() {
+    let mut cluster = Cluster::with(&[subscription()]);
+    let theirs = cluster.settle(Wish::Leave, 99);
+    let Standing::Theirs { message } = theirs else { panic!("{theirs:?}") };
+    assert_eq!(
+        message,
+        "The operator o serves this API in this cluster; to take over, set the annotation \
+         nmstate.landfall.dev/adopt of the NMState to \"true\""
+    );
+    assert!(cluster.record.is_none() && !cluster.ours && cluster.leftovers.len() == 2);
+}
+
+#[test]
+fn a_take_over_and_the_way_back_end_well_wherever_they_are_interrupted() {
+    for objects in [
+        vec![subscription(), version()],
+        vec![addons()],
+        vec![version()],
+        vec![subscription(), version(), addons()],
+    ] {
+        let before: Vec<Value> =
+            objects.iter().filter_map(Installer::of).map(|it| it.copy).collect();
+        for steps in [2, 3, 4, 99] {
+            let mut cluster = Cluster::with(&objects);
+            let ours = cluster.settle(Wish::TakeOver, steps);
+            assert_eq!(ours, Standing::Ours { remark: None }, "{steps} steps: {objects:?}");
+            assert!(cluster.ours && cluster.leftovers.is_empty());
+            assert!(cluster.others().installers.is_empty());
+            assert_eq!(cluster.record.as_ref().unwrap().phase, Phase::Done);
+
+            let theirs = cluster.settle(Wish::Leave, steps);
+            assert!(matches!(theirs, Standing::Theirs { .. }), "{theirs:?}");
+            assert!(!cluster.ours && cluster.record.is_none());
+            let mut after: Vec<Value> =
+                cluster.others().installers.into_iter().map(|it| it.copy).collect();
+            after.sort_by_key(|copy| before.iter().position(|held| held == copy));
+            assert_eq!(after, before, "{steps} steps");
+        }
+    }
+}
+
+#[test]
+fn a_change_of_mind_in_the_middle_is_followed() {
+    for steps in 1..6 {
+        let mut cluster = Cluster::with(&[subscription(), version()]);
+        // Part of the way there, and back.
+        let first = plan(Wish::TakeOver, &cluster.others(), None);
+        cluster.perform(&first, steps);
+        cluster.others_act();
+        assert!(matches!(cluster.settle(Wish::Leave, 99), Standing::Theirs { .. }));
+        assert!(cluster.record.is_none() && cluster.is_running);
+        // There, part of the way back, and there again.
+        cluster.settle(Wish::TakeOver, 99);
+        let back = plan(Wish::Leave, &cluster.others(), cluster.record.as_ref());
+        cluster.perform(&back, steps);
+        cluster.others_act();
+        let ours = cluster.settle(Wish::TakeOver, 99);
+        assert_eq!(ours, Standing::Ours { remark: None }, "{steps} steps");
+    }
+}
+
+#[test]
+fn what_was_installed_again_by_somebody_else_is_not_fought() {
+    let mut cluster = Cluster::with(&[subscription(), version()]);
+    cluster.settle(Wish::TakeOver, 99);
+    cluster.objects = vec![subscription(), version()];
+    cluster.others_act();
+    let standing = cluster.settle(Wish::TakeOver, 99);
+    let Standing::Theirs { message } = standing else { panic!("{standing:?}") };
+    assert!(message.starts_with("The operator o is back after"), "{message}");
+    assert!(!cluster.ours && cluster.is_running);
+    // Its removal is enough to go on.
+    cluster.objects.clear();
+    cluster.is_running = false;
+    assert_eq!(cluster.settle(Wish::TakeOver, 99), Standing::Ours { remark: None });
+}
+
+#[test]
+fn what_nobody_can_install_again_is_not_removed() {
+    let mut cluster = Cluster::with(&[]);
+    let plan = plan(Wish::TakeOver, &cluster.others(), None);
+    let Standing::Theirs { message } = &plan.standing else { panic!("{plan:?}") };
+    assert!(message.contains("neither by a Subscription nor by the network add-ons"), "{message}");
+    assert!(plan.record.is_none() && plan.clear.is_empty());
+    // Once it is gone by hand, the take-over goes on, and there is nothing to give back.
+    cluster.is_running = false;
+    assert_eq!(cluster.settle(Wish::TakeOver, 99), Standing::Ours { remark: None });
+    assert_eq!(cluster.settle(Wish::Leave, 99), Standing::Ours { remark: None });
+    assert!(cluster.record.is_none());
+}
+
+#[test]
+fn leftovers_are_taken_away_only_on_request() {
+    let mut cluster = Cluster::with(&[]);
+    cluster.is_running = false;
+    let standing = cluster.settle(Wish::Leave, 99);
+    let Standing::Theirs { message } = standing else { panic!("{standing:?}") };
+    assert!(
+        message.starts_with(
+            "kubernetes-nmstate left 2 objects behind, such as DaemonSet \
+             openshift-nmstate/nmstate-handler"
+        ),
+        "{message}"
+    );
+    assert_eq!(cluster.leftovers.len(), 2);
+}
+
+#[test]
+fn handlers_that_are_ending_keep_their_rights_and_do_not_hold_ours_up() {
+    let mut cluster = Cluster::with(&[]);
+    cluster.is_running = false;
+    cluster.leftovers[0].is_going = true;
+    let plan = plan(Wish::TakeOver, &cluster.others(), None);
+    let Standing::Ours { remark: Some(remark) } = &plan.standing else { panic!("{plan:?}") };
+    assert!(remark.contains("DaemonSet openshift-nmstate/nmstate-handler"), "{remark}");
+    assert!(plan.clear.iter().all(|left| left.kind.stage != Stage::Rest));
+}
+
+#[test]
+fn add_ons_that_are_gone_want_nothing_back() {
+    let mut cluster = Cluster::with(&[addons()]);
+    cluster.settle(Wish::TakeOver, 99);
+    let others = Others { has_network_addons: false, ..Others::default() };
+    let plan = plan(Wish::Leave, &others, cluster.record.as_ref());
+    assert_eq!(plan, Plan::new(Standing::Ours { remark: None }, None));
+}
+
+#[test]
+fn every_message_of_the_way_there_and_back_is_told() {
+    let mut cluster = Cluster::with(&[subscription(), version()]);
+    let mut told = Vec::new();
+    let mut tell = |wish, cluster: &mut Cluster| {
+        let plan = plan(wish, &cluster.others(), cluster.record.as_ref());
+        cluster.perform(&plan, 99);
+        told.push(match plan.standing {
+            Standing::TakingOver { message } | Standing::GivingBack { message } => message,
+            other => format!("{other:?}"),
+        });
+    };
+    tell(Wish::TakeOver, &mut cluster);
+    tell(Wish::TakeOver, &mut cluster);
+    cluster.is_running = false;
+    cluster.leftovers.clear();
+    tell(Wish::TakeOver, &mut cluster);
+    tell(Wish::Leave, &mut cluster);
+    tell(Wish::Leave, &mut cluster);
+    assert_eq!(
+        told,
+        [
+            "Taking over from kubernetes-nmstate: removing the Subscription \
+             openshift-nmstate/knmstate and the ClusterServiceVersion \
+             openshift-nmstate/kubernetes-nmstate-operator.v4",
+            "Taking over from kubernetes-nmstate: waiting until the operator o is gone",
+            "Ours { remark: None }",
+            "Giving the cluster back to kubernetes-nmstate: restoring the Subscription \
+             openshift-nmstate/knmstate",
+            "Giving the cluster back to kubernetes-nmstate: waiting for what the Subscription \
+             openshift-nmstate/knmstate installs",
+        ]
+    );
+}
