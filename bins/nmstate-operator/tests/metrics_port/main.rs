@@ -64,6 +64,7 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
     for version in [Version::TLS_1_2, Version::TLS_1_3] {
         asking(&serving).only(version).numbers(&part).await;
     }
+    a_version_below_the_minimum_is_refused(&server, &clients).await;
 
     // A new certificate is shown from the next connection on.
     let new_serving = Authority::generate().unwrap();
@@ -85,22 +86,15 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
     assert!(!log.contains("PRIVATE KEY"), "{log}");
 }
 
-#[tokio::test]
-async fn a_version_below_the_minimum_is_refused() {
-    let server = ApiServer::start().await.unwrap();
+/// A part that was told to speak TLS 1.3 only.
+async fn a_version_below_the_minimum_is_refused(server: &ApiServer, clients: &Authority) {
     let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::generate().unwrap();
-    put_client_authority(&server, &authority).await;
-    authority.server().unwrap().write(folder.path(), "tls").unwrap();
-    let part = Part::start(
-        "coordinator",
-        &["--namespace=default".to_owned(), "--tls-min-version=VersionTLS13".to_owned()],
-        server.kubeconfig(),
-        folder.path(),
-    )
-    .await;
-    let monitoring = authority.client(MONITORING).unwrap();
-    let asking = || Asking::of(&authority).with(&monitoring);
-    asking().only(Version::TLS_1_3).eventually_numbers(&part).await;
-    asking().only(Version::TLS_1_2).refused(&part).await;
+    let serving = Authority::generate().unwrap();
+    serving.server().unwrap().write(folder.path(), "tls").unwrap();
+    let arguments = ["--namespace=default".to_owned(), "--tls-min-version=VersionTLS13".to_owned()];
+    let part = Part::start("coordinator", &arguments, server.kubeconfig(), folder.path()).await;
+    let monitoring = clients.client(MONITORING).unwrap();
+    let asking = |version| Asking::of(&serving).with(&monitoring).only(version);
+    asking(Version::TLS_1_3).eventually_numbers(&part).await;
+    asking(Version::TLS_1_2).refused(&part).await;
 }
