@@ -201,7 +201,7 @@ impl Uml {
             .arg(format!("uml_dir={}", work.display()))
             .args(["umid=machine", &format!("UMLNAME={}", self.hostname)])
             .args([format!("UMLMODULES={MODULES}"), format!("UMLNICS={}", self.nics.join(","))])
-            .args(self.uplink.as_ref().map(Uplink::argument))
+            .args(self.uplink.iter().flat_map(Uplink::arguments))
             .args(["init=/bin/sh", "--", "-c", &loader(&self.share)])
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/usr/sbin")

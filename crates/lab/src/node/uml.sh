@@ -1,5 +1,5 @@
 # Process 1 of a User-Mode Linux machine. /host is a folder of the host, /host/.lab is ours.
-# Environment: UMLNAME, UMLMODULES, UMLNICS.
+# Environment: UMLNAME, UMLMODULES, UMLNICS, and UMLUPLINK where there is a card to the host.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin HOME=/root LANG=C.UTF-8
 exec < /dev/null > /host/.lab/console 2>&1
 
@@ -33,8 +33,7 @@ if [ ! -e /etc/.lab-started ]; then
 fi
 hostname "$UMLNAME"
 ip link set lo up
-# The card to the host, if there is one.
-[ ! -e /sys/class/net/vec0 ] || ip link set vec0 name mgmt0 || fail "no mgmt0"
+[ -z "$UMLUPLINK" ] || ip link set eth0 name "$UMLUPLINK" || fail "no card to the host"
 
 # The LAN: a bridge with a router's address, DHCP, and a VLAN with the same.
 lan() { ip netns exec lan "$@"; }

@@ -28,10 +28,10 @@ impl Uplink {
         Ok(uplink)
     }
 
-    /// What the kernel of the machine is told about its card. Without `gro` the driver has
-    /// features to switch off and does so for ever.
-    pub(super) fn argument(&self) -> String {
-        format!("vec0:transport=tap,ifname={},mac={},gro=1", self.port, self.mac)
+    /// What the machine is told about its card. The newer driver, `vec0`, ends the kernel when
+    /// somebody asks how large the card's rings are, which nmstate does.
+    pub(super) fn arguments(&self) -> [String; 2] {
+        [format!("eth0=tuntap,{},{}", self.port, self.mac), "UMLUPLINK=mgmt0".to_owned()]
     }
 
     /// A program that runs in the LAN, where the other end of the wire is, with the files of the
