@@ -44,15 +44,14 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
     assert_eq!(part.health("/metrics").await, 404);
 
     put_client_authority(&server, &clients).await;
-    let numbers = asking(&serving).eventually_numbers(&part).await;
+    let numbers = asking(&serving).numbers(&part).await;
     part.says("metrics are served to the monitoring").await;
     assert!(numbers.contains("# TYPE kubernetes_nmstate_policies_status gauge\n"), "{numbers}");
     assert!(numbers.contains("kubernetes_nmstate_policies_status{status=\"Degraded\"} 0\n"));
 
     // Others are told apart by what they lack.
     let somebody = clients.client("system:serviceaccount:openshift-monitoring:grafana").unwrap();
-    let (code, text) = Asking::of(&serving).with(&somebody).answer(&part).await.unwrap();
-    assert_eq!(code, 403);
+    let text = Asking::of(&serving).with(&somebody).answer_of(403, &part).await;
     assert!(
         text.contains("metrics are for system:serviceaccount:openshift-monitoring:prometheus-k8s")
     );
@@ -77,7 +76,7 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
     let new_clients = Authority::generate().unwrap();
     put_client_authority(&server, &new_clients).await;
     let new_monitoring = new_clients.client(MONITORING).unwrap();
-    Asking::of(&new_serving).with(&new_monitoring).eventually_numbers(&part).await;
+    Asking::of(&new_serving).with(&new_monitoring).numbers(&part).await;
     asking(&new_serving).refused(&part).await;
 
     assert!(part.runs());
@@ -95,6 +94,6 @@ async fn a_version_below_the_minimum_is_refused(server: &ApiServer, clients: &Au
     let part = Part::start("coordinator", &arguments, server.kubeconfig(), folder.path()).await;
     let monitoring = clients.client(MONITORING).unwrap();
     let asking = |version| Asking::of(&serving).with(&monitoring).only(version);
-    asking(Version::TLS_1_3).eventually_numbers(&part).await;
+    asking(Version::TLS_1_3).numbers(&part).await;
     asking(Version::TLS_1_2).refused(&part).await;
 }

@@ -146,7 +146,7 @@ async fn the_tls_profile_of_the_cluster_is_followed_by_all_parts() {
 
     // A cluster that says nothing gets the default; everybody with the rights of its own account
     // knows by whom clients are vouched for.
-    let numbers = asking(Version::TLS_1_2).eventually_numbers(&operator).await;
+    let numbers = asking(Version::TLS_1_2).numbers(&operator).await;
     assert!(numbers.contains("nmstate_operator_looks_total{outcome=\"done\"}"), "{numbers}");
     let has = |flags: &[String], flag: &str| flags.iter().any(|it| it == flag);
     cluster.flags_become("TLS 1.2", |it| has(it, "--tls-min-version=VersionTLS12")).await;
@@ -158,7 +158,7 @@ async fn the_tls_profile_of_the_cluster_is_followed_by_all_parts() {
 
     cluster.profile(&json!({ "type": "Modern", "modern": {} })).await;
     cluster.flags_become("TLS 1.3", |it| has(it, "--tls-min-version=VersionTLS13")).await;
-    asking(Version::TLS_1_3).eventually_numbers(&operator).await;
+    asking(Version::TLS_1_3).numbers(&operator).await;
     asking(Version::TLS_1_2).refused(&operator).await;
 
     // What cannot be honoured is said, and nothing is served under other terms.
