@@ -5,10 +5,11 @@
 //! write it to a log, with every secret in it. So what people wrote is kept as text at first, and
 //! each policy is read on its own.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Serialize};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::policy::{NodeNetworkConfigurationPolicy as Policy, PolicyStatus};
@@ -21,6 +22,7 @@ pub struct StoredPolicy {
     pub api_version: String,
     #[serde(default = "kind")]
     pub kind: String,
+    #[serde(deserialize_with = "without_managers")]
     pub metadata: ObjectMeta,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     spec: Option<Box<RawValue>>,
@@ -74,6 +76,36 @@ impl StoredPolicy {
     }
 }
 
+/// Who manages which field is as deep as the object, and nobody here asks.
+fn without_managers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Known {
+        name: Option<String>,
+        uid: Option<String>,
+        resource_version: Option<String>,
+        generation: Option<i64>,
+        creation_timestamp: Option<Time>,
+        deletion_timestamp: Option<Time>,
+        labels: Option<BTreeMap<String, String>>,
+        annotations: Option<BTreeMap<String, String>>,
+        finalizers: Option<Vec<String>>,
+    }
+    let known = Known::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        name: known.name,
+        uid: known.uid,
+        resource_version: known.resource_version,
+        generation: known.generation,
+        creation_timestamp: known.creation_timestamp,
+        deletion_timestamp: known.deletion_timestamp,
+        labels: known.labels,
+        annotations: known.annotations,
+        finalizers: known.finalizers,
+        ..ObjectMeta::default()
+    })
+}
+
 fn api_version() -> String {
     <Policy as k8s_openapi::Resource>::API_VERSION.to_owned()
 }
@@ -117,26 +149,22 @@ mod tests {
     fn stored(spec: &str) -> StoredPolicy {
         let text = format!(
             r#"{{"apiVersion":"nmstate.io/v1","kind":"NodeNetworkConfigurationPolicy",
-                "metadata":{{"name":"a"}},"spec":{spec},"status":{{"slots":"none"}}}}"#
+                "metadata":{{"name":"a","generation":7,"managedFields":[{{"fieldsV1":{spec}}}]}},
+                "spec":{spec},"status":{{"slots":"none"}}}}"#
         );
         serde_json::from_str(&text).unwrap()
     }
 
     #[test]
     fn a_policy_that_cannot_be_read_does_not_hide_the_others() {
-        let deep = format!(
-            "{}{}",
-            r#"{"desiredState":{"a":"#.repeat(2000),
-            "0".to_owned() + &"}}".repeat(2000)
-        );
-        let error = stored(&deep).read().unwrap_err();
+        let deep = r#"{"desiredState":"#.repeat(2000) + "{}" + &"}".repeat(2000);
+        let policy = stored(&deep);
+        assert_eq!(policy.metadata.generation, Some(7));
+        let error = policy.read().unwrap_err();
         assert!(error.to_string().contains("nested too deep"), "{error}");
-        let list = format!(
-            "[{},{}]",
-            serde_json::to_string(&stored(&deep)).unwrap(),
-            r#"{"metadata":{"name":"b"}}"#
-        );
-        let list: Vec<StoredPolicy> = serde_json::from_str(&list).unwrap();
+        let deep = serde_json::to_string(&policy).unwrap();
+        let list: Vec<StoredPolicy> =
+            serde_json::from_str(&format!(r#"[{deep},{{"metadata":{{"name":"b"}}}}]"#)).unwrap();
         assert_eq!(list[1].read().unwrap(), Policy::new("b"));
     }
 

@@ -47,5 +47,5 @@ pub mod verdict;
 
 pub use agenda::{Evaluation, OwnView, PolicyView, Step, step};
 pub use phase::Phase;
-pub use rendering::{RenderError, Rendered, render};
+pub use rendering::{RenderError, Rendered, differs, render};
 pub use verdict::{Attempt, Verdict};
