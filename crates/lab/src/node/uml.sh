@@ -41,8 +41,9 @@ lan() { ip netns exec lan "$@"; }
 jumbo=9216
 ip netns add lan
 lan ip link set lo up
-lan ip link add br0 mtu "$jumbo" type bridge
-lan ip link set br0 up
+lan ip link add br0 type bridge
+# Told afterwards, it is kept, whatever ports come and go.
+lan ip link set br0 mtu "$jumbo" up
 lan ip address add 198.51.100.1/24 dev br0
 lan ip link add link br0 name br0.100 type vlan id 100
 lan ip link set br0.100 up
