@@ -101,6 +101,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             },
             in_flight: InFlight::new(folder, boot.trim().to_owned()),
             events: Mutex::new(None),
+            standing: Arc::clone(&standing),
         };
         let handler =
             Handler { node: arguments.node_name.clone(), machine, standing: Arc::clone(&standing) };

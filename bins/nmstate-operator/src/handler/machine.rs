@@ -1,7 +1,8 @@
 //! The network of the node, as the handler uses it.
 
 use std::cell::Cell;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
@@ -22,6 +23,8 @@ use node_policy::verdict::{Afterwards, Fault};
 use tokio::sync::Mutex;
 
 use super::in_flight::InFlight;
+use super::numbers;
+use crate::service_port::Standing;
 
 /// One change of the network.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +64,7 @@ pub(crate) struct NodeNetwork {
     pub(crate) surroundings: Surroundings,
     pub(crate) in_flight: InFlight,
     pub(crate) events: Mutex<Option<BoxStream<'static, ()>>>,
+    pub(crate) standing: Arc<Standing>,
 }
 
 impl std::fmt::Debug for NodeNetwork {
@@ -92,7 +96,13 @@ impl Machine for NodeNetwork {
             when,
             held_before: Cell::new(None),
         });
-        let network = Probed::new(readiness, leftover.clone());
+        let count = |report: &ClauseReport| {
+            let kind = names.iter().find(|(about, _)| about == report.about.as_str());
+            if let Some((_, kind)) = kind {
+                numbers::probes(&self.standing.metrics, *kind, &report.probes);
+            }
+        };
+        let network = Probed::new(readiness, leftover.clone(), &count);
         let timing = self.surroundings.timing;
         let transaction = Transaction { desired: &desired, aim: &aim, timing, leftover };
         let run = transaction.run(&network, |checkpoint| self.in_flight.write(checkpoint));
@@ -220,6 +230,7 @@ struct Probed<'a> {
     readiness: Option<Readiness<'a>>,
     leftover: Option<Checkpoint>,
     stage: Cell<Stage>,
+    count: &'a dyn Fn(&ClauseReport),
 }
 
 /// How far a change is.
@@ -233,8 +244,12 @@ enum Stage {
 }
 
 impl<'a> Probed<'a> {
-    fn new(readiness: Option<Readiness<'a>>, leftover: Option<Checkpoint>) -> Self {
-        Self { host: Host, readiness, leftover, stage: Cell::new(Stage::NotBegun) }
+    fn new(
+        readiness: Option<Readiness<'a>>,
+        leftover: Option<Checkpoint>,
+        count: &'a dyn Fn(&ClauseReport),
+    ) -> Self {
+        Self { host: Host, readiness, leftover, stage: Cell::new(Stage::NotBegun), count }
     }
 
     /// A change that did not work is gone afterwards.
@@ -258,7 +273,9 @@ const READY: &str = "the node is ready";
 
 impl Readiness<'_> {
     async fn ask(&self, limit: Duration, stage: Stage) -> Option<ClauseReport> {
+        let begun = Instant::now();
         let asked = tokio::time::timeout(limit, self.nodes.get(self.node)).await;
+        let milliseconds = begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
         let (holds, detail) = match asked {
             Ok(Ok(node)) if is_ready(&node) => (true, "ready".to_owned()),
             Ok(Ok(_)) => (false, "not ready".to_owned()),
@@ -276,7 +293,7 @@ impl Readiness<'_> {
             probe: format!("node {}", self.node).into(),
             answered: holds,
             detail: detail.into(),
-            milliseconds: 0,
+            milliseconds,
         };
         Some(ClauseReport { about: READY.into(), holds, probes: vec![probe] })
     }
@@ -329,6 +346,7 @@ impl Network for Probed<'_> {
         let (mut reports, node) = tokio::join!(self.host.ask(questions, limit), node);
         // Last, so that the others keep the places of their questions.
         reports.extend(node);
+        reports.iter().for_each(self.count);
         reports
     }
 }

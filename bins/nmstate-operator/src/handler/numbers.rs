@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use nmstate_api::annotations::ProbeKind;
 use nmstate_api::{NetworkDocument, NodeName, NodeNetworkConfigurationEnactment as Enactment};
+use node_network::probe::ProbeReport;
 use node_policy::verdict::Fault;
 use node_policy::{Attempt, Phase};
 use serde_json::Value;
@@ -45,6 +47,11 @@ const SECONDS: Family = Family {
     help: "How long changes took, from the first probe to the confirmation or the way back.",
     kind: Kind::Histogram,
 };
+const PROBE_SECONDS: Family = Family {
+    name: "nmstate_handler_probe_duration_seconds",
+    help: "How long probes took, before, during and after changes, by probe and whether it was answered.",
+    kind: Kind::Histogram,
+};
 const DRIFT: Family = Family {
     name: "nmstate_handler_drifted_policies",
     help: "Policies that ask for a look at drift, and that the node no longer fulfils.",
@@ -52,8 +59,27 @@ const DRIFT: Family = Family {
 };
 
 pub(crate) fn declare(metrics: &Metrics) {
-    for family in [APPLIES, ROLLBACKS, PROBES, SECONDS] {
+    for outcome in ["applied", "rolled_back", "refused"] {
+        metrics.start(APPLIES, &[("outcome", outcome)]);
+    }
+    for cause in ["apply", "verification", "probe", "expired"] {
+        metrics.start(ROLLBACKS, &[("cause", cause)]);
+    }
+    for probe in ProbeKind::ALL {
+        metrics.start(PROBES, &[("probe", probe.name())]);
+    }
+    for family in [SECONDS, PROBE_SECONDS] {
         metrics.declare(family);
+    }
+}
+
+/// Counts what was asked for one probe.
+pub(crate) fn probes(metrics: &Metrics, kind: ProbeKind, reports: &[ProbeReport]) {
+    for report in reports {
+        let answered = if report.answered { "true" } else { "false" };
+        let labels = [("probe", kind.name()), ("answered", answered)];
+        let took = Duration::from_millis(report.milliseconds);
+        metrics.observe(PROBE_SECONDS, &labels, took.as_secs_f64());
     }
 }
 
@@ -158,6 +184,45 @@ mod tests {
             "kubernetes_nmstate_routes{node=\"n1\",ip_stack=\"ipv6\",type=\"dynamic\"} 1",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_counted_is_there_before_it_happens() {
+        let metrics = Metrics::default();
+        declare(&metrics);
+        let text = metrics.render();
+        for line in [
+            "nmstate_handler_applies_total{outcome=\"rolled_back\"} 0",
+            "nmstate_handler_rollbacks_total{cause=\"probe\"} 0",
+            "nmstate_handler_probe_failures_total{probe=\"gateway\"} 0",
+            "# TYPE nmstate_handler_probe_duration_seconds histogram",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn probes_are_measured_by_whether_they_were_answered() {
+        let metrics = Metrics::default();
+        let report = |answered, milliseconds| ProbeReport {
+            probe: "p".into(),
+            answered,
+            detail: "d".into(),
+            milliseconds,
+        };
+        probes(&metrics, ProbeKind::Dns, &[report(true, 200), report(false, 3000)]);
+        let text = metrics.render();
+        let line = |answered: bool, what: &str, rest: &str| {
+            let name = format!("nmstate_handler_probe_duration_seconds_{what}");
+            format!("{name}{{probe=\"dns\",answered=\"{answered}\"{rest}\n")
+        };
+        for line in [
+            line(true, "bucket", ",le=\"0.25\"} 1"),
+            line(false, "bucket", ",le=\"2.5\"} 0"),
+            line(false, "sum", "} 3"),
+        ] {
+            assert!(text.contains(&line), "{line} is not in {text}");
         }
     }
 
