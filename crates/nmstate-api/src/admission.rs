@@ -198,13 +198,14 @@ fn operator(accounts: Accounts<'_>) -> [Value; 2] {
     [policy, binding]
 }
 
+/// What another version took may stay as it is: an object must remain editable after a downgrade.
 fn known_annotations(known: &[&str]) -> Value {
     let list = known.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     let short: Vec<&str> =
         known.iter().map(|name| name.strip_prefix(PREFIX).unwrap_or(name)).collect();
     rule(
         &format!(
-            "!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.startsWith('{PREFIX}') || k in [{list}])"
+            "!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.startsWith('{PREFIX}') || k in [{list}] || (oldObject != null && oldObject.metadata.?annotations[?k] == optional.of(object.metadata.annotations[k])))"
         ),
         &format!("of the annotations under {PREFIX} known here are {}", short.join(", ")),
     )

@@ -165,11 +165,18 @@ impl PolicyOptions {
 }
 
 impl NMStateOptions {
-    /// Reads the annotations of an `NMState`. Those without our prefix are not looked at.
+    /// Reads the annotations of an `NMState`. Those without our prefix are not looked at, and those
+    /// that are not known have no effect: see [`Self::unknown`].
     pub fn parse(annotations: Option<&Annotations>) -> Result<Self, AnnotationError> {
         let Some(annotations) = annotations else { return Ok(Self::default()) };
-        all_known(annotations, &ON_NMSTATES)?;
         Ok(Self { off: flag(annotations, OFF)?, adopt: flag(annotations, ADOPT)? })
+    }
+
+    /// What is asked for and not known. Admission refuses it, so what is stored was asked of
+    /// another version. To stop there would leave a downgrade half-way, with the handlers of the
+    /// version that was left.
+    pub fn unknown(annotations: Option<&Annotations>) -> Option<AnnotationError> {
+        all_known(annotations?, &ON_NMSTATES).err()
     }
 }
 
@@ -293,6 +300,11 @@ mod tests {
     #[test]
     fn an_annotation_of_the_other_kind_is_not_known() {
         assert!(policy(OFF, "true").is_err());
+        let asked = annotations(&[(CANARY, "1"), (OFF, "true")]);
+        assert!(NMStateOptions::parse(Some(&asked)).unwrap().off);
+        let unknown = NMStateOptions::unknown(Some(&asked)).unwrap().to_string();
+        assert!(unknown.contains("nmstate.landfall.dev/canary is not known here"), "{unknown}");
+        assert_eq!(NMStateOptions::unknown(Some(&annotations(&[(OFF, "true")]))), None);
     }
 
     #[test]

@@ -125,8 +125,10 @@ pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
         let off = Off { reason: "TurnedOff", nmstate: NMStateReason::TurnedOff, message };
         return draft.off(Some(nmstate), &off);
     }
+    let unknown = NMStateOptions::unknown(nmstate.metadata.annotations.as_ref());
+    let unknown = unknown.map(|error| format!("Without effect: {error}"));
     let remark = match &plan.standing {
-        handover::Standing::Ours { remark } => remark.clone(),
+        handover::Standing::Ours { remark } => remark.clone().or(unknown),
         handover::Standing::Theirs { message } => {
             let reason = NMStateReason::OtherOperatorPresent;
             let off = Off { reason: reason.into(), nmstate: reason, message: message.clone() };

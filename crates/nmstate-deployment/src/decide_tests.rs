@@ -160,6 +160,49 @@ fn an_annotation_that_cannot_be_honoured_changes_nothing_that_runs() {
 }
 
 #[test]
+fn an_annotation_of_another_version_is_said_and_stops_nothing() {
+    let mut seen = seen("BareMetal");
+    seen.nmstates = vec![nmstate(&[("nmstate.landfall.dev/of-tomorrow", "true")])];
+    assert!(matches!(decided(&seen).operand, Operand::Deploy(_)));
+    seen.rollout = complete(&seen);
+    let decision = decided(&seen);
+    assert_eq!(cluster(&decision, "Degraded").0, "False");
+    let available = condition::find(&decision.nmstates["nmstate"], "Available").unwrap();
+    assert_eq!(available.status, ConditionStatus::True);
+    let message = available.message.as_deref().unwrap();
+    assert!(message.contains("nmstate.landfall.dev/of-tomorrow is not known here"), "{message}");
+}
+
+#[test]
+fn whoever_goes_back_half_way_rolls_out_again() {
+    let mut seen = seen("BareMetal");
+    seen.nmstates = vec![nmstate(&[])];
+    let (old, new) = (settings(), Settings { version: "3".into(), ..settings() });
+    seen.rollout = complete(&seen);
+    seen.memory = decide(&old, &seen, now()).memory;
+    let half_way = decide(&new, &seen, now());
+    assert_eq!(cluster(&half_way, "Progressing").0, "True");
+    // The DaemonSet is the new one's now, and its pods are of both versions.
+    seen.memory = half_way.memory;
+    seen.rollout.handlers = None;
+    let back = decide(&old, &seen, now());
+    assert_eq!(cluster(&back, "Progressing").0, "True");
+}
+
+#[test]
+fn reports_go_with_the_nmstate_but_not_those_of_others_nor_while_it_is_only_off() {
+    let mut seen = seen("BareMetal");
+    seen.nmstates = vec![nmstate(&[(OFF, "true")])];
+    let off = decided(&seen);
+    assert!(!off.clear_reports);
+    seen.memory = off.memory;
+    seen.nmstates = Vec::new();
+    assert!(decided(&seen).clear_reports);
+    seen.others = others();
+    assert!(!decided(&seen).clear_reports);
+}
+
+#[test]
 fn only_the_oldest_nmstate_counts() {
     let mut seen = seen("None");
     let aged = |name: &str, second| {

@@ -1,0 +1,14 @@
+//! Whole clusters of every shape: real API servers with real controllers, to which the release
+//! payload is applied as in a cluster, and whose pods run the real program.
+//!
+//! Nobody but the tests schedules pods and starts what is in them: see [`kubelet`].
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
+
+mod cluster;
+mod history;
+mod hosted;
+mod inventory;
+mod kubelet;
+mod self_managed;
+mod versions;
