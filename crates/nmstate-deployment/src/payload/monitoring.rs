@@ -121,7 +121,8 @@ fn rules() -> Value {
                 },
                 alert(
                     "NodeNetworkPolicyDegraded",
-                    "kubernetes_nmstate_policies_status{status=\"Degraded\"} > 0",
+                    // Of all copies of the coordinator one counts: a change of leader is no news.
+                    "max(kubernetes_nmstate_policies_status{status=\"Degraded\"}) > 0",
                     15,
                     "A node network policy failed on some of its nodes.",
                     "{{ $value }} node network policies are Degraded. `oc get nncp` and `oc get nnce` say which policies, which nodes, and why; nodes that failed have the network they had before.",
