@@ -2,6 +2,7 @@
 //!
 //! Observe, decide, perform, report; what is decided is in `nmstate-deployment`.
 
+mod adoption;
 mod handover;
 mod observe;
 mod others;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use kube::{Api, Client, Config};
 use nmstate_deployment::decide::{Decision, Seen, Settings, decide};
 use nmstate_deployment::handover::{Phase, Standing as Between};
@@ -30,6 +31,7 @@ use crate::metrics_port;
 use crate::requests;
 use crate::service_port::{self, Standing};
 use crate::stop;
+use adoption::Adopter;
 use own_port::OwnPort;
 use perform::Performer;
 
@@ -121,9 +123,16 @@ async fn operate(
     stop: &CancellationToken,
 ) -> Result<()> {
     let mut news = watches::open(client);
-    let mut performer = Performer::new(client.clone());
+    let mut news_of_documents = None;
+    let mut operation = Operation {
+        client,
+        settings,
+        port,
+        performer: Performer::new(client.clone()),
+        adopter: None,
+    };
     loop {
-        let looked = Box::pin(step(client, settings, port, &mut performer)).await;
+        let looked = Box::pin(operation.step()).await;
         port.looked(&looked);
         let wait = match looked {
             Ok(wait) => wait,
@@ -132,40 +141,66 @@ async fn operate(
                 RETRY
             }
         };
+        // Watched only by those who have a use for it.
+        match &operation.adopter {
+            None => news_of_documents = None,
+            Some(_) if news_of_documents.is_some() => {}
+            Some(_) => news_of_documents = Some(watches::documents(client)),
+        }
+        let mut all = stream::select(
+            &mut news,
+            stream::iter(news_of_documents.as_mut()).flatten().chain(stream::pending()),
+        );
         tokio::select! {
-            next = news.next() => next.context("watching the cluster ended")?,
+            next = all.next() => next.context("watching the cluster ended")?,
             () = tokio::time::sleep(wait) => {}
             () = stop.cancelled() => return Ok(()),
         }
         tokio::time::sleep(SETTLE).await;
-        while let Some(Some(())) = news.next().now_or_never() {}
+        while let Some(Some(())) = all.next().now_or_never() {}
     }
 }
 
-/// One look. Returns after which time the next is due, if nothing happens before.
-async fn step(
-    client: &Client,
-    settings: &Settings,
-    port: &OwnPort,
-    performer: &mut Performer,
-) -> Result<Duration> {
-    let mut seen = Box::pin(observe::observe(client)).await.context("looking at the cluster")?;
-    port.follow(&seen.tls);
-    let now = requests::now();
-    let mut decision = decide(settings, &seen, now);
-    port.decided(&decision);
-    let performed = performer.perform(&seen, &decision).await;
-    // What failed reaches the status, too: the next look starts from there.
-    if let Err(error) = &performed {
-        seen.hindrance = Some(format!("{error:#}"));
-        decision = decide(settings, &seen, now);
+/// All that a look needs.
+struct Operation<'a> {
+    client: &'a Client,
+    settings: &'a Settings,
+    port: &'a OwnPort,
+    performer: Performer,
+    /// While documents are adopted.
+    adopter: Option<Adopter>,
+}
+
+impl Operation<'_> {
+    /// One look. Returns after which time the next is due, if nothing happens before.
+    async fn step(&mut self) -> Result<Duration> {
+        let Self { client, settings, port, performer, adopter } = self;
+        let mut seen =
+            Box::pin(observe::observe(client)).await.context("looking at the cluster")?;
+        port.follow(&seen.tls);
+        let now = requests::now();
+        let mut decision = decide(settings, &seen, now);
+        port.decided(&decision);
+        let performed = performer.perform(&seen, &decision).await;
+        // What failed reaches the status, too: the next look starts from there.
+        seen.hindrance = performed.as_ref().err().map(|error| format!("{error:#}"));
+        match decision.adopt_br_ex {
+            true => {
+                let adopter = adopter.get_or_insert_with(|| Adopter::new((*client).clone()));
+                seen.adoption = Some(Box::pin(adopter.look()).await);
+            }
+            false => *adopter = None,
+        }
+        if seen.hindrance.is_some() || seen.adoption.is_some() {
+            decision = decide(settings, &seen, now);
+        }
+        performer.report(&seen, &decision, now).await.context("reporting to the cluster")?;
+        performed.context("deploying")?;
+        if performer.waits_for_handlers(&decision) {
+            return Ok(RETRY);
+        }
+        Ok(next_look(&seen, &decision))
     }
-    performer.report(&seen, &decision, now).await.context("reporting to the cluster")?;
-    performed.context("deploying")?;
-    if performer.waits_for_handlers(&decision) {
-        return Ok(RETRY);
-    }
-    Ok(next_look(&seen, &decision))
 }
 
 fn next_look(seen: &Seen, decision: &Decision) -> Duration {
@@ -175,7 +210,10 @@ fn next_look(seen: &Seen, decision: &Decision) -> Duration {
     });
     if is_under_way {
         HAND_OVER
-    } else if seen.others.are_here() || decision.make_default {
+    } else if seen.others.are_here()
+        || decision.make_default
+        || seen.adoption.as_ref().is_some_and(|it| it.waiting > 0 || it.trouble.is_some())
+    {
         LOOK_FOR_OTHERS
     } else {
         LOOK_AGAIN

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
 
+#[path = "operator/br_ex.rs"]
+mod br_ex;
 #[path = "operator/cluster.rs"]
 mod cluster;
 #[path = "operator/journey.rs"]

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::annotations::{
-    ADOPT, CANARY, DRIFT, MEMORY_ONLY, OFF, ON_NMSTATES, ON_POLICIES, PREFIX, PROBES,
+    ADOPT, ADOPT_BR_EX, CANARY, DRIFT, MEMORY_ONLY, OFF, ON_NMSTATES, ON_POLICIES, PREFIX, PROBES,
     REVERT_ON_DELETE,
 };
 use crate::{GROUP, NODE_LABEL, POLICY_LABEL};
@@ -85,6 +85,7 @@ fn nmstates() -> [Value; 2] {
         known_annotations(&ON_NMSTATES),
         matching(OFF, "^(true|false)$", "true|false"),
         matching(ADOPT, "^(true|false)$", "true|false"),
+        matching(ADOPT_BR_EX, "^(true|false)$", "true|false"),
     ];
     policy("nmstate-nmstates", "nmstates", &["CREATE", "UPDATE"], &rules, None)
 }

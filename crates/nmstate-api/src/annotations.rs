@@ -26,8 +26,16 @@ pub const OFF: &str = "nmstate.landfall.dev/off";
 /// On an `NMState`: take over from kubernetes-nmstate.
 pub const ADOPT: &str = "nmstate.landfall.dev/adopt";
 
-pub(crate) const ON_POLICIES: [&str; 5] = [PROBES, CANARY, REVERT_ON_DELETE, DRIFT, MEMORY_ONLY];
-pub(crate) const ON_NMSTATES: [&str; 2] = [OFF, ADOPT];
+/// On an `NMState`: make policies of the documents that nodes took at their first boot.
+pub const ADOPT_BR_EX: &str = "nmstate.landfall.dev/adopt-br-ex";
+/// On a policy: the document that it was made of. For people; it has no effect.
+pub const ADOPTED_FROM: &str = "nmstate.landfall.dev/adopted-from";
+/// A label, on policies that were made of a node's own document.
+pub const ADOPTED: &str = "nmstate.landfall.dev/adopted";
+
+pub(crate) const ON_POLICIES: [&str; 6] =
+    [PROBES, CANARY, REVERT_ON_DELETE, DRIFT, MEMORY_ONLY, ADOPTED_FROM];
+pub(crate) const ON_NMSTATES: [&str; 3] = [OFF, ADOPT, ADOPT_BR_EX];
 
 /// An annotation that cannot be honoured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -132,6 +140,7 @@ pub struct PolicyOptions {
 pub struct NMStateOptions {
     pub off: bool,
     pub adopt: bool,
+    pub adopt_br_ex: bool,
 }
 
 /// Annotations as objects carry them.
@@ -169,7 +178,11 @@ impl NMStateOptions {
     /// that are not known have no effect: see [`Self::unknown`].
     pub fn parse(annotations: Option<&Annotations>) -> Result<Self, AnnotationError> {
         let Some(annotations) = annotations else { return Ok(Self::default()) };
-        Ok(Self { off: flag(annotations, OFF)?, adopt: flag(annotations, ADOPT)? })
+        Ok(Self {
+            off: flag(annotations, OFF)?,
+            adopt: flag(annotations, ADOPT)?,
+            adopt_br_ex: flag(annotations, ADOPT_BR_EX)?,
+        })
     }
 
     /// What is asked for and not known. Admission refuses it, so what is stored was asked of
@@ -272,8 +285,12 @@ mod tests {
         assert_eq!(policy(REVERT_ON_DELETE, "true").unwrap().on_delete, OnDelete::Revert);
         assert_eq!(policy(DRIFT, "enforce").unwrap().drift, Drift::Enforce);
         assert_eq!(policy(MEMORY_ONLY, "true").unwrap().persistence, Persistence::MemoryOnly);
-        let nmstate = NMStateOptions::parse(Some(&annotations(&[(OFF, "true"), (ADOPT, "false")])));
-        assert_eq!(nmstate, Ok(NMStateOptions { off: true, adopt: false }));
+        let nmstate = NMStateOptions::parse(Some(&annotations(&[
+            (OFF, "true"),
+            (ADOPT, "false"),
+            (ADOPT_BR_EX, "true"),
+        ])));
+        assert_eq!(nmstate, Ok(NMStateOptions { off: true, adopt: false, adopt_br_ex: true }));
     }
 
     #[test]

@@ -162,6 +162,8 @@ pub enum NMStateConditionType {
     Available,
     Progressing,
     Degraded,
+    /// Ours: whether policies describe what nodes took from documents at their first boot.
+    BrExAdopted,
 }
 
 impl From<NMStateConditionType> for &'static str {
@@ -170,6 +172,7 @@ impl From<NMStateConditionType> for &'static str {
             NMStateConditionType::Available => "Available",
             NMStateConditionType::Progressing => "Progressing",
             NMStateConditionType::Degraded => "Degraded",
+            NMStateConditionType::BrExAdopted => "BrExAdopted",
         }
     }
 }
@@ -190,6 +193,12 @@ pub enum NMStateReason {
     TakingOver,
     /// Ours: ours makes way for the operator that was here before.
     GivingBack,
+    /// Ours: every node with a document has a policy.
+    Adopted,
+    /// Ours: a policy would change some nodes.
+    NodesDiffer,
+    /// Ours: some nodes did not report their network yet.
+    WaitingForNodes,
     /// Ours: there is an older object, and one is enough.
     NotTheOldest,
     /// Ours: an annotation cannot be honoured.
@@ -207,6 +216,9 @@ impl From<NMStateReason> for &'static str {
             NMStateReason::OtherOperatorPresent => "OtherOperatorPresent",
             NMStateReason::TakingOver => "TakingOver",
             NMStateReason::GivingBack => "GivingBack",
+            NMStateReason::Adopted => "Adopted",
+            NMStateReason::NodesDiffer => "NodesDiffer",
+            NMStateReason::WaitingForNodes => "WaitingForNodes",
             NMStateReason::NotTheOldest => "NotTheOldest",
             NMStateReason::InvalidAnnotation => "InvalidAnnotation",
         }

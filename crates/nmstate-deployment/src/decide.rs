@@ -12,6 +12,7 @@ use nmstate_api::{
 };
 use serde_json::Value;
 
+use crate::adoption::Progress;
 use crate::cluster_operator::{self, ClusterOperatorStatus, Standing};
 use crate::handover::{self, Others, Plan, Record, RecordError, Wish};
 use crate::names::TAKEN_OVER;
@@ -52,6 +53,8 @@ pub struct Seen {
     pub rollout: Rollout,
     pub cluster_operator: ClusterOperatorStatus,
     pub tls: TlsProfile,
+    /// How far it is with the documents of nodes, where they are adopted.
+    pub adoption: Option<Progress>,
     /// What went wrong when this was last tried.
     pub hindrance: Option<String>,
 }
@@ -73,6 +76,8 @@ pub struct Decision {
     pub operand: Operand,
     /// Whether the reports of handlers go as well, once the last handler is gone.
     pub clear_reports: bool,
+    /// Whether policies are made of the documents that nodes took at their first boot.
+    pub adopt_br_ex: bool,
     /// What is done about another operator. Without it, nothing.
     pub handover: Option<Plan>,
     /// Conditions of each `NMState`, by name.
@@ -151,7 +156,7 @@ pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
                 operand::objects(&wanted.with_tls(seen.tls.settings.as_ref())),
                 remark,
             );
-            Decision { handover: Some(plan), ..decision }
+            Decision { handover: Some(plan), adopt_br_ex: options.adopt_br_ex, ..decision }
         }
         Err(error) => draft.broken(nmstate, NMStateReason::InternalError, &error.to_string()),
     }
@@ -187,6 +192,7 @@ impl Draft<'_> {
             make_default: false,
             operand,
             clear_reports: false,
+            adopt_br_ex: false,
             handover: None,
             nmstates: self.nmstates,
             policies: None,
@@ -284,7 +290,8 @@ impl Draft<'_> {
                 (conditions([True, False, False], done, &remark), Standing::Deployed)
             }
         };
-        let held = self.seen.tls.noted(held);
+        let mut held = self.seen.tls.noted(held);
+        held.extend(self.seen.adoption.iter().map(Progress::condition));
         self.tell(nmstate, held);
         self.finish(Operand::Deploy(objects), &standing)
     }

@@ -25,6 +25,7 @@ fn seen(platform: &str) -> Seen {
         rollout: Rollout::default(),
         cluster_operator: ClusterOperatorStatus::default(),
         tls: TlsProfile::default(),
+        adoption: None,
         hindrance: None,
     }
 }

@@ -3,11 +3,13 @@
 //! - [`payload`]: the files of the release payload.
 //! - [`operand`]: what the operator deploys when policies are wanted.
 //! - [`decide`]: whether they are, and what the cluster is told.
+//! - [`adoption`]: day-1 documents of br-ex as policies.
 //! - [`handover`]: who serves the API where kubernetes-nmstate is, too.
 //! - [`tls_profile`]: under which terms metrics are served.
 //!
 //! Objects as values. Nothing here performs I/O.
 
+pub mod adoption;
 pub mod cluster_operator;
 pub mod decide;
 pub mod handover;

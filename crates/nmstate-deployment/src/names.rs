@@ -14,6 +14,9 @@ pub const COORDINATOR: &str = "nmstate-coordinator";
 pub const MEMORY: &str = "nmstate-operator-memory";
 /// What was taken over from another operator, to be given back.
 pub const TAKEN_OVER: &str = "nmstate-operator-taken-over";
+/// Nodes for which a policy was made of their document, and its name. A policy that somebody
+/// deleted is not made again.
+pub const ADOPTED_NODES: &str = "nmstate-operator-adopted";
 /// On every object of ours: which part it is.
 pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 /// On every object of ours: that it is ours.

@@ -54,6 +54,7 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
         memory: memory(client).await?,
         others: others::others(client, handover::look(wish, written), &places).await?,
         record,
+        adoption: None,
         hindrance: None,
         rollout: Rollout {
             handlers: within(daemon_sets.get_opt(HANDLER))

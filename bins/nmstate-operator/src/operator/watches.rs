@@ -8,9 +8,11 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Client, Resource};
-use nmstate_api::{NMState, NodeNetworkConfigurationPolicy};
+use nmstate_api::{NMState, NodeNetworkConfigurationPolicy, NodeNetworkState};
 use nmstate_deployment::names::{CLUSTER_OPERATOR, NAMESPACE, PART_OF, PART_OF_LABEL};
 use serde::de::DeserializeOwned;
+
+use super::adoption::{ROLE_LABEL, machine_configs};
 
 /// OpenShift's kinds, which we know by name only.
 pub(super) fn openshift(kind: &str, plural: &str) -> ApiResource {
@@ -41,6 +43,18 @@ pub(super) fn open(client: &Client) -> BoxStream<'static, ()> {
         whole(deployments, ours()),
         // Policies are many and large; that there is another is all we must know.
         whole(policies, Config::default()),
+    ])
+    .boxed()
+}
+
+/// The same about what nodes took their br-ex from, and about their networks.
+pub(super) fn documents(client: &Client) -> BoxStream<'static, ()> {
+    let configs: Api<PartialObjectMeta<DynamicObject>> =
+        Api::all_with(client.clone(), &machine_configs());
+    let reports: Api<PartialObjectMeta<NodeNetworkState>> = Api::all(client.clone());
+    stream::select_all([
+        whole(configs, Config::default().labels(ROLE_LABEL)),
+        whole(reports, Config::default()),
     ])
     .boxed()
 }

@@ -75,6 +75,10 @@ fn cluster_rules() -> Value {
         ),
     ];
     rules.extend(handover::rules());
+    // To make policies of the documents of nodes when asked; those that are there are not touched.
+    let machine_configs = ["machineconfigs"];
+    rules.push(rule("machineconfiguration.openshift.io", &machine_configs, &write[..3]));
+    rules.push(rule("nmstate.io", &["nodenetworkconfigurationpolicies"], &["create"]));
     // To clear the reports when handlers go for good.
     let reports = ["nodenetworkstates", "nodenetworkconfigurationenactments"];
     rules.push(rule("nmstate.io", &reports, &["deletecollection"]));
