@@ -138,3 +138,58 @@ fn rules() -> Value {
         }]},
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use nmstate_api::NMStateSpec;
+
+    use super::*;
+    use crate::operand::{self, ControlPlane, Wanted};
+    use crate::payload;
+
+    #[test]
+    fn the_monitoring_finds_every_part_by_a_name_that_its_certificate_is_for() {
+        let spec = NMStateSpec::default();
+        let control_plane = ControlPlane::HighlyAvailable;
+        let wanted = Wanted::new(&spec, "i", "1", control_plane).unwrap();
+        let mut all = operand::objects(&wanted);
+        all.extend(payload::files().into_iter().flat_map(|file| file.objects));
+        let of_kind = |kind: &str| -> Vec<&Value> {
+            all.iter().filter(|object| object["kind"] == kind).collect()
+        };
+        let monitors = of_kind("ServiceMonitor");
+        assert_eq!(monitors.len(), 3);
+        for monitor in monitors {
+            let wanted = &monitor["spec"]["selector"]["matchLabels"][COMPONENT_LABEL];
+            let services = of_kind("Service");
+            let mut found = services
+                .iter()
+                .filter(|service| service["metadata"]["labels"][COMPONENT_LABEL] == *wanted);
+            let (service, None) = (found.next().unwrap(), found.next()) else {
+                panic!("{wanted} is the label of several Services");
+            };
+            let endpoint = &monitor["spec"]["endpoints"][0];
+            assert_eq!(endpoint["scheme"], "https");
+            assert_eq!(service["spec"]["ports"][0]["name"], endpoint["port"]);
+            let name = service["metadata"]["name"].as_str().unwrap();
+            let expected = format!("{name}.openshift-nmstate-operator.svc");
+            assert_eq!(endpoint["tlsConfig"]["serverName"], expected.as_str());
+
+            // The Secret that the Service asks for is the one that its pods look into, if it is
+            // there.
+            let asked = &service["metadata"]["annotations"]["service.beta.openshift.io/serving-cert-secret-name"];
+            let selected = &service["spec"]["selector"];
+            let workloads = [of_kind("DaemonSet"), of_kind("Deployment")].concat();
+            let pods: Vec<&Value> = workloads
+                .iter()
+                .map(|workload| &workload["spec"]["template"])
+                .filter(|template| template["metadata"]["labels"] == *selected)
+                .collect();
+            assert_eq!(pods.len(), 1, "{name}");
+            let volumes = pods[0]["spec"]["volumes"].as_array().unwrap();
+            let secret = volumes.iter().find(|volume| volume["secret"].is_object()).unwrap();
+            assert_eq!(secret["secret"]["secretName"], *asked);
+            assert_eq!(secret["secret"]["optional"], true);
+        }
+    }
+}
