@@ -143,6 +143,38 @@ mod tests {
         assert_eq!(seen, [(Family::V4, "br-ex"), (Family::V4, "nic1"), (Family::V6, "br-ex")]);
     }
 
+    /// Gateways as kubernetes-nmstate finds them in the same routes.
+    #[test]
+    fn gateways_are_those_of_the_main_table_in_both_families() {
+        let other = ("172.16.0.0/12", "eth0", "192.0.2.254", 254);
+        let v4 = |table| ("0.0.0.0/0", "eth1", "198.51.100.254", table);
+        let v6 = |table| ("::/0", "eth2", "fe80::beef", table);
+        let (gateway_4, gateway_6) = (("eth1", "198.51.100.254"), ("eth2", "fe80::beef"));
+        let table = [
+            (vec![other, v4(254)], vec![gateway_4]),
+            (vec![other, ("0.0.0.0/0", "eth0", "192.0.2.254", 56), v4(254)], vec![gateway_4]),
+            (vec![other], vec![]),
+            (vec![v6(254)], vec![gateway_6]),
+            (vec![v6(254), ("::/0", "eth1", "fe80::cafe", 56)], vec![gateway_6]),
+            (vec![v4(254), v6(254)], vec![gateway_4, gateway_6]),
+            (vec![other, v6(254)], vec![gateway_6]),
+        ];
+        for (routes, expected) in table {
+            let lines = routes.iter().map(|(to, interface, via, table)| {
+                format!("  - {{destination: '{to}', next-hop-interface: {interface}, next-hop-address: '{via}', table-id: {table}}}\n")
+            });
+            let state = state(&format!("routes:\n  running:\n{}", lines.collect::<String>()));
+            let found = default_routes(&state);
+            let found: Vec<(&str, String)> = found
+                .iter()
+                .filter_map(|route| Some((route.interface.as_str(), route.gateway?.to_string())))
+                .collect();
+            let expected: Vec<(&str, String)> =
+                expected.into_iter().map(|(interface, via)| (interface, via.to_owned())).collect();
+            assert_eq!(found, expected, "{routes:?}");
+        }
+    }
+
     #[test]
     fn a_link_local_name_server_keeps_its_interface() {
         let state = state("dns-resolver: {running: {server: ['192.0.2.53', 'fe80::53%br-ex']}}");

@@ -170,6 +170,34 @@ routes:
     }
 
     #[test]
+    fn bridge_mappings_are_reported_as_they_are() {
+        let mapping = |net: &str| format!("{{localnet: {net}, bridge: br-ex}}");
+        for mappings in [vec![], vec!["blue"], vec!["blue", "red"]] {
+            let list: Vec<String> = mappings.iter().map(|net| mapping(net)).collect();
+            let report = reported(&format!(
+                "interfaces: []\novn: {{bridge-mappings: [{}]}}",
+                list.join(", ")
+            ));
+            let seen = report["ovn"]["bridge-mappings"].as_array().cloned().unwrap_or_default();
+            let nets: Vec<&str> = seen.iter().filter_map(|it| it["localnet"].as_str()).collect();
+            assert_eq!(nets, mappings);
+        }
+        assert!(reported("interfaces: []").get("ovn").is_none());
+    }
+
+    #[test]
+    fn a_node_with_many_interfaces_reports_those_it_manages() {
+        let wires =
+            (0..100).map(|number| format!("- {{name: veth{number}, type: veth, state: ignore}}\n"));
+        let cards =
+            (0..100).map(|number| format!("- {{name: eth{number}, type: ethernet, state: up}}\n"));
+        let yaml: String = wires.zip(cards).map(|(wire, card)| wire + &card).collect();
+        let report = reported(&format!("interfaces:\n{yaml}"));
+        assert_eq!(names(&report).len(), 100);
+        assert!(names(&report).iter().all(|name| name.starts_with("eth")));
+    }
+
+    #[test]
     fn no_section_is_lost() {
         let report = reported(
             "hostname: {running: node01, config: node01}

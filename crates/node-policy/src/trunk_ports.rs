@@ -51,6 +51,18 @@ mod tests {
     }
 
     #[test]
+    fn each_port_of_each_bridge_is_looked_at_by_itself() {
+        let one = &bridge("up", &json!([{"name": "eth1"}, {"name": "eth2", "vlan": {}}]))["interfaces"]
+            [0];
+        let other = &bridge("absent", &json!([{"name": "eth3"}]))["interfaces"][0];
+        let made = filled(json!({"interfaces": [one, other]}));
+        let port = |bridge: usize, port: usize| &made["interfaces"][bridge]["bridge"]["port"][port];
+        assert_eq!(port(0, 0)["vlan"]["mode"], "trunk");
+        assert_eq!(port(0, 1)["vlan"], json!({}));
+        assert_eq!(port(1, 0).get("vlan"), None);
+    }
+
+    #[test]
     fn what_is_said_stays() {
         let said = [
             bridge("up", &json!([{"name": "eth1", "vlan": {"mode": "access", "tag": 4}}])),
@@ -59,6 +71,10 @@ mod tests {
             bridge("down", &json!([{"name": "eth1"}])),
             bridge("absent", &json!([{"name": "eth1"}])),
             json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up"}]}),
+            // Bridges of Open vSwitch let VLANs through by themselves.
+            json!({"interfaces": [{
+                "name": "br1", "type": "ovs-bridge", "state": "up", "bridge": {"port": [{"name": "eth1"}]},
+            }]}),
             json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up"}]}),
             json!({"interfaces": "not a list"}),
             json!({}),

@@ -240,3 +240,73 @@ fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
         tried_with: status.tried_with,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn enactment(node: &str, policy: &str, phase: Phase) -> Enactment {
+        let conditions = phase.conditions("so it is");
+        of(json!({
+            "metadata": {
+                "name": format!("{node}.{policy}"),
+                "labels": {NODE_LABEL: node, POLICY_LABEL: policy},
+            },
+            "status": {"policyGeneration": 1, "conditions": conditions},
+        }))
+    }
+
+    fn seen() -> View {
+        let mut view = View::default();
+        for name in ["a", "b", "c"] {
+            let ready = json!([{"type": "Ready", "status": "True"}]);
+            let node = of(json!({"metadata": {"name": name}, "status": {"conditions": ready}}));
+            view.take(News::Node(Box::new(Event::Apply(node))));
+        }
+        for name in ["one", "two"] {
+            let policy = of(json!({"metadata": {"name": name, "generation": 1}}));
+            view.take(News::Policy(Event::Apply(policy)));
+        }
+        // The third one has no handler.
+        for name in ["a", "b"] {
+            view.take(News::Report(Event::Apply(of(json!({
+                "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                "metadata": {"name": name},
+            })))));
+        }
+        view
+    }
+
+    #[test]
+    fn only_nodes_with_a_handler_and_reports_about_the_policy_count() {
+        let mut view = seen();
+        view.take(News::Enactment(Event::Apply(enactment("a", "one", Phase::Available))));
+        view.take(News::Enactment(Event::Apply(enactment("a", "two", Phase::Failed))));
+        let scenes = view.scenes();
+        let one = &scenes["one"];
+        assert_eq!(one.keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!((one["a"].phase, one["b"].phase), (Phase::Available, Phase::Unknown));
+        assert!(!one["b"].has_enactment);
+        assert!(scenes["two"]["a"].is_free && !scenes["two"]["b"].is_free, "one after the other");
+    }
+
+    #[test]
+    fn a_failure_counts_as_long_as_the_annotations_ask_for_the_same() {
+        let mut view = seen();
+        let mut failed = enactment("a", "one", Phase::Failed);
+        let usual = terms::terms(&PolicyOptions::default());
+        failed.status.as_mut().unwrap().tried_with = Some(usual);
+        view.take(News::Enactment(Event::Apply(failed)));
+        assert_eq!(view.scenes()["one"]["a"].phase, Phase::Failed);
+        let annotations = json!({"nmstate.landfall.dev/probes": "api-server"});
+        let metadata = json!({"name": "one", "generation": 1, "annotations": annotations});
+        view.take(News::Policy(Event::Apply(of(json!({"metadata": metadata})))));
+        assert_eq!(view.scenes()["one"]["a"].phase, Phase::Unknown);
+    }
+}

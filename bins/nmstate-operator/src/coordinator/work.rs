@@ -351,6 +351,19 @@ mod tests {
     }
 
     #[test]
+    fn reports_about_another_generation_say_nothing_about_this_one() {
+        let facts = facts(None);
+        for phase in [Phase::Available, Phase::Failed, Phase::Aborted, Phase::Pending] {
+            let older = NodeView { generation: Some(2), ..node(phase) };
+            let nodes =
+                BTreeMap::from([("a".to_owned(), older), ("b".to_owned(), node(Phase::Available))]);
+            let status = decide(&facts, &nodes, None, now()).status;
+            let expected = ("ConfigurationProgressing", "Policy is progressing 1/2 nodes finished");
+            assert_eq!(message(&status), expected, "{phase:?}");
+        }
+    }
+
+    #[test]
     fn overlaps_and_limits_that_make_no_sense_are_told() {
         let mut facts = facts(None);
         facts.policy.spec.max_unavailable = Some(nmstate_api::IntOrText::Text("many".to_owned()));

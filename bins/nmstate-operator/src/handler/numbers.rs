@@ -166,25 +166,47 @@ mod tests {
 
     use super::*;
 
+    fn counted(report: serde_json::Value) -> String {
+        let metrics = Metrics::default();
+        network(&metrics, &"n1".parse().unwrap(), &serde_json::from_value(report).unwrap());
+        metrics.render()
+    }
+
     #[test]
     fn a_route_is_static_when_somebody_configured_it() {
-        let report = serde_json::from_value(json!({
-            "interfaces": [{"name": "eth0", "type": "ethernet"}, {"name": "eth1", "type": "ethernet"}],
-            "routes": {
-                "running": [{"destination": "0.0.0.0/0"}, {"destination": "fe80::/64"}],
-                "config": [{"destination": "0.0.0.0/0"}],
-            },
-        }));
-        let metrics = Metrics::default();
-        network(&metrics, &"n1".parse().unwrap(), &report.unwrap());
-        let text = metrics.render();
-        for line in [
-            "kubernetes_nmstate_network_interfaces{type=\"ethernet\",node=\"n1\"} 2",
-            "kubernetes_nmstate_routes{node=\"n1\",ip_stack=\"ipv4\",type=\"static\"} 1",
-            "kubernetes_nmstate_routes{node=\"n1\",ip_stack=\"ipv6\",type=\"dynamic\"} 1",
-        ] {
-            assert!(text.contains(line), "{line} is not in {text}");
+        let v4 = |last: u8| json!({"destination": format!("192.0.2.{last}/32")});
+        let v6 = |last: u8| json!({"destination": format!("2001:db8::{last}/128")});
+        // Running, configured; then IPv4 static, IPv4 dynamic, IPv6 static, IPv6 dynamic.
+        let table = [
+            (vec![], vec![], [0, 0, 0, 0]),
+            (vec![v4(1), v4(2)], vec![], [0, 2, 0, 0]),
+            (vec![v4(1), v4(2)], vec![v4(1)], [1, 1, 0, 0]),
+            (vec![v6(1)], vec![], [0, 0, 0, 1]),
+            (vec![v6(1), v6(2)], vec![v6(1), v6(2)], [0, 0, 2, 0]),
+            (vec![v4(1), v6(1), v6(2)], vec![v4(1), v6(1)], [1, 0, 1, 1]),
+        ];
+        for (running, config, expected) in table {
+            let text = counted(json!({"routes": {"running": running, "config": config}}));
+            let kinds =
+                [("ipv4", "static"), ("ipv4", "dynamic"), ("ipv6", "static"), ("ipv6", "dynamic")];
+            for ((stack, type_), count) in kinds.into_iter().zip(expected) {
+                let series = format!(
+                    "kubernetes_nmstate_routes{{node=\"n1\",ip_stack=\"{stack}\",type=\"{type_}\"}}"
+                );
+                match count {
+                    0 => assert!(!text.contains(&series), "{series} is in {text}"),
+                    _ => assert!(text.contains(&format!("{series} {count}\n")), "{text}"),
+                }
+            }
         }
+    }
+
+    #[test]
+    fn interfaces_are_counted_by_their_type() {
+        let nic = |name: &str| json!({"name": name, "type": "ethernet"});
+        let text = counted(json!({"interfaces": [nic("eth0"), nic("eth1")]}));
+        let line = "kubernetes_nmstate_network_interfaces{type=\"ethernet\",node=\"n1\"} 2";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

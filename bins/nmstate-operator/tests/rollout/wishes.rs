@@ -1,0 +1,36 @@
+//! What the cases want of nodes.
+
+use serde_json::{Value, json};
+
+pub(crate) const PROBES: &str = "nmstate.landfall.dev/probes";
+pub(crate) const CANARY: &str = "nmstate.landfall.dev/canary";
+pub(crate) const DRIFT: &str = "nmstate.landfall.dev/drift";
+pub(crate) const REVERT_ON_DELETE: &str = "nmstate.landfall.dev/revert-on-delete";
+pub(crate) const MEMORY_ONLY: &str = "nmstate.landfall.dev/memory-only";
+
+pub(crate) const ONLY_API: [(&str, &str); 1] = [(PROBES, "api-server")];
+/// Nobody answers about names on the LAN unless a case starts somebody.
+pub(crate) const WITH_DNS: [(&str, &str); 1] = [(PROBES, "api-server,dns")];
+
+/// A change of the spare NIC that nobody needs.
+pub(crate) fn mtu(mtu: u32) -> Value {
+    json!({"interfaces": [{
+        "name": "nic1", "type": "ethernet", "state": "up", "mtu": mtu,
+        "ipv4": {"enabled": false}, "ipv6": {"enabled": false},
+    }]})
+}
+
+/// What nmstate refuses when it compares it with a node, so that only who holds a slot fails.
+pub(crate) fn impossible() -> Value {
+    json!({"interfaces": [{"name": "p0", "type": "carrier-pigeon", "state": "up"}]})
+}
+
+/// A state of one node.
+pub(crate) fn on(node: &str, desired: &Value) -> Value {
+    json!({"desiredState": desired, "nodeSelector": {"kubernetes.io/hostname": node}})
+}
+
+/// A state of all nodes, of so many at a time.
+pub(crate) fn everywhere(at_a_time: u32, desired: &Value) -> Value {
+    json!({"desiredState": desired, "maxUnavailable": at_a_time})
+}
