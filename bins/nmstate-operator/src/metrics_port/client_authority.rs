@@ -45,10 +45,12 @@ struct Known {
     problem: Option<AuthorityError>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum AuthorityError {
-    #[error("reading the ConfigMap {NAMESPACE}/{NAME}: {reason}")]
-    Read { reason: String },
+    #[error("reading the ConfigMap {NAMESPACE}/{NAME}")]
+    Read(#[source] Arc<kube::Error>),
+    #[error("reading the ConfigMap {NAMESPACE}/{NAME}: {why}")]
+    TooLate { why: String },
     #[error("the ConfigMap {NAMESPACE}/{NAME} is not there")]
     NoMap,
     #[error("the ConfigMap {NAMESPACE}/{NAME} has no {KEY}")]
@@ -84,7 +86,9 @@ impl ClientAuthority {
                 match read {
                     Ok(roots) => (known.roots, known.problem) = (Some(Arc::new(roots)), None),
                     // Whom the cluster trusted a while ago is trusted until it says otherwise.
-                    Err(problem @ AuthorityError::Read { .. }) => known.problem = Some(problem),
+                    Err(problem @ (AuthorityError::Read(_) | AuthorityError::TooLate { .. })) => {
+                        known.problem = Some(problem);
+                    }
                     Err(problem) => (known.roots, known.problem) = (None, Some(problem)),
                 }
             });
@@ -119,11 +123,10 @@ impl ClientAuthority {
     }
 
     async fn read(&self) -> Result<RootCertStore, AuthorityError> {
-        let failed = |reason: String| AuthorityError::Read { reason };
         let map = within(self.maps.get_opt(NAME))
             .await
-            .map_err(|error| failed(format!("{error:#}")))?
-            .map_err(|error| failed(error.to_string()))?
+            .map_err(|error| AuthorityError::TooLate { why: format!("{error:#}") })?
+            .map_err(|error| AuthorityError::Read(Arc::new(error)))?
             .ok_or(AuthorityError::NoMap)?;
         let data = map.data.unwrap_or_default();
         let text = data.get(KEY).ok_or(AuthorityError::NoKey)?;
