@@ -32,6 +32,8 @@ fn map_differs(wanted: &Map<String, Value>, has: &Map<String, Value>) -> bool {
 
 fn list_differs(key: &str, wanted: &[Value], has: &[Value]) -> bool {
     match key {
+        // Ranges are written out by nmstate's comparison, and read as ranges from the node.
+        "trunk-tags" => tags(wanted) != tags(has),
         // These name what changes, and not all there is.
         "interfaces" => wanted.iter().any(|interface| interface_differs(interface, has)),
         "config" | "bridge-mappings" => {
@@ -48,6 +50,19 @@ fn list_differs(key: &str, wanted: &[Value], has: &[Value]) -> bool {
             None => value_differs("", item, at_same_place),
         }),
     }
+}
+
+/// All VLANs that a list of tags and ranges names.
+fn tags(list: &[Value]) -> BTreeSet<u64> {
+    const LAST: u64 = 4095;
+    let ids = |it: &Value| {
+        let number = |key: &str| it.get("id-range").and_then(|range| range.get(key)?.as_u64());
+        match (number("min"), number("max")) {
+            (Some(min), Some(max)) => min..=max.min(LAST),
+            _ => it.get("id").and_then(Value::as_u64).map_or(1..=0, |id| id..=id),
+        }
+    };
+    list.iter().flat_map(ids).collect()
 }
 
 fn interface_differs(wanted: &Value, has: &[Value]) -> bool {
@@ -136,6 +151,22 @@ mod tests {
         assert!(!is_left(&bridge(&["eth2", "eth1"]), &bridge(&["eth1", "eth2"])));
         assert!(is_left(&bridge(&["eth1"]), &bridge(&["eth1", "eth2"])));
         assert!(is_left(&bridge(&["eth1", "eth3"]), &bridge(&["eth1", "eth2"])));
+    }
+
+    #[test]
+    fn a_range_of_vlans_is_the_vlans_in_it() {
+        let port = |tags: Value| {
+            let vlan = json!({"mode": "trunk", "trunk-tags": tags});
+            let bridge = json!({"port": [{"name": "bond0", "vlan": vlan}]});
+            json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "bridge": bridge}]})
+        };
+        let has = port(json!([{"id": 300}, {"id-range": {"min": 310, "max": 312}}]));
+        let same = port(json!([{"id": 310}, {"id": 311}, {"id": 312}, {"id": 300}]));
+        assert!(!is_left(&same, &has));
+        assert!(!is_left(&has, &same));
+        assert!(is_left(&port(json!([{"id": 300}, {"id": 310}, {"id": 312}])), &has));
+        assert!(is_left(&port(json!([{"id-range": {"min": 300, "max": 312}}])), &has));
+        assert!(is_left(&port(json!([])), &has));
     }
 
     #[test]

@@ -344,6 +344,19 @@ desiredState:
     }
 
     #[test]
+    fn a_bridge_that_is_there_with_all_vlans_is_not_made_again() {
+        let spec = spec(
+            "desiredState: {interfaces: [{name: br1, type: linux-bridge, state: up, bridge: {port: [{name: eth1}]}}]}",
+        );
+        let bridge = "- {name: br1, type: linux-bridge, state: up, bridge: {port: [{name: eth1, vlan: \
+                      {enable-native: false, mode: trunk, trunk-tags: [{id-range: {min: 2, max: 4094}}]}}]}}";
+        let there = state(&CURRENT.replace("interfaces:\n", &format!("interfaces:\n{bridge}\n")));
+        let desired = render(&spec, &BTreeMap::new(), &there).unwrap().desired;
+        assert_eq!(differs(&desired, &there), Ok(false));
+        assert_eq!(differs(&desired, &state(CURRENT)), Ok(true));
+    }
+
+    #[test]
     fn what_is_there_already_does_not_differ() {
         let current = state(CURRENT);
         assert_eq!(
