@@ -45,6 +45,26 @@ struct Known {
     problem: Option<AuthorityError>,
 }
 
+impl Known {
+    /// What a look gave. Whom the cluster trusted a while ago is trusted until it says otherwise:
+    /// that it says nothing is not otherwise.
+    fn take(&mut self, read: Result<RootCertStore, AuthorityError>, now: Instant) {
+        self.at = Some(now);
+        match read {
+            Ok(roots) => (self.roots, self.problem) = (Some(Arc::new(roots)), None),
+            Err(problem @ (AuthorityError::Read(_) | AuthorityError::TooLate { .. })) => {
+                self.problem = Some(problem);
+            }
+            Err(problem) => (self.roots, self.problem) = (None, Some(problem)),
+        }
+    }
+
+    fn is_due(&self, doubted: bool, now: Instant) -> bool {
+        let good = if doubted || self.problem.is_some() { DOUBTED } else { FRESH };
+        self.at.is_none_or(|at| now.duration_since(at) > good)
+    }
+}
+
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum AuthorityError {
     #[error("reading the ConfigMap {NAMESPACE}/{NAME}")]
@@ -76,34 +96,23 @@ impl ClientAuthority {
         loop {
             self.wanted.notified().await;
             // Several may have asked at once.
-            if !self.is_due(&self.known.borrow()) {
+            if !self.is_due() {
                 continue;
             }
             let read = self.read().await;
             self.doubted.store(false, Ordering::Relaxed);
-            self.known.send_modify(|known| {
-                known.at = Some(Instant::now());
-                match read {
-                    Ok(roots) => (known.roots, known.problem) = (Some(Arc::new(roots)), None),
-                    // Whom the cluster trusted a while ago is trusted until it says otherwise.
-                    Err(problem @ (AuthorityError::Read(_) | AuthorityError::TooLate { .. })) => {
-                        known.problem = Some(problem);
-                    }
-                    Err(problem) => (known.roots, known.problem) = (None, Some(problem)),
-                }
-            });
+            self.known.send_modify(|known| known.take(read, Instant::now()));
         }
     }
 
     /// Who vouches for clients now. Without an answer of the API server it is who did before.
     pub(super) async fn trusted(&self) -> Result<Arc<RootCertStore>, AuthorityError> {
         let mut news = self.known.subscribe();
-        let due = self.is_due(&news.borrow_and_update());
-        if due {
+        if self.is_due() {
             self.wanted.notify_one();
             // A look that failed before is not waited for by those who can do without.
-            let failed = news.borrow().problem.is_some() && news.borrow().roots.is_some();
-            if !failed {
+            let can_do_without = news.borrow().problem.is_some() && news.borrow().roots.is_some();
+            if !can_do_without {
                 let _ = tokio::time::timeout(WAIT, news.changed()).await;
             }
         }
@@ -116,10 +125,8 @@ impl ClientAuthority {
         self.doubted.store(true, Ordering::Relaxed);
     }
 
-    fn is_due(&self, known: &Known) -> bool {
-        let doubted = self.doubted.load(Ordering::Relaxed) || known.problem.is_some();
-        let good = if doubted { DOUBTED } else { FRESH };
-        known.at.is_none_or(|at| at.elapsed() > good)
+    fn is_due(&self) -> bool {
+        self.known.borrow().is_due(self.doubted.load(Ordering::Relaxed), Instant::now())
     }
 
     async fn read(&self) -> Result<RootCertStore, AuthorityError> {
@@ -152,6 +159,47 @@ mod tests {
     use lab::certificates::Authority;
 
     use super::*;
+
+    fn authority() -> RootCertStore {
+        roots(Authority::generate().unwrap().pem()).unwrap()
+    }
+
+    #[test]
+    fn trust_ends_when_the_cluster_says_so_and_not_when_it_says_nothing() {
+        let now = Instant::now();
+        let mut known = Known::default();
+        known.take(Ok(authority()), now);
+        known.take(Err(AuthorityError::TooLate { why: "away".into() }), now);
+        assert!(known.roots.is_some() && known.problem.is_some());
+        known.take(Ok(authority()), now);
+        assert!(known.roots.is_some() && known.problem.is_none());
+        for gone in [AuthorityError::NoMap, AuthorityError::NoKey, AuthorityError::NoCertificate] {
+            known.take(Ok(authority()), now);
+            known.take(Err(gone), now);
+            assert!(known.roots.is_none());
+        }
+    }
+
+    #[test]
+    fn a_look_is_due_after_minutes_and_in_doubt_after_seconds() {
+        let start = Instant::now();
+        let mut known = Known::default();
+        assert!(known.is_due(false, start));
+        known.take(Ok(authority()), start);
+        for (seconds, undoubted, doubted) in [
+            (0, false, false),
+            (5, false, false),
+            (6, false, true),
+            (300, false, true),
+            (301, true, true),
+        ] {
+            let later = start + Duration::from_secs(seconds);
+            assert_eq!(known.is_due(false, later), undoubted, "{seconds} s");
+            assert_eq!(known.is_due(true, later), doubted, "{seconds} s, doubted");
+        }
+        known.take(Err(AuthorityError::NoMap), start);
+        assert!(known.is_due(false, start + Duration::from_secs(6)));
+    }
 
     #[test]
     fn a_bundle_is_as_good_as_the_good_certificates_in_it() {
