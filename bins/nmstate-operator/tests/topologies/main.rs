@@ -11,4 +11,5 @@ mod hosted;
 mod inventory;
 mod kubelet;
 mod self_managed;
+mod stored;
 mod versions;
