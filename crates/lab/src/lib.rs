@@ -17,7 +17,7 @@
 //! | [`operators`] | a small operator catalog with images for all that it lists |
 //! | [`netns`] | a network namespace without any route |
 //! | [`node`] | nodes with real NetworkManager and Open vSwitch |
-//! | [`kube`] | a real Kubernetes API server |
+//! | [`kube`] | a real Kubernetes API server, with real controllers on request |
 //! | [`tools`] | programs of others, built once in exact versions |
 //!
 //! Everything that runs ends when its value is dropped. Nothing here needs an
