@@ -8,5 +8,7 @@ mod br_ex;
 mod cluster;
 #[path = "operator/journey.rs"]
 mod journey;
+#[path = "operator/on_a_node.rs"]
+mod on_a_node;
 #[path = "operator/take_over.rs"]
 mod take_over;
