@@ -134,21 +134,35 @@ impl Asking {
         self.answer_of(200, part).await
     }
 
+    /// There are numbers with these words among them, after a while.
+    pub(crate) async fn numbers_with(self, words: &str, part: &Part) {
+        self.answer_that(words, part, |code, text| code == 200 && text.contains(words)).await;
+    }
+
     /// There is an answer with this code, after a while: machines may be busy.
     pub(crate) async fn answer_of(self, code: u16, part: &Part) -> String {
+        self.answer_that(&code.to_string(), part, |answered, _| answered == code).await
+    }
+
+    async fn answer_that(
+        self,
+        what: &str,
+        part: &Part,
+        is_it: impl Fn(u16, &str) -> bool,
+    ) -> String {
         let client = self.0.build().unwrap();
-        let text = RefCell::new(String::new());
-        eventually(&format!("an answer with code {code}"), || async {
+        let answer = RefCell::new(String::new());
+        eventually(&format!("an answer with {what}"), || async {
             match asked(&client, part).await {
-                Ok((answered, body)) if answered == code => {
-                    text.replace(body);
+                Ok((code, text)) if is_it(code, &text) => {
+                    answer.replace(text);
                     true
                 }
                 _ => false,
             }
         })
         .await;
-        text.into_inner()
+        answer.into_inner()
     }
 }
 
