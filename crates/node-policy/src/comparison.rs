@@ -55,14 +55,12 @@ fn list_differs(key: &str, wanted: &[Value], has: &[Value]) -> bool {
 /// All VLANs that a list of tags and ranges names.
 fn tags(list: &[Value]) -> BTreeSet<u64> {
     const LAST: u64 = 4095;
-    let ids = |it: &Value| {
-        let number = |key: &str| it.get("id-range").and_then(|range| range.get(key)?.as_u64());
-        match (number("min"), number("max")) {
-            (Some(min), Some(max)) => min..=max.min(LAST),
-            _ => it.get("id").and_then(Value::as_u64).map_or(1..=0, |id| id..=id),
-        }
+    let range = |it: &Value| {
+        let end = |key: &str| it.get("id-range")?.get(key)?.as_u64();
+        let single = it.get("id").and_then(Value::as_u64);
+        Some(end("min").or(single)?..=end("max").or(single)?.min(LAST))
     };
-    list.iter().flat_map(ids).collect()
+    list.iter().filter_map(range).flatten().collect()
 }
 
 fn interface_differs(wanted: &Value, has: &[Value]) -> bool {

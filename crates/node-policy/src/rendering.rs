@@ -239,7 +239,7 @@ desiredState:
 
     fn refusal(spec: &PolicySpec) -> String {
         let rendered = render(spec, &BTreeMap::new(), &state(CURRENT));
-        rendered.err().expect("it is not refused").to_string()
+        rendered.expect_err("it is not refused").to_string()
     }
 
     #[test]
@@ -279,8 +279,8 @@ desiredState:
     #[test]
     fn captures_and_templates_that_would_take_all_memory_are_refused() {
         let node: NetworkState = serde_json::from_value(large(1000)).unwrap();
-        let mut spec = PolicySpec::default();
-        spec.capture = (0..5000).map(|number| (format!("c{number}"), ALL.to_owned())).collect();
+        let capture = (0..5000).map(|number| (format!("c{number}"), ALL.to_owned())).collect();
+        let mut spec = PolicySpec { capture, ..PolicySpec::default() };
         let error = render(&spec, &BTreeMap::new(), &node).unwrap_err().to_string();
         assert!(error.starts_with("what 5000 captures find would take up to "), "{error}");
         spec.capture = [("all".to_owned(), ALL.to_owned())].into();
