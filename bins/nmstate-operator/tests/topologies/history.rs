@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
+use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -14,31 +15,16 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) async fn of(api: Api<DynamicObject>, name: &str) -> Self {
-        // Longer than any test, so that one stream has them all.
-        let parameters = WatchParams::default().timeout(294);
-        let stream =
-            api.watch(&parameters.fields(&format!("metadata.name={name}")), "0").await.unwrap();
+    pub(crate) fn of(api: Api<DynamicObject>, name: &str) -> Self {
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&seen);
-        let task = tokio::spawn(async move {
-            let mut stream = stream.boxed();
-            while let Some(event) = stream.next().await {
-                match event.unwrap() {
-                    WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                        kept.lock().unwrap().push(serde_json::to_value(object).unwrap());
-                    }
-                    WatchEvent::Bookmark(_) => {}
-                    other => panic!("{other:?}"),
-                }
-            }
-        });
+        let parameters = WatchParams::default().fields(&format!("metadata.name={name}"));
+        let task = tokio::spawn(collect(api, parameters, Arc::clone(&seen)));
         Self { seen, task }
     }
 
     /// What was collected so far.
     pub(crate) fn seen(&self) -> Vec<Value> {
-        assert!(!self.task.is_finished(), "the watch ended before the test");
+        assert!(!self.task.is_finished(), "the watch failed");
         self.seen.lock().unwrap().clone()
     }
 }
@@ -46,5 +32,23 @@ impl History {
 impl Drop for History {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// Watches for ever. A server ends each watch after some minutes; the next one goes on from there.
+async fn collect(api: Api<DynamicObject>, parameters: WatchParams, seen: Arc<Mutex<Vec<Value>>>) {
+    let mut version = "0".to_owned();
+    loop {
+        let mut stream = api.watch(&parameters, &version).await.unwrap().boxed();
+        while let Some(event) = stream.next().await {
+            match event.unwrap() {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    version = object.resource_version().unwrap();
+                    seen.lock().unwrap().push(serde_json::to_value(object).unwrap());
+                }
+                WatchEvent::Bookmark(mark) => version = mark.metadata.resource_version,
+                other => panic!("{other:?}"),
+            }
+        }
     }
 }

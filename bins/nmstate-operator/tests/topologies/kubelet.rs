@@ -355,7 +355,12 @@ impl Kubelet {
         let is_ready = match &mut running.process {
             Some(process) => {
                 if let Some(status) = process.child.try_wait().unwrap() {
-                    panic!("{} ended with {status}\n{}", running.name, last_words(&process.log));
+                    let said = last_words(&process.log);
+                    // Somebody took the port between our look and its start.
+                    let is_our_fault = said.contains("Address already in use");
+                    assert!(is_our_fault, "{} ended with {status}\n{said}", running.name);
+                    self.running.remove(&uid(pod));
+                    return;
                 }
                 let place = [&running.component, &running.on];
                 let machine = place.into_iter().find_map(|name| self.machines.get(name));
@@ -507,7 +512,7 @@ fn answers_ready(process: &Process, machine: Option<&Machine>) -> bool {
             let script = format!(
                 "exec 3<>/dev/tcp/127.0.0.1/{port} && printf 'GET /readyz HTTP/1.0\\r\\n\\r\\n' >&3 && head -n 1 <&3"
             );
-            let output = machine.node.run(&["bash", "-c", &script]).unwrap();
+            let output = machine.node.run(&["timeout", "5", "bash", "-c", &script]).unwrap();
             String::from_utf8_lossy(&output.stdout).into_owned()
         }
         _ => ask(port).unwrap_or_default(),

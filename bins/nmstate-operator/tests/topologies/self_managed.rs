@@ -1,5 +1,6 @@
 //! Clusters that run their own control plane: on one node, on several, and from one to the other.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
@@ -58,7 +59,8 @@ async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_witho
         })
         .await;
     admission_rules_are_sound(&cluster).await;
-    let before = everything(&cluster.client).await;
+    cluster.until("the cluster's own controllers are done", || is_quiet(&cluster)).await;
+    let before = ours_and_users(&cluster).await;
 
     // Somebody wants it all the same.
     cluster.apply(NMSTATE).await;
@@ -91,11 +93,44 @@ async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_witho
     .map(str::to_owned)
     .into();
     let expected: BTreeSet<String> = before.union(&grown).cloned().collect();
+    let told = RefCell::new(BTreeSet::new());
     cluster
         .until("what was deployed is gone", || async {
-            everything(&cluster.client).await == expected
+            let found = ours_and_users(&cluster).await;
+            let differs: BTreeSet<String> =
+                found.symmetric_difference(&expected).cloned().collect();
+            let is_same = differs.is_empty();
+            if told.replace(differs.clone()) != differs {
+                eprintln!("there or missing: {differs:?}");
+            }
+            is_same
         })
         .await;
+}
+
+/// Everything but what Kubernetes keeps for itself.
+async fn ours_and_users(cluster: &Cluster) -> BTreeSet<String> {
+    let all = everything(&cluster.client).await;
+    all.into_iter().filter(|entry| !entry.contains(" kube-")).collect()
+}
+
+/// Whether controllers have made what they make of every namespace and Service.
+async fn is_quiet(cluster: &Cluster) -> bool {
+    let all = ours_and_users(cluster).await;
+    let of = |kind: &str| {
+        let names = all.iter().filter_map(|entry| entry.strip_prefix(&format!("{kind} ")));
+        names.map(|name| name.trim_end().to_owned()).collect::<Vec<_>>()
+    };
+    let (accounts, maps, slices) = (of("ServiceAccount"), of("ConfigMap"), of("EndpointSlice"));
+    let has_both = |namespace: &String| {
+        accounts.contains(&format!("{}/default", &namespace[1..]))
+            && maps.contains(&format!("{}/kube-root-ca.crt", &namespace[1..]))
+    };
+    let is_found = |service: &String| {
+        service == "default/kubernetes" || slices.iter().any(|it| it.starts_with(service.as_str()))
+    };
+    of("Namespace").iter().filter(|it| !it.starts_with("/kube-")).all(has_both)
+        && of("Service").iter().all(is_found)
 }
 
 /// What handlers on nodes would have written.

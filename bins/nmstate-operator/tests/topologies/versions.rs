@@ -118,7 +118,7 @@ async fn start() -> Option<(Cluster, Relay)> {
 async fn a_cluster_goes_to_the_next_version_and_back_with_handlers_of_both_side_by_side() {
     let Some((cluster, _relay)) = start().await else { return };
     let operators = cluster.dynamic("config.openshift.io/v1", "ClusterOperator", None);
-    let history = History::of(operators, "nmstate").await;
+    let history = History::of(operators, "nmstate");
     cluster.settled(OLD).await;
     cluster.apply(&policy("kept", "nic1", 1450)).await;
     cluster.until("the policy is applied", || is_available(&cluster, "kept")).await;
@@ -166,7 +166,7 @@ async fn upgrade(cluster: &Cluster) {
         })
         .await;
     assert!(!cluster.kubelet.borrow().says_ready(HANDLER, &first));
-    assert_eq!(cluster.condition("Progressing").await, "True RollingOut");
+    cluster.told("Progressing", "True RollingOut").await;
     cluster.kubelet.borrow_mut().end_orphans();
     cluster
         .until("the new handler takes over", || async {
