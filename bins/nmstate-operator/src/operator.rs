@@ -183,7 +183,7 @@ impl Operation<'_> {
         port.decided(&decision);
         let performed = performer.perform(&seen, &decision).await;
         // What failed reaches the status, too: the next look starts from there.
-        seen.hindrance = performed.as_ref().err().map(|error| format!("{error:#}"));
+        seen.hindrance = performed.as_ref().err().map(requests::why);
         match decision.adopt_br_ex {
             true => {
                 let adopter = adopter.get_or_insert_with(|| Adopter::new((*client).clone()));

@@ -21,3 +21,32 @@ pub(crate) async fn within<T>(
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
+
+/// What went wrong, for people: of what a server refused, its own words.
+pub(crate) fn why(error: &anyhow::Error) -> String {
+    let mut told = Vec::new();
+    for cause in error.chain() {
+        if let Some(kube::Error::Api(status)) = cause.downcast_ref() {
+            told.push(status.message.clone());
+            break;
+        }
+        told.push(cause.to_string());
+    }
+    told.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_the_words_of_the_server() {
+        let status = Status::failure("namespaces \"n\" not found", "NotFound").with_code(404);
+        let refused = anyhow::Error::new(kube::Error::Api(status.boxed()));
+        let error = refused.context("restoring the Subscription n/s");
+        assert_eq!(why(&error), "restoring the Subscription n/s: namespaces \"n\" not found");
+        assert_eq!(why(&anyhow::anyhow!("a").context("b")), "b: a");
+    }
+}

@@ -166,7 +166,7 @@ fn take_over(others: &Others, record: Option<&Record>) -> Plan {
         others.installers.iter().filter(|installer| !installer.is_going).cloned().collect();
     let message = if others.installers.is_empty() {
         format!(
-            "Taking over from kubernetes-nmstate: waiting until {} is gone",
+            "Taking over from kubernetes-nmstate: waiting for {} to end",
             all(&others.running)
         )
     } else {

@@ -299,7 +299,7 @@ fn every_message_of_the_way_there_and_back_is_told() {
             "Taking over from kubernetes-nmstate: removing the Subscription \
              openshift-nmstate/knmstate and the ClusterServiceVersion \
              openshift-nmstate/kubernetes-nmstate-operator.v4",
-            "Taking over from kubernetes-nmstate: waiting until the operator o is gone",
+            "Taking over from kubernetes-nmstate: waiting for the operator o to end",
             "Ours { remark: None }",
             "Giving the cluster back to kubernetes-nmstate: restoring the Subscription \
              openshift-nmstate/knmstate",

@@ -15,7 +15,7 @@ use nmstate_deployment::adoption::{self, Judgement, Progress};
 use nmstate_deployment::names::{ADOPTED_NODES, NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL};
 use serde_json::json;
 
-use crate::requests::within;
+use crate::requests::{self, within};
 
 /// MachineConfigs that people wrote have it, rendered ones do not.
 pub(super) const ROLE_LABEL: &str = "machineconfiguration.openshift.io/role";
@@ -69,7 +69,7 @@ impl Adopter {
             Ok(progress) => self.last = progress,
             Err(error) => {
                 tracing::warn!("adopting br-ex: {error:#}");
-                self.last.trouble = Some(format!("{error:#}"));
+                self.last.trouble = Some(requests::why(&error));
             }
         }
         self.last.clone()

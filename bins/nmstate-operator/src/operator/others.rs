@@ -39,7 +39,7 @@ pub(super) async fn others(
         if others.running.is_empty() {
             others.running = pods(client).await?;
         }
-        if others.running.is_empty() && others.installers.is_empty() {
+        if others.running.is_empty() {
             what_is_left(client, &mut others).await?;
         }
     }
@@ -68,10 +68,13 @@ async fn glance(client: &Client) -> Result<Others> {
             // The network add-ons of OpenShift Virtualization deploy handlers of their own accord.
             match object.owner_references().iter().find(|owner| owner.kind != "NMState") {
                 Some(owner) => {
-                    let who = format!("the {} {}", owner.kind, owner.name);
-                    if !others.running.contains(&who) {
-                        others.running.push(who);
-                    }
+                    others.running.push(format!(
+                        "the {} {namespace}/{} of the {} {}",
+                        kind.kind,
+                        object.name_any(),
+                        owner.kind,
+                        owner.name
+                    ));
                 }
                 None => others.leftovers.push(leftover(kind, &object.metadata)),
             }

@@ -231,8 +231,7 @@ async fn a_cluster_is_taken_over_from_olm_in_one_step_and_given_back_in_one() {
     // The one step. Its operator ends slowly, and ours waits for it.
     cluster.annotate(ADOPT, Some("true")).await;
     cluster.told("Disabled", "True", "TakingOver").await;
-    says(&cluster, &format!("waiting until the pod openshift-nmstate/{operator_pod} is gone"))
-        .await;
+    says(&cluster, &format!("waiting for the pod openshift-nmstate/{operator_pod} to end")).await;
     let subscription = "/apis/operators.coreos.com/v1alpha1/namespaces/openshift-nmstate/subscriptions/kubernetes-nmstate-operator";
     let installed = "/apis/operators.coreos.com/v1alpha1/namespaces/openshift-nmstate/clusterserviceversions/kubernetes-nmstate-operator.v0.0.1";
     assert!(!is_there(&cluster, subscription).await && !is_there(&cluster, installed).await);
@@ -362,14 +361,18 @@ async fn a_cluster_is_taken_over_from_the_network_add_ons_and_given_back() {
 
     let _operator = cluster.operator("4.99.1").await;
     cluster.told("Disabled", "True", "OtherOperatorPresent").await;
-    says(&cluster, "The NetworkAddonsConfig cluster serves this API").await;
+    says(
+        &cluster,
+        "The DaemonSet openshift-cnv/nmstate-handler of the NetworkAddonsConfig cluster serves",
+    )
+    .await;
 
     cluster.annotate(ADOPT, Some("true")).await;
     let spec = || async { cluster.server.client().get(path).await.unwrap()["spec"].clone() };
     eventually("nmstate is no longer asked for", || async { spec().await["nmstate"].is_null() })
         .await;
     assert_eq!(spec().await, json!({ "multus": {} }));
-    says(&cluster, "waiting until the NetworkAddonsConfig cluster is gone").await;
+    says(&cluster, "waiting for the DaemonSet openshift-cnv/nmstate-handler of the NetworkAddonsConfig cluster").await;
     cluster.deployed(false).await;
     // The add-ons remove what they deployed.
     let handlers_of =
