@@ -6,8 +6,8 @@
 //! a bridge's options. Needs root and /dev/net/tun; without them a node does not start and says so.
 //!
 //! A machine of [`uml`] has a kernel of its own, with that datapath, bonds and VLANs. It takes ten
-//! seconds to start, and no privilege. A [`machine`] is a whole computer with systemd and udev; it
-//! takes minutes.
+//! seconds to start, and no privilege unless it shall reach servers of the host. A [`machine`] is a
+//! whole computer with systemd and udev; it takes minutes.
 //!
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {
