@@ -205,7 +205,8 @@ impl Operation<'_> {
 
 fn next_look(seen: &Seen, decision: &Decision) -> Duration {
     let is_under_way = decision.handover.as_ref().is_some_and(|plan| {
-        matches!(plan.standing, Between::TakingOver { .. } | Between::GivingBack { .. })
+        (matches!(plan.standing, Between::TakingOver { .. } | Between::GivingBack { .. })
+            && !plan.is_repeated)
             || plan.record.as_ref().is_some_and(|record| record.phase == Phase::Clearing)
     });
     if is_under_way {

@@ -95,6 +95,8 @@ pub struct Plan {
     pub record: Option<Record>,
     /// Removed at once.
     pub dismiss: Vec<Installer>,
+    /// Whether that was tried before: somebody puts it back, and nothing is gained by haste.
+    pub is_repeated: bool,
     /// Removed before ours is deployed.
     pub clear: Vec<Leftover>,
     /// Made again after ours is removed.
@@ -103,7 +105,14 @@ pub struct Plan {
 
 impl Plan {
     fn new(standing: Standing, record: Option<Record>) -> Self {
-        Self { standing, record, dismiss: vec![], clear: vec![], give_back: vec![] }
+        Self {
+            standing,
+            record,
+            dismiss: vec![],
+            is_repeated: false,
+            clear: vec![],
+            give_back: vec![],
+        }
     }
 }
 
@@ -164,16 +173,21 @@ fn take_over(others: &Others, record: Option<&Record>) -> Plan {
     }
     let dismiss: Vec<Installer> =
         others.installers.iter().filter(|installer| !installer.is_going).cloned().collect();
+    // Whoever was interrupted in between looks the same, and waits half a minute.
+    let is_repeated = !dismiss.is_empty() && record == Some(&kept);
     let message = if others.installers.is_empty() {
-        format!(
-            "Taking over from kubernetes-nmstate: waiting for {} to end",
-            all(&others.running)
-        )
+        format!("Taking over from kubernetes-nmstate: waiting for {} to end", all(&others.running))
     } else {
-        format!("Taking over from kubernetes-nmstate: removing {}", all(&others.installers))
+        let hint = match others.installers.iter().find_map(|it| it.owner.as_ref()) {
+            Some(owner) => format!("; {owner} may put it back: then remove it there"),
+            None if is_repeated => "; somebody puts it back: then remove it there".to_owned(),
+            None => String::new(),
+        };
+        let what = all(&others.installers);
+        format!("Taking over from kubernetes-nmstate: removing {what}{hint}")
     };
     let standing = Standing::TakingOver { message };
-    Plan { dismiss, ..Plan::new(standing, Some(kept)) }
+    Plan { dismiss, is_repeated, ..Plan::new(standing, Some(kept)) }
 }
 
 /// Adds to what is to be given back. A version comes back with its Subscription, if it has one.
@@ -184,7 +198,7 @@ fn keep(kept: &mut Vec<Installer>, installer: &Installer) {
     if installer.kind == InstallerKind::ServiceVersion && kept.iter().any(is_subscribed) {
         return;
     }
-    let copy = Installer { uid: String::new(), is_going: false, ..installer.clone() };
+    let copy = Installer { uid: String::new(), is_going: false, owner: None, ..installer.clone() };
     match kept.iter_mut().find(|held| held.is_same(installer)) {
         Some(held) => *held = copy,
         None => kept.push(copy),

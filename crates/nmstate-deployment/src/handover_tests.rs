@@ -225,6 +225,23 @@ fn what_was_installed_again_by_somebody_else_is_not_fought() {
 }
 
 #[test]
+fn whoever_puts_it_back_at_once_is_named_and_not_fought_in_haste() {
+    let mut config = addons();
+    config["metadata"]["ownerReferences"] =
+        json!([{ "kind": "HyperConverged", "name": "kubevirt-hyperconverged" }]);
+    let mut cluster = Cluster::with(&[config.clone()]);
+    let first = plan(Wish::TakeOver, &cluster.others(), None);
+    assert!(!first.is_repeated);
+    cluster.perform(&first, 99);
+    cluster.objects = vec![config];
+    let again = plan(Wish::TakeOver, &cluster.others(), cluster.record.as_ref());
+    assert!(again.is_repeated && again.dismiss.len() == 1);
+    let Standing::TakingOver { message } = again.standing else { panic!("{again:?}") };
+    let hint = "; HyperConverged kubevirt-hyperconverged may put it back: then remove it there";
+    assert!(message.ends_with(hint), "{message}");
+}
+
+#[test]
 fn what_nobody_can_install_again_is_not_removed() {
     let mut cluster = Cluster::with(&[]);
     let plan = plan(Wish::TakeOver, &cluster.others(), None);

@@ -22,6 +22,8 @@ pub struct Installer {
     pub uid: String,
     /// It is being deleted already.
     pub is_going: bool,
+    /// Who made it, if that is no person: they may make it again.
+    pub owner: Option<String>,
 }
 
 /// In the order in which they are removed: whatever else is done, OLM makes a version again as
@@ -65,6 +67,7 @@ impl Installer {
             copy,
             uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
             is_going: metadata["deletionTimestamp"].is_string(),
+            owner: owner(metadata),
         })
     }
 
@@ -110,6 +113,11 @@ pub fn is_version(name: &str) -> bool {
 /// OLM shows a version in other namespaces, too. It removes those by itself.
 fn is_copied(metadata: &Value) -> bool {
     !metadata["labels"]["olm.copiedFrom"].is_null()
+}
+
+fn owner(metadata: &Value) -> Option<String> {
+    let owner = metadata["ownerReferences"].as_array()?.first()?;
+    Some(format!("{} {}", owner["kind"].as_str()?, owner["name"].as_str()?))
 }
 
 /// What a Subscription asks for. One whose every step somebody approves asks for what is
@@ -177,6 +185,7 @@ mod tests {
                 },
             })
         );
+        assert_eq!(installer.owner, None);
         assert_eq!(installer.to_string(), "the Subscription openshift-nmstate/mine");
         // A copy is read like the object itself.
         assert_eq!(Installer::of(&installer.copy).unwrap().copy, installer.copy);
@@ -223,5 +232,13 @@ mod tests {
         assert_eq!(with.copy["spec"], json!({ "nmstate": {} }));
         assert_eq!(with.copy["metadata"], json!({ "name": "cluster" }));
         assert!(config(json!({ "multus": {} })).is_none());
+        let owned = Installer::of(&json!({
+            "kind": "NetworkAddonsConfig",
+            "metadata": { "name": "cluster", "ownerReferences": [
+                { "kind": "HyperConverged", "name": "kubevirt-hyperconverged" },
+            ]},
+            "spec": { "nmstate": {} },
+        }));
+        assert_eq!(owned.unwrap().owner.as_deref(), Some("HyperConverged kubevirt-hyperconverged"));
     }
 }
