@@ -41,7 +41,7 @@ use bench::Bench;
 type Case = (&'static str, fn(&mut Bench));
 
 /// In this order. Those that start handlers again come late: a wait that lasts is told by a handler
-/// that lasts.
+/// that lasts. Changes that are to be taken back come together, so that only they are hurried.
 const CASES: &[Case] = &[
     ("nothing is applied before the cluster was installed once", basics::not_before_installed),
     ("a canary that never comes is waited for", canary::never_comes),
@@ -49,7 +49,6 @@ const CASES: &[Case] = &[
     ("the canary goes first, and the others follow", canary::goes_first),
     ("a canary that fails, by name, leaves the others untouched", canary::fails),
     ("drift is reported and left, or put right", drift::reported_and_corrected),
-    ("annotations take effect when they are changed", annotations::take_effect),
     ("a way back can be asked for in time only, and be given up", annotations::ways_back),
     ("labels of nodes choose policies at once", membership::labels_choose),
     ("captures move the address of a node to a bridge, and back", several::captures),
@@ -62,9 +61,13 @@ const CASES: &[Case] = &[
     ),
     ("a policy that asks for it is taken back when it is deleted", basics::reverted_on_delete),
     ("who waits for long says so", canary::wait_is_told),
+    ("(handlers become impatient)", Bench::be_impatient),
     ("a policy that cuts the node off is taken back and stops the others", basics::taken_back),
     ("probes that were asked for decide", probes::decide),
+    ("annotations take effect when they are changed", annotations::take_effect),
     ("a node that loses the API takes the change back by itself", basics::api_is_lost),
+    ("a node that is not ready after a change gets its network back", probes::readiness),
+    ("(handlers become patient)", Bench::be_patient),
     ("another program's checkpoint is waited for and not touched", outages::foreign_checkpoint),
     ("a handler outlives NetworkManager", outages::network_manager_restarts),
     (
@@ -75,7 +78,6 @@ const CASES: &[Case] = &[
     ("a second handler on a node waits for the first", outages::second_handler),
     ("a handler that is killed in the middle leaves nothing behind", basics::killed_in_the_middle),
     ("an edit supersedes what is under way", basics::edit_supersedes),
-    ("a node that is not ready after a change gets its network back", probes::readiness),
     ("changes go on when the API server comes back", outages::api_restarts),
     (
         "a node that is lost in the middle holds up nobody, and may come back",

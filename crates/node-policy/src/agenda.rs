@@ -28,8 +28,9 @@ pub struct OwnView {
     pub is_resting: bool,
     /// Whether a failure that was reported is about other annotations than there are now.
     pub is_outdated: bool,
-    /// Whether the report keeps a way back that nobody asks for any more.
-    pub keeps_needless_way_back: bool,
+    /// Whether the report holds something that nobody asks for any more: a way back, or that the
+    /// network has drifted.
+    pub is_stale: bool,
     /// Whether it has been known here, and not begun, for longer than a moment.
     pub has_waited: bool,
 }
@@ -73,7 +74,7 @@ pub fn step(policy: Option<&PolicyView>, own: &OwnView) -> Step {
     let evaluation = own.evaluation.filter(|it| it.generation == policy.generation);
     let Some(evaluation) = evaluation else { return Step::Evaluate };
     if !evaluation.differs {
-        let is_said = reported && own.phase == Phase::Available && !own.keeps_needless_way_back;
+        let is_said = reported && own.phase == Phase::Available && !own.is_stale;
         return if is_said { Step::Nothing } else { Step::ReportAvailable };
     }
     if policy.has_slot {
@@ -109,7 +110,7 @@ mod tests {
         evaluation: None,
         is_resting: false,
         is_outdated: false,
-        keeps_needless_way_back: false,
+        is_stale: false,
         has_waited: false,
     };
 
@@ -188,9 +189,9 @@ mod tests {
     }
 
     #[test]
-    fn a_way_back_that_nobody_wants_any_more_is_forgotten() {
+    fn what_nobody_asks_for_any_more_is_taken_out_of_the_report() {
         let own = evaluated(false, reported(Phase::Available, 2));
-        let own = OwnView { keeps_needless_way_back: true, ..own };
+        let own = OwnView { is_stale: true, ..own };
         assert_eq!(step(Some(&POLICY), &own), Step::ReportAvailable);
     }
 

@@ -27,7 +27,7 @@ use crate::shown::Shown;
 pub(crate) enum News {
     Policy(Event<StoredPolicy>),
     Node(Box<Event<Node>>),
-    Enactment(Event<Enactment>),
+    Enactment(Box<Event<Enactment>>),
     Report(Event<PartialObjectMeta<NodeNetworkState>>),
     Lost(watcher::Error),
 }
@@ -47,7 +47,7 @@ pub(crate) fn news(client: &Client) -> BoxStream<'static, News> {
     select_all([
         policies.default_backoff().map(told(News::Policy)).boxed(),
         nodes.default_backoff().map(told(|event| News::Node(Box::new(event)))).boxed(),
-        enactments.default_backoff().map(told(News::Enactment)).boxed(),
+        enactments.default_backoff().map(told(|event| News::Enactment(Box::new(event)))).boxed(),
         reports.default_backoff().map(told(News::Report)).boxed(),
     ])
     .boxed()
@@ -109,12 +109,12 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn take(&mut self, news: News) {
         match news {
-            News::Policy(event) => self.policies.take(event, policy_facts),
+            News::Policy(event) => self.policies.take(event, |policy| policy_facts(&policy)),
             News::Node(event) => self.nodes.take(*event, |node| NodeFacts {
                 is_ready: is_ready(&node),
                 labels: node.metadata.labels.unwrap_or_default(),
             }),
-            News::Enactment(event) => self.enactments.take(event, enactment_facts),
+            News::Enactment(event) => self.enactments.take(*event, enactment_facts),
             News::Report(event) => self.reporters.take(event, drop),
             News::Lost(error) => tracing::warn!("watching the cluster: {error}"),
         }
@@ -136,7 +136,7 @@ impl View {
     }
 
     pub(crate) fn wrote(&mut self, policy: StoredPolicy) {
-        self.policies.wrote(policy, policy_facts);
+        self.policies.wrote(policy, |policy| policy_facts(&policy));
     }
 
     pub(crate) fn deleted(&mut self, policy: &str) {
@@ -205,7 +205,7 @@ impl View {
     }
 }
 
-pub(super) fn policy_facts(stored: StoredPolicy) -> PolicyFacts {
+pub(super) fn policy_facts(stored: &StoredPolicy) -> PolicyFacts {
     let unusable = |reason: PolicyReason, error: &dyn std::error::Error| Unusable {
         reason,
         why: error.to_string(),
@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn only_nodes_with_a_handler_and_reports_about_the_policy_count() {
         let mut view = seen();
-        view.take(News::Enactment(Event::Apply(enactment("a", "one", Phase::Available))));
-        view.take(News::Enactment(Event::Apply(enactment("a", "two", Phase::Failed))));
+        view.take(News::Enactment(Box::new(Event::Apply(enactment("a", "one", Phase::Available)))));
+        view.take(News::Enactment(Box::new(Event::Apply(enactment("a", "two", Phase::Failed)))));
         let scenes = view.scenes();
         let one = &scenes["one"];
         assert_eq!(one.keys().collect::<Vec<_>>(), ["a", "b"]);
@@ -302,7 +302,7 @@ mod tests {
         let mut failed = enactment("a", "one", Phase::Failed);
         let usual = terms::terms(&PolicyOptions::default());
         failed.status.as_mut().unwrap().tried_with = Some(usual);
-        view.take(News::Enactment(Event::Apply(failed)));
+        view.take(News::Enactment(Box::new(Event::Apply(failed))));
         assert_eq!(view.scenes()["one"]["a"].phase, Phase::Failed);
         let annotations = json!({"nmstate.landfall.dev/probes": "api-server"});
         let metadata = json!({"name": "one", "generation": 1, "annotations": annotations});

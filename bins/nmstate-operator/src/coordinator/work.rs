@@ -271,7 +271,7 @@ mod tests {
         policy.metadata.generation = Some(3);
         policy.metadata.annotations =
             annotation.map(|(name, value)| [(name.to_owned(), value.to_owned())].into());
-        policy_facts(stored(&policy))
+        policy_facts(&stored(&policy))
     }
 
     fn node(phase: Phase) -> NodeView {
@@ -307,7 +307,7 @@ mod tests {
         let text = format!(
             r#"{{"metadata":{{"name":"p","generation":3}},"spec":{{"desiredState":{deep}}}}}"#
         );
-        let facts = policy_facts(serde_json::from_str(&text).unwrap());
+        let facts = policy_facts(&serde_json::from_str(&text).unwrap());
         let nodes = BTreeMap::from([("a".to_owned(), node(Phase::Unknown))]);
         let decided = decide(&facts, &nodes, None, now());
         assert_eq!(message(&decided.status).0, "UnreadableSpec");

@@ -53,7 +53,6 @@ impl Desk {
                 memory.start_over();
             }
             if consequences.looks {
-                memory.is_drift_told = false;
                 self.look_at = Some(Instant::now());
             }
             if consequences.forgets_way_back

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
-use nmstate_api::annotations::PolicyOptions;
+use nmstate_api::annotations::{Drift, PolicyOptions};
 use nmstate_api::{NetworkDocument, NodeName};
 use node_policy::drift::Corrections;
 use node_policy::secrets::Secrets;
-use node_policy::{Evaluation, OwnView, Phase, Rendered, Step, overlap, terms};
+use node_policy::{Attempt, Evaluation, OwnView, Phase, Rendered, Step, overlap, terms};
 
+use super::drift::says_drifted;
 use super::enactments::{Details, Enactments, Saying};
 use super::node_report::NodeReport;
 use super::view::{News, Refresh, View};
@@ -196,8 +197,8 @@ impl Desk {
             is_resting: false,
             is_outdated: reported
                 .is_some_and(|it| terms::are_others(it.tried_with.as_deref(), &options)),
-            keeps_needless_way_back: keeps_way_back
-                && evaluated.is_some_and(|(_, it)| it.revert.is_empty()),
+            is_stale: (keeps_way_back && evaluated.is_some_and(|(_, it)| it.revert.is_empty()))
+                || (options.drift == Drift::Ignore && reported.is_some_and(says_drifted)),
             has_waited: memory
                 .and_then(|it| it.since)
                 .is_some_and(|since| since.elapsed() >= LONG_WAIT),
@@ -237,6 +238,13 @@ impl Desk {
         let Some(memory) = self.memory.get(policy) else { return Ok(()) };
         let saying = memory.saying(phase, message, None);
         self.write_now(policy, &saying).await
+    }
+
+    pub(super) async fn say_available(&mut self, policy: &str) -> Result<()> {
+        // Who made it true does not say that nothing was changed.
+        let is_made = self.memory.get(policy).is_some_and(|it| it.made == Some(it.generation));
+        let end = if is_made { Attempt::Applied } else { Attempt::NothingDiffers };
+        self.say(policy, Phase::Available, &end.judge(1).message).await
     }
 
     /// Writes a report; what cannot be written now is written later.

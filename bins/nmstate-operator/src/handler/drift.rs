@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use nmstate::NetworkState;
 use nmstate_api::annotations::Drift;
+use nmstate_api::{EnactmentConditionType, EnactmentStatus, condition};
 use node_policy::{Phase, rendering};
 
 use super::desk::Desk;
@@ -13,6 +14,12 @@ use crate::service_port::Standing;
 
 const DRIFTED: &str = "the network is no longer what the policy made it";
 const RIGHT_AGAIN: &str = "the network is again what the policy made it";
+
+/// Whether a report says that the network has drifted.
+pub(super) fn says_drifted(report: &EnactmentStatus) -> bool {
+    let available = condition::find(&report.conditions, EnactmentConditionType::Available);
+    available.and_then(|it| it.message.as_deref()) == Some(DRIFTED)
+}
 
 /// What a look at the network found about a policy.
 struct Finding {

@@ -24,7 +24,7 @@ use crate::shown::Shown;
 pub(crate) enum News {
     Policy(Event<StoredPolicy>),
     Node(Box<Event<Node>>),
-    Enactment(Event<Enactment>),
+    Enactment(Box<Event<Enactment>>),
     Report(Event<PartialObjectMeta<NodeNetworkState>>),
     /// A watch could not go on. It goes on by itself after a while.
     Lost(watcher::Error),
@@ -46,7 +46,7 @@ pub(crate) fn news(client: &Client, node: &NodeName) -> BoxStream<'static, News>
     select_all([
         policies.default_backoff().map(told(News::Policy)).boxed(),
         nodes.default_backoff().map(told(|event| News::Node(Box::new(event)))).boxed(),
-        enactments.default_backoff().map(told(News::Enactment)).boxed(),
+        enactments.default_backoff().map(told(|event| News::Enactment(Box::new(event)))).boxed(),
         reports.default_backoff().map(told(News::Report)).boxed(),
     ])
     .boxed()
@@ -85,7 +85,7 @@ impl View {
                 let owner = node.owner_ref(&())?;
                 Some(OwnNode { owner, labels: node.labels().clone() })
             }),
-            News::Enactment(event) => self.enactments.take(event, |enactment| enactment),
+            News::Enactment(event) => self.enactments.take(*event, |enactment| enactment),
             News::Report(event) => {
                 let before = self.report.is_complete().then(|| self.asked());
                 self.report.take(event, |report| report.labels().get(REFRESH_LABEL).cloned());

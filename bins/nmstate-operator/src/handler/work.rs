@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::annotations::NO_WAY_BACK;
 use super::desk::{ASK_AGAIN, Desk, Evaluated, Job, JobKind, LOOK_AGAIN, Memory};
+use super::drift::says_drifted;
 use super::installed;
 use super::machine::{Change, Machine};
 use super::node_report::Seen;
@@ -138,10 +139,7 @@ impl<M: Machine> Handler<M> {
                     Step::Evaluate => self.evaluate(desk, &policy).await,
                     Step::Accept => desk.accept(&policy).await,
                     Step::ReportPending => desk.say(&policy, Phase::Pending, WAITING).await,
-                    Step::ReportAvailable => {
-                        let verdict = Attempt::NothingDiffers.judge(1);
-                        desk.say(&policy, Phase::Available, &verdict.message).await
-                    }
+                    Step::ReportAvailable => desk.say_available(&policy).await,
                     Step::ReportAborted => {
                         let why = "not begun, as too many other nodes failed";
                         desk.say(&policy, Phase::Aborted, why).await
@@ -203,10 +201,12 @@ impl<M: Machine> Handler<M> {
                 features,
                 differs: !is_left && compared.as_ref() != Ok(&false),
                 refusal: compared.err(),
-                revert: if keeps_way_back { held.revert_state } else { Default::default() },
+                revert: if keeps_way_back { held.revert_state.clone() } else { Default::default() },
                 rendered,
             });
         }
+        // A handler that ended cannot tell that the network is right again.
+        memory.is_drift_told = is_reported && says_drifted(&held);
         let looks = memory.options.drift != Drift::Ignore;
         desk.memory.insert(policy.to_owned(), memory);
         if looks {

@@ -11,7 +11,7 @@ use kube::api::{
 };
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt as _};
-use nmstate_api::{NMState, NodeNetworkConfigurationPolicy};
+use nmstate_api::{NMState, StoredPolicy};
 use nmstate_deployment::decide::{Decision, Memory, Operand, Seen, ignored};
 use nmstate_deployment::names::{CLUSTER_OPERATOR, MEMORY, NAMESPACE, OPERATOR};
 use nmstate_deployment::operand;
@@ -232,11 +232,12 @@ impl Performer {
     }
 
     async fn report_policies(&self, message: &str, now: Timestamp) -> Result<()> {
-        let policies: Api<NodeNetworkConfigurationPolicy> = Api::all(self.client.clone());
+        // Also one that nobody can read is told.
+        let policies: Api<StoredPolicy> = Api::all(self.client.clone());
         let list =
             within(policies.list(&ListParams::default())).await?.context("listing policies")?;
         for policy in &list.items {
-            let Some(status) = ignored(policy, message, now) else { continue };
+            let Some(status) = ignored(&policy.without_spec(), message, now) else { continue };
             let name = policy.name_any();
             // What the coordinator wrote beside the conditions is void now.
             let patch = Patch::Merge(json!({ "status": {

@@ -4,7 +4,7 @@ use node_policy::Phase;
 use serde_json::json;
 
 use crate::bench::{Bench, NODES};
-use crate::wishes::{ONLY_API, REVERT_ON_DELETE, WITH_DNS, everywhere, mtu, on};
+use crate::wishes::{CANARY, ONLY_API, REVERT_ON_DELETE, WITH_DNS, everywhere, mtu, on};
 
 pub(crate) fn not_before_installed(bench: &mut Bench) {
     bench.apply_policy("early", &json!({"desiredState": mtu(1450)}), &[]);
@@ -66,8 +66,9 @@ pub(crate) fn taken_back(bench: &mut Bench) {
     bench.apply_policy("bad", &everywhere(1, &cut_off), &[]);
     let policy = bench.wait_for_policy("bad", "Degraded", "FailedToConfigure");
     assert!(policy.message("Degraded").starts_with("1/2 nodes failed to configure"));
-    let [first, second] = NODES;
-    let failed = bench.wait_for_phase(first, "bad", Phase::Failed);
+    // Whoever took note first went first.
+    let (first, second) = bench.wait_for_one("bad", Phase::Failed);
+    let failed = bench.enactment(first, "bad");
     assert_eq!(failed.status()["failure"]["kind"], "ProbeFailed", "{}", failed.status());
     assert_eq!(failed.status()["failure"]["probe"], "api-server");
     let message = failed.message("Failing");
@@ -78,18 +79,19 @@ pub(crate) fn taken_back(bench: &mut Bench) {
         assert!(!bench.has_address(node, "203.0.113.7"));
     }
     let told = bench.wait_for_event("bad", "RolledBack");
-    assert!(told.starts_with("node-a: the node was cut off by the change; it was taken back"));
-    assert!(bench.wait_for_event("bad", "ReconcileFailed").starts_with("node-a: "));
+    let expected = format!("{first}: the node was cut off by the change; it was taken back");
+    assert!(told.starts_with(&expected), "{told}");
+    assert!(bench.wait_for_event("bad", "ReconcileFailed").starts_with(first));
     let told = bench.wait_for_event("bad", "Aborted");
     assert!(told.starts_with("no further node is changed: 1/2 nodes failed"), "{told}");
 }
 
-/// A change of the first node that is made and waits for an answer about names, on its way to all
-/// nodes that the spec is for.
+/// A change of the first node that is made and waits for an answer about names.
 pub(crate) fn waiting_change(bench: &Bench, policy: &str, wanted: u32, spec: &serde_json::Value) {
     let [node, _] = NODES;
     assert_ne!(bench.mtu(node), wanted, "nothing would be waited for");
-    bench.apply_policy(policy, spec, &WITH_DNS);
+    let first = [WITH_DNS[0], (CANARY, node)];
+    bench.apply_policy(policy, spec, &first);
     bench.wait_for_mtu(node, wanted);
 }
 

@@ -22,7 +22,9 @@ const IN_NODE: &str = "/usr/local/bin/nmstate-operator";
 const DEADLINE: Duration = Duration::from_secs(240);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How patient handlers are, in seconds.
-const PATIENCE: &str = "6";
+const PATIENCE: &str = "30";
+/// The same where changes are to be taken back.
+const SHORT_PATIENCE: &str = "6";
 /// The same for changes that must last until something was done to them.
 const LONG_PATIENCE: &str = "300";
 /// The coordinator that leads unless a case wants something else.
@@ -39,6 +41,7 @@ pub(crate) struct Bench {
     pub(crate) runtime: Runtime,
     logs: tempfile::TempDir,
     starts: u32,
+    patience: &'static str,
     current_log: BTreeMap<&'static str, PathBuf>,
     server: ApiServer,
 }
@@ -97,6 +100,7 @@ impl Bench {
             runtime,
             logs: tempfile::tempdir().unwrap(),
             starts: 0,
+            patience: PATIENCE,
             current_log: BTreeMap::new(),
             server,
         };
@@ -160,7 +164,7 @@ impl Bench {
     // Handlers.
 
     pub(crate) fn start_handler(&mut self, node: &'static str) {
-        self.start_with(node, PATIENCE);
+        self.start_with(node, self.patience);
     }
 
     pub(crate) fn start_patient_handler(&mut self, node: &'static str) {
@@ -176,7 +180,7 @@ impl Bench {
     /// A handler beside the one that is there. Returns a name for its log.
     pub(crate) fn start_second_handler(&mut self, node: &'static str) -> (Child, &'static str) {
         const NAME: &str = "second handler";
-        let (child, log) = self.spawn_handler(node, NAME, PATIENCE);
+        let (child, log) = self.spawn_handler(node, NAME, self.patience);
         self.current_log.insert(NAME, log);
         (child, NAME)
     }
@@ -219,6 +223,18 @@ impl Bench {
             $(pidof nmstate-operator | tr ' ' '\\n' | sort -n | head -1)";
         self.node(node).succeed(&["sh", "-c", first, "sh", signal]).unwrap();
         self.handlers.remove(node).unwrap().wait().unwrap()
+    }
+
+    /// From now on changes are taken back soon.
+    pub(crate) fn be_impatient(&mut self) {
+        self.patience = SHORT_PATIENCE;
+        NODES.iter().for_each(|node| self.restart_handler(node));
+    }
+
+    /// From now on they are not.
+    pub(crate) fn be_patient(&mut self) {
+        self.patience = PATIENCE;
+        NODES.iter().for_each(|node| self.restart_handler(node));
     }
 
     /// The handler starts again, with the usual patience.

@@ -122,7 +122,15 @@ impl Bench {
 
     fn write_policy(&self, writer: &str, name: &str, policy: &Value) {
         let policies: Api<StoredPolicy> = Api::all(self.client.clone());
-        self.runtime.block_on(policies.patch(name, &apply(writer), &Patch::Apply(policy))).unwrap();
+        self.wait(&format!("{writer} has written {name}"), || {
+            let patch = Patch::Apply(policy);
+            match self.runtime.block_on(policies.patch(name, &apply(writer), &patch)) {
+                Ok(_) => Some(()),
+                // Somebody else wrote at the same time.
+                Err(kube::Error::Api(status)) if status.code == 409 => None,
+                Err(error) => panic!("writing {name}: {error}"),
+            }
+        });
     }
 
     pub(crate) fn annotate_policy(&self, name: &str, annotation: &str, value: Option<&str>) {
@@ -181,6 +189,17 @@ impl Bench {
         self.wait(&format!("{policy} is {phase:?} on {node}"), || {
             let enactment = self.get(&enactments(), &format!("{node}.{policy}"))?;
             (enactment.phase() == phase).then_some(enactment)
+        })
+    }
+
+    /// Waits until one node is so far; returns it and the other one.
+    pub(crate) fn wait_for_one(&self, policy: &str, phase: Phase) -> (&'static str, &'static str) {
+        let [a, b] = NODES;
+        self.wait(&format!("{policy} is {phase:?} somewhere"), || {
+            [(a, b), (b, a)].into_iter().find(|(node, _)| {
+                let enactment = self.get(&enactments(), &format!("{node}.{policy}"));
+                enactment.is_some_and(|it| it.phase() == phase)
+            })
         })
     }
 

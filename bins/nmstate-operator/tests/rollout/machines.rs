@@ -113,7 +113,7 @@ impl Bench {
     }
 
     pub(crate) fn stop_name_server(&self) {
-        let stop = format!("kill $(cat {NAMES_PID}) && rm {NAMES_PID}");
+        let stop = format!("kill $(cat {NAMES_PID}) && rm -f {NAMES_PID}");
         self.on_lan(&["sh", "-c", &stop]);
         self.wait("the name server is gone", || {
             self.on_lan(&["ss", "-Hlun", "sport", "=", ":53"]).is_empty().then_some(())

@@ -3,9 +3,8 @@
 use node_policy::Phase;
 use serde_json::json;
 
-use crate::basics::waiting_change;
 use crate::bench::{Bench, NODES};
-use crate::wishes::{everywhere, mtu};
+use crate::wishes::{WITH_DNS, mtu};
 
 const LABEL: &str = "example.com/storage";
 
@@ -31,7 +30,13 @@ pub(crate) fn node_is_lost(bench: &mut Bench) {
     let [lost, other] = NODES;
     bench.stop_handler(lost);
     bench.start_patient_handler(lost);
-    waiting_change(bench, "lossy", 1331, &everywhere(1, &mtu(1331)));
+    let spec = json!({
+        "nodeSelector": {LABEL: "lossy"}, "maxUnavailable": 1, "desiredState": mtu(1331),
+    });
+    bench.label_node(lost, LABEL, Some("lossy"));
+    bench.apply_policy("lossy", &spec, &WITH_DNS);
+    bench.wait_for_mtu(lost, 1331);
+    bench.label_node(other, LABEL, Some("lossy"));
     bench.kill_handler(lost);
     bench.set_ready(lost, false);
     // As long as it is a node of the cluster, nobody knows what became of it: no other one is begun.
@@ -51,6 +56,7 @@ pub(crate) fn node_is_lost(bench: &mut Bench) {
 
     // It comes back, as somebody new.
     bench.create_node(lost);
+    bench.label_node(lost, LABEL, Some("lossy"));
     bench.start_handler(lost);
     bench.wait_for_log(lost, "it is taken back");
     bench.wait("both nodes are done", || {
@@ -62,4 +68,5 @@ pub(crate) fn node_is_lost(bench: &mut Bench) {
     assert_eq!(bench.enactment(lost, "lossy").phase(), Phase::Available);
     assert_eq!(bench.mtu(lost), 1331);
     bench.stop_name_server();
+    NODES.iter().for_each(|node| bench.label_node(node, LABEL, None));
 }

@@ -63,7 +63,7 @@ pub(crate) fn api_restarts(bench: &mut Bench) {
 pub(crate) fn coordinator_is_killed(bench: &mut Bench) {
     const FIRST: &str = "first coordinator";
     const SECOND: &str = "second coordinator";
-    const SHORT: [&str; 2] = ["--lease", "15"];
+    const SHORT: [&str; 2] = ["--lease", "12"];
     let [node, other] = NODES;
     bench.stop_coordinator(COORDINATOR);
     bench.start_coordinator(FIRST, &SHORT);
@@ -73,7 +73,6 @@ pub(crate) fn coordinator_is_killed(bench: &mut Bench) {
     bench.start_patient_handler(node);
     waiting_change(bench, "halved", 1321, &everywhere(1, &mtu(1321)));
     bench.kill_coordinator(FIRST);
-    assert!(!bench.log(SECOND).contains("leading"), "there was a leader");
     bench.wait_for_log(SECOND, "leading");
     bench.start_name_server();
     let policy = bench.wait_until_available("halved");
