@@ -156,3 +156,21 @@ async fn a_hosted_control_plane_serves_its_guest_and_leaves_the_cluster_it_runs_
         })
         .await;
 }
+
+#[test]
+fn hosted_profiles_get_everything_but_what_runs_beside_their_control_plane() {
+    let of = |profile: &str| -> BTreeSet<String> {
+        let annotation = format!("include.release.openshift.io/{profile}");
+        let objects = nmstate_deployment::payload::files().into_iter().flat_map(|it| it.objects);
+        let meant = objects.filter(|it| it["metadata"]["annotations"][&annotation] == "true");
+        meant.map(|it| format!("{} {}", it["kind"], it["metadata"]["name"])).collect()
+    };
+    let (hosted, own) = (of("hypershift"), of("self-managed-high-availability"));
+    assert_eq!(hosted, of("ibm-cloud-managed"));
+    assert_eq!(own, of("single-node-developer"));
+    let runs_there: Vec<&str> = own.difference(&hosted).map(String::as_str).collect();
+    assert!(runs_there.contains(&r#""Deployment" "nmstate-operator""#), "{runs_there:?}");
+    let is_theirs = |it: &&str| it.contains("nmstate-operator") || it.contains("coordinator");
+    assert!(runs_there.iter().all(is_theirs), "{runs_there:?}");
+    assert!(hosted.is_subset(&own));
+}
