@@ -20,6 +20,7 @@ mod requests;
 pub mod service_port;
 mod shown;
 mod stop;
+mod watching;
 
 use std::ffi::OsString;
 use std::future::Future;

@@ -10,7 +10,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client, ResourceExt};
-use nmstate_api::annotations::PolicyOptions;
+use nmstate_api::annotations::{Canary, PolicyOptions};
 use nmstate_api::{
     NODE_LABEL, NodeNetworkConfigurationEnactment as Enactment,
     NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, PolicyReason,
@@ -22,6 +22,7 @@ use node_policy::{Phase, overlap, terms};
 
 use crate::handler::is_ready;
 use crate::shown::Shown;
+use crate::watching;
 
 /// Something that happened in the cluster.
 pub(crate) enum News {
@@ -116,7 +117,7 @@ impl View {
             }),
             News::Enactment(event) => self.enactments.take(*event, enactment_facts),
             News::Report(event) => self.reporters.take(event, drop),
-            News::Lost(error) => tracing::warn!("watching the cluster: {error}"),
+            News::Lost(error) => watching::lost(&error),
         }
     }
 
@@ -173,11 +174,15 @@ impl View {
                 };
                 nodes.insert(node.to_owned(), view);
             }
-            if facts.options.is_ok() {
-                let waits =
-                    |view: &NodeView| view.generation != generation || !view.phase.is_settled();
+            if let Ok(options) = &facts.options {
+                // Nobody knows when an absent canary comes: what has not begun holds up nobody.
+                let may_begin = !has_absent_canary(options, &nodes);
+                let is_busy = |view: &NodeView| match may_begin {
+                    true => view.generation != generation || !view.phase.is_settled(),
+                    false => view.phase.is_under_way(),
+                };
                 busy.extend(
-                    nodes.iter().filter(|(_, view)| waits(view)).map(|(node, _)| node.clone()),
+                    nodes.iter().filter(|(_, view)| is_busy(view)).map(|(node, _)| node.clone()),
                 );
             }
             scenes.insert(name.to_owned(), nodes);
@@ -202,6 +207,14 @@ impl View {
             .iter()
             .filter_map(|(name, with)| Some((name.clone(), overlap::sentence(with)?)))
             .collect()
+    }
+}
+
+/// Whether a policy waits for a canary that is not among its nodes.
+fn has_absent_canary(options: &PolicyOptions, nodes: &BTreeMap<String, NodeView>) -> bool {
+    match &options.canary {
+        Some(Canary::Nodes(names)) => names.iter().any(|name| !nodes.contains_key(name.as_str())),
+        Some(Canary::Count(_)) | None => false,
     }
 }
 
@@ -294,6 +307,24 @@ mod tests {
         assert_eq!((one["a"].phase, one["b"].phase), (Phase::Available, Phase::Unknown));
         assert!(!one["b"].has_enactment);
         assert!(scenes["two"]["a"].is_free && !scenes["two"]["b"].is_free, "one after the other");
+    }
+
+    #[test]
+    fn a_policy_that_waits_for_an_absent_canary_holds_up_no_other() {
+        let mut view = seen();
+        let waits_for = |canary: &str| {
+            let annotations = json!({"nmstate.landfall.dev/canary": canary});
+            let metadata = json!({"name": "one", "generation": 1, "annotations": annotations});
+            News::Policy(Event::Apply(of(json!({"metadata": metadata}))))
+        };
+        view.take(waits_for("z"));
+        assert!(view.scenes()["two"]["a"].is_free);
+        // It was begun before the canary went away.
+        let begun = enactment("a", "one", Phase::Progressing);
+        view.take(News::Enactment(Box::new(Event::Apply(begun))));
+        assert!(!view.scenes()["two"]["a"].is_free);
+        view.take(waits_for("b"));
+        assert!(!view.scenes()["two"]["b"].is_free, "one after the other");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use nmstate_api::{
 use node_policy::{PolicyView, selection, terms};
 
 use crate::shown::Shown;
+use crate::watching;
 
 /// Something that happened in the cluster.
 pub(crate) enum News {
@@ -93,7 +94,7 @@ impl View {
                     return Refresh::Now;
                 }
             }
-            News::Lost(error) => tracing::warn!("watching the cluster: {error}"),
+            News::Lost(error) => watching::lost(&error),
         }
         Refresh::No
     }
