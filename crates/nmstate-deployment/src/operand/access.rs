@@ -53,16 +53,15 @@ pub(super) fn coordinator_rules() -> Value {
     json!([
         rule(
             "nmstate.io",
-            &["nodenetworkconfigurationpolicies", "nodenetworkstates", "nmstates"],
+            &[
+                "nodenetworkconfigurationpolicies",
+                "nodenetworkconfigurationenactments",
+                "nodenetworkstates"
+            ],
             &["get", "list", "watch"]
         ),
         rule("nmstate.io", &["nodenetworkconfigurationpolicies/status"], &["update", "patch"]),
-        rule(
-            "nmstate.io",
-            &["nodenetworkconfigurationenactments"],
-            &["get", "list", "watch", "delete"]
-        ),
-        rule("", &["nodes", "pods"], &["get", "list", "watch"]),
+        rule("", &["nodes"], &["get", "list", "watch"]),
         events(),
     ])
 }
