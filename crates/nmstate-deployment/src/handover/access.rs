@@ -9,6 +9,8 @@ use crate::leftovers::{CONSOLE, Found, KINDS};
 /// Rules for its ClusterRole.
 pub(crate) fn rules() -> Vec<Value> {
     let mut rules = vec![
+        // Pods of its operator outlive their Deployment.
+        rule("", "pods", &["list"]),
         rule(OLM_GROUP, "subscriptions", &["list", "create", "delete"]),
         rule(OLM_GROUP, "clusterserviceversions", &["get", "list", "create", "delete"]),
     ];

@@ -90,6 +90,8 @@ fn namespace_rules() -> Value {
     let all = ["get", "list", "watch", "create", "patch", "delete"];
     json!([
         rule("apps", &["deployments", "daemonsets"], &all),
+        // Whether a handler is left that would report again.
+        rule("", &["pods"], &["list"]),
         rule("", &["services", "serviceaccounts"], &all),
         rule("", &["configmaps"], &["get", "create", "patch", "update"]),
         named("", &["configmaps"], &[TAKEN_OVER], &["delete"]),
