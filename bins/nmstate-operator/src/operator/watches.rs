@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{Config, watcher};
+use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Client, Resource};
 use nmstate_api::{NMState, NodeNetworkConfigurationPolicy, NodeNetworkState};
 use nmstate_deployment::names::{CLUSTER_OPERATOR, NAMESPACE, PART_OF, PART_OF_LABEL};
@@ -63,13 +63,18 @@ fn whole<K>(api: Api<K>, config: Config) -> BoxStream<'static, ()>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
-    watcher(api, config)
-        .default_backoff()
-        .filter_map(|event| async move { told(event.map(|_| ())) })
-        .boxed()
+    watcher(api, config).default_backoff().filter_map(|event| async move { told(event) }).boxed()
 }
 
-/// A watch that failed goes on by itself after a while, and then tells everything anew.
-fn told(event: Result<(), kube::runtime::watcher::Error>) -> Option<()> {
-    event.inspect_err(|error| tracing::debug!("watching the cluster: {error}")).ok()
+/// A watch that failed goes on by itself after a while, and then tells everything anew. That it
+/// begins is no news: where it cannot, it does so again and again.
+fn told<K>(event: Result<Event<K>, kube::runtime::watcher::Error>) -> Option<()> {
+    match event {
+        Ok(Event::Init) => None,
+        Ok(_) => Some(()),
+        Err(error) => {
+            tracing::debug!("watching the cluster: {error}");
+            None
+        }
+    }
 }
