@@ -33,6 +33,8 @@ mod persistence;
 mod probes;
 #[path = "rollout/several.rs"]
 mod several;
+#[path = "rollout/storage_networks.rs"]
+mod storage_networks;
 #[path = "rollout/wishes.rs"]
 mod wishes;
 
