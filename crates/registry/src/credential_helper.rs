@@ -97,15 +97,16 @@ fn find(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     async fn ask(script: &str, name: &str) -> Result<Option<Secret>, AuthFileError> {
         let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("docker-credential-test");
-        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let (text, program) = (dir.path().join("text"), dir.path().join("docker-credential-test"));
+        std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        // Written by another process: a child of another test could hold a file of ours open for
+        // writing at the moment it is run, which the kernel refuses.
+        let install = std::process::Command::new("install").args([&text, &program]).status();
+        assert!(install.unwrap().success());
         get(Path::new("/x/auth.json"), name, "quay.io", Some(dir.path().as_os_str())).await
     }
 
