@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use kube::{Api, Client, Config};
+use kube::Api;
 use tokio::sync::watch;
 
-use crate::handler::{CONNECT, SILENCE};
 use crate::leadership::{self, Candidate, Pace};
 use crate::metrics_port::{self, Offer};
+use crate::requests;
 use crate::service_port::{self, Standing};
 use crate::stop;
 
@@ -55,10 +55,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
     let standing = Arc::new(Standing::default());
     let offer = watch::Sender::new(Offer::Tls(arguments.terms.settings()?));
-    let mut config = Config::infer().await.context("finding the cluster")?;
-    config.connect_timeout = Some(CONNECT);
-    config.read_timeout = Some(SILENCE);
-    let client = Client::try_from(config).context("making a client of the cluster")?;
+    let client = requests::client(requests::config().await?)?;
     let metrics =
         metrics_port::serve(&arguments.metrics, client.clone(), offer.subscribe(), &standing);
     let work = async {

@@ -20,13 +20,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use kube::{Client, Config};
+use kube::Config;
 use nmstate_api::NodeName;
 use node_network::Timing;
 use node_network::probe::Endpoint;
 use tokio::sync::{Mutex, watch};
 
 use crate::metrics_port::{self, Offer};
+use crate::requests;
 use crate::service_port::{self, Standing};
 use crate::stop;
 use in_flight::InFlight;
@@ -38,9 +39,6 @@ pub use work::Handler;
 
 pub(crate) use machine::is_ready;
 
-/// Bookmarks come every minute, so a watch that is silent for longer is dead.
-pub(crate) const SILENCE: Duration = Duration::from_secs(100);
-pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 #[derive(Debug, Args)]
@@ -76,11 +74,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
     let standing = Arc::new(Standing::default());
     let offer = watch::Sender::new(Offer::Tls(arguments.terms.settings()?));
-    let mut config = Config::infer().await.context("finding the cluster")?;
-    config.connect_timeout = Some(CONNECT);
-    config.read_timeout = Some(SILENCE);
+    let config = requests::config().await?;
     let api = endpoint(&config)?;
-    let client = Client::try_from(config).context("making a client of the cluster")?;
+    let client = requests::client(config)?;
     let metrics =
         metrics_port::serve(&arguments.metrics, client.clone(), offer.subscribe(), &standing);
     let work = async {

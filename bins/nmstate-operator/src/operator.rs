@@ -4,6 +4,7 @@
 
 mod adoption;
 mod handover;
+mod notes;
 mod observe;
 mod others;
 mod own_port;
@@ -19,13 +20,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use kube::{Api, Client, Config};
+use kube::{Api, Client};
 use nmstate_deployment::decide::{Decision, Seen, Settings, decide};
 use nmstate_deployment::handover::{Phase, Standing as Between};
 use nmstate_deployment::names::{NAMESPACE, OPERATOR};
 use tokio_util::sync::CancellationToken;
 
-use crate::handler::{CONNECT, SILENCE};
 use crate::leadership::{self, Candidate, Pace};
 use crate::metrics_port;
 use crate::requests;
@@ -74,10 +74,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
     let standing = Arc::new(Standing::default());
-    let mut config = Config::infer().await.context("finding the cluster")?;
-    config.connect_timeout = Some(CONNECT);
-    config.read_timeout = Some(SILENCE);
-    let client = Client::try_from(config).context("making a client of the cluster")?;
+    let client = requests::client(requests::config().await?)?;
     let port = OwnPort::new(Arc::clone(&standing));
     let metrics = metrics_port::serve(&arguments.metrics, client.clone(), port.offer(), &standing);
     let work = async {

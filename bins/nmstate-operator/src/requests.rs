@@ -4,9 +4,25 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
+use kube::{Client, Config};
 
 /// How long one request may take.
 const REQUEST: Duration = Duration::from_secs(10);
+const CONNECT: Duration = Duration::from_secs(10);
+/// Bookmarks come every minute, so a watch that is silent for longer is dead.
+const SILENCE: Duration = Duration::from_secs(100);
+
+/// Where the cluster is, and how long it is waited for.
+pub(crate) async fn config() -> Result<Config> {
+    let mut config = Config::infer().await.context("finding the cluster")?;
+    config.connect_timeout = Some(CONNECT);
+    config.read_timeout = Some(SILENCE);
+    Ok(config)
+}
+
+pub(crate) fn client(config: Config) -> Result<Client> {
+    Client::try_from(config).context("making a client of the cluster")
+}
 
 /// A request with a deadline.
 pub(crate) async fn within<T>(

@@ -25,6 +25,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use client::{ApiError, Client, FieldValidation, Persistence};
+pub use crds::open_crd;
 pub use document::DocumentError;
 pub use table::Table;
 
@@ -218,6 +219,11 @@ impl ApiServer {
     /// Where it listens: `https://127.0.0.1:<port>`.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The same as an address.
+    pub fn address(&self) -> SocketAddr {
+        self.url.trim_start_matches("https://").parse().expect("it was made of address and port")
     }
 
     /// The certificate authority of its certificate, as PEM.

@@ -27,8 +27,10 @@ mod background;
 pub mod catalogs;
 pub mod certificates;
 pub mod corpus;
+mod data_tier;
 pub mod docker_registry;
 pub mod document_server;
+mod eventually;
 pub mod images;
 pub mod kube;
 pub mod line;
@@ -43,3 +45,6 @@ pub mod releases;
 pub mod signature_store;
 pub mod tools;
 pub mod update_service;
+
+pub use data_tier::data_tier;
+pub use eventually::eventually;

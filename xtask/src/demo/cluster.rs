@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use lab::kube::{ApiServer, FieldValidation, Persistence};
+use lab::kube::{ApiServer, FieldValidation, Persistence, open_crd};
 use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -24,41 +24,15 @@ const IN_NODE: &str = "/usr/local/bin/nmstate-operator";
 const DEADLINE: Duration = Duration::from_secs(240);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What the operator reads and writes of OpenShift's own kinds.
-const OPENSHIFT_KINDS: &str = r#"
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: infrastructures.config.openshift.io}
-spec:
-  group: config.openshift.io
-  names: {kind: Infrastructure, plural: infrastructures, singular: infrastructure, listKind: InfrastructureList}
-  scope: Cluster
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-    subresources: {status: {}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: clusteroperators.config.openshift.io}
-spec:
-  group: config.openshift.io
-  names: {kind: ClusterOperator, plural: clusteroperators, singular: clusteroperator, listKind: ClusterOperatorList}
-  scope: Cluster
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-    subresources: {status: {}}
-    additionalPrinterColumns:
-    - {name: Version, type: string, jsonPath: '.status.versions[?(@.name=="operator")].version'}
-    - {name: Available, type: string, jsonPath: '.status.conditions[?(@.type=="Available")].status'}
-    - {name: Progressing, type: string, jsonPath: '.status.conditions[?(@.type=="Progressing")].status'}
-    - {name: Degraded, type: string, jsonPath: '.status.conditions[?(@.type=="Degraded")].status'}
-"#;
+/// The group of OpenShift's own kinds.
+const OPENSHIFT: &str = "config.openshift.io";
+/// What `oc get clusteroperator` shows.
+const COLUMNS: [(&str, &str); 4] = [
+    ("Version", ".status.versions[?(@.name==\"operator\")].version"),
+    ("Available", ".status.conditions[?(@.type==\"Available\")].status"),
+    ("Progressing", ".status.conditions[?(@.type==\"Progressing\")].status"),
+    ("Degraded", ".status.conditions[?(@.type==\"Degraded\")].status"),
+];
 
 /// On bare metal.
 const INFRASTRUCTURE: &str = r#"
@@ -103,8 +77,7 @@ impl<'a> Cluster<'a> {
         let runtime = Runtime::new().context("starting the runtime")?;
         let server = runtime.block_on(ApiServer::start())?;
         let lan = Arc::new(Lan::start(&LanOptions::default())?);
-        let to = server.url().trim_start_matches("https://").parse();
-        let relay = Relay::start(&lan, to.context("reading the server's address")?)?;
+        let relay = Relay::start(&lan, server.address())?;
         let mut nodes = BTreeMap::new();
         for name in NODES {
             let options = NodeOptions {
@@ -115,7 +88,12 @@ impl<'a> Cluster<'a> {
             nodes.insert(name, Node::start_on(&lan, &options)?);
         }
         let cluster = Self { program, folder, programs: Vec::new(), nodes, relay, runtime, server };
-        cluster.runtime.block_on(cluster.server.client().load_crd_text(OPENSHIFT_KINDS))?;
+        for crd in [
+            open_crd(OPENSHIFT, "Infrastructure", "infrastructures", &[]),
+            open_crd(OPENSHIFT, "ClusterOperator", "clusteroperators", &COLUMNS),
+        ] {
+            cluster.runtime.block_on(cluster.server.client().load_crd_text(&crd.to_string()))?;
+        }
         cluster.apply(INFRASTRUCTURE)?;
         cluster.apply_status(BARE_METAL)?;
         for name in NODES {

@@ -5,10 +5,8 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use kube::config::Kubeconfig;
 use lab::kube::ApiServer;
 use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
-use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::cluster::{Cluster, create_node};
@@ -24,9 +22,7 @@ pub(crate) fn measure(
 ) -> Result<String> {
     runtime.block_on(create_node(&cluster.client()?, NAME))?;
     let lan = Arc::new(Lan::start(&LanOptions::default())?);
-    let port = server.url().rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
-    let port = port.context("the server's address has no port")?;
-    let relay = Relay::start(&lan, ([127, 0, 0, 1], port).into())?;
+    let relay = Relay::start(&lan, server.address())?;
     let options = NodeOptions {
         hostname: NAME.into(),
         binds: vec![(std::path::absolute(program)?, IN_NODE.into())],
@@ -34,15 +30,8 @@ pub(crate) fn measure(
     };
     let node = Node::start_on(&lan, &options)?;
     node.wait_for_ipv4("nic0")?;
-    let kubeconfig = Kubeconfig::read_from(server.kubeconfig())?;
-    let mut kubeconfig = serde_json::to_value(kubeconfig)?;
-    let at = &mut kubeconfig["clusters"][0]["cluster"];
-    at["server"] = json!(format!("https://{}", relay.address()));
-    at["tls-server-name"] = json!("127.0.0.1");
-    // The token must be written out, which the type keeps from being shown.
-    let original: Value = serde_json::from_slice(&std::fs::read(server.kubeconfig())?)?;
-    kubeconfig["users"] = original["users"].clone();
-    std::fs::write(node.shared().join("kubeconfig"), kubeconfig.to_string())?;
+    let kubeconfig = server.kubeconfig_at(relay.address());
+    std::fs::write(node.shared().join("kubeconfig"), kubeconfig)?;
     let handler = node
         .command(IN_NODE)
         .args(["handler", "--node-name", NAME])

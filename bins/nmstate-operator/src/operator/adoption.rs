@@ -15,6 +15,7 @@ use nmstate_deployment::adoption::{self, Judgement, Progress};
 use nmstate_deployment::names::{ADOPTED_NODES, NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL};
 use serde_json::json;
 
+use super::notes;
 use crate::requests::{self, within};
 
 /// MachineConfigs that people wrote have it, rendered ones do not.
@@ -244,21 +245,7 @@ impl Adopter {
     }
 
     async fn remember(&self, adopted: &BTreeMap<String, String>) -> Result<()> {
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let map = ConfigMap {
-            metadata: ObjectMeta {
-                name: Some(ADOPTED_NODES.to_owned()),
-                labels: Some([(PART_OF_LABEL.to_owned(), PART_OF.to_owned())].into()),
-                ..ObjectMeta::default()
-            },
-            data: Some(adopted.clone()),
-            ..ConfigMap::default()
-        };
-        let parameters = PatchParams::apply(OPERATOR).force();
-        within(maps.patch(ADOPTED_NODES, &parameters, &Patch::Apply(&map)))
-            .await?
-            .with_context(|| format!("writing the ConfigMap {ADOPTED_NODES}"))?;
-        Ok(())
+        notes::write(&self.client, ADOPTED_NODES, adopted.clone()).await
     }
 }
 

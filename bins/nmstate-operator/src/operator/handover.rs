@@ -14,6 +14,7 @@ use nmstate_deployment::leftovers::{CONSOLE, CONSOLE_PLUGIN, Leftover, Stage};
 use nmstate_deployment::names::{NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL, TAKEN_OVER};
 use serde_json::json;
 
+use super::notes;
 use super::others::{api, network_addons, olm, resource};
 use crate::requests::within;
 
@@ -22,7 +23,7 @@ pub(super) async fn begin(client: &Client, plan: &Plan, held: Option<&Record>) -
     if let Some(record) = &plan.record
         && held != Some(record)
     {
-        write(client, record).await?;
+        notes::write(client, TAKEN_OVER, record.data()).await?;
     }
     for installer in &plan.dismiss {
         tracing::info!("removing {installer}, to take over from kubernetes-nmstate");
@@ -46,25 +47,6 @@ pub(super) async fn end(client: &Client, plan: &Plan, held: Option<&Record>) -> 
         settled(within(maps.delete(TAKEN_OVER, &DeleteParams::default())).await?)
             .with_context(|| format!("deleting the ConfigMap {TAKEN_OVER}"))?;
     }
-    Ok(())
-}
-
-async fn write(client: &Client, record: &Record) -> Result<()> {
-    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
-    let labels = [(PART_OF_LABEL.to_owned(), PART_OF.to_owned())].into();
-    let map = ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(TAKEN_OVER.to_owned()),
-            labels: Some(labels),
-            ..ObjectMeta::default()
-        },
-        data: Some(record.data()),
-        ..ConfigMap::default()
-    };
-    let parameters = PatchParams::apply(OPERATOR).force();
-    within(maps.patch(TAKEN_OVER, &parameters, &Patch::Apply(&map)))
-        .await?
-        .with_context(|| format!("writing the ConfigMap {TAKEN_OVER}"))?;
     Ok(())
 }
 

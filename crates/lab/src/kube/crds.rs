@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::client::{ApiError, Client, FieldValidation, Persistence, send};
 
@@ -57,6 +57,40 @@ struct Condition {
     #[serde(rename = "type")]
     kind: String,
     status: String,
+}
+
+/// A CRD that takes whatever it is given, for kinds of which only a few fields matter: cluster-wide,
+/// `v1`, with a status of its own. Columns are names and JSON paths.
+pub fn open_crd(group: &str, kind: &str, plural: &str, columns: &[(&str, &str)]) -> Value {
+    let columns: Vec<Value> = columns
+        .iter()
+        .map(|(name, path)| json!({ "name": name, "type": "string", "jsonPath": path }))
+        .collect();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.{group}") },
+        "spec": {
+            "group": group,
+            "names": {
+                "kind": kind,
+                "plural": plural,
+                "singular": kind.to_lowercase(),
+                "listKind": format!("{kind}List"),
+            },
+            "scope": "Cluster",
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }},
+                "subresources": { "status": {} },
+                "additionalPrinterColumns": columns,
+            }],
+        },
+    })
 }
 
 impl Client {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lab::data_tier;
 use lab::kube::{ApiServer, FieldValidation, Persistence};
 use nmstate_api::crd;
 use serde_json::Value;
 
-use crate::support::{apply, data_tier, payload};
+use crate::support::{apply, payload};
 
 fn originals(folder: &Path) -> BTreeMap<String, Value> {
     let read = |path: PathBuf| -> Value {

@@ -4,13 +4,14 @@ use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, T
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
+use lab::eventually;
 use lab::kube::{ApiServer, FieldValidation, Persistence};
 use nmstate_api::{
     NodeNetworkConfigurationEnactment, NodeNetworkConfigurationPolicy, NodeNetworkState,
 };
 use serde_json::{Value, json};
 
-use crate::support::{apply, client, eventually, payload};
+use crate::support::{apply, client, payload};
 
 const NAMESPACE: &str = "openshift-nmstate-operator";
 

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use lab::data_tier;
 use lab::kube::{ApiServer, FieldValidation, Persistence};
 use nmstate_api::NMStateSpec;
 use nmstate_deployment::operand::{self, ControlPlane, Wanted};
 
-use crate::support::{apply, data_tier, files, hosted, payload};
+use crate::support::{apply, files, hosted, payload};
 
 /// Where the generated files are committed.
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/nmstate-operator");

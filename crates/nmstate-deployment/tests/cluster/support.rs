@@ -13,18 +13,6 @@ use nmstate_deployment::payload;
 
 const DEADLINE: Duration = Duration::from_secs(180);
 
-/// A folder of real-world files beside the checkout. Says so when it is absent, past the capture
-/// of test output, so that a run without it cannot be taken for a run with it.
-pub(crate) fn data_tier(name: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    let mut uncaptured = std::io::stderr().lock();
-    let _ = writeln!(uncaptured, "data tier: {} absent, not run", folder.display());
-    None
-}
-
 /// The files of the payload, as names and texts.
 pub(crate) fn payload() -> Vec<(String, String)> {
     payload::files().iter().map(|file| (file.name.clone(), file.text().unwrap())).collect()
@@ -80,13 +68,4 @@ pub(crate) async fn client(server: &ApiServer, token: Option<&str>) -> Client {
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
     Client::try_from(config).unwrap()
-}
-
-/// Waits until something holds.
-pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let end = Instant::now() + DEADLINE;
-    while !holds().await {
-        assert!(Instant::now() < end, "{what}: not within {DEADLINE:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }

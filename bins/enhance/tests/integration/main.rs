@@ -1,0 +1,4 @@
+//! Runs the program on documents.
+
+mod command_line;
+mod documents;

@@ -1,0 +1,276 @@
+//! What the cases run on: an API server, coordinators, and two nodes with their handlers.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use lab::kube::ApiServer;
+use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+pub(crate) const NODES: [&str; 2] = ["node-a", "node-b"];
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_nmstate-operator");
+const IN_NODE: &str = "/usr/local/bin/nmstate-operator";
+/// Long enough for a machine that is busy with other things.
+const DEADLINE: Duration = Duration::from_secs(240);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How patient handlers are, in seconds.
+const PATIENCE: &str = "30";
+/// The same where changes are to be taken back.
+const SHORT_PATIENCE: &str = "6";
+/// The same for changes that must last until something was done to them.
+const LONG_PATIENCE: &str = "300";
+/// The coordinator that leads unless a case wants something else.
+pub(crate) const COORDINATOR: &str = "coordinator";
+
+pub(crate) struct Bench {
+    // Dropped in this order: programs before what they talk to.
+    handlers: BTreeMap<&'static str, Child>,
+    coordinators: BTreeMap<&'static str, Child>,
+    nodes: BTreeMap<&'static str, Node>,
+    _relay: Relay,
+    pub(crate) lan: Arc<Lan>,
+    pub(crate) client: Client,
+    pub(crate) runtime: Runtime,
+    logs: tempfile::TempDir,
+    starts: u32,
+    patience: &'static str,
+    current_log: BTreeMap<&'static str, PathBuf>,
+    server: ApiServer,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let programs = self.handlers.values_mut().chain(self.coordinators.values_mut());
+        for child in programs {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            let show = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+            for (name, path) in &self.current_log {
+                eprintln!("--- {name}\n{}", show(path));
+            }
+        }
+    }
+}
+
+impl Bench {
+    pub(crate) fn start() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let server = runtime.block_on(ApiServer::start()).unwrap();
+        for crd in nmstate_api::crd::all() {
+            runtime.block_on(server.client().load_crd_text(&crd.to_string())).unwrap();
+        }
+        let kubeconfig = std::fs::read_to_string(server.kubeconfig()).unwrap();
+        let client = runtime.block_on(client(&kubeconfig));
+        let lan = Arc::new(Lan::start(&LanOptions::default()).unwrap());
+        let relay = Relay::start(&lan, server.address()).unwrap();
+        let mut nodes = BTreeMap::new();
+        for name in NODES {
+            let options = NodeOptions {
+                hostname: name.to_owned(),
+                binds: vec![(PROGRAM.into(), IN_NODE.into())],
+                ..NodeOptions::default()
+            };
+            let node = Node::start_on(&lan, &options).unwrap();
+            let kubeconfig = server.kubeconfig_at(relay.address());
+            std::fs::write(node.shared().join("kubeconfig"), kubeconfig).unwrap();
+            nodes.insert(name, node);
+        }
+        let mut bench = Self {
+            handlers: BTreeMap::new(),
+            coordinators: BTreeMap::new(),
+            nodes,
+            _relay: relay,
+            lan,
+            client,
+            runtime,
+            logs: tempfile::tempdir().unwrap(),
+            starts: 0,
+            patience: PATIENCE,
+            current_log: BTreeMap::new(),
+            server,
+        };
+        bench.create_objects();
+        bench.start_coordinator(COORDINATOR, &[]);
+        for node in NODES {
+            bench.node(node).wait_for_ipv4("nic0").unwrap();
+            bench.start_handler(node);
+        }
+        bench
+    }
+
+    pub(crate) fn node(&self, node: &str) -> &Node {
+        &self.nodes[node]
+    }
+
+    /// Kills the API server and starts it again.
+    pub(crate) fn restart_api(&mut self) {
+        self.runtime.block_on(self.server.restart()).unwrap();
+    }
+
+    /// Cuts the power of a node and starts it again, without its handler.
+    pub(crate) fn reboot(&mut self, node: &'static str) {
+        self.nodes.get_mut(node).unwrap().reboot().unwrap();
+        // The program ended with all others.
+        let _ = self.handlers.remove(node).unwrap().wait().unwrap();
+        self.node(node).wait_for_ipv4("nic0").unwrap();
+    }
+
+    // Coordinators.
+
+    pub(crate) fn start_coordinator(&mut self, name: &'static str, more: &[&str]) {
+        let log = self.log_file(name);
+        let child = Command::new(PROGRAM)
+            .args(["coordinator", "--namespace", "default", "--listen", "127.0.0.1:0"])
+            .args(["--identity", name])
+            .args(more)
+            .env("KUBECONFIG", self.server.kubeconfig())
+            .stdin(Stdio::null())
+            .stderr(File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        self.current_log.insert(name, log);
+        self.coordinators.insert(name, child);
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop_coordinator(&mut self, name: &'static str) {
+        let mut child = self.coordinators.remove(name).unwrap();
+        let stopped = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        assert!(stopped.unwrap().success());
+        let _ = child.wait().unwrap();
+    }
+
+    pub(crate) fn kill_coordinator(&mut self, name: &'static str) {
+        let mut child = self.coordinators.remove(name).unwrap();
+        child.kill().unwrap();
+        let _ = child.wait().unwrap();
+    }
+
+    // Handlers.
+
+    pub(crate) fn start_handler(&mut self, node: &'static str) {
+        self.start_with(node, self.patience);
+    }
+
+    pub(crate) fn start_patient_handler(&mut self, node: &'static str) {
+        self.start_with(node, LONG_PATIENCE);
+    }
+
+    fn start_with(&mut self, node: &'static str, patience: &str) {
+        let (child, log) = self.spawn_handler(node, node, patience);
+        self.current_log.insert(node, log);
+        self.handlers.insert(node, child);
+    }
+
+    /// A handler beside the one that is there. Returns a name for its log.
+    pub(crate) fn start_second_handler(&mut self, node: &'static str) -> (Child, &'static str) {
+        const NAME: &str = "second handler";
+        let (child, log) = self.spawn_handler(node, NAME, self.patience);
+        self.current_log.insert(NAME, log);
+        (child, NAME)
+    }
+
+    fn spawn_handler(&mut self, node: &str, name: &str, patience: &str) -> (Child, PathBuf) {
+        let log = self.log_file(name);
+        let child = self
+            .node(node)
+            .command(IN_NODE)
+            .args(["handler", "--node-name", node])
+            .args(["--patience", patience, "--listen", "127.0.0.1:0"])
+            .env("KUBECONFIG", "/host/kubeconfig")
+            .stderr(File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        (child, log)
+    }
+
+    /// Takes the place of a handler that was stopped.
+    pub(crate) fn adopt_handler(&mut self, node: &'static str, child: Child, name: &'static str) {
+        let log = self.current_log.remove(name).unwrap();
+        self.current_log.insert(node, log);
+        self.handlers.insert(node, child);
+    }
+
+    /// Asks it to stop, as the kubelet does.
+    pub(crate) fn stop_handler(&mut self, node: &'static str) {
+        let status = self.end_handler(node, "TERM");
+        assert!(status.success(), "{node}: {status}\n{}", self.log(node));
+    }
+
+    /// Kills it where it stands.
+    pub(crate) fn kill_handler(&mut self, node: &'static str) {
+        let _ = self.end_handler(node, "KILL");
+    }
+
+    fn end_handler(&mut self, node: &'static str, signal: &str) -> std::process::ExitStatus {
+        // The first one, by its number: another one may wait for its end.
+        let first = "pidof -s nmstate-operator >/dev/null && kill -$1 \
+            $(pidof nmstate-operator | tr ' ' '\\n' | sort -n | head -1)";
+        self.node(node).succeed(&["sh", "-c", first, "sh", signal]).unwrap();
+        self.handlers.remove(node).unwrap().wait().unwrap()
+    }
+
+    /// From now on changes are taken back soon.
+    pub(crate) fn be_impatient(&mut self) {
+        self.patience = SHORT_PATIENCE;
+        NODES.iter().for_each(|node| self.restart_handler(node));
+    }
+
+    /// From now on they are not.
+    pub(crate) fn be_patient(&mut self) {
+        self.patience = PATIENCE;
+        NODES.iter().for_each(|node| self.restart_handler(node));
+    }
+
+    /// The handler starts again, with the usual patience.
+    pub(crate) fn restart_handler(&mut self, node: &'static str) {
+        self.stop_handler(node);
+        self.start_handler(node);
+    }
+
+    // Logs.
+
+    fn log_file(&mut self, name: &str) -> PathBuf {
+        self.starts += 1;
+        self.logs.path().join(format!("{name}-{}", self.starts))
+    }
+
+    /// What a program said since it was started last; handlers have the names of their nodes.
+    pub(crate) fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(&self.current_log[name]).unwrap()
+    }
+
+    pub(crate) fn wait_for_log(&self, name: &str, words: &str) {
+        self.wait(&format!("{name} says: {words}"), || {
+            self.log(name).contains(words).then_some(())
+        });
+    }
+
+    pub(crate) fn wait<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(Instant::now() < end, "waited in vain until {what}\n{}", self.objects());
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+async fn client(kubeconfig: &str) -> Client {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    Client::try_from(config).unwrap()
+}

@@ -1,0 +1,285 @@
+//! What the cases run on: an API server, a coordinator, and a machine with a kernel of its own on
+//! which the handler runs.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lab::kube::{ApiError, ApiServer, FieldValidation, Persistence};
+use lab::node::uml::{SwitchedOn, Uml, UmlOptions};
+use lab::node::{Lan, LanOptions, Profile, Relay};
+use node_policy::Phase;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::rollout::object::Object;
+
+pub(crate) const NODE: &str = "worker-0";
+/// The cards for storage.
+pub(crate) const NICS: [&str; 2] = ["ens1f0", "ens1f1"];
+/// The card by which the node reaches the API.
+pub(crate) const UPLINK: &str = "mgmt0";
+/// Its address, and its router.
+pub(crate) const ADDRESS: &str = "198.51.100.10";
+pub(crate) const GATEWAY: &str = "198.51.100.1";
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_nmstate-operator");
+/// Long enough for a machine that is busy with other things.
+const DEADLINE: Duration = Duration::from_secs(300);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+const POLICIES: &str = "/apis/nmstate.io/v1/nodenetworkconfigurationpolicies";
+const ENACTMENTS: &str = "/apis/nmstate.io/v1beta1/nodenetworkconfigurationenactments";
+const REPORTS: &str = "/apis/nmstate.io/v1beta1/nodenetworkstates";
+
+const NODE_OBJECT: &str = "apiVersion: v1
+kind: Node
+metadata: {name: worker-0, labels: {kubernetes.io/hostname: worker-0}}
+";
+const NODE_STATUS: &str = "apiVersion: v1
+kind: Node
+metadata: {name: worker-0}
+status: {conditions: [{type: Ready, status: 'True'}]}
+";
+
+pub(crate) struct Bench {
+    // Dropped in this order: programs before what they talk to.
+    machine: SwitchedOn,
+    coordinator: Child,
+    _relay: Relay,
+    runtime: Runtime,
+    logs: TempDir,
+    handlers: u32,
+    server: ApiServer,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = self.coordinator.kill();
+        let _ = self.coordinator.wait();
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.logs.path().join("coordinator"));
+            eprintln!("--- coordinator\n{}", log.unwrap_or_default());
+            eprintln!("--- handler\n{}\n{}", self.log(), self.machine.logs());
+        }
+    }
+}
+
+impl Bench {
+    pub(crate) fn start() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let server = runtime.block_on(ApiServer::start()).unwrap();
+        for crd in nmstate_api::crd::all() {
+            runtime.block_on(server.client().load_crd_text(&crd.to_string())).unwrap();
+        }
+        let stored = (Persistence::Stored, FieldValidation::Strict);
+        runtime.block_on(server.apply(NODE_OBJECT, stored.0, stored.1)).unwrap();
+        runtime.block_on(server.client().apply_status(NODE_STATUS)).unwrap();
+        let logs = tempfile::tempdir().unwrap();
+        let coordinator = Command::new(PROGRAM)
+            .args(["coordinator", "--namespace", "default", "--listen", "127.0.0.1:0"])
+            .env("KUBECONFIG", server.kubeconfig())
+            .stdin(Stdio::null())
+            .stderr(File::create(logs.path().join("coordinator")).unwrap())
+            .spawn()
+            .unwrap();
+
+        let lan = Arc::new(Lan::start(&LanOptions::default()).unwrap());
+        let relay = Relay::start(&lan, server.address()).unwrap();
+        let machine = Uml::new(&UmlOptions {
+            hostname: NODE.to_owned(),
+            nics: NICS.map(str::to_owned),
+            profiles: vec![Profile::fixed(UPLINK, &format!("{ADDRESS}/24"), GATEWAY)],
+            uplink: Some(lan),
+            ..UmlOptions::default()
+        })
+        .unwrap();
+        let program = machine.shared().join("nmstate-operator");
+        fs::copy(PROGRAM, &program).unwrap();
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        let kubeconfig = server.kubeconfig_at(relay.address());
+        fs::write(machine.shared().join("kubeconfig"), kubeconfig).unwrap();
+        let machine = machine.switch_on().unwrap();
+        Self { machine, coordinator, _relay: relay, runtime, logs, handlers: 0, server }
+    }
+
+    // Policies and reports.
+
+    pub(crate) fn apply(&self, yaml: &str) {
+        let applied = self.server.apply(yaml, Persistence::Stored, FieldValidation::Strict);
+        drop(self.runtime.block_on(applied).unwrap());
+    }
+
+    /// Applies a policy, and waits until the node has made it true.
+    pub(crate) fn make_true(&self, yaml: &str) -> Object {
+        self.apply(yaml);
+        self.wait_for(yaml, Phase::Available)
+    }
+
+    /// Waits until the node has come to an end with a policy as it is now.
+    pub(crate) fn wait_for(&self, yaml: &str, phase: Phase) -> Object {
+        let name = name_of(yaml);
+        let policy = self.get(&format!("{POLICIES}/{name}")).unwrap();
+        let generation = policy.0["metadata"]["generation"].clone();
+        self.wait(&format!("{name} is {phase:?}"), || {
+            let enactment = self.get(&format!("{ENACTMENTS}/{NODE}.{name}"))?;
+            let is_of = enactment.status()["policyGeneration"] == generation;
+            (is_of && enactment.phase() == phase).then_some(enactment)
+        })
+    }
+
+    pub(crate) fn enactment(&self, policy: &str) -> Object {
+        self.get(&format!("{ENACTMENTS}/{NODE}.{policy}")).unwrap()
+    }
+
+    /// Waits until the node has made a policy true anew, since a report about it.
+    pub(crate) fn wait_for_news(&self, policy: &str, since: &Object) {
+        self.wait(&format!("{policy} is made true anew"), || {
+            let now = self.enactment(policy);
+            (now.version() != since.version() && now.phase() == Phase::Available).then_some(())
+        });
+    }
+
+    /// Deletes a policy, and waits until the handler has let go of it.
+    pub(crate) fn delete(&self, policy: &str) {
+        let path = format!("{POLICIES}/{policy}");
+        self.runtime.block_on(self.server.client().delete(&path)).unwrap();
+        self.wait(&format!("the report about {policy} is gone"), || {
+            self.get(&format!("{ENACTMENTS}/{NODE}.{policy}")).is_none().then_some(())
+        });
+    }
+
+    /// Waits until what the node reports of an interface is as wanted; none is an interface that
+    /// is not there.
+    pub(crate) fn wait_for_report(
+        &self,
+        name: &str,
+        is_as_wanted: impl Fn(Option<&Value>) -> bool,
+    ) {
+        self.wait(&format!("the node reports {name} as wanted"), || {
+            let report = self.get(&format!("{REPORTS}/{NODE}"))?;
+            let interfaces = report.status()["currentState"]["interfaces"].as_array()?;
+            is_as_wanted(interfaces.iter().find(|it| it["name"] == name)).then_some(())
+        });
+    }
+
+    // The handler.
+
+    /// Starts the handler with so many seconds of patience.
+    pub(crate) fn start_handler(&mut self, patience: u32) {
+        self.handlers += 1;
+        let start = format!(
+            "export KUBECONFIG=/host/kubeconfig
+setsid ./nmstate-operator handler --node-name {NODE} --patience {patience} \\
+  --listen 127.0.0.1:8089 < /dev/null > handler-{}.log 2>&1 &
+echo $! > /run/handler.pid",
+            self.handlers
+        );
+        self.succeed(&start);
+    }
+
+    /// Asks the handler to stop, as the kubelet does.
+    pub(crate) fn stop_handler(&self) {
+        self.succeed(
+            "is_over() { [ ! -e \"/proc/$(cat /run/handler.pid)/exe\" ]; }
+kill -TERM \"$(cat /run/handler.pid)\"
+await 'the handler ends' is_over",
+        );
+    }
+
+    /// What the handler said since it was started last.
+    pub(crate) fn log(&self) -> String {
+        let path = self.machine.shared().join(format!("handler-{}.log", self.handlers));
+        fs::read_to_string(path).unwrap_or_default()
+    }
+
+    // The machine.
+
+    pub(crate) fn succeed(&self, script: &str) -> String {
+        self.machine.succeed(script).unwrap()
+    }
+
+    /// Switches the machine off and on; no handler runs then.
+    pub(crate) fn restart(&mut self) {
+        self.machine.restart().unwrap();
+    }
+
+    /// What the kernel says about a link, none when there is none of this name.
+    pub(crate) fn link(&self, name: &str) -> Option<Value> {
+        let links = self.json("ip -details -json link");
+        links.as_array().unwrap().iter().find(|link| link["ifname"] == name).cloned()
+    }
+
+    pub(crate) fn json(&self, command: &str) -> Value {
+        serde_json::from_str(&self.succeed(command)).unwrap()
+    }
+
+    /// Each link with what it is part of, its MTU and its IPv4 addresses, as the kernel has them.
+    pub(crate) fn network(&self) -> BTreeMap<String, Value> {
+        let links = self.json("ip -json address");
+        let addresses = |link: &Value| -> Vec<Value> {
+            let all = link["addr_info"].as_array().into_iter().flatten();
+            all.filter(|it| it["family"] == "inet").map(|it| it["local"].clone()).collect()
+        };
+        let facts = |link: &Value| json!([link["master"], link["mtu"], addresses(link)]);
+        let links = links.as_array().unwrap().iter();
+        links.map(|link| (link["ifname"].as_str().unwrap().to_owned(), facts(link))).collect()
+    }
+
+    /// Waits until the network is again as it was.
+    pub(crate) fn wait_for_network(&self, wanted: &BTreeMap<String, Value>) {
+        self.wait(&format!("the network is {wanted:?}"), || {
+            (self.network() == *wanted).then_some(())
+        });
+    }
+
+    /// Waits until the kernel says this of the bond.
+    pub(crate) fn wait_for_bond(&self, words: &str) {
+        self.succeed(&format!("await '{words}' grep -qF '{words}' /proc/net/bonding/bond0"));
+    }
+
+    /// Waits until the LAN reaches an address with packets of this size that must stay whole.
+    pub(crate) fn lan_reaches(&self, address: &str, mtu: u32) {
+        // What IP and ICMP add to it.
+        let size = mtu - 28;
+        let ping = format!("lan ping -q -c 1 -W 1 -M do -s {size} {address}");
+        self.succeed(&format!("await '{address} answers' {ping}"));
+    }
+
+    fn get(&self, path: &str) -> Option<Object> {
+        match self.runtime.block_on(self.server.client().get(path)) {
+            Ok(object) => Some(Object(object)),
+            Err(ApiError::Refused { code: 404, .. }) => None,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+
+    fn wait<T>(&self, what: &str, look: impl Fn() -> Option<T>) -> T {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            if Instant::now() > end {
+                let list = |path: &str| self.get(path).map(|list| list.0.to_string());
+                let network = self.machine.run("ip -brief address; nmcli connection");
+                panic!(
+                    "waited in vain until {what}\n{:?}\n{:?}\n{network:?}",
+                    list(POLICIES),
+                    list(ENACTMENTS)
+                );
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+/// The name of a policy.
+pub(crate) fn name_of(yaml: &str) -> &str {
+    let (_, rest) = yaml.split_once("\n  name: ").unwrap();
+    rest.lines().next().unwrap()
+}

@@ -1,0 +1,303 @@
+//! Changes of br-ex on nodes that run: plan, adopt, migrate.
+
+use crate::support;
+
+use lab::data_tier;
+use lab::kube::{ApiServer, FieldValidation, Persistence};
+use nmstate::NetworkState;
+use support::{Desk, cluster, host};
+
+/// What a node reports whose br-ex came from `host`, with what ovnkube added.
+fn node_state(name: &str, address: &str) -> String {
+    format!(
+        "\
+apiVersion: nmstate.io/v1beta1
+kind: NodeNetworkState
+metadata:
+  name: {name}
+status:
+  currentState:
+    dns-resolver:
+      config:
+        search: []
+        server: [192.0.2.1]
+      running:
+        server: [192.0.2.1]
+    interfaces:
+    - name: eno1
+      type: ethernet
+      state: up
+      mac-address: 52:54:00:00:00:01
+      permanent-mac-address: 52:54:00:00:00:01
+      mtu: 1500
+      min-mtu: 68
+      max-mtu: 9000
+      ipv4: {{enabled: false, dhcp: false}}
+      ipv6: {{enabled: false, dhcp: false, autoconf: false}}
+    - name: eno2
+      type: ethernet
+      state: up
+      mac-address: 52:54:00:00:00:02
+      mtu: 1500
+      ipv4: {{enabled: false}}
+      ipv6: {{enabled: false}}
+    - name: br-ex
+      type: ovs-bridge
+      state: up
+      ipv4: {{enabled: false}}
+      ipv6: {{enabled: false}}
+      bridge:
+        options:
+          fail-mode: ''
+          mcast-snooping-enable: true
+          rstp: false
+          stp: {{enabled: false}}
+        port:
+        - name: br-ex
+        - name: eno1
+        - name: patch-br-ex_{name}-to-br-int
+    - name: patch-br-ex_{name}-to-br-int
+      type: ovs-interface
+      state: up
+      patch:
+        peer: patch-br-int-to-br-ex_{name}
+    - name: br-ex
+      type: ovs-interface
+      state: up
+      mac-address: 52:54:00:00:00:01
+      mtu: 1500
+      ipv4:
+        enabled: true
+        dhcp: false
+        address:
+        - {{ip: {address}, prefix-length: 24}}
+        - {{ip: 169.254.0.2, prefix-length: 17}}
+        - {{ip: 192.0.2.200, prefix-length: 32}}
+      ipv6:
+        enabled: false
+    routes:
+      config:
+      - destination: 0.0.0.0/0
+        next-hop-address: 192.0.2.1
+        next-hop-interface: br-ex
+        metric: 48
+        table-id: 254
+      running:
+      - destination: 0.0.0.0/0
+        next-hop-address: 192.0.2.1
+        next-hop-interface: br-ex
+        metric: 48
+        table-id: 254
+"
+    )
+}
+
+fn desired(yaml: &str) -> NetworkState {
+    let document = br_ex::Document::parse(yaml.as_bytes());
+    let layout = document.layout().expect("a desired state");
+    NetworkState::new_from_json(&layout.node.to_json().to_string()).expect("a state")
+}
+
+#[test]
+fn a_plan_says_class_reason_order_and_outage() {
+    let desk = Desk::new();
+    desk.put("old.yml", host("192.0.2.20")).put(
+        "new.yml",
+        host("192.0.2.20").replace("    - 192.0.2.1\nroutes", "    - 192.0.2.53\nroutes"),
+    );
+    let ended = desk.done(&[
+        "plan",
+        "--from",
+        "old.yml",
+        "--to",
+        "new.yml",
+        "--node",
+        "worker-0.example.com",
+        "-o",
+        "p",
+    ]);
+    for part in [
+        "Class: hitless\nExpected outage: none\n",
+        "  name servers: server: [\"192.0.2.1\"] → [\"192.0.2.53\"]\n    hitless: name servers are \
+         taken over at once\n",
+        "     oc apply -f p/policy.yaml\n     oc wait nncp/worker-0-br-ex --for=condition=Available",
+    ] {
+        assert!(ended.out.contains(part), "{}", ended.out);
+    }
+    let policy = desk.text("p/policy.yaml");
+    assert!(policy.contains("kubernetes.io/hostname: worker-0.example.com\n"), "{policy}");
+    assert!(policy.contains("169.254.0.2"), "{policy}");
+    assert!(
+        desk.text("p/way-back.yaml").contains("192.0.2.1\n")
+            || desk.text("p/way-back.yaml").contains("\"192.0.2.1\"")
+    );
+}
+
+#[test]
+fn what_may_not_be_done_is_refused_and_not_written() {
+    let desk = Desk::new();
+    desk.put("old.yml", host("192.0.2.20")).put("new.yml", host("192.0.2.21"));
+    let ended =
+        desk.run(&["plan", "--from", "old.yml", "--to", "new.yml", "--role", "worker", "-o", "p"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.out.starts_with("Class: forbidden\n"), "{}", ended.out);
+    assert!(ended.out.contains("it may be the address that the cluster knows the node by"));
+    assert!(!desk.path("p").exists());
+    let ended = desk.run(&["plan", "--from", "old.yml", "--to", "new.yml"]);
+    assert_eq!(
+        (ended.code, ended.err.as_str()),
+        (2, "error: which nodes? Give --node or --role\n")
+    );
+}
+
+#[test]
+fn from_a_nodes_state_the_policy_keeps_its_own_masquerade_address() {
+    let desk = Desk::new();
+    let state = node_state("worker-0", "192.0.2.20")
+        .replace("{ip: 169.254.0.2, prefix-length: 17}", "{ip: 169.254.169.2, prefix-length: 29}");
+    desk.put("nns.yaml", state).put(
+        "new.yml",
+        host("192.0.2.20").replace("  type: ethernet\n", "  type: ethernet\n  mtu: 9000\n"),
+    );
+    let ended = desk.done(&["plan", "--from", "nns.yaml", "--to", "new.yml", "-o", "p"]);
+    assert!(ended.out.contains("Class: short interruption\n"), "{}", ended.out);
+    assert!(ended.out.contains("ethernet eno1: mtu: 1500 → 9000"), "{}", ended.out);
+    let policy = desk.text("p/policy.yaml");
+    assert!(policy.contains("169.254.169.2") && !policy.contains("169.254.0.2"), "{policy}");
+    let back = desk.text("p/way-back.yaml");
+    assert!(back.contains("mtu: 1500\n"), "{back}");
+}
+
+#[test]
+fn nodes_are_adopted_when_a_policy_changes_nothing_and_only_then() {
+    let desk = Desk::new();
+    desk.put("hosts/worker/worker-0.yml", host("192.0.2.20"))
+        .put("hosts/worker/worker-1.yml", host("192.0.2.21"));
+    desk.done(&["render", "--hosts", "hosts", "-o", "m"]);
+    // The virtual address moved to the other node in the meantime.
+    let state = node_state("worker-0.example.com", "192.0.2.20")
+        .replace("        - {ip: 192.0.2.200, prefix-length: 32}\n", "");
+    desk.put("nns.yaml", &state);
+    let adopt = ["adopt", "--mc", "m/10-br-ex-worker.yaml", "--nns", "nns.yaml", "-o", "p"];
+    let ended = desk.done(&adopt);
+    assert_eq!(ended.out, "p/worker-0-br-ex.yaml\n");
+    let policy = desk.text("p/worker-0-br-ex.yaml");
+    assert!(policy.contains("169.254.0.2") && policy.contains("maxUnavailable: 1"), "{policy}");
+    // nmstate itself says that nothing would be done, but for what no node reports: that ports of
+    // others are left alone.
+    let current = br_ex::node_state::parse(&state).unwrap().remove(0).state;
+    let difference = desired(&policy).gen_diff(&current).unwrap();
+    let instruction = serde_json::json!({"interfaces": [{
+        "name": "br-ex", "type": "ovs-bridge", "state": "up",
+        "bridge": {"allow-extra-patch-ports": true},
+    }]});
+    assert_eq!(serde_json::to_value(&difference).unwrap(), instruction);
+
+    // A node whose MTU was changed by hand is not adopted.
+    desk.put(
+        "hosts/worker/worker-0.yml",
+        host("192.0.2.20").replace("state: up\n  ipv4:", "state: up\n  mtu: 9000\n  ipv4:"),
+    );
+    desk.done(&["render", "--hosts", "hosts", "-o", "m"]);
+    let ended = desk.run(&adopt);
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended
+            .err
+            .contains("is not what /etc/nmstate/openshift/worker-0.yml of 10-br-ex-worker says"),
+        "{}",
+        ended.err
+    );
+    assert!(ended.err.contains("\"mtu\":9000"), "{}", ended.err);
+}
+
+#[test]
+fn a_node_without_a_document_of_its_own_needs_its_role_when_there_are_several() {
+    let desk = Desk::new();
+    desk.put("hosts/cluster.yml", cluster());
+    desk.done(&["render", "--hosts", "hosts", "-o", "m"]);
+    let state = node_state("db-0", "192.0.2.20")
+        .replace("dhcp: false\n        address", "dhcp: true\n        address");
+    desk.put("nns.yaml", state);
+    let adopt = [
+        "adopt",
+        "--mc",
+        "m/10-br-ex-worker.yaml",
+        "--mc",
+        "m/10-br-ex-master.yaml",
+        "--nns",
+        "nns.yaml",
+    ];
+    let ended = desk.run(&adopt);
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended.err.contains("several roles have one for all their nodes (master, worker)"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
+fn a_node_of_configure_ovs_gets_a_document_of_what_it_has() {
+    let desk = Desk::new();
+    desk.put("nns.yaml", node_state("worker-0.example.com", "192.0.2.20"));
+    let ended = desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "-o", "m"]);
+    assert!(
+        ended.err.contains("192.0.2.200 is left out: an address for one host alone"),
+        "{}",
+        ended.err
+    );
+    let document = desk.text("m/hosts/worker/worker-0.yml");
+    for part in ["copy-mac-from: eno1\n", "192.0.2.20", "metric: 48\n", "next-hop-address"] {
+        assert!(document.contains(part), "{part}: {document}");
+    }
+    for part in ["169.254", "192.0.2.200", "patch-br-ex", "eno2"] {
+        assert!(!document.contains(part), "{part}: {document}");
+    }
+    // It is what the node has, so that nothing changes but who made it.
+    let planned = desk.done(&["plan", "--from", "nns.yaml", "--to", "m/hosts/worker/worker-0.yml"]);
+    assert!(!planned.out.contains("forbidden"), "{}", planned.out);
+    desk.text("m/way-back/worker-0.yml");
+    let order: Vec<_> = ended.out.lines().filter(|line| line.starts_with("oc apply")).collect();
+    assert_eq!(
+        order,
+        [
+            "oc apply -f m/manifests/10-br-ex-worker.yaml",
+            "oc apply -f m/manifests/99-br-ex-force-reboot-worker.yaml",
+        ],
+    );
+    let reboot =
+        machine_config::parse(&desk.text("m/manifests/99-br-ex-force-reboot-worker.yaml")).unwrap();
+    let empty =
+        machine_config::MachineConfig::new(reboot.name.clone(), reboot.role.clone().unwrap());
+    let changes = machine_config::difference(&empty, &reboot);
+    let outcome = machine_config::DisruptionPolicy::default().disruption(&changes).outcome();
+    assert_eq!(outcome, machine_config::Outcome::Reboot);
+}
+
+#[tokio::test]
+async fn a_cluster_accepts_every_policy() {
+    let (Some(crds), Some(api)) = (data_tier("cluster-crds"), data_tier("kubernetes-nmstate-api"))
+    else {
+        return;
+    };
+    let server = ApiServer::start().await.unwrap();
+    server.load_crds(&crds).await.unwrap();
+    server.load_crds(&api.join("deploy/crds")).await.unwrap();
+    let desk = Desk::new();
+    desk.put("nns.yaml", node_state("worker-0", "192.0.2.20")).put(
+        "new.yml",
+        host("192.0.2.20").replace("    - 192.0.2.1\nroutes", "    - 192.0.2.53\nroutes"),
+    );
+    desk.done(&["plan", "--from", "nns.yaml", "--to", "new.yml", "-o", "p"]);
+    desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "-o", "m"]);
+    for name in [
+        "p/policy.yaml",
+        "p/way-back.yaml",
+        "m/manifests/10-br-ex-worker.yaml",
+        "m/manifests/99-br-ex-force-reboot-worker.yaml",
+    ] {
+        let text = desk.text(name);
+        server.apply(&text, Persistence::Stored, FieldValidation::Strict).await.unwrap();
+    }
+}

@@ -1,0 +1,46 @@
+//! Changes of nodes that run: what the page about them shows is what `oc-brex plan` writes, and
+//! what `oc-brex plan` writes does it.
+
+// A test that cannot go on says why, and where.
+#![allow(clippy::unwrap_used)]
+
+mod bonded;
+mod change;
+mod page;
+mod plain;
+use crate::support;
+
+use page::Change;
+use support::Desk;
+
+/// What the tests on nodes prove, each under its title on the page.
+const PROVED: [&str; 7] = [
+    plain::DNS,
+    plain::MTU,
+    bonded::VLAN,
+    bonded::MIIMON,
+    bonded::MODE,
+    bonded::QOS,
+    plain::FAILED,
+];
+
+#[test]
+fn the_page_shows_what_plan_says_and_writes_for_each_change() {
+    let changes = page::changes();
+    let titles: Vec<&str> = changes.iter().map(|change| change.title.as_str()).collect();
+    assert_eq!(titles, PROVED);
+    for Change { title, node, old, new, says, policy, .. } in &changes {
+        let desk = Desk::new();
+        desk.put("old.yml", old).put("new.yml", new);
+        let node = format!("{node}.example.com");
+        let from = ["plan", "--from", "old.yml", "--to", "new.yml", "--node", &node, "-o", "p"];
+        let ended = desk.done(&from);
+        assert!(ended.out.starts_with(says), "{title}: {}", ended.out);
+        assert_eq!(desk.text("p/policy.yaml"), *policy, "{title}");
+    }
+}
+
+/// A document or policy for a node of the lab, whose cards have other names.
+fn for_the_lab(text: &str) -> String {
+    text.replace("eno1", "nic0").replace("eno2", "nic1")
+}

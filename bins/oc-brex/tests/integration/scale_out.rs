@@ -1,0 +1,142 @@
+//! One more host for a running cluster.
+
+use crate::support;
+
+use lab::data_tier;
+use lab::kube::{ApiServer, FieldValidation, Persistence};
+use machine_config::{Change, FileChange, difference, parse};
+use support::{Desk, host};
+
+const BMC: [&str; 4] = [
+    "--bmc",
+    "redfish-virtualmedia://192.0.2.207/redfish/v1/Systems/1",
+    "--boot-mac",
+    "52:54:00:00:00:07",
+];
+
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.put("hosts/worker/worker-0.yml", host("192.0.2.20"))
+        .put("hosts/master/master-0.yml", host("192.0.2.10"))
+        .put("worker-7.yml", host("192.0.2.27"));
+    desk.done(&["render", "--hosts", "hosts", "-o", "m"]);
+    desk
+}
+
+fn scale_out<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let fixed = [
+        "scale-out",
+        "--mc",
+        "m/10-br-ex-worker.yaml",
+        "--host",
+        "worker-7=worker-7.yml",
+        "-o",
+        "out",
+    ];
+    [&fixed[..], more].concat()
+}
+
+#[test]
+fn the_new_document_is_all_that_changes() {
+    let desk = desk();
+    let ended = desk.done(&scale_out(&BMC));
+    assert!(
+        ended
+            .err
+            .contains("On nodes of role worker: nothing but the files changes on running nodes."),
+        "{}",
+        ended.err,
+    );
+    let old = parse(&desk.text("m/10-br-ex-worker.yaml")).unwrap();
+    let new = parse(&desk.text("out/10-br-ex-worker.yaml")).unwrap();
+    let path = "/etc/nmstate/openshift/worker-7.yml".parse().unwrap();
+    assert_eq!(difference(&old, &new), [Change::File { path, what: FileChange::Added }]);
+    let added = new.file("/etc/nmstate/openshift/worker-7.yml").unwrap();
+    assert_eq!(added.contents.bytes(), host("192.0.2.27").as_bytes());
+    let order: Vec<_> = ended.out.lines().filter(|line| line.starts_with("oc ")).collect();
+    for (line, begins) in order.iter().zip([
+        "oc apply -f out/10-br-ex-worker.yaml",
+        "oc wait machineconfigpool/worker",
+        "oc wait machineconfigpool/worker",
+        "oc apply -f out/worker-7-network-config-secret.yaml",
+        "oc create secret generic worker-7-bmc-secret",
+        "oc apply -f out/worker-7-baremetalhost.yaml",
+        "oc wait baremetalhost/worker-7",
+        "oc scale machineset/<machineset>",
+    ]) {
+        assert!(line.starts_with(begins), "{line}");
+    }
+    assert_eq!(order.len(), 8);
+}
+
+#[test]
+fn names_and_addresses_of_other_hosts_are_refused() {
+    let desk = desk();
+    let twice = ["scale-out", "--mc", "m/10-br-ex-worker.yaml", "--host", "worker-0=worker-7.yml"];
+    let ended = desk.run(&[&twice[..], &["-o", "out"]].concat());
+    assert_eq!(ended.code, 2);
+    assert!(ended.err.contains("has a document for worker-0 already"), "{}", ended.err);
+
+    desk.put("worker-7.yml", host("192.0.2.20"));
+    let ended = desk.run(&scale_out(&[]));
+    assert_eq!(ended.code, 1);
+    assert!(ended.err.contains("[B22]"), "{}", ended.err);
+
+    // One that a host of another role has.
+    desk.put("worker-7.yml", host("192.0.2.10"));
+    desk.done(&scale_out(&[]));
+    let ended = desk.run(&scale_out(&["--other-mc", "m/10-br-ex-master.yaml"]));
+    assert_eq!(ended.code, 1);
+    assert!(ended.err.contains("[B22]"), "{}", ended.err);
+}
+
+#[test]
+fn a_cluster_that_reboots_for_it_is_told_of() {
+    let desk = desk();
+    desk.put(
+        "policy.yaml",
+        "apiVersion: operator.openshift.io/v1
+kind: MachineConfiguration
+metadata: {name: cluster}
+spec:
+  nodeDisruptionPolicy:
+    files:
+    - path: /etc/nmstate/openshift
+      actions: [{type: Reboot}]
+",
+    );
+    let ended = desk.done(&scale_out(&["--machine-configuration", "policy.yaml"]));
+    assert!(ended.err.contains("every node of the pool is drained and rebooted"), "{}", ended.err);
+}
+
+#[test]
+fn what_is_not_understood_is_wrong_usage() {
+    let desk = desk();
+    for (arguments, wanted) in [
+        (scale_out(&["--bmc", "x"]), "--boot-mac <MAC>"),
+        (scale_out(&["--bmc", "x", "--boot-mac", "52-54"]), "a MAC address is six bytes"),
+        (
+            vec!["scale-out", "--mc", "m/10-br-ex-worker.yaml", "--host", "worker-7", "-o", "o"],
+            "write NAME=FILE: worker-7=worker-7.yml",
+        ),
+    ] {
+        let ended = desk.run(&arguments);
+        assert_eq!(ended.code, 2);
+        assert!(ended.err.contains(wanted), "{}", ended.err);
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_accepts_all_that_is_written() {
+    let Some(crds) = data_tier("cluster-crds") else { return };
+    let server = ApiServer::start().await.unwrap();
+    server.load_crds(&crds).await.unwrap();
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: openshift-machine-api}\n";
+    server.apply(namespace, Persistence::Stored, FieldValidation::Strict).await.unwrap();
+    let desk = desk();
+    desk.done(&scale_out(&[&BMC[..], &["--disable-certificate-verification"]].concat()));
+    for name in ["10-br-ex-worker", "worker-7-network-config-secret", "worker-7-baremetalhost"] {
+        let text = desk.text(&format!("out/{name}.yaml"));
+        server.apply(&text, Persistence::Stored, FieldValidation::Strict).await.unwrap();
+    }
+}

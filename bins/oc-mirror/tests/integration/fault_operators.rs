@@ -1,0 +1,240 @@
+//! Operators that cannot be had, and catalogs that are not what they should be.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+
+use crate::support;
+
+use lab::images::{Compression, Format, Image, Layer};
+use lab::operators::{CATALOG, HOST, Operators, TAG};
+use lab::registry::{Effect, Fault, LabRegistry, Settings};
+use lab::tools::{self, Tool};
+use oci::Platform;
+use serde_json::{Value, json};
+
+use support::{PLAIN, Site};
+
+const ALL_FOO: &str = "    packages:
+    - name: foo
+      channels:
+      - name: beta
+        minVersion: 0.1.0
+";
+
+fn registry() -> LabRegistry {
+    LabRegistry::start(Settings::default()).unwrap()
+}
+
+/// A machine, and a configuration of one catalog with `rest` below its name.
+fn site(quay: &LabRegistry, rest: &str) -> Site {
+    let site = Site::new();
+    site.redirect(HOST, quay.address());
+    site.image_set(
+        "isc.yaml",
+        &format!("  operators:\n  - catalog: {HOST}/{CATALOG}:{TAG}\n{rest}"),
+    );
+    site
+}
+
+/// The names of the bundles that opm finds in a catalog at a registry.
+fn bundles(site: &Site, reference: &str) -> Vec<String> {
+    let opm = tools::path(Tool::Opm).unwrap();
+    let json = site.judge(opm.to_str().unwrap(), &["render", "--use-http", "-ojson", reference]);
+    let documents = serde_json::Deserializer::from_slice(&json).into_iter::<Value>();
+    let bundles = documents.map(Result::unwrap).filter(|one| one["schema"] == "olm.bundle");
+    let mut names: Vec<String> =
+        bundles.map(|bundle| bundle["name"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_bad_image_is_told_with_its_bundle_and_everything_else_arrives() {
+    let quay = registry();
+    let gone = format!("{HOST}/lab/gone:v1");
+    // One that is not there, one that nobody can pull, one that has neither tag nor digest.
+    let operators = Operators::with(&[&gone, "oci:///tmp/mine", "quay.io/lab/unpinned"]).unwrap();
+    operators.put(&quay).unwrap();
+    let site = site(&quay, ALL_FOO);
+    let target = registry();
+    let to = target.address();
+    let line = format!("-c isc.yaml {PLAIN} --workspace file://data docker://{to}");
+    let ran = site.run(&line);
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    let report = ran.report();
+    assert_eq!(report["ending"], "partial");
+    assert_eq!(ran.total("failed"), 1);
+    assert_eq!(ran.total("copied"), 4 * 2 + 1 + 1, "four bundles, what they share, the catalog");
+    assert_eq!(
+        ran.image("lab/gone")["neededBy"],
+        json!([{"package": "foo", "bundle": "foo.v0.2.0"}])
+    );
+    let broken = &report["brokenBundles"][0];
+    assert_eq!((&broken["package"], &broken["bundle"]), (&json!("foo"), &json!("foo.v0.2.0")));
+    assert_eq!(broken["leftOut"], false);
+    assert_eq!(broken["missing"], json!(["oci:///tmp/mine", gone, "quay.io/lab/unpinned"]));
+    assert!(ran.errors().contains("the bundle foo.v0.2.0 needs the image \"oci:///tmp/mine\""));
+    let told = site.command(&line).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("needed by foo.v0.2.0"), "{told}");
+    assert!(told.contains("Bundles that cannot be installed:\n  foo.v0.2.0 of "), "{told}");
+    let mut files = report["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap());
+    let errors = files.find(|file| file.contains("mirroring_errors_")).unwrap();
+    let errors = std::fs::read_to_string(site.path("").join(errors)).unwrap();
+    assert!(errors.contains("(Operator bundles: [foo.v0.2.0] - Operators: [foo])"), "{errors}");
+    // It stays in the catalog unless that is not wanted.
+    let image = format!("{to}/{CATALOG}:{TAG}");
+    assert_eq!(bundles(&site, &image), ["foo.v0.1.0", "foo.v0.2.0", "foo.v0.3.0", "foo.v0.3.1"]);
+    let ran = site.run(&format!("{line} --skip-broken-bundles"));
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    assert_eq!(ran.report()["brokenBundles"][0]["leftOut"], true);
+    // Without 0.2.0 nobody gets to what is below it.
+    assert_eq!(bundles(&site, &image), ["foo.v0.3.0", "foo.v0.3.1"]);
+}
+
+#[test]
+fn the_other_side_leaves_out_what_did_not_come_along() {
+    let quay = registry();
+    Operators::with(&["quay.io/lab/gone:v1"]).unwrap().put(&quay).unwrap();
+    let site = site(&quay, ALL_FOO);
+    let ran = site.run(&format!("-c isc.yaml {PLAIN} file://data"));
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    assert!(ran.report()["archive"]["chunks"][0].is_string(), "what is there is archived");
+    let target = registry();
+    let to = target.address();
+    let line =
+        format!("-c isc.yaml {PLAIN} --from file://data docker://{to} --skip-broken-bundles");
+    let ran = site.run(&line);
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    assert_eq!(bundles(&site, &format!("{to}/{CATALOG}:{TAG}")), ["foo.v0.3.0", "foo.v0.3.1"]);
+}
+
+#[test]
+fn unknown_names_are_told_with_the_nearest_and_the_rest_is_mirrored() {
+    let quay = registry();
+    Operators::generate().unwrap().put(&quay).unwrap();
+    let rest = "    packages:\n    - name: fooo\n    - name: baz\n    - name: bar\n      \
+                channels:\n      - name: stabel\n      - name: stable\n";
+    let site = site(&quay, rest);
+    let ran = site.run(&format!("-c isc.yaml {PLAIN} file://data"));
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    let errors = ran.errors();
+    assert!(errors.contains("isc.yaml:7:"), "{errors}");
+    assert!(errors.contains("no package \"fooo\"; did you mean \"foo\"?"), "{errors}");
+    assert!(errors.contains("no channel \"stabel\"; did you mean \"stable\"?"), "{errors}");
+    let warnings = ran.report()["warnings"].to_string();
+    assert!(warnings.contains("bar.v1.0.0 needs the package \\\"foo\\\" in >=0.1.0"), "{warnings}");
+    assert_eq!(ran.total("failed"), 0);
+    assert_eq!(ran.total("copied"), 2 * 2 + 1 + 2, "two bundles, what they share, two catalogs");
+    // What it needs is added where that is asked for, but not for readers who would not know.
+    let rest = "    includeDependencies: true\n    packages:\n    - name: bar\n";
+    site.image_set(
+        "more.yaml",
+        &format!("  operators:\n  - catalog: {HOST}/{CATALOG}:{TAG}\n{rest}"),
+    );
+    let ran = site.succeeds(&format!("-c more.yaml {PLAIN} file://data"));
+    assert_eq!(ran.image("lab/foo:v0.3.1")["outcome"], "copied");
+    let ran = site.command(&format!("-c more.yaml --strict-compat {PLAIN} file://data")).output();
+    let ran = ran.unwrap();
+    assert_eq!(ran.status.code(), Some(1));
+    let told = String::from_utf8(ran.stderr).unwrap();
+    assert!(told.contains("more.yaml:5:5: includeDependencies of the catalog"), "{told}");
+}
+
+#[test]
+fn a_catalog_is_published_only_after_its_bundles() {
+    let quay = registry();
+    Operators::generate().unwrap().put(&quay).unwrap();
+    let site = site(&quay, ALL_FOO);
+    let target = registry();
+    let to = target.address();
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --workspace file://data docker://{to}"));
+    let requests = target.requests();
+    let tagged: Vec<&str> = requests
+        .of(&http::Method::PUT, "/manifests/")
+        .map(|request| request.path.as_str())
+        .collect();
+    let last = format!("{CATALOG}/manifests/{TAG}");
+    assert!(tagged.last().unwrap().contains(&last), "{tagged:#?}");
+    assert_eq!(tagged.iter().filter(|path| path.contains(CATALOG)).count(), 3);
+    let first = tagged.iter().position(|path| path.contains(CATALOG)).unwrap();
+    assert_eq!(first, tagged.len() - 3, "no manifest of the catalog comes before: {tagged:#?}");
+}
+
+#[test]
+fn a_catalog_that_the_policy_refuses_is_neither_opened_nor_selected_from() {
+    let quay = registry();
+    Operators::generate().unwrap().put(&quay).unwrap();
+    let site = site(&quay, ALL_FOO);
+    let policy = json!({
+        "default": [{"type": "insecureAcceptAnything"}],
+        "transports": {"docker": {format!("{HOST}/{CATALOG}"): [{"type": "reject"}]}},
+    });
+    site.write("policy.json", &policy.to_string());
+    let policy = "--secure-policy --policy policy.json";
+    let ran = site.run(&format!("-c isc.yaml {PLAIN} {policy} file://refused"));
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    assert_eq!((ran.total("failed"), ran.total("copied")), (1, 0));
+    assert!(!site.path("refused/operator-index-cache").exists());
+    // The other side judges it again, although what is published was made there.
+    site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+    let target = registry();
+    let to = target.address();
+    let line = format!("-c isc.yaml {PLAIN} {policy} --from file://data docker://{to}");
+    let ran = site.run(&line);
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    assert_eq!((ran.total("failed"), ran.total("copied")), (1, 0));
+}
+
+#[test]
+fn a_catalog_that_cannot_be_used_is_told_and_others_are_mirrored() {
+    let quay = registry();
+    Operators::generate().unwrap().put(&quay).unwrap();
+    let put = |name: &str, layers: &[Layer], labels: Value| {
+        let settings = json!({"Labels": labels});
+        let platform = Platform::new("linux", "amd64");
+        let image = Image::configured(Format::Oci, platform, layers, &settings).unwrap();
+        quay.put_image(&image, name, "v1").unwrap();
+    };
+    let label = json!({"operators.operatorframework.io.index.configs.v1": "/configs"});
+    let base = Layer::generate("base", 500, Compression::Gzip).unwrap();
+    put("lab/database", std::slice::from_ref(&base), json!({}));
+    put("lab/empty", std::slice::from_ref(&base), label.clone());
+    let layer = |path: &str, text: &str| Layer::from_files(&[(path, text.as_bytes())]).unwrap();
+    put("lab/escapes", &[layer("configs/../../etc/passwd", "")], label.clone());
+    put("lab/broken", &[layer("configs/a.json", "{\"schema\": \"olm.package\",")], label);
+    let catalogs = ["database", "empty", "escapes", "broken", "absent"];
+    let catalogs = catalogs.map(|name| format!("  - catalog: {HOST}/lab/{name}:v1\n"));
+    let good = format!("  - catalog: {HOST}/{CATALOG}:{TAG}\n    packages:\n    - name: baz\n");
+    let site = site(&quay, "");
+    site.image_set("isc.yaml", &format!("  operators:\n{}{good}", catalogs.concat()));
+    let ran = site.run(&format!("-c isc.yaml {PLAIN} file://data"));
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    assert_eq!((ran.total("failed"), ran.total("copied")), (5, 3 + 2));
+    let told = |name: &str| ran.image(&format!("lab/{name}"))["error"].as_str().unwrap().to_owned();
+    assert!(told("database").starts_with("it is no file-based catalog"), "{}", told("database"));
+    assert_eq!(told("empty"), "its folder /configs has no files");
+    assert!(told("escapes").contains("a file that leads out of it"), "{}", told("escapes"));
+    assert!(told("broken").contains("a.json:1:"), "{}", told("broken"));
+    assert!(told("absent").contains("does not exist at its registry"), "{}", told("absent"));
+}
+
+#[test]
+fn what_the_target_refuses_is_named_and_the_next_run_brings_it() {
+    let quay = registry();
+    Operators::generate().unwrap().put(&quay).unwrap();
+    let site = site(&quay, ALL_FOO);
+    let target = registry();
+    let to = target.address();
+    // The target refuses one bundle for good: the catalog is published, the bundle is named.
+    target
+        .fault(Fault::on(http::Method::PUT, "lab/foo/manifests/v0.2.0").does(Effect::status(500)));
+    let line = format!("-c isc.yaml {PLAIN} --retry-times=0 --workspace file://data docker://{to}");
+    let ran = site.run(&line);
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    assert_eq!(ran.total("failed"), 1);
+    assert_eq!(ran.report()["brokenBundles"][0]["bundle"], "foo.v0.2.0");
+    target.clear_faults();
+    let ran = site.succeeds(&line);
+    assert_eq!(ran.total("copied"), 1);
+    assert!(ran.report().get("brokenBundles").is_none());
+}

@@ -1,0 +1,32 @@
+//! Runs the program against registries, disks and API servers.
+
+mod command_line;
+mod documents;
+mod fault_archives;
+mod fault_connections;
+mod fault_credentials;
+mod fault_destination;
+mod fault_disk;
+mod fault_interrupted;
+mod fault_network;
+mod fault_operators;
+mod fault_release_signatures;
+mod fault_releases;
+mod fault_requests;
+mod journey_across_the_gap;
+mod journey_cluster_resources;
+mod journey_dry_run;
+mod journey_incremental;
+mod journey_inventory;
+mod journey_list;
+mod journey_mirror_to_mirror;
+mod journey_names;
+mod journey_operators;
+mod journey_platforms;
+mod journey_policy;
+mod journey_release_resources;
+mod journey_releases;
+mod journey_signatures;
+mod journey_upgrade_path;
+mod journey_workspace;
+mod support;

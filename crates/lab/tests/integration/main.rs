@@ -1,0 +1,12 @@
+//! What tests run on: registries, nodes, an API server.
+
+mod cosign;
+mod docker_registry;
+mod kube;
+mod lab_registry;
+mod lab_registry_writes;
+mod machine;
+mod node;
+mod skopeo;
+mod slow_line;
+mod uml;

@@ -1,0 +1,4 @@
+//! Update graphs and signatures.
+
+mod data;
+mod signatures;

@@ -1,0 +1,114 @@
+//! Pulls by an independent client.
+#![allow(clippy::unwrap_used)]
+
+use crate::stand;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use oci::{Digest, MediaType, Tag};
+use serve::{Options, Tls};
+use stand::{Format, Serving, Stock};
+
+fn skopeo(arguments: &[&str]) -> String {
+    let output = Command::new("skopeo")
+        .args(arguments)
+        .output()
+        .expect("skopeo is needed for this test: apt-get install skopeo");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "skopeo {arguments:?}: {complaint}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Copies an image with all it lists to a new directory and compares the manifest.
+fn pull(serving: &Serving, name: &str, wanted: Digest) -> tempfile::TempDir {
+    let to = tempfile::tempdir().unwrap();
+    let from = format!("docker://{}/{name}", serving.address);
+    let target = format!("dir:{}", to.path().display());
+    skopeo(&["copy", "--all", "--preserve-digests", "--src-tls-verify=false", &from, &target]);
+    let manifest = fs::read(to.path().join("manifest.json")).unwrap();
+    assert_eq!(Digest::of(&manifest), wanted, "{name}");
+    to
+}
+
+fn has_blob(directory: &Path, bytes: &[u8]) -> bool {
+    fs::read(directory.join(Digest::of(bytes).hex())).is_ok_and(|found| found == bytes)
+}
+
+#[test]
+fn skopeo_pulls_every_format_with_its_digest_unchanged() {
+    let mut stock = Stock::new();
+    let docker = stock.image(Format::Docker, "amd64", b"docker layer");
+    let oci = stock.image(Format::Oci, "amd64", b"oci layer");
+    let arm = stock.image(Format::Oci, "arm64", b"arm layer");
+    let index = stock.index(Format::Oci, &[("amd64", &oci), ("arm64", &arm)]);
+    let list = stock.index(Format::Docker, &[("amd64", &docker)]);
+    let signature = stock.signature(&index);
+    let (signature_tag, signed) = (signature.tag.clone().unwrap(), signature.manifests[0].digest);
+    let by_digest = format!("apps/oci:{}", Tag::of_digest(&oci.digest));
+    stock.place("apps/docker:v1", vec![docker.clone()], vec![]);
+    stock.place(&by_digest, vec![oci.clone()], vec![]);
+    let tree = vec![index.clone(), oci.clone(), arm.clone()];
+    stock.place("apps/index:v1", tree, vec![signature]);
+    stock.place("apps/list:v1", vec![list.clone(), docker.clone()], vec![]);
+    let serving = stock.serve();
+
+    assert!(has_blob(pull(&serving, "apps/docker:v1", docker.digest).path(), b"docker layer"));
+    assert!(has_blob(pull(&serving, &by_digest, oci.digest).path(), b"oci layer"));
+    let all = pull(&serving, "apps/index:v1", index.digest);
+    assert!(has_blob(all.path(), b"oci layer") && has_blob(all.path(), b"arm layer"));
+    pull(&serving, "apps/list:v1", list.digest);
+    pull(&serving, &format!("apps/index@{}", arm.digest), arm.digest);
+    pull(&serving, &format!("apps/index:{signature_tag}"), signed);
+
+    let name = format!("docker://{}/apps/docker:v1", serving.address);
+    let seen: serde_json::Value =
+        serde_json::from_str(&skopeo(&["inspect", "--tls-verify=false", &name])).unwrap();
+    assert_eq!(seen["Digest"], docker.digest.to_string());
+    assert_eq!(seen["Architecture"], "amd64");
+    let name = format!("docker://{}/apps/index", serving.address);
+    let tags: serde_json::Value =
+        serde_json::from_str(&skopeo(&["list-tags", "--tls-verify=false", &name])).unwrap();
+    assert_eq!(tags["Tags"], serde_json::json!([signature_tag, "v1"]));
+}
+
+#[test]
+fn skopeo_cannot_push() {
+    let mut stock = Stock::new();
+    let image = stock.image(Format::Oci, "amd64", b"layer");
+    stock.place("apps/a:v1", vec![image.clone()], vec![]);
+    let serving = stock.serve();
+    let from = pull(&serving, "apps/a:v1", image.digest);
+    let output = Command::new("skopeo")
+        .args(["copy", "--dest-tls-verify=false"])
+        .arg(format!("dir:{}", from.path().display()))
+        .arg(format!("docker://{}/apps/b:v1", serving.address))
+        .output()
+        .unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && complaint.contains("read-only view"), "{complaint}");
+}
+
+#[test]
+fn skopeo_pulls_over_tls_and_trusts_only_the_given_authority() {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let (certificate, key) = (files.path().join("ca.crt"), files.path().join("server.pem"));
+    fs::write(&certificate, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let trusted = tempfile::tempdir().unwrap();
+    fs::copy(&certificate, trusted.path().join("ca.crt")).unwrap();
+
+    let mut stock = Stock::new();
+    let image = stock.image(Format::Oci, "amd64", b"layer");
+    stock.place("apps/a:v1", vec![image], vec![]);
+    let tls = Some(Tls::open(&certificate, &key).unwrap());
+    let serving = stock.serve_with(Options { tls, ..Options::default() });
+    let name = format!("docker://{}/apps/a:v1", serving.address);
+    let raw = skopeo(&["inspect", "--raw", "--cert-dir", trusted.path().to_str().unwrap(), &name]);
+    assert!(raw.contains(MediaType::OCI_MANIFEST));
+    let refused = Command::new("skopeo").args(["inspect", &name]).output().unwrap();
+    let complaint = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && complaint.contains("x509"), "{complaint}");
+}
