@@ -1,106 +1,131 @@
-//! `cargo xtask test`: everything that must hold before a change is taken.
+//! `cargo xtask test`: everything that must hold before a change lands.
 
-use std::process::Command;
+use std::ffi::OsString;
+use std::fs;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
-use clap::Args;
-use lab::tools::{self, Tool};
+use anyhow::{Context as _, Result, ensure};
 
+use crate::build::{self, Build};
+use crate::dist::BackgroundBuild;
 use crate::steps::{self, Outcome, Step};
-use crate::{demo, dist, docs, program, repository, set_up};
+use crate::{campaigns, demo, dist, docs, repository, test_run, tools};
 
-#[derive(Args)]
-pub(crate) struct Arguments {
-    /// Run this step alone; may be given several times
-    #[arg(long, value_name = "STEP")]
-    only: Vec<String>,
-    /// List the steps and end
-    #[arg(long)]
-    list: bool,
-    /// Run the tests on whole machines instead, with all they need; about ten minutes
-    #[arg(long)]
-    machine: bool,
+/// What steps leave for later ones.
+#[derive(Default)]
+struct Context {
+    build: Option<Build>,
+    dist: Option<BackgroundBuild>,
+}
+
+impl Context {
+    /// The one build that everything is run from.
+    fn build(&mut self) -> Result<&Build> {
+        if self.build.is_none() {
+            self.build = Some(build::workspace()?);
+        }
+        self.build.as_ref().context("the workspace was not built")
+    }
 }
 
 /// In order: set-up first, then what fails quickly, then what takes long.
-const STEPS: [Step; 10] = [
-    Step {
-        name: "packages",
-        about: "installs Debian packages that are missing",
-        run: set_up::packages,
-    },
-    Step { name: "tools", about: "builds helper tools that are missing", run: set_up::test_tools },
-    Step { name: "format", about: "checks that rustfmt would change nothing", run: format },
-    Step { name: "clippy", about: "lints everything, warnings denied", run: clippy },
-    Step {
-        name: "deny",
-        about: "checks licences, sources, bans and advisories of dependencies",
-        run: deny,
-    },
-    Step {
-        name: "docs",
-        about: "checks that generated documents are up to date",
-        run: docs::check,
-    },
-    Step { name: "enhancements", about: "checks our own enhancement documents", run: enhancements },
-    Step { name: "test", about: "runs every test", run: test_all },
+const STEPS: [Step<Context>; 13] = [
+    Step { name: "packages", about: "install missing Debian packages", run: packages },
+    Step { name: "tools", about: "build missing helper tools", run: test_tools },
+    Step { name: "format", about: "check the formatting", run: format },
+    Step { name: "build", about: "compile and lint everything, once", run: build_all },
+    Step { name: "deny", about: "check licences, sources and advisories", run: deny },
+    Step { name: "docs", about: "compare generated documents with the programs", run: check_docs },
+    Step { name: "enhancements", about: "lint our design records", run: enhancements },
+    Step { name: "test", about: "run every test", run: test_all },
+    Step { name: "doctest", about: "run the examples in the documentation", run: doctest },
     Step {
         name: "dist",
-        about: "builds the program for nodes: static, small, quick to start",
-        run: dist::check_step,
+        about: "check the program for nodes: static, small, fast",
+        run: check_dist,
     },
-    Step { name: "demo", about: "runs the demo of the README", run: demo::check },
+    Step { name: "demo", about: "run the demos", run: run_demos },
+    Step { name: "bench", about: "run the short benchmarks", run: short_benchmarks },
+    Step { name: "coverage", about: "run the short coverage measurement", run: short_coverage },
 ];
 
-/// A tier of its own, as emulated machines take minutes to start.
-const MACHINE_STEPS: [Step; 3] = [
-    Step {
-        name: "packages",
-        about: "installs Debian packages that are missing",
-        run: set_up::machine_packages,
-    },
+/// A tier of its own, because emulated machines take minutes to start.
+const MACHINE_STEPS: [Step<Context>; 3] = [
+    Step { name: "packages", about: "install missing Debian packages", run: machine_packages },
     Step {
         name: "tools",
-        about: "builds helper tools and the machines' disk, where missing",
-        run: set_up::machine_tools,
+        about: "build missing helper tools and the disk of test machines",
+        run: machine_tools,
     },
-    Step { name: "machine", about: "runs the tests on whole machines", run: test_machines },
+    Step { name: "machine", about: "run the tests on whole machines", run: test_machines },
 ];
 
 /// `cargo xtask test`.
-pub(crate) fn test(arguments: &Arguments) -> Result<()> {
-    let (all, rerun): (&[Step], _) = if arguments.machine {
+pub(crate) fn test(arguments: Vec<OsString>) -> Result<()> {
+    let (mut only, mut list, mut machine) = (Vec::new(), false, false);
+    let mut parser = lexopt::Parser::from_args(arguments);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            lexopt::Arg::Long("only") => only.push(parser.value()?.to_string_lossy().into_owned()),
+            lexopt::Arg::Long("list") => list = true,
+            lexopt::Arg::Long("machine") => machine = true,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let (all, rerun): (&[Step<Context>], _) = if machine {
         (&MACHINE_STEPS, "cargo xtask test --machine --only")
     } else {
         (&STEPS, "cargo xtask test --only")
     };
-    if arguments.list {
+    if list {
         for Step { name, about, .. } in all {
-            println!("{name:12} {about}");
+            println!("{name:14} {about}");
         }
         return Ok(());
     }
-    let chosen = steps::select(all, &arguments.only)?;
-    println!("{}", steps::run(&chosen, rerun)?);
+    let selected = steps::select(all, &only)?;
+    println!("{}", steps::run(&selected, &mut Context::default(), rerun)?);
     Ok(())
 }
 
-fn format() -> Result<Outcome> {
+fn packages(_: &mut Context) -> Result<Outcome> {
+    tools::run(&["packages"])?;
+    Ok(Outcome::Done)
+}
+
+fn test_tools(_: &mut Context) -> Result<Outcome> {
+    tools::run(&["build", "test"])?;
+    Ok(Outcome::Done)
+}
+
+fn machine_packages(_: &mut Context) -> Result<Outcome> {
+    tools::run(&["packages", "machine"])?;
+    Ok(Outcome::Done)
+}
+
+fn machine_tools(_: &mut Context) -> Result<Outcome> {
+    tools::run(&["build", "machine"])?;
+    Ok(Outcome::Done)
+}
+
+fn format(_: &mut Context) -> Result<Outcome> {
     repository::run(&mut repository::cargo(&["fmt", "--all", "--check"]))
-        .context("`cargo fmt --all` puts it right")?;
+        .context("`cargo fmt --all` formats it")?;
     Ok(Outcome::Done)
 }
 
-fn clippy() -> Result<Outcome> {
-    let lint = ["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"];
-    repository::run(&mut repository::cargo(&lint))?;
+fn build_all(context: &mut Context) -> Result<Outcome> {
+    let count = context.build()?.tests.len();
+    println!("    {count} test binaries");
+    // Tests wait for servers and nodes most of the time; the compiler uses what they leave.
+    context.dist = Some(BackgroundBuild::start()?);
     Ok(Outcome::Done)
 }
 
-/// Advisories come from a database on the internet. Where that cannot be reached, the rest is
-/// still checked, and it is said what was not.
-fn deny() -> Result<Outcome> {
-    let program = tools::path(Tool::CargoDeny)?;
+/// Advisories come from a database on the internet. If it cannot be reached, the rest is checked
+/// and the summary says what was skipped.
+fn deny(_: &mut Context) -> Result<Outcome> {
+    let program = tools::path("cargo-deny")?;
     let deny = |arguments: &[&str]| {
         let mut command = Command::new(&program);
         command.args(arguments).current_dir(repository::root());
@@ -109,48 +134,82 @@ fn deny() -> Result<Outcome> {
     repository::run(&mut deny(&["--locked", "check", "licenses", "bans", "sources"]))?;
     let fetched = deny(&["fetch", "db"]).output().context("starting `cargo-deny fetch db`")?;
     if !fetched.status.success() {
-        let said = String::from_utf8_lossy(&fetched.stderr);
+        let output = String::from_utf8_lossy(&fetched.stderr);
         let reason =
-            said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-        return Ok(Outcome::NotChecked(format!(
-            "advisories, as their database cannot be fetched: {}",
+            output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
+        return Ok(Outcome::Skipped(vec![format!(
+            "advisories: their database cannot be fetched: {}",
             reason.trim()
-        )));
+        )]));
     }
     repository::run(&mut deny(&["--locked", "check", "--disable-fetch", "advisories"]))?;
     Ok(Outcome::Done)
 }
 
-fn enhancements() -> Result<Outcome> {
-    let programs = program::build_all()?;
-    let mut enhance = Command::new(programs.path("enhance")?);
+fn check_docs(context: &mut Context) -> Result<Outcome> {
+    docs::check(context.build()?)?;
+    Ok(Outcome::Done)
+}
+
+fn enhancements(context: &mut Context) -> Result<Outcome> {
+    let mut enhance = Command::new(context.build()?.program("enhance")?);
     enhance.args(["lint", "enhancements", "--deny-warnings"]).current_dir(repository::root());
     repository::run(&mut enhance)?;
     Ok(Outcome::Done)
 }
 
-fn test_all() -> Result<Outcome> {
-    repository::run(&mut repository::cargo(&[
-        "test",
-        "--locked",
-        "--workspace",
-        "--no-fail-fast",
-    ]))?;
-    let data = repository::root().join("../shared/data");
-    if data.is_dir() {
-        Ok(Outcome::Done)
-    } else {
-        Ok(Outcome::NotChecked(
-            "data tier: ../shared/data is absent, its tests were not run".into(),
-        ))
-    }
+fn test_all(context: &mut Context) -> Result<Outcome> {
+    let skipped = test_run::run(&context.build()?.tests)?;
+    Ok(if skipped.is_empty() { Outcome::Done } else { Outcome::Skipped(skipped) })
 }
 
-/// They are marked as ignored, with the reason, so that a plain run leaves them out and says so.
-fn test_machines() -> Result<Outcome> {
+fn doctest(context: &mut Context) -> Result<Outcome> {
+    // Compiled with the same compiler as the libraries, which are not built again.
+    context.build()?;
+    let mut cargo = build::linted(&["test", "--locked", "--workspace", "--doc", "--quiet"]);
+    repository::run(&mut cargo)?;
+    Ok(Outcome::Done)
+}
+
+fn check_dist(context: &mut Context) -> Result<Outcome> {
+    let build = match context.dist.take() {
+        Some(build) => build,
+        None => BackgroundBuild::start()?,
+    };
+    println!("    {}", dist::check(&build.finish()?)?);
+    Ok(Outcome::Done)
+}
+
+fn run_demos(context: &mut Context) -> Result<Outcome> {
+    demo::check(context.build()?)?;
+    Ok(Outcome::Done)
+}
+
+fn short_benchmarks(context: &mut Context) -> Result<Outcome> {
+    campaigns::short_benchmarks(context.build()?)?;
+    Ok(Outcome::Done)
+}
+
+fn short_coverage(_: &mut Context) -> Result<Outcome> {
+    campaigns::short_coverage()?;
+    Ok(Outcome::Done)
+}
+
+/// Machine tests are marked as ignored, with the reason, so that a plain run leaves them out and
+/// says so.
+fn test_machines(_: &mut Context) -> Result<Outcome> {
+    let folder = repository::scratch("machine")?;
+    let log = folder.join("log");
     let packages = ["--package", "lab", "--package", "brex-firstboot"];
     let mut test = repository::cargo(&["test", "--locked"]);
-    repository::run(test.args(packages).args(["--test", "machine", "--", "--ignored"]))?;
+    test.args(packages).args(["--test", "integration", "--", "machine", "--ignored"]);
+    let output = test.stdin(Stdio::null()).output().context("starting cargo")?;
+    fs::write(&log, &output.stdout).with_context(|| format!("writing {}", log.display()))?;
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "tests on machines failed");
+    let totals = test_run::Totals::of(&String::from_utf8_lossy(&output.stdout));
+    ensure!(totals.passed > 0, "no test on a machine was run");
     Ok(Outcome::Done)
 }
 
@@ -161,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_has_a_name_of_its_own() {
+    fn every_step_has_its_own_name() {
         for steps in [&STEPS[..], &MACHINE_STEPS] {
             let names: BTreeSet<&str> = steps.iter().map(|step| step.name).collect();
             assert_eq!(names.len(), steps.len());

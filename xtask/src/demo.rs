@@ -1,70 +1,63 @@
-//! `cargo xtask demo`: our programs at work, on this machine alone.
+//! `cargo xtask demo`: builds what the demo runs, and runs it.
 
-mod cluster;
-mod exhibits;
-mod mirroring;
-mod policies;
-mod reader;
-mod stage;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
 
-use anyhow::Result;
-use clap::{Args, Subcommand};
+use anyhow::{Context, Result};
 
-use crate::program::{self, Profile};
-use crate::set_up;
-use crate::steps::Outcome;
-use policies::Ending;
-use stage::{heading, say};
+use crate::build::{self, Build, Profile, Target};
+use crate::{flags, repository, tools};
 
-#[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Arguments {
-    /// Leave the folder with workspace, archives and manifests behind
-    #[arg(long)]
-    keep: bool,
-    #[command(subcommand)]
-    show: Option<Show>,
-}
-
-#[derive(Subcommand)]
-enum Show {
-    /// Change the network of two nodes by policies, at a real API server; needs root
-    Policies {
-        /// Let the cluster run at the end, for commands of your own, until Ctrl-C
-        #[arg(long)]
-        stay: bool,
-    },
-}
-
-/// The step of `cargo xtask test`: a demo that does not work is a broken build.
-pub(crate) fn check() -> Result<Outcome> {
-    let programs = program::build_all()?;
-    mirroring::show(programs.path("oc-mirror")?.to_owned(), false)?;
-    policies::show(programs.path("nmstate-operator")?, Ending::AtOnce)?;
-    Ok(Outcome::Done)
-}
+const DEMO: Target<'_> = Target::Program { package: "demo", name: "demo" };
 
 /// `cargo xtask demo`.
-pub(crate) fn demo(arguments: &Arguments) -> Result<()> {
-    match arguments.show {
-        None => {
-            heading("Building oc-mirror");
-            // A release build would compile everything again, for a speed that a few megabytes do
-            // not need.
-            say("A minute or two on two cores the first time, seconds later.");
-            mirroring::show(program::build(Profile::Development)?, arguments.keep)
-        }
-        Some(Show::Policies { stay }) => {
-            heading("Building nmstate-operator, and what a cluster consists of");
-            say("The first time a quarter of an hour on two cores, seconds later.");
-            set_up::packages()?;
-            set_up::cluster_tools()?;
-            let program = program::build_program(
-                "nmstate-operator",
-                "nmstate-operator",
-                Profile::Development,
-            )?;
-            policies::show(&program, if stay { Ending::OnInterrupt } else { Ending::AtOnce })
-        }
+pub(crate) fn demo(mut arguments: Vec<OsString>) -> Result<()> {
+    if arguments.first().is_some_and(|first| first == "policies") {
+        arguments.remove(0);
+        return policies(arguments);
     }
+    let [keep] = flags(arguments, ["keep"])?;
+    println!("==> Building oc-mirror and the demo; the first time 3 to 5 minutes on two cores");
+    let oc_mirror = Target::Program { package: "oc-mirror", name: "oc-mirror" };
+    // A release build would take far longer, and a few megabytes do not need it.
+    let programs = build::targets(&[oc_mirror, DEMO], Profile::Development)?;
+    let [oc_mirror, demo] = &programs[..] else { unreachable!("two targets give two programs") };
+    let mut command = show(demo, "mirroring", oc_mirror);
+    if keep {
+        command.arg("--keep");
+    }
+    repository::run_interactive(&mut command)
+}
+
+fn policies(arguments: Vec<OsString>) -> Result<()> {
+    let [stay] = flags(arguments, ["stay"])?;
+    println!(
+        "==> Preparing an API server and nodes; the first time about ten minutes on two cores"
+    );
+    tools::run(&["packages"])?;
+    tools::run(&["build", "cluster"])?;
+    let operator = Target::Program { package: "nmstate-operator", name: "nmstate-operator" };
+    let programs = build::targets(&[operator, DEMO], Profile::Development)?;
+    let [operator, demo] = &programs[..] else { unreachable!("two targets give two programs") };
+    let mut command = show(demo, "policies", operator);
+    if stay {
+        command.arg("--stay");
+    }
+    repository::run_interactive(&mut command)
+}
+
+/// The step of `cargo xtask test`: both demos, with the programs of the test build.
+pub(crate) fn check(build: &Build) -> Result<()> {
+    let demo = build.program("demo")?;
+    repository::run(&mut show(demo, "mirroring", build.program("oc-mirror")?))
+        .context("the demo of oc-mirror failed")?;
+    repository::run(&mut show(demo, "policies", build.program("nmstate-operator")?))
+        .context("the demo of nmstate-operator failed")
+}
+
+fn show(demo: &Path, what: &str, program: &Path) -> Command {
+    let mut command = Command::new(demo);
+    command.arg(what).arg("--program").arg(program);
+    command
 }

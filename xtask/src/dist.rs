@@ -1,20 +1,19 @@
-//! `cargo xtask dist`: the program for nodes, static, stripped, small and quick to start.
+//! `cargo xtask dist`: the program for nodes, static, stripped, small and fast to start.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::Args;
 
 use crate::repository;
-use crate::steps::Outcome;
 
 const PROGRAM: &str = "brex-firstboot";
 /// Nothing of the node's system is needed to run it.
 const TARGET: &str = "x86_64-unknown-linux-musl";
-/// The same by glibc's static library, where the other target cannot be had.
+/// The same with glibc's static library, where the standard library for musl is not available.
 const FALLBACK: &str = "x86_64-unknown-linux-gnu";
 const STATIC: (&str, &str) =
     ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static");
@@ -23,34 +22,75 @@ const LARGEST: u64 = 12 << 20;
 const SLOWEST: Duration = Duration::from_millis(10);
 const STARTS: usize = 20;
 
-#[derive(Args)]
-pub(crate) struct Arguments {
-    /// Folder to write to; deploy/Containerfile looks in dist
-    #[arg(long, value_name = "DIR", default_value = "dist")]
-    out: PathBuf,
-}
-
 /// `cargo xtask dist`.
-pub(crate) fn dist(arguments: &Arguments) -> Result<()> {
-    let built = build()?;
-    let facts = check(&built)?;
-    let out = repository::root().join(&arguments.out);
+pub(crate) fn dist(arguments: Vec<OsString>) -> Result<()> {
+    let (mut out, mut only_check) = (PathBuf::from("dist"), false);
+    let mut parser = lexopt::Parser::from_args(arguments);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            lexopt::Arg::Long("out") => out = parser.value()?.into(),
+            lexopt::Arg::Long("check" | "short") => only_check = true,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let (mut cargo, program) = command();
+    repository::run(&mut cargo)?;
+    let facts = check(&program)?;
+    if only_check {
+        println!("{PROGRAM}: {facts}");
+        return Ok(());
+    }
+    let out = repository::root().join(&out);
     fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
     let target = out.join(PROGRAM);
-    fs::copy(&built, &target).with_context(|| format!("writing {}", target.display()))?;
+    fs::copy(&program, &target).with_context(|| format!("writing {}", target.display()))?;
     println!("{}: {facts}", target.display());
     Ok(())
 }
 
-/// The step of `cargo xtask test`.
-pub(crate) fn check_step() -> Result<Outcome> {
-    println!("    {}", check(&build()?)?);
-    Ok(Outcome::Done)
+/// A build that runs beside the tests, at low priority.
+pub(crate) struct BackgroundBuild {
+    child: Child,
+    program: PathBuf,
+    log: PathBuf,
 }
 
-/// Builds it. The target is named even when it is this machine's own: what is built for it then has
-/// a folder of its own, and nothing else is built anew.
-fn build() -> Result<PathBuf> {
+impl BackgroundBuild {
+    pub(crate) fn start() -> Result<Self> {
+        let log = repository::scratch("dist")?.join("log");
+        let writing = || format!("writing {}", log.display());
+        let output = File::create(&log).with_context(writing)?;
+        let (cargo, program) = command();
+        let mut nice = Command::new("nice");
+        nice.arg(cargo.get_program()).args(cargo.get_args()).current_dir(repository::root());
+        nice.envs(cargo.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let errors = output.try_clone().with_context(writing)?;
+        let child = nice.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
+        Ok(Self { child: child.context("starting cargo with `nice`")?, program, log })
+    }
+
+    /// Waits until it has ended, and returns the program.
+    pub(crate) fn finish(mut self) -> Result<PathBuf> {
+        let status = self.child.wait().context("waiting for cargo")?;
+        if !status.success() {
+            print!("{}", fs::read_to_string(&self.log).unwrap_or_default());
+            bail!("building {PROGRAM} for nodes ended with {status}");
+        }
+        Ok(std::mem::take(&mut self.program))
+    }
+}
+
+impl Drop for BackgroundBuild {
+    fn drop(&mut self) {
+        // After `finish` there is no process left, and the errors say just that.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The command that builds it, and where it is afterwards. The target is named even if it is this
+/// machine's own: its build then has a separate folder, and other builds stay valid.
+fn command() -> (Command, PathBuf) {
     let mut cargo = repository::cargo(&["build", "--locked", "--package", PROGRAM]);
     cargo.args(["--profile", "node", "--target"]);
     let target = if has_target() {
@@ -61,21 +101,18 @@ fn build() -> Result<PathBuf> {
         cargo.arg(FALLBACK).env(STATIC.0, STATIC.1);
         FALLBACK
     };
-    repository::run(&mut cargo)?;
-    let folder = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let folder = folder.unwrap_or_else(|| repository::root().join("target"));
-    Ok(folder.join(target).join("node").join(PROGRAM))
+    (cargo, repository::target().join(target).join("node").join(PROGRAM))
 }
 
-/// Whether the standard library for nodes is there, or could be fetched.
+/// Whether the standard library for nodes is installed or could be fetched.
 fn has_target() -> bool {
     let mut rustup = Command::new("rustup");
     rustup.args(["target", "add", TARGET]).current_dir(repository::root());
     repository::run(&mut rustup).is_ok()
 }
 
-/// Static, small and quick, or an error that says which it is not.
-fn check(program: &Path) -> Result<String> {
+/// Whether it is static, small and fast to start; the error names what it is not.
+pub(crate) fn check(program: &Path) -> Result<String> {
     let bytes = fs::read(program).with_context(|| format!("reading {}", program.display()))?;
     ensure!(!has_interpreter(&bytes)?, "{} needs a dynamic linker", program.display());
     let size = bytes.len() as u64;

@@ -1,6 +1,7 @@
-//! Documents that are generated from the programs themselves: man pages and the reference of flags.
+//! Documents that the programs generate themselves: man pages and the reference of flags.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -8,10 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
 
-use crate::steps::Outcome;
-use crate::{program, repository};
+use crate::build::{self, Build};
+use crate::{flags, repository};
 
 /// Programs that write documents about themselves.
 const PROGRAMS: [&str; 5] =
@@ -19,13 +19,6 @@ const PROGRAMS: [&str; 5] =
 
 /// Folders below `docs/` that hold generated files and nothing else.
 const FOLDERS: [&str; 2] = ["man", "reference"];
-
-#[derive(Args)]
-pub(crate) struct Arguments {
-    /// Change nothing; fail when a file is not what its program would write
-    #[arg(long)]
-    check: bool,
-}
 
 /// Files by their path below `docs/`.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -39,35 +32,42 @@ enum Difference<'a> {
 }
 
 /// `cargo xtask docs`.
-pub(crate) fn docs(arguments: &Arguments) -> Result<()> {
-    let (generated, committed) = (generate()?, read(&repository::root().join("docs"))?);
+pub(crate) fn docs(arguments: Vec<OsString>) -> Result<()> {
+    let [only_check] = flags(arguments, ["check"])?;
+    let build = build::workspace()?;
+    if only_check {
+        return check(&build);
+    }
+    let (generated, committed) = (generate(&build)?, read(&repository::root().join("docs"))?);
     let differences = compare(&generated, &committed);
-    for difference in &differences {
-        println!("    {difference}");
-    }
-    if !arguments.check {
-        return apply(&generated, &differences);
-    }
+    print(&differences);
+    apply(&generated, &differences)
+}
+
+/// Fails if a file is not what its program writes.
+pub(crate) fn check(build: &Build) -> Result<()> {
+    let (generated, committed) = (generate(build)?, read(&repository::root().join("docs"))?);
+    let differences = compare(&generated, &committed);
+    print(&differences);
     if !differences.is_empty() {
         bail!("generated documents differ from the programs; run `cargo xtask docs` and commit");
     }
     Ok(())
 }
 
-/// The step of `cargo xtask test`.
-pub(crate) fn check() -> Result<Outcome> {
-    docs(&Arguments { check: true })?;
-    Ok(Outcome::Done)
+fn print(differences: &[Difference<'_>]) {
+    for difference in differences {
+        println!("    {difference}");
+    }
 }
 
-fn generate() -> Result<Files> {
-    let programs = program::build_all()?;
+fn generate(build: &Build) -> Result<Files> {
     let mut all = Files::new();
     for program in PROGRAMS {
-        let out = tempfile::tempdir().context("making a temporary folder")?;
-        let mut command = Command::new(programs.path(program)?);
-        repository::run(command.args(["generate-docs", "--out"]).arg(out.path()))?;
-        let files = read(out.path())?;
+        let out = repository::scratch("docs")?;
+        let mut command = Command::new(build.program(program)?);
+        repository::run(command.args(["generate-docs", "--out"]).arg(&out))?;
+        let files = read(&out)?;
         for folder in FOLDERS {
             if !files.keys().any(|path| path.starts_with(folder)) {
                 bail!("`{program} generate-docs` wrote nothing into {folder}/");
@@ -169,10 +169,12 @@ mod tests {
 
     #[test]
     fn only_generated_folders_are_read() {
-        let top = tempfile::tempdir().unwrap();
-        fs::create_dir(top.path().join("man")).unwrap();
-        fs::write(top.path().join("man/a.1"), "a").unwrap();
-        fs::write(top.path().join("handbook.md"), "by hand").unwrap();
-        assert_eq!(read(top.path()).unwrap(), files(&[("man/a.1", "a")]));
+        let top = std::env::temp_dir().join(format!("xtask-docs-{}", std::process::id()));
+        fs::create_dir_all(top.join("man")).unwrap();
+        fs::write(top.join("man/a.1"), "a").unwrap();
+        fs::write(top.join("handbook.md"), "by hand").unwrap();
+        let found = read(&top);
+        fs::remove_dir_all(&top).unwrap();
+        assert_eq!(found.unwrap(), files(&[("man/a.1", "a")]));
     }
 }

@@ -1,58 +1,110 @@
-//! Commands for those who work on this repository. `cargo xtask --help` lists them.
+//! Commands for developers of this repository. `cargo xtask --help` lists them.
 
-mod bench;
+mod build;
+mod campaigns;
 mod checks;
 mod demo;
 mod dist;
 mod docs;
-mod program;
+mod progress;
 mod repository;
-mod set_up;
 mod steps;
+mod test_run;
+mod tools;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::{Result, bail};
 
-/// Builds, tests and documents this repository
-#[derive(Parser)]
-#[command(bin_name = "cargo xtask", disable_version_flag = true)]
-struct Xtask {
-    #[command(subcommand)]
-    command: Command,
-}
+const HELP: &str = "\
+Builds, tests, measures and documents this repository.
 
-#[derive(Subcommand)]
-enum Command {
-    /// Mirror generated images across an imaginary air gap, and show each step
-    Demo(demo::Arguments),
-    /// Install and build what the tests need, then run every check and every test
-    Test(checks::Arguments),
-    /// Build the helper tools that the tests run, once, into the user's cache folder
-    Tools(set_up::Arguments),
-    /// Write the man pages and the reference of flags below docs/
-    Docs(docs::Arguments),
-    /// Build brex-firstboot for nodes: static and stripped, into dist/
-    Dist(dist::Arguments),
-    /// Measure oc-mirror against skopeo and regsync, catalogs, and the operator on many nodes
-    #[command(subcommand)]
-    Bench(bench::Command),
-}
+Usage: cargo xtask COMMAND [OPTIONS]
+
+Commands:
+  demo [--keep]             Mirror images, a release and a catalog from registry to disk to registry
+  demo policies [--stay]    Change the network of two nodes by policies, at a real API server; needs root
+  test [--only STEP]…       Install what is missing, then run every check and every test; what CI runs
+  test --list               List the steps
+  test --machine            Run the tests on whole emulated machines instead; about ten minutes
+  tools [--bench] [--machine]   Install and build what the tests need, once, into the user's cache folder
+  docs [--check]            Write the man pages and the reference of flags below docs/, or compare them
+
+Campaigns; `--short` is the variant of at most two minutes that CI runs:
+  bench mirror|catalog|operator [--short] [OPTIONS]   Compare with peers and print ratios
+  dist [--out DIR] [--check] [--short]                Build what a site downloads; check it
+  coverage [--short]                                  Measure which lines the tests run; fails below the floor
+
+docs/verification.md records the last full run of each campaign.";
 
 fn main() -> ExitCode {
-    let result = match Xtask::parse().command {
-        Command::Demo(arguments) => demo::demo(&arguments),
-        Command::Test(arguments) => checks::test(&arguments),
-        Command::Tools(arguments) => set_up::tools(&arguments),
-        Command::Docs(arguments) => docs::docs(&arguments),
-        Command::Dist(arguments) => dist::dist(&arguments),
-        Command::Bench(command) => bench::bench(command),
-    };
-    match result {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut arguments: Vec<OsString>) -> Result<()> {
+    if arguments.is_empty() {
+        bail!("expected a command\n\n{HELP}");
+    }
+    let command = arguments.remove(0);
+    match command.to_str() {
+        Some("demo") => demo::demo(arguments),
+        Some("test") => checks::test(arguments),
+        Some("tools") => tools::tools(arguments),
+        Some("docs") => docs::docs(arguments),
+        Some("bench") => campaigns::bench(arguments),
+        Some("dist") => dist::dist(arguments),
+        Some("coverage") => campaigns::coverage(arguments),
+        Some("help" | "--help" | "-h") => {
+            println!("{HELP}");
+            Ok(())
+        }
+        _ => bail!("unknown command `{}`\n\n{HELP}", command.display()),
+    }
+}
+
+/// Reads options that take no value. Returns whether each was given, in the order of `known`.
+fn flags<const N: usize>(arguments: Vec<OsString>, known: [&str; N]) -> Result<[bool; N]> {
+    let mut given = [false; N];
+    let mut parser = lexopt::Parser::from_args(arguments);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            lexopt::Arg::Long(name) if known.contains(&name) => {
+                for (index, flag) in known.iter().enumerate() {
+                    given[index] |= *flag == name;
+                }
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Ok(given)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_in_any_order_and_unknown_ones_rejected() {
+        let read = |words: &[&str]| {
+            flags(words.iter().map(OsString::from).collect(), ["bench", "machine"])
+        };
+        assert_eq!(read(&["--machine"]).unwrap(), [false, true]);
+        assert_eq!(read(&["--machine", "--bench"]).unwrap(), [true, true]);
+        assert!(read(&["--benches"]).unwrap_err().to_string().contains("--benches"));
+    }
+
+    #[test]
+    fn the_help_names_every_command() {
+        for command in ["demo", "test", "tools", "docs", "bench", "dist", "coverage"] {
+            assert!(HELP.contains(&format!("\n  {command} ")), "{command}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! This checkout: where it is, and how commands are run in it.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,6 +10,24 @@ use anyhow::{Context, Result, bail};
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_owned()
+}
+
+/// Where cargo writes.
+pub(crate) fn target() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root().join(folder),
+        None => root().join("target"),
+    }
+}
+
+/// An empty folder for intermediate files, below the build folder.
+pub(crate) fn scratch(name: &str) -> Result<PathBuf> {
+    let folder = target().join("xtask").join(name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("emptying {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    Ok(folder)
 }
 
 /// The cargo that runs us, in the top folder.
@@ -23,6 +42,16 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = command_line(command);
     let status =
         command.stdin(Stdio::null()).status().with_context(|| format!("starting `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// The same for a program that may use the terminal.
+pub(crate) fn run_interactive(command: &mut Command) -> Result<()> {
+    let line = command_line(command);
+    let status = command.status().with_context(|| format!("starting `{line}`"))?;
     if !status.success() {
         bail!("`{line}` ended with {status}");
     }

@@ -9,7 +9,7 @@ mod work;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 use kube::Api;
 use tokio::sync::watch;

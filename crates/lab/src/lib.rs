@@ -43,8 +43,9 @@ mod random;
 pub mod registry;
 pub mod releases;
 pub mod signature_store;
-pub mod tools;
 pub mod update_service;
 
 pub use data_tier::data_tier;
 pub use eventually::eventually;
+/// The programs that tests run, and where they are.
+pub use test_tools as tools;

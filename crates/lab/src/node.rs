@@ -30,7 +30,6 @@ mod options;
 mod relay;
 mod run;
 mod state;
-pub mod tree;
 pub mod uml;
 mod wait;
 
@@ -47,7 +46,7 @@ use tempfile::TempDir;
 
 use cell::{Cell, Plan};
 use disk::Disk;
-use tree::Tree;
+use test_tools::tree::Tree;
 
 pub use lan::{Ipv6, Lan, LanOptions, Subnet};
 pub use options::{NodeFile, NodeOptions, Profile};

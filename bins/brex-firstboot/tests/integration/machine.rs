@@ -2,8 +2,6 @@
 //! names and dependencies of the machine-config operator's.
 
 // A test that cannot go on says why, and where.
-#![allow(clippy::unwrap_used)]
-
 mod mco;
 
 use std::collections::BTreeMap;

@@ -1,8 +1,6 @@
 //! The program on nodes with real NetworkManager and Open vSwitch.
 
 // A test that cannot go on says why, and where.
-#![allow(clippy::unwrap_used)]
-
 mod bench;
 mod gathered;
 mod good;

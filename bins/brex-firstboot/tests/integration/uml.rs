@@ -1,8 +1,6 @@
 //! The program on machines with a kernel of their own: bonds, VLANs, the kernel's datapath, and
 //! boots from the same disk.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 

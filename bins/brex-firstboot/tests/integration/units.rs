@@ -1,7 +1,5 @@
 //! The units beside stubs of those that OpenShift nodes have, judged by systemd itself.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! The program from outside: files in, text and exit code out.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
 use machine_config::MachineConfig;
 use nmstate_api::{NodeNetworkConfigurationPolicy as Policy, NodeNetworkState};
 use nmstate_deployment::adoption::{self, Judgement, Progress};
-use nmstate_deployment::names::{ADOPTED_NODES, NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL};
+use nmstate_deployment::names::{ADOPTED_NODES, NAMESPACE};
 use serde_json::json;
 
 use super::notes;

@@ -3,7 +3,6 @@
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
@@ -11,7 +10,7 @@ use kube::api::{
 };
 use nmstate_deployment::handover::{Installer, InstallerKind, Plan, Record};
 use nmstate_deployment::leftovers::{CONSOLE, CONSOLE_PLUGIN, Leftover, Stage};
-use nmstate_deployment::names::{NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL, TAKEN_OVER};
+use nmstate_deployment::names::{NAMESPACE, TAKEN_OVER};
 use serde_json::json;
 
 use super::notes;

@@ -1,8 +1,6 @@
 //! The numbers of a running part: real TLS, certificates of authorities made for the test, and the
 //! authority of clients in a real API server. Then the whole of it as the operator deploys it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 mod profile;
 mod scene;
 

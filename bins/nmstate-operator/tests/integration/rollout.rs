@@ -3,8 +3,6 @@
 //! One server and two nodes serve all cases, which run one after the other: starting them takes
 //! longer than most cases.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
-
 mod annotations;
 mod basics;
 mod bench;

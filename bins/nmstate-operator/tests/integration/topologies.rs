@@ -3,7 +3,6 @@
 //!
 //! Nobody but the tests schedules pods and starts what is in them: see [`kubelet`].
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 #![allow(clippy::await_holding_refcell_ref, reason = "each cluster is looked after by one task")]
 
 mod cluster;

@@ -1,7 +1,5 @@
 //! `oc-brex doctor` on reports, collections and must-gather folders.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -2,8 +2,6 @@
 //! what `oc-brex plan` writes does it.
 
 // A test that cannot go on says why, and where.
-#![allow(clippy::unwrap_used)]
-
 mod bonded;
 mod change;
 mod page;

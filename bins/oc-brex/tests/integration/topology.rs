@@ -1,7 +1,5 @@
 //! `oc-brex topology` from outside.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

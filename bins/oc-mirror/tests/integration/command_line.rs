@@ -1,7 +1,5 @@
 //! The built program as a user or a script meets it: texts, streams and exit codes.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! The committed documents say what the program does.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

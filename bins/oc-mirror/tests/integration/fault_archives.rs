@@ -1,8 +1,6 @@
 //! Archives that did not survive the journey, or never were ours: the file is
 //! named before anything is pushed, and `--allow-incomplete` pushes the rest.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

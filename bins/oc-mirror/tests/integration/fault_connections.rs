@@ -1,8 +1,6 @@
 //! Registries that cannot be reached or trusted: who, and why, and what was
 //! switched off for one side stays on for the other.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::net::TcpListener;

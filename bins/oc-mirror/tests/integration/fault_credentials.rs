@@ -1,8 +1,6 @@
 //! Credentials that are wrong, missing, expired or renewed: the right person is
 //! told which were used, and no secret is ever shown or sent elsewhere.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

@@ -1,8 +1,6 @@
 //! Images that do not arrive, and destinations that misbehave: the rest is
 //! delivered, what is missing is named, and the next run brings just that.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

@@ -1,8 +1,6 @@
 //! Disks that are full, read-only, or hold what is not ours: the error names
 //! the path and the remedy, and nothing that was there is lost.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

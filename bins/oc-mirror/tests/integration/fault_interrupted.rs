@@ -1,8 +1,6 @@
 //! Runs that end before their time: killed, stopped by a signal, or carried on
 //! half done. Nothing finished is done again, and nobody has to clean up.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::collections::BTreeSet;

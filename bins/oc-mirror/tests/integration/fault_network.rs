@@ -1,8 +1,6 @@
 //! Registries that are busy, cut off, slow, or lie: what can be had arrives,
 //! what cannot is named, and nothing wrong is ever kept.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

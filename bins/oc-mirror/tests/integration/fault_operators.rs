@@ -1,7 +1,5 @@
 //! Operators that cannot be had, and catalogs that are not what they should be.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use lab::images::{Compression, Format, Image, Layer};

@@ -1,8 +1,6 @@
 //! Signatures that must not be believed: each is refused by its own reason,
 //! before anything of the release is fetched.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use lab::data_tier;

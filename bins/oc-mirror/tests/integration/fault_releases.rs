@@ -1,8 +1,6 @@
 //! Update services that fail, and releases that are not what they should be:
 //! the cause is told, the release fails, the rest of the run goes on.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::time::Duration;

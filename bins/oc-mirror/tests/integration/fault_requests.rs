@@ -1,8 +1,6 @@
 //! Requests that make no sense: every mistake of a configuration or a command
 //! line is told at once, with its place and its remedy, and nothing is touched.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

@@ -1,7 +1,5 @@
 //! From a registry to a disk, and only the archive of it into a registry elsewhere.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

@@ -1,12 +1,8 @@
 //! A real API server with OpenShift's own types judges the manifests made for the cluster.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
 
 use lab::data_tier;
 use lab::images::Image;

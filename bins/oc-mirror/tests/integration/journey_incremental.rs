@@ -1,7 +1,5 @@
 //! Runs that build on each other, and the archives they leave.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

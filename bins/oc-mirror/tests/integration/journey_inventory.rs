@@ -1,8 +1,6 @@
 //! What a cluster has is written down with an account that may read and nothing else; on the
 //! connected side it becomes a configuration that mirrors what the cluster needs next.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

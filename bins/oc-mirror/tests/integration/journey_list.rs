@@ -1,7 +1,5 @@
 //! What there is to mirror: asked of those who know, and read from what was carried.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use lab::data_tier;

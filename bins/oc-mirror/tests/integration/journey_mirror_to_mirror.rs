@@ -1,7 +1,5 @@
 //! From registry to registry, straight.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::collections::BTreeSet;

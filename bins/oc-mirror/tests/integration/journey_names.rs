@@ -1,7 +1,5 @@
 //! Names at the destination, and the report and exit code a run ends with.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use lab::images::Image;

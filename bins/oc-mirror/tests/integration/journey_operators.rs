@@ -1,7 +1,5 @@
 //! Operator catalogs to a disk, across the gap, and straight; opm judges what arrives.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::collections::{BTreeMap, BTreeSet};

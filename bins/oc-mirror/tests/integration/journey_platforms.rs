@@ -1,7 +1,5 @@
 //! Some platforms of a list, some images of what was carried over.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use lab::docker_registry::{DockerRegistry, Settings as DockerSettings};

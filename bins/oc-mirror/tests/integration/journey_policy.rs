@@ -1,7 +1,5 @@
 //! With --secure-policy only those images travel that a trust policy lets in.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

@@ -1,7 +1,5 @@
 //! A real API server with OpenShift's own types judges what releases need in a cluster.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

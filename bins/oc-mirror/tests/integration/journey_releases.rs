@@ -1,7 +1,5 @@
 //! Releases from the update service to a disk, and across the gap.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::collections::BTreeMap;

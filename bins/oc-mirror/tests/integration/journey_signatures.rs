@@ -1,7 +1,5 @@
 //! Signatures, attestations, SBOMs and referrers travel with their image.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

@@ -1,7 +1,5 @@
 //! The way from one release to another, as people and machines are shown it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

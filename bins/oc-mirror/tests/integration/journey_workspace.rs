@@ -1,7 +1,5 @@
 //! The workspace itself: served, shared by configurations, read by others, carried around.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use crate::support;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! Runs the program against registries, disks and API servers.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
+
 mod command_line;
 mod documents;
 mod fault_archives;

@@ -1,7 +1,5 @@
 //! Policies that find the uplink: evaluated by nmstate on nodes of every shape.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use br_ex::topology::Families;
 use br_ex::topology::auto::{Policy, Shape, Source};
 use br_ex::{Content, Document, Severity, Surroundings, check};

@@ -1,7 +1,5 @@
 //! Every rule, broken alone: a good document with one thing changed.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use br_ex::{Document, NmstateVersion, Platform, Severity, Surroundings, check};
 
 /// A good static document: nothing to say about it.

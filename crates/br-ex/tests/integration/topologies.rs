@@ -1,7 +1,5 @@
 //! Documents that are made keep every rule, and nmstate makes of them what is meant.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use br_ex::topology::{
     Addressing, Bond, BondMode, Families, InterfaceName, StaticAddresses, Topology, Uplink,
 };

@@ -2,8 +2,6 @@
 //!
 //! The catalogs are real ones, and not part of this repository; without them this tier does not run.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;

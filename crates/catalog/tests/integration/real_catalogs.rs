@@ -2,8 +2,6 @@
 //!
 //! They are not part of this repository; without them this tier does not run.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! What is selected of a catalog, and what is said about the rest.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 
 use catalog::{BundleName, Catalog, Files, Weight, catalog_layer, filter, related_images};

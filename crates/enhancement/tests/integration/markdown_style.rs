@@ -1,8 +1,6 @@
 //! The style rules find what markdownlint finds: `tests/markdown/expected.txt`
 //! was written by it, see `expected.js` there.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::disk::{Disk, Files};
-use super::tree::Tree;
+use test_tools::tree::Tree;
 
 /// Makes the root and moves into it.
 const ENTER: &str = include_str!("cell.sh");

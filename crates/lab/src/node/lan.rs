@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use super::cell::{Cell, Plan};
 use super::disk::Disk;
-use super::tree::Tree;
 use super::{needs, wait};
+use test_tools::tree::Tree;
 
 /// What nodes are plugged into.
 pub(super) const BRIDGE: &str = "br0";

@@ -8,9 +8,6 @@
 //! to, or failed to. `/lab/out/system` then holds what `systemctl is-system-running` says. Besides
 //! the usual programs it may call `lan COMMAND…` to run a command at the other end of the wires.
 
-mod image;
-mod initrd;
-
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -24,7 +21,7 @@ use super::options::{self, NodeFile, Profile};
 use super::run::{End, Run};
 use super::wait;
 
-pub use image::Image;
+pub use test_tools::machine_image::Image;
 
 const PROGRAM: &str = "qemu-system-x86_64";
 /// Waits for the end of the pipe that only our process holds, then kills the machine. So it never
@@ -83,7 +80,7 @@ impl Machine {
     /// A new machine, which never ran.
     pub fn new(options: &MachineOptions) -> Result<Self> {
         ensure!(
-            crate::tools::is_installed(PROGRAM),
+            test_tools::is_installed(PROGRAM),
             "a machine cannot run here: there is no {PROGRAM}; `apt-get install qemu-system-x86` \
              brings it"
         );

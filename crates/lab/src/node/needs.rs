@@ -5,8 +5,6 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use crate::tools;
-
 /// Programs of the host, and the packages that bring them.
 const PROGRAMS: [(&str, &str); 4] =
     [("bash", "bash"), ("ip", "iproute2"), ("nsenter", "util-linux"), ("unshare", "util-linux")];
@@ -18,7 +16,7 @@ pub(super) fn check() -> Result<()> {
         tun: Path::new("/dev/net/tun").exists(),
         absent_programs: PROGRAMS
             .into_iter()
-            .filter(|(program, _)| !tools::is_installed(program))
+            .filter(|(program, _)| !test_tools::is_installed(program))
             .collect(),
     };
     match offer.missing() {

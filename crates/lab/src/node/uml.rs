@@ -38,8 +38,8 @@ use super::cell::last_words;
 use super::lan::Lan;
 use super::options::{self, NodeFile, Profile};
 use super::run::{End, Run};
-use super::tree::Tree;
 use super::{DAEMONS, wait};
+use test_tools::tree::Tree;
 use uplink::Uplink;
 
 pub use switched_on::SwitchedOn;
@@ -105,7 +105,7 @@ impl Uml {
     /// A new machine, which never ran.
     pub fn new(options: &UmlOptions) -> Result<Self> {
         ensure!(
-            crate::tools::is_installed(PROGRAM) && Path::new(MODULES).is_dir(),
+            test_tools::is_installed(PROGRAM) && Path::new(MODULES).is_dir(),
             "a machine of User-Mode Linux cannot run here: there is no {PROGRAM} or no {MODULES}; \
              `apt-get install user-mode-linux` brings them"
         );

@@ -1,7 +1,5 @@
 //! cosign's verdict on generated signatures.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail this way")]
-
 use std::fs;
 use std::process::{Command, Output};
 

@@ -1,7 +1,5 @@
 //! docker-registry as a child, judged by skopeo.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail this way")]
-
 use crate::skopeo;
 
 use std::fs;

@@ -1,7 +1,5 @@
 //! The API server of the lab, against objects whose fate is known.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lab::data_tier;

@@ -1,7 +1,5 @@
 //! The registry in this process, judged by skopeo and a plain HTTP client.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail this way")]
-
 use crate::skopeo;
 
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! What the registry in this process does with uploads, mounts and tokens.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail this way")]
-
 use http::Method;
 use lab::images::{Blob, Image};
 use lab::registry::{Auth, Bearer, Behaviour, Credentials, Effect, Fault, LabRegistry, Settings};

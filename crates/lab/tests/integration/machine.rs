@@ -1,7 +1,5 @@
 //! Whole machines: what they promise to those who test on them.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail this way")]
-
 use lab::node::machine::{Machine, MachineOptions};
 use lab::node::{End, NodeFile};
 

@@ -1,5 +1,7 @@
 //! What tests run on: registries, nodes, an API server.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
+
 mod cosign;
 mod docker_registry;
 mod kube;

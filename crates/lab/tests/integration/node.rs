@@ -1,7 +1,5 @@
 //! Nodes in namespaces: what they promise to those who test on them.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail this way")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::IpAddr;

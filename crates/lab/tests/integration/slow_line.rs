@@ -1,7 +1,5 @@
 //! The slow line, measured.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail this way")]
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;

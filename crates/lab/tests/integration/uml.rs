@@ -1,7 +1,5 @@
 //! Machines of User-Mode Linux: what they promise to those who test on them.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail this way")]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -1,17 +1,12 @@
 //! What these tests stand on.
 
 use std::fs;
-use std::future::Future;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use lab::kube::{ApiServer, FieldValidation, Persistence};
 use nmstate_deployment::payload;
-
-const DEADLINE: Duration = Duration::from_secs(180);
 
 /// The files of the payload, as names and texts.
 pub(crate) fn payload() -> Vec<(String, String)> {

@@ -1,12 +1,8 @@
 //! Real answers of the update service, real payloads and real signatures. Needs
 //! the folder of real-world files beside the checkout.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
 
 use image_set::{Architecture, Distribution, PlatformSection, Position, ReleaseChannel};
 use jiff::Timestamp;

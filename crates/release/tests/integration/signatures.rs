@@ -1,7 +1,5 @@
 //! Signatures that GnuPG made, and what becomes of them when somebody meddles.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
-
 use jiff::Timestamp;
 use lab::releases::ReleaseKey;
 use oci::Digest;

@@ -1,6 +1,4 @@
 //! Clients that mean harm, and many clients at once.
-#![allow(clippy::unwrap_used)]
-
 use crate::stand;
 
 use std::io::{Read, Write};

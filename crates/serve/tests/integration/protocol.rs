@@ -1,6 +1,4 @@
 //! The registry's answers, byte for byte, over plain connections.
-#![allow(clippy::unwrap_used)]
-
 use crate::stand;
 
 use std::fs;

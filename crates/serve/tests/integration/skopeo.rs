@@ -1,6 +1,4 @@
 //! Pulls by an independent client.
-#![allow(clippy::unwrap_used)]
-
 use crate::stand;
 
 use std::fs;

@@ -1,6 +1,4 @@
 //! A workspace as its owner's tools leave it, served.
-#![allow(clippy::unwrap_used)]
-
 use crate::stand;
 
 use std::fs;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use lab::node::Node;
 
-use crate::nodes::bench::{ATTEMPT, DOCUMENT, FLAG, assert_on_br_ex, assert_on_nic0, dhcp, node, succeed};
+use crate::nodes::bench::{
+    ATTEMPT, DOCUMENT, FLAG, assert_on_br_ex, assert_on_nic0, dhcp, node, succeed,
+};
 
 /// Starts `apply` and kills it after so long.
 fn kill_after(node: &Node, delay: Duration) {

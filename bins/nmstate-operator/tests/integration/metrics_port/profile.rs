@@ -1,7 +1,6 @@
 //! The cluster's TLS profile, from the APIServer to those who ask for numbers.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};

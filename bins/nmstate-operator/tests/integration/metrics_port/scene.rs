@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::fs::{self, File};
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

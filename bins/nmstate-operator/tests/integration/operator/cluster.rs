@@ -1,8 +1,6 @@
 //! A cluster that is being installed, and the program in it with its own rights.
 
 use std::fs;
-use std::future::Future;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};

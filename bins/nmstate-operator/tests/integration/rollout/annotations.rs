@@ -4,7 +4,9 @@ use node_policy::Phase;
 use serde_json::json;
 
 use crate::rollout::bench::{Bench, NODES};
-use crate::rollout::wishes::{CANARY, DRIFT, PROBES, REVERT_ON_DELETE, WITH_DNS, everywhere, mtu, on};
+use crate::rollout::wishes::{
+    CANARY, DRIFT, PROBES, REVERT_ON_DELETE, WITH_DNS, everywhere, mtu, on,
+};
 
 pub(crate) fn take_effect(bench: &mut Bench) {
     let [first, second] = NODES;

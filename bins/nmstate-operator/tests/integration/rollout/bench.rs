@@ -11,7 +11,6 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use lab::kube::ApiServer;
 use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
-use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 pub(crate) const NODES: [&str; 2] = ["node-a", "node-b"];

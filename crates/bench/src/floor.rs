@@ -1,0 +1,56 @@
+//! What no client can do without: every byte hashed and written once.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use oci::Hasher;
+
+use crate::ground::Ground;
+use crate::launch::{self, Invocation, Usage};
+
+/// One reader, one buffer: there is no quicker way without special calls.
+const BUFFER: usize = 1 << 20;
+
+/// Measures it on the blobs of the corpus, as the source registry holds them.
+pub(crate) fn measure(ground: &Ground, runs: usize) -> Result<Vec<Usage>> {
+    println!("hashing and copying, without network");
+    (0..runs)
+        .map(|_| {
+            let place = ground.place()?;
+            let list = place.path().join("list");
+            fs::write(&list, ground.blob_files()?.join("\n"))
+                .with_context(|| format!("writing {}", list.display()))?;
+            let to = place.path().join("copy");
+            let (list, to) = (list.display().to_string(), to.display().to_string());
+            let invocation = Invocation::of_ourselves(&["hash-and-copy", &list, &to])?;
+            ground.settle();
+            launch::measure(&invocation, &place.path().join("log"))
+        })
+        .collect()
+}
+
+/// The other side: copies each file of a list into a folder and hashes it on the way.
+pub(crate) fn hash_and_copy(list: &Path, to: &Path) -> Result<()> {
+    let files = fs::read_to_string(list).with_context(|| format!("reading {}", list.display()))?;
+    fs::create_dir_all(to).with_context(|| format!("making {}", to.display()))?;
+    let mut buffer = vec![0; BUFFER];
+    for (number, file) in files.lines().enumerate() {
+        let copying = || format!("copying {file}");
+        let mut source = File::open(file).with_context(copying)?;
+        let mut target = File::create(to.join(number.to_string())).with_context(copying)?;
+        let mut hasher = Hasher::new();
+        loop {
+            let count = source.read(&mut buffer).with_context(copying)?;
+            if count == 0 {
+                break;
+            }
+            hasher.update(&buffer[..count]);
+            target.write_all(&buffer[..count]).with_context(copying)?;
+        }
+        // Printed, so that the hashing cannot be left out as unused.
+        println!("{} {file}", hasher.finish());
+    }
+    Ok(())
+}

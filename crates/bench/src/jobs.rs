@@ -1,0 +1,262 @@
+//! One job after the other: each contender cold, then with nothing to do, then with one image
+//! changed.
+
+use std::fs;
+use std::mem::discriminant;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use oci::RegistryHost;
+use tempfile::TempDir;
+
+use crate::contender::{CHANGED, Contender, Programs, Task};
+use crate::ground::{Destination, Edition, Ground, forget_blob_info};
+use crate::launch;
+use crate::results::{Job, Row, Sample, State};
+use crate::traffic::{Traffic, Watch};
+
+/// A peer's setting that took this many times as long as the best peer is not measured again.
+const HOPELESS: u32 = 2;
+/// A registry writes its log once it has answered; this is how long that may take.
+const LOG_LAG: Duration = Duration::from_millis(50);
+
+/// Measures all contenders at one job. They take turns, so that a machine that becomes slower or
+/// busier does so for everybody.
+pub(crate) fn measure(
+    ground: &Ground,
+    programs: &Programs,
+    job: Job,
+    runs: usize,
+) -> Result<Vec<Row>> {
+    let contenders = Contender::at(job);
+    let mut carried: Vec<Carried> = Vec::new();
+    if job == Job::FromDisk {
+        for contender in contenders {
+            if !carried.iter().any(|carried| carried.suits(*contender)) {
+                carried.push(Carried::prepare(ground, programs, *contender)?);
+            }
+        }
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for run in 1..=runs {
+        for contender in contenders {
+            if is_hopeless(*contender, &rows) {
+                continue;
+            }
+            println!("{job}, {contender}, run {run} of {runs}");
+            let carried = carried.iter().find(|carried| carried.suits(*contender));
+            let stand = Stand::new(ground, programs, job, *contender, carried)?;
+            for state in contender.states(job) {
+                note(&mut rows, job, *state, *contender, stand.measure(*state)?);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Adds a sample to its row.
+fn note(rows: &mut Vec<Row>, job: Job, state: State, contender: Contender, sample: Sample) {
+    match rows.iter_mut().find(|row| row.state == state && row.contender == contender) {
+        Some(row) => row.samples.push(sample),
+        None => rows.push(Row { job, state, contender, samples: vec![sample] }),
+    }
+}
+
+/// Whether a peer was so slow at its cold run that repeating it tells nothing.
+fn is_hopeless(contender: Contender, rows: &[Row]) -> bool {
+    let peers = || rows.iter().filter(|row| row.state == State::Cold && !row.contender.is_ours());
+    let best = peers().map(Row::best).min();
+    let own = peers().find(|row| row.contender == contender).map(Row::best);
+    matches!((own, best), (Some(own), Some(best)) if own > best * HOPELESS)
+}
+
+/// Content on a disk, ready to be pushed.
+struct Carried {
+    by: Contender,
+    folder: TempDir,
+}
+
+impl Carried {
+    /// Mirrors both editions to disk, unmeasured.
+    fn prepare(ground: &Ground, programs: &Programs, contender: Contender) -> Result<Self> {
+        println!("preparing content for {contender}");
+        let (folder, scratch) = (ground.place()?, ground.place()?);
+        let source = ground.source_host()?;
+        let base = Task {
+            job: Job::ToDisk,
+            corpus: &ground.corpus,
+            source: &source,
+            disk: folder.path(),
+            destination: None,
+            scratch: scratch.path(),
+            state: State::Cold,
+        };
+        let log = scratch.path().join("log");
+        let quick = match contender {
+            Contender::SkopeoCopy(_) => Contender::SkopeoCopy(4),
+            other => other,
+        };
+        launch::measure(&quick.invocation(programs, &base)?, &log)?;
+        if !contender.states(Job::FromDisk).contains(&State::Changed) {
+            return Ok(Self { by: contender, folder });
+        }
+        ground.serve(Edition::Changed)?;
+        let changed = match contender {
+            // The layout of the changed image beside the others, its blobs among theirs.
+            Contender::SkopeoCopy(_) => {
+                let mut invocation = quick.invocation(programs, &base)?;
+                let reference = ground.corpus.references(&source).next();
+                let reference = reference.context("the corpus is empty")?;
+                let layout = folder.path().join(CHANGED).join("0");
+                let line = format!("docker://{reference} oci:{}\n", layout.display());
+                let list = scratch.path().join("changed-list");
+                fs::write(&list, line).context("writing the list of changed images")?;
+                invocation.arguments[1] = list.display().to_string();
+                launch::measure(&invocation, &log)
+            }
+            _ => launch::measure(&quick.invocation(programs, &base)?, &log),
+        };
+        ground.serve(Edition::First)?;
+        changed?;
+        Ok(Self { by: contender, folder })
+    }
+
+    /// Whether this is what a contender reads. How many images are copied at once makes no
+    /// difference to what is on the disk.
+    fn suits(&self, contender: Contender) -> bool {
+        discriminant(&self.by) == discriminant(&contender)
+    }
+
+    /// Puts an archive where it is pushed from. The file is shared, for nobody writes to it.
+    fn bring(&self, archive: &str, to: &Path) -> Result<()> {
+        fs::hard_link(self.folder.path().join(archive), to.join(archive))
+            .with_context(|| format!("bringing {archive}"))
+    }
+}
+
+/// One contender's run through all states.
+struct Stand<'a> {
+    ground: &'a Ground,
+    programs: &'a Programs,
+    job: Job,
+    contender: Contender,
+    carried: Option<&'a Carried>,
+    disk: TempDir,
+    scratch: TempDir,
+    source: RegistryHost,
+    destination: Option<(Destination, RegistryHost)>,
+}
+
+impl<'a> Stand<'a> {
+    fn new(
+        ground: &'a Ground,
+        programs: &'a Programs,
+        job: Job,
+        contender: Contender,
+        carried: Option<&'a Carried>,
+    ) -> Result<Self> {
+        let destination = match job {
+            Job::ToDisk => None,
+            Job::FromDisk | Job::Across => {
+                let destination = ground.destination()?;
+                let host = destination.registry.host()?;
+                Some((destination, host))
+            }
+        };
+        Ok(Self {
+            ground,
+            programs,
+            job,
+            contender,
+            carried,
+            disk: ground.place()?,
+            scratch: ground.place()?,
+            source: ground.source_host()?,
+            destination,
+        })
+    }
+
+    fn measure(&self, state: State) -> Result<Sample> {
+        let edition = if state == State::Changed { Edition::Changed } else { Edition::First };
+        self.ground.serve(edition)?;
+        let sample = self.measure_on(state);
+        self.ground.serve(Edition::First)?;
+        sample.with_context(|| format!("{}, {}, {state}", self.job, self.contender))
+    }
+
+    fn measure_on(&self, state: State) -> Result<Sample> {
+        if state == State::Cold {
+            forget_blob_info()?;
+        }
+        let disk = self.disk(state)?;
+        let task = Task {
+            job: self.job,
+            corpus: if state == State::Changed {
+                &self.ground.changed
+            } else {
+                &self.ground.corpus
+            },
+            source: &self.source,
+            disk: &disk,
+            destination: self.destination.as_ref().map(|(_, host)| host),
+            scratch: self.scratch.path(),
+            state,
+        };
+        let invocation = self.contender.invocation(self.programs, &task)?;
+        self.ground.settle();
+        let source = Watch::start(&self.ground.source)?;
+        let destination = match &self.destination {
+            Some((destination, _)) => Some(Watch::start(&destination.registry)?),
+            None => None,
+        };
+        let usage = launch::measure(&invocation, &self.scratch.path().join("log"))?;
+        thread::sleep(LOG_LAG);
+        let mut sizes = self.ground.corpus.blobs();
+        sizes.extend(self.ground.changed.blobs());
+        let destination = match destination {
+            Some(watch) => watch.traffic(&sizes)?,
+            None => Traffic::default(),
+        };
+        Ok(Sample { usage, source: source.traffic(&sizes)?, destination })
+    }
+
+    /// The folder to work on, with what this state needs in it.
+    fn disk(&self, state: State) -> Result<PathBuf> {
+        let Some(carried) = self.carried else { return Ok(self.disk.path().to_owned()) };
+        if self.contender != Contender::OcMirror {
+            return Ok(carried.folder.path().to_owned());
+        }
+        match state {
+            State::Cold => carried.bring("mirror_000001.tar", self.disk.path())?,
+            State::Warm => {}
+            State::Changed => carried.bring("mirror_000002.tar", self.disk.path())?,
+        }
+        Ok(self.disk.path().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::Usage;
+
+    #[test]
+    fn a_peer_that_took_more_than_twice_as_long_as_the_best_is_not_repeated() {
+        let mut rows = Vec::new();
+        for (contender, seconds) in [
+            (Contender::OcMirror, 50),
+            (Contender::SkopeoCopy(4), 10),
+            (Contender::SkopeoCopy(8), 20),
+            (Contender::SkopeoSync, 21),
+        ] {
+            let usage = Usage { wall: Duration::from_secs(seconds), cpu: Duration::ZERO, peak: 0 };
+            let nothing = Traffic::default();
+            let sample = Sample { usage, source: nothing, destination: nothing };
+            note(&mut rows, Job::ToDisk, State::Cold, contender, sample);
+        }
+        let hopeless = Contender::at(Job::ToDisk).iter().filter(|peer| is_hopeless(**peer, &rows));
+        assert_eq!(hopeless.collect::<Vec<_>>(), [&Contender::SkopeoSync]);
+    }
+}

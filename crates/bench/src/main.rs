@@ -1,0 +1,142 @@
+//! Benchmarks: oc-mirror and its peers on one corpus, in one run; catalogs and opm. `cargo xtask
+//! bench` builds and runs it.
+
+mod catalog;
+mod contender;
+mod floor;
+mod ground;
+mod jobs;
+mod launch;
+mod line;
+mod memory;
+mod results;
+mod table;
+mod targets;
+mod traffic;
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::{self, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use lab::tools::{self, Tool};
+
+use contender::Programs;
+use ground::Ground;
+use results::{Job, Results};
+
+/// Compare our programs with their peers
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask bench", disable_version_flag = true)]
+struct Bench {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Images from registry to disk, from disk to registry, from registry to registry
+    Mirror(Arguments),
+    /// A catalog of 300 MB read, selected from and packed again
+    Catalog(catalog::Arguments),
+    /// Run a command, and print what it used
+    #[command(hide = true)]
+    Launch {
+        /// File for what the command prints
+        log: PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Copy files and hash them on the way
+    #[command(hide = true)]
+    HashAndCopy {
+        /// File with one path per line
+        list: PathBuf,
+        to: PathBuf,
+    },
+}
+
+#[derive(Args)]
+struct Arguments {
+    /// Measure this part alone; may be given several times
+    #[arg(long, value_enum, value_name = "PART")]
+    only: Vec<Part>,
+    /// How often each case is measured
+    #[arg(long, value_name = "N", default_value = "3")]
+    runs: NonZeroUsize,
+    /// A hundredth of the corpus, one run: only shows that the benchmark works
+    #[arg(long, alias = "quick")]
+    short: bool,
+    /// The oc-mirror to measure
+    #[arg(long, value_name = "FILE")]
+    program: PathBuf,
+}
+
+/// What can be measured by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Registry to disk
+    ToDisk,
+    /// Disk to registry
+    FromDisk,
+    /// Registry to registry
+    Across,
+    /// Registry to disk over a slow line
+    Line,
+    /// Memory with few and with many images
+    Memory,
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Mirror(arguments) => mirror(&arguments),
+        Command::Catalog(arguments) => catalog::catalog(&arguments),
+        Command::Launch { log, command } => launch::launched(&log, &command),
+        Command::HashAndCopy { list, to } => floor::hash_and_copy(&list, &to),
+    }
+}
+
+fn mirror(arguments: &Arguments) -> Result<()> {
+    let programs = Programs {
+        oc_mirror: path::absolute(&arguments.program)
+            .with_context(|| format!("finding {}", arguments.program.display()))?,
+        regsync: tools::path(Tool::Regsync)?,
+    };
+    let chosen = |part: Part| arguments.only.is_empty() || arguments.only.contains(&part);
+    let runs = if arguments.short { 1 } else { arguments.runs.get() };
+    let ground = Ground::prepare(if arguments.short { 100 } else { 1 })?;
+    println!("{}", table::surroundings(&ground, runs));
+
+    let mut results = Results::new(&ground);
+    for (part, job) in
+        [(Part::ToDisk, Job::ToDisk), (Part::FromDisk, Job::FromDisk), (Part::Across, Job::Across)]
+    {
+        if chosen(part) {
+            results.rows.extend(jobs::measure(&ground, &programs, job, runs)?);
+        }
+    }
+    if chosen(Part::ToDisk) {
+        results.floor = Some(floor::measure(&ground, runs)?);
+    }
+    if chosen(Part::Line) {
+        results.line = line::measure(&ground, &programs, runs)?;
+    }
+    if chosen(Part::Memory) {
+        let many = if arguments.short { 600 } else { 6_000 };
+        results.memory = memory::measure(&ground, &programs, many)?;
+    }
+    println!("\n{}", table::render(&results));
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run(Bench::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What was measured, as values.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::contender::Contender;
+use crate::ground::Ground;
+use crate::launch::Usage;
+use crate::traffic::Traffic;
+
+/// From where to where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Job {
+    ToDisk,
+    FromDisk,
+    Across,
+}
+
+/// What the destination has when a run starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing.
+    Cold,
+    /// Everything.
+    Warm,
+    /// Everything but one image, which has changed at the source.
+    Changed,
+}
+
+impl Job {
+    pub(crate) const ALL: [Self; 3] = [Self::ToDisk, Self::FromDisk, Self::Across];
+}
+
+impl State {
+    pub(crate) const ALL: [Self; 3] = [Self::Cold, Self::Warm, Self::Changed];
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ToDisk => "registry → disk",
+            Self::FromDisk => "disk → registry",
+            Self::Across => "registry → registry",
+        })
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cold => "cold",
+            Self::Warm => "nothing to do",
+            Self::Changed => "one image changed",
+        })
+    }
+}
+
+/// One run of one contender.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) usage: Usage,
+    /// At the source registry; nothing where the source is a disk.
+    pub(crate) source: Traffic,
+    /// At the destination registry; nothing where the destination is a disk.
+    pub(crate) destination: Traffic,
+}
+
+/// All runs of one contender at one case.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) job: Job,
+    pub(crate) state: State,
+    pub(crate) contender: Contender,
+    /// At least one.
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// Memory of oc-mirror with so many images.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Footprint {
+    pub(crate) job: Job,
+    pub(crate) images: usize,
+    pub(crate) usage: Usage,
+}
+
+/// Everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Results {
+    /// How many images the corpus has, and its blobs' bytes, each counted once.
+    pub(crate) images: usize,
+    pub(crate) unique_bytes: u64,
+    pub(crate) rows: Vec<Row>,
+    /// Hashing and copying the corpus.
+    pub(crate) floor: Option<Vec<Usage>>,
+    /// Registry to disk over the slow line, and the rate of that line in bytes per second.
+    pub(crate) line: Vec<Sample>,
+    pub(crate) line_rate: u64,
+    pub(crate) memory: Vec<Footprint>,
+}
+
+impl Results {
+    pub(crate) fn new(ground: &Ground) -> Self {
+        Self {
+            images: ground.corpus.entries.len(),
+            unique_bytes: ground.corpus.unique_bytes(),
+            rows: Vec::new(),
+            floor: None,
+            line: Vec::new(),
+            line_rate: crate::line::LINE.total,
+            memory: Vec::new(),
+        }
+    }
+
+    /// The rows of one case.
+    pub(crate) fn case(&self, job: Job, state: State) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.job == job && row.state == state)
+    }
+}
+
+impl Row {
+    /// The quickest run. Whatever else a machine does can only slow a run down.
+    pub(crate) fn best(&self) -> Duration {
+        self.samples.iter().map(|sample| sample.usage.wall).min().unwrap_or_default()
+    }
+
+    pub(crate) fn median(&self) -> Duration {
+        median(self.samples.iter().map(|sample| sample.usage.wall))
+    }
+
+    /// The least processor time. Memory that a virtual machine is given on first use costs as much
+    /// as the work itself, and is not the program's doing.
+    pub(crate) fn cpu(&self) -> Duration {
+        self.samples.iter().map(|sample| sample.usage.cpu).min().unwrap_or_default()
+    }
+
+    pub(crate) fn peak(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.usage.peak).max().unwrap_or_default()
+    }
+}
+
+fn median(times: impl Iterator<Item = Duration>) -> Duration {
+    let mut times: Vec<Duration> = times.collect();
+    times.sort();
+    let middle = times.len() / 2;
+    match times.len() {
+        0 => Duration::ZERO,
+        count if count % 2 == 1 => times[middle],
+        _ => (times[middle - 1] + times[middle]) / 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_or_lies_between_the_two_in_the_middle() {
+        let of = |millis: &[u64]| median(millis.iter().map(|n| Duration::from_millis(*n)));
+        assert_eq!(of(&[9, 1, 2]), Duration::from_millis(2));
+        assert_eq!(of(&[1, 8, 2, 4]), Duration::from_millis(3));
+        assert_eq!(of(&[]), Duration::ZERO);
+    }
+}

@@ -1,0 +1,220 @@
+//! Policies for the network of nodes, from the payload to a change that is taken back.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::cluster::{Cluster, NODES};
+use crate::stage::{heading, say, show_command, show_text};
+
+const POLICIES: &str = "/apis/nmstate.io/v1/nodenetworkconfigurationpolicies";
+const ENACTMENTS: &str = "/apis/nmstate.io/v1beta1/nodenetworkconfigurationenactments";
+const OPERATORS: &str = "/apis/config.openshift.io/v1/clusteroperators/nmstate";
+const NAMESPACE: &str = "openshift-nmstate-operator";
+/// The version that the operator reports. A release payload names its own.
+const VERSION: &str = "4.22.0";
+
+/// Whether the cluster goes on at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    AtOnce,
+    OnInterrupt,
+}
+
+const GOOD: &str = "\
+apiVersion: nmstate.io/v1
+kind: NodeNetworkConfigurationPolicy
+metadata:
+  name: storage
+  annotations:
+    nmstate.landfall.dev/canary: worker-1
+    nmstate.landfall.dev/revert-on-delete: \"true\"
+spec:
+  nodeSelector: {node-role.kubernetes.io/worker: \"\"}
+  desiredState:
+    interfaces:
+    - name: nic1
+      type: ethernet
+      state: up
+      mtu: 1400
+      ipv4: {enabled: false}
+      ipv6: {enabled: false}
+";
+
+/// An address from which the API server cannot be reached.
+const BAD: &str = "\
+apiVersion: nmstate.io/v1
+kind: NodeNetworkConfigurationPolicy
+metadata:
+  name: readdress
+spec:
+  maxUnavailable: 1
+  desiredState:
+    interfaces:
+    - name: nic0
+      type: ethernet
+      state: up
+      ipv4:
+        enabled: true
+        dhcp: false
+        address: [{ip: 203.0.113.7, prefix-length: 24}]
+";
+
+/// Shows the operator at work.
+pub(super) fn show(program: &Path, ending: Ending) -> Result<()> {
+    let folder = tempfile::Builder::new()
+        .prefix("landfall-demo-")
+        .tempdir()
+        .context("making a temporary folder")?;
+    let began = Instant::now();
+    heading("A cluster on bare metal: a real API server, two nodes with NetworkManager");
+    let mut cluster = Cluster::start(program, folder.path())?;
+    cluster.show_list("oc get nodes", "/api/v1/nodes")?;
+    tell(&mut cluster, program, folder.path())?;
+    println!("\nAll as expected, in {:.0} s.", began.elapsed().as_secs_f64());
+    if ending == Ending::OnInterrupt {
+        println!("\nThe cluster runs until Ctrl-C. In another terminal:");
+        println!("    export KUBECONFIG={}", cluster.kubeconfig().display());
+        println!("    oc get nncp,nnce,nns     # kubectl as well");
+        wait_for_interrupt()?;
+    }
+    Ok(())
+}
+
+fn tell(cluster: &mut Cluster<'_>, program: &Path, folder: &Path) -> Result<()> {
+    heading("The files of the release payload, applied as the cluster's version operator does");
+    apply_payload(cluster, program, folder)?;
+
+    heading("The operator: on bare metal it deploys handlers without being asked");
+    say("Nothing here runs pods, so the demo starts the programs of the pods itself.");
+    let version = format!("--release-version={VERSION}");
+    cluster.start_part("operator", &["--operand-image=example.com/nmstate-operator", &version])?;
+    let daemon_sets = format!("/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets");
+    cluster.wait("handlers are deployed", &daemon_sets, |list| {
+        list["items"].as_array().is_some_and(|items| !items.is_empty())
+    })?;
+    cluster.show_list(&format!("oc get daemonset -n {NAMESPACE}"), &daemon_sets)?;
+    cluster.wait("the operator reports", OPERATORS, |it| condition(it, "Available").is_some())?;
+    cluster.show_list("oc get clusteroperator nmstate", OPERATORS)?;
+    cluster.start_part("coordinator", &["--namespace", NAMESPACE])?;
+    for node in NODES {
+        cluster.start_handler(node)?;
+    }
+    for node in NODES {
+        let path = format!("/apis/nmstate.io/v1beta1/nodenetworkstates/{node}");
+        cluster.wait(&format!("{node} reports its network"), &path, |it| {
+            it["status"]["currentState"]["interfaces"].is_array()
+        })?;
+    }
+    say("Both nodes report their network: oc get nns worker-0 -o yaml");
+
+    heading("A policy: worker-1 first, then all others");
+    show_text(GOOD);
+    apply(cluster, "storage.yaml", GOOD)?;
+    wait_for(cluster, "storage", "Available")?;
+    show_standing(cluster)?;
+    for node in NODES {
+        let shown = cluster.show_in(node, &["cat", "/sys/class/net/nic1/mtu"])?;
+        ensure!(shown.trim() == "1400", "nic1 of {node} is not as the policy says");
+    }
+
+    heading("A policy that cuts nodes off: taken back, and no second node is touched");
+    show_text(BAD);
+    apply(cluster, "readdress.yaml", BAD)?;
+    wait_for(cluster, "readdress", "Degraded")?;
+    let enactment = format!("{ENACTMENTS}/worker-0.readdress");
+    let failed = cluster.wait("worker-0 says that it failed", &enactment, |it| {
+        condition(it, "Failing").is_some_and(|it| it["status"] == "True")
+            && condition(it, "Progressing").is_some_and(|it| it["status"] == "False")
+    })?;
+    cluster.wait(
+        "worker-1 says that it did not begin",
+        &format!("{ENACTMENTS}/worker-1.readdress"),
+        |it| condition(it, "Aborted").is_some_and(|it| it["status"] == "True"),
+    )?;
+    show_standing(cluster)?;
+    show_command(
+        "oc get nnce worker-0.readdress -o jsonpath='{..conditions[?(@.type==\"Failing\")].message}'",
+    );
+    let message = condition(&failed, "Failing").and_then(|it| it["message"].as_str());
+    show_text(message.unwrap_or_default());
+    let said = cluster.show_in("worker-0", &["ip", "-brief", "address", "show", "nic0"])?;
+    ensure!(said.contains("198.51.100.") && !said.contains("203.0.113.7"), "nic0 was not put back");
+
+    heading("An edit supersedes it: the address by DHCP, as it was");
+    let edited = BAD.replace(
+        "        dhcp: false\n        address: [{ip: 203.0.113.7, prefix-length: 24}]\n",
+        "        dhcp: true\n",
+    );
+    apply(cluster, "readdress.yaml", &edited)?;
+    wait_for(cluster, "readdress", "Available")?;
+    show_standing(cluster)?;
+
+    heading("A policy is deleted, and takes its change with it, as its annotation asked");
+    show_command("oc delete nncp storage");
+    cluster.delete(&format!("{POLICIES}/storage"))?;
+    for node in NODES {
+        cluster.wait_until_gone(&format!("{ENACTMENTS}/{node}.storage"))?;
+        let shown = cluster.show_in(node, &["cat", "/sys/class/net/nic1/mtu"])?;
+        ensure!(shown.trim() == "1500", "nic1 of {node} has an MTU of {shown}");
+    }
+    Ok(())
+}
+
+/// Applies what `manifests` writes, but for what needs Prometheus' own kinds.
+fn apply_payload(cluster: &Cluster<'_>, program: &Path, folder: &Path) -> Result<()> {
+    let manifests = folder.join("manifests");
+    show_command("nmstate-operator manifests -o manifests");
+    let status = Command::new(program).arg("manifests").arg("-o").arg(&manifests).status();
+    let status = status.context("starting nmstate-operator")?;
+    ensure!(status.success(), "nmstate-operator ended with {status}");
+    let reading = || format!("reading {}", manifests.display());
+    let mut files = fs::read_dir(&manifests)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>())
+        .with_context(reading)?;
+    files.sort();
+    for file in &files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let text = fs::read_to_string(file).with_context(reading)?;
+        let is_for_cluster = name.ends_with(".yaml") && !text.contains("monitoring.coreos.com");
+        say(&format!("{name}{}", if is_for_cluster { "" } else { "     (not here)" }));
+        if is_for_cluster {
+            cluster.apply(&text).with_context(|| format!("applying {name}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn apply(cluster: &Cluster<'_>, name: &str, policy: &str) -> Result<()> {
+    show_command(&format!("oc apply -f {name}"));
+    cluster.apply(policy)
+}
+
+fn wait_for(cluster: &Cluster<'_>, policy: &str, type_: &str) -> Result<()> {
+    let path = format!("{POLICIES}/{policy}");
+    cluster.wait(&format!("the policy {policy} is {type_}"), &path, |it| {
+        let is_of = it["status"]["observedGeneration"] == it["metadata"]["generation"];
+        is_of && condition(it, type_).is_some_and(|it| it["status"] == "True")
+    })?;
+    Ok(())
+}
+
+fn show_standing(cluster: &Cluster<'_>) -> Result<()> {
+    cluster.show_list("oc get nncp", POLICIES)?;
+    cluster.show_list("oc get nnce", ENACTMENTS)
+}
+
+fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == type_)
+}
+
+fn wait_for_interrupt() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("starting the runtime")?;
+    runtime.block_on(tokio::signal::ctrl_c()).context("waiting for Ctrl-C")
+}

@@ -1,0 +1,145 @@
+//! Installs the packages and builds the tools that tests and benchmarks need. `cargo xtask tools`
+//! and the test command run it.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use test_tools::machine_image::Image;
+use test_tools::tree::{self, Tree};
+use test_tools::{Cache, MACHINE_PACKAGES, Need, PACKAGES, Package, Recipe, Tool};
+
+const USAGE: &str =
+    "usage: test-tools packages [machine] | build test|cluster|bench|machine … | path TOOL";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> Result<()> {
+    match arguments {
+        ["packages"] => install(&PACKAGES),
+        ["packages", "machine"] => install(&[&PACKAGES[..], &MACHINE_PACKAGES].concat()),
+        ["build", purposes @ ..] if !purposes.is_empty() => {
+            purposes.iter().try_for_each(|purpose| prepare(purpose))
+        }
+        ["path", name] => {
+            let is_it = |tool: &Tool| tool.recipe().name == *name;
+            let tool = Tool::ALL.into_iter().find(is_it);
+            let tool = tool.with_context(|| format!("unknown tool `{name}`"))?;
+            println!("{}", test_tools::path(tool)?.display());
+            Ok(())
+        }
+        _ => bail!("{USAGE}"),
+    }
+}
+
+/// Prepares everything that one purpose needs and that is missing.
+fn prepare(purpose: &str) -> Result<()> {
+    let needed_for = |need| Tool::ALL.into_iter().filter(move |tool| tool.recipe().need == need);
+    match purpose {
+        "test" => {
+            build(needed_for(Need::Test))?;
+            make_node_tree()
+        }
+        "cluster" => {
+            build([Tool::Etcd, Tool::KubeApiserver])?;
+            make_node_tree()
+        }
+        "bench" => build(needed_for(Need::Bench)),
+        "machine" => {
+            make_node_tree()?;
+            build(needed_for(Need::Machine))?;
+            let image = Image::make(&Cache::of_user()?)?;
+            println!("    disk of test machines: {}", image.folder().display());
+            Ok(())
+        }
+        _ => bail!("unknown purpose `{purpose}`; {USAGE}"),
+    }
+}
+
+/// Installs missing packages as root on Debian. Otherwise the error has the command that does.
+fn install(packages: &[Package]) -> Result<()> {
+    let missing = test_tools::missing_packages(packages);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for Package { name, program, purpose } in &missing {
+        println!("    {name} is missing ({program}: {purpose})");
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+    let can_install =
+        rustix::process::geteuid().is_root() && Path::new("/usr/bin/apt-get").exists();
+    ensure!(
+        can_install,
+        "programs are missing; on Debian run `sudo apt-get install {}`",
+        names.join(" ")
+    );
+    let install = || {
+        let fixed = ["install", "--yes", "--no-install-recommends"];
+        apt_get(&[&fixed[..], &names].concat())
+    };
+    // Fresh machines have no package lists; others do not need to fetch them again.
+    if install().is_err() {
+        apt_get(&["update"])?;
+        install()?;
+    }
+    let still: Vec<&str> =
+        test_tools::missing_packages(packages).iter().map(|package| package.program).collect();
+    ensure!(
+        still.is_empty(),
+        "apt-get succeeded, but {} cannot be found on the PATH",
+        still.join(", ")
+    );
+    Ok(())
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    let status = Command::new("apt-get")
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .status()
+        .context("starting apt-get")?;
+    ensure!(status.success(), "`apt-get {}` ended with {status}", arguments.join(" "));
+    Ok(())
+}
+
+/// Creates the root file system of test nodes.
+fn make_node_tree() -> Result<()> {
+    let cache = Cache::of_user()?;
+    if Tree::find(&cache).is_err() {
+        println!(
+            "    creating the root of test nodes from Debian packages, once, about {} min",
+            tree::MINUTES
+        );
+    }
+    println!("    root of test nodes: {}", Tree::make(&cache)?.folder().display());
+    Ok(())
+}
+
+/// Builds the tools that are missing. Prints before each what it is and how long it takes.
+fn build(tools: impl IntoIterator<Item = Tool>) -> Result<()> {
+    let cache = Cache::of_user()?;
+    for tool in tools {
+        if let Ok(path) = cache.path(tool) {
+            println!("    {tool}: {}", path.display());
+            continue;
+        }
+        let Recipe { purpose, minutes, .. } = tool.recipe();
+        println!("    building {tool} ({purpose}), once, about {minutes} min on two cores");
+        let start = Instant::now();
+        let path = test_tools::build(&cache, tool)?;
+        println!("    {tool}: {} ({:.0} s)", path.display(), start.elapsed().as_secs_f64());
+    }
+    Ok(())
+}

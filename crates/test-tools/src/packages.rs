@@ -1,0 +1,89 @@
+//! Programs that the tests take from the distribution.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// A Debian package, and the program in it that we run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Package {
+    pub name: &'static str,
+    pub program: &'static str,
+    pub purpose: &'static str,
+}
+
+/// All of them. The program decides whether a package is missing, so that a machine which has it
+/// from elsewhere is left alone.
+pub const PACKAGES: [Package; 9] = [
+    Package {
+        name: "apache2-utils",
+        program: "htpasswd",
+        purpose: "makes the password file of a test registry",
+    },
+    Package { name: "docker-registry", program: "docker-registry", purpose: "a real registry" },
+    Package { name: "e2fsprogs", program: "mke2fs", purpose: "makes the disk of a test machine" },
+    Package { name: "gnupg", program: "gpg", purpose: "signs the releases of tests" },
+    Package { name: "jq", program: "jq", purpose: "a peer in the benchmark of catalogs" },
+    Package { name: "iproute2", program: "ip", purpose: "network namespaces and their wires" },
+    Package { name: "mmdebstrap", program: "mmdebstrap", purpose: "makes the root of test nodes" },
+    Package { name: "skopeo", program: "skopeo", purpose: "reads and writes what we made" },
+    Package {
+        name: "user-mode-linux",
+        program: "linux.uml",
+        purpose: "a kernel for tests of bonds, VLANs and reboots",
+    },
+];
+
+/// What tests on whole machines need besides.
+pub const MACHINE_PACKAGES: [Package; 1] = [Package {
+    name: "qemu-system-x86",
+    program: "qemu-system-x86_64",
+    purpose: "a whole machine, emulated",
+}];
+
+/// Those of `packages` whose program is not on this machine.
+pub fn missing_packages(packages: &[Package]) -> Vec<Package> {
+    packages.iter().filter(|package| !is_installed(package.program)).copied().collect()
+}
+
+/// Whether a program is on this machine.
+pub fn is_installed(program: &str) -> bool {
+    find(program, &search_folders(env::var_os("PATH").as_deref())).is_some()
+}
+
+/// Where programs are: `PATH`, and the folders for system programs that an ordinary user's `PATH`
+/// leaves out.
+fn search_folders(path: Option<&OsStr>) -> Vec<PathBuf> {
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    path.map(|path| env::split_paths(path).collect::<Vec<_>>())
+        .unwrap_or_default()
+        .into_iter()
+        .chain(system)
+        .collect()
+}
+
+fn find(program: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    folders.iter().map(|folder| folder.join(program)).find(|path: &PathBuf| Path::is_file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_in_any_folder_of_the_path() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = env::join_paths([first.path(), second.path()]).unwrap();
+        let folders = search_folders(Some(&path));
+        assert_eq!(find("landfall-probe", &folders), None);
+        fs::write(second.path().join("landfall-probe"), "").unwrap();
+        assert_eq!(find("landfall-probe", &folders), Some(second.path().join("landfall-probe")));
+    }
+
+    #[test]
+    fn system_folders_are_searched_though_the_path_lacks_them() {
+        assert!(search_folders(None).contains(&PathBuf::from("/usr/sbin")));
+    }
+}

@@ -1,0 +1,212 @@
+//! The root file system of every node bench: Debian with NetworkManager, its Open vSwitch
+//! plugin and Open vSwitch.
+//!
+//! It is made once per user and recipe, beside the tools, as a folder (for namespaces) and as a
+//! disk image (for machines). Released Debian has no NetworkManager with that plugin, hence the
+//! suite in the making. Its packages change from day to day: what is in a tree is what that day
+//! had, and its own package database tells.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::Cache;
+
+const SUITE: &str = "forky";
+const MIRROR: &str = "http://deb.debian.org/debian";
+/// What a node runs, and what its benches run in it.
+const PACKAGES: [&str; 12] = [
+    "dbus",
+    "dnsmasq-base",
+    "ethtool",
+    "iproute2",
+    "iputils-ping",
+    "kmod",
+    "network-manager",
+    "network-manager-ovs",
+    "openvswitch-switch",
+    "procps",
+    "systemd-sysv",
+    "udev",
+];
+const OPTIONS: [&str; 9] = [
+    "--quiet",
+    "--variant=minbase",
+    // A suite in the making is signed for a week only; mirrors are often later than that.
+    "--aptopt=Acquire::Check-Valid-Until \"false\"",
+    "--aptopt=Acquire::Retries \"3\"",
+    "--aptopt=Acquire::http::Timeout \"60\"",
+    "--aptopt=APT::Install-Recommends \"false\"",
+    "--dpkgopt=path-exclude=/usr/share/doc/*",
+    "--dpkgopt=path-exclude=/usr/share/man/*",
+    "--dpkgopt=path-exclude=/usr/share/locale/*",
+];
+/// Size of the disk; what is not used takes no room.
+const DISK_SIZE: &str = "1G";
+/// Raised when the way the tree is made changes, but none of the constants above.
+const REVISION: &str = "1";
+/// Minutes that making it takes, rounded up.
+pub const MINUTES: u32 = 2;
+
+/// A finished tree.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    folder: PathBuf,
+}
+
+/// A tree that cannot be used or made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "the nodes' root tree is not made: there is no {}; run `cargo xtask tools` once as root",
+        path.display()
+    )]
+    Absent { path: PathBuf },
+    #[error("finding the nodes' root tree")]
+    Cache(#[from] crate::Error),
+    #[error("the nodes' root tree can be made by root only; run `cargo xtask tools` once as root")]
+    NotRoot,
+    #[error("making the nodes' root tree: preparing {}", path.display())]
+    Prepare { path: PathBuf, source: io::Error },
+    #[error(
+        "making the nodes' root tree: starting `{program}`; `apt-get install {package}` brings it"
+    )]
+    Start { program: &'static str, package: &'static str, source: io::Error },
+    #[error(
+        "making the nodes' root tree: `{program}` ended with {status}; its messages are above. \
+         It fetches Debian {SUITE} from {MIRROR}: can this machine reach it?"
+    )]
+    Failed { program: &'static str, status: ExitStatus },
+}
+
+impl Tree {
+    /// The tree in the user's cache. The error says the one command that makes it.
+    pub fn of_user() -> Result<Self, Error> {
+        Self::find(&Cache::of_user()?)
+    }
+
+    /// The tree in `cache`.
+    pub fn find(cache: &Cache) -> Result<Self, Error> {
+        let folder = Self::place(cache);
+        if folder.is_dir() { Ok(Self { folder }) } else { Err(Error::Absent { path: folder }) }
+    }
+
+    /// Where the tree is in `cache`, or would be.
+    pub(crate) fn place(cache: &Cache) -> PathBuf {
+        cache.root().join(format!("node-tree-{SUITE}-{}", key()))
+    }
+
+    /// Makes the tree unless it is there.
+    ///
+    /// Others that make something in the same cache wait for this one. An interrupted run leaves
+    /// nothing that would be taken for a tree, and no mount.
+    pub fn make(cache: &Cache) -> Result<Self, Error> {
+        let path = match Self::find(cache) {
+            Err(Error::Absent { path }) => path,
+            found => return found,
+        };
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::NotRoot);
+        }
+        let prepare = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Prepare { path, source }
+        };
+        fs::create_dir_all(cache.root()).map_err(prepare(cache.root()))?;
+        let lock = cache.root().join(".lock");
+        let locked = File::create(&lock).map_err(prepare(&lock))?;
+        locked.lock().map_err(prepare(&lock))?;
+        // Whoever had the lock may have made it.
+        if let Ok(tree) = Self::find(cache) {
+            return Ok(tree);
+        }
+
+        // Beside the final folder, so that the rename stays within one file system.
+        let made = tempfile::tempdir_in(cache.root()).map_err(prepare(cache.root()))?;
+        let attempt = Self { folder: made.path().to_owned() };
+        fs::set_permissions(&attempt.folder, Permissions::from_mode(0o755))
+            .map_err(prepare(&attempt.folder))?;
+        run("mmdebstrap", "mmdebstrap", &mut debootstrap(&attempt.root()))?;
+        run("mke2fs", "e2fsprogs", &mut make_disk(&attempt.root(), &attempt.disk()))?;
+        fs::rename(made.keep(), &path).map_err(prepare(&path))?;
+        Ok(Self { folder: path })
+    }
+
+    /// The folder to lay another one over. Nobody may write to it.
+    pub fn root(&self) -> PathBuf {
+        self.folder.join("root")
+    }
+
+    /// The same as an ext4 file system in a file. Nobody may write to it.
+    pub fn disk(&self) -> PathBuf {
+        self.folder.join("root.ext4")
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+/// What the tree is made of, in one word: another recipe gets another folder.
+fn key() -> String {
+    let mut recipe = vec![SUITE, MIRROR, DISK_SIZE, REVISION];
+    recipe.extend(PACKAGES);
+    recipe.extend(OPTIONS);
+    hex::encode(&Sha256::digest(recipe.join("\n").as_bytes())[..6])
+}
+
+/// In a mount namespace of its own, so that a killed run leaves no mounts behind.
+fn debootstrap(root: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "--propagation", "private", "--", "mmdebstrap"])
+        .args(OPTIONS)
+        .arg(format!("--include={}", PACKAGES.join(",")))
+        .arg(SUITE)
+        .arg(root)
+        .arg(MIRROR);
+    command
+}
+
+fn make_disk(root: &Path, disk: &Path) -> Command {
+    let mut command = Command::new("/sbin/mke2fs");
+    command.args(["-q", "-t", "ext4", "-m", "0", "-d"]).arg(root).arg(disk).arg(DISK_SIZE);
+    command
+}
+
+fn run(program: &'static str, package: &'static str, command: &mut Command) -> Result<(), Error> {
+    let status = command.stdin(Stdio::null()).status().map_err(|source| Error::Start {
+        program,
+        package,
+        source,
+    })?;
+    if status.success() { Ok(()) } else { Err(Error::Failed { program, status }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_tree_is_an_error_that_says_the_command_which_makes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = Tree::find(&Cache::new(dir.path(), None)).unwrap_err().to_string();
+        assert!(error.contains("cargo xtask tools"), "{error}");
+        assert!(error.contains("node-tree-forky-"), "{error}");
+    }
+
+    #[test]
+    fn a_tree_that_is_there_is_not_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::new(dir.path(), None);
+        let Err(Error::Absent { path }) = Tree::find(&cache) else { panic!("it is not there") };
+        fs::create_dir(&path).unwrap();
+        assert_eq!(Tree::make(&cache).unwrap().folder(), path);
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,185 @@
+//! Long measurements: separate commands, each with a short variant that CI runs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::build::{self, Build, Profile, Target};
+use crate::{flags, repository, tools};
+
+const BENCH: Target<'_> = Target::Program { package: "bench", name: "bench" };
+
+/// `cargo xtask bench …`: builds what is measured with optimisations, then measures it.
+pub(crate) fn bench(mut arguments: Vec<OsString>) -> Result<()> {
+    ensure!(!arguments.is_empty(), "expected `mirror`, `catalog` or `operator`");
+    let what = arguments.remove(0);
+    let measured = match what.to_str() {
+        Some("mirror") => Target::Program { package: "oc-mirror", name: "oc-mirror" },
+        Some("catalog") => Target::Example { package: "catalog", name: "rebuild" },
+        Some("operator") => return bench_operator(arguments),
+        _ => bail!("expected `mirror`, `catalog` or `operator`, found `{}`", what.display()),
+    };
+    tools::run(&["packages"])?;
+    tools::run(&["build", "test", "bench"])?;
+    // One after the other: together they would be linked with each other's features.
+    let bench = build::targets(&[BENCH], Profile::Release)?;
+    let mut command = Command::new(bench.first().context("bench was not built")?);
+    command.arg(&what);
+    if !arguments.iter().any(|argument| argument == "--program") {
+        let programs = build::targets(&[measured], Profile::Release)?;
+        command.arg("--program").args(&programs);
+    }
+    repository::run_interactive(command.args(arguments))
+}
+
+fn bench_operator(mut arguments: Vec<OsString>) -> Result<()> {
+    tools::run(&["packages"])?;
+    tools::run(&["build", "test"])?;
+    let programs = build::targets(
+        &[
+            Target::Program { package: "nmstate-operator", name: "nmstate-operator" },
+            Target::Example { package: "nmstate-operator", name: "many_nodes" },
+        ],
+        Profile::Release,
+    )?;
+    let [operator, many_nodes] = &programs[..] else { bail!("the operator was not built") };
+    let short = arguments.iter().any(|argument| argument == "--short" || argument == "--quick");
+    arguments.retain(|argument| argument != "--short" && argument != "--quick");
+    let mut command = operator_command(many_nodes, operator);
+    if short {
+        command.args(["--nodes", "20"]);
+    }
+    repository::run_interactive(command.args(arguments))
+}
+
+fn operator_command(many_nodes: &Path, operator: &Path) -> Command {
+    let mut command = Command::new(many_nodes);
+    command.arg("--program").arg(operator);
+    command
+}
+
+/// All benchmarks on small inputs, with the programs of the test build: shows that they work.
+pub(crate) fn short_benchmarks(build: &Build) -> Result<()> {
+    for (what, program) in [("mirror", "oc-mirror"), ("catalog", "rebuild")] {
+        let mut command = Command::new(build.program("bench")?);
+        command.args([what, "--short", "--program"]).arg(build.program(program)?);
+        repository::run(&mut command)?;
+    }
+    let (example, operator) = (build.program("many_nodes")?, build.program("nmstate-operator")?);
+    repository::run(operator_command(example, operator).args(["--nodes", "5"]))
+}
+
+/// The part of the workspace that the short measurement covers: crates whose instrumented build
+/// takes less than two minutes.
+const SHORT_PACKAGES: [&str; 4] = ["drawing", "enhancement", "located-yaml", "machine-config"];
+
+/// `cargo xtask coverage`.
+pub(crate) fn coverage(arguments: Vec<OsString>) -> Result<()> {
+    let [short] = flags(arguments, ["short"])?;
+    tools::run(&["packages"])?;
+    tools::run(&["build", "test"])?;
+    if short { short_coverage() } else { measure_coverage("all", &["--workspace"]) }
+}
+
+/// The variant that CI runs.
+pub(crate) fn short_coverage() -> Result<()> {
+    let mut selection = Vec::new();
+    for package in SHORT_PACKAGES {
+        selection.extend(["--package", package]);
+    }
+    measure_coverage("short", &selection)
+}
+
+/// Measures, and compares with the floor of this name.
+fn measure_coverage(name: &str, selection: &[&str]) -> Result<()> {
+    let out = repository::scratch("coverage")?.join("coverage.json");
+    let mut command = Command::new(tools::path("cargo-llvm-cov")?);
+    // As `cargo llvm-cov`: the first argument is the name of the subcommand.
+    command.arg("llvm-cov").args(selection).current_dir(repository::root());
+    command.args(["--locked", "--json", "--summary-only", "--output-path"]).arg(&out);
+    for (variable, program) in [("LLVM_COV", "llvm-cov"), ("LLVM_PROFDATA", "llvm-profdata")] {
+        if let Some(path) = llvm_tool(program) {
+            command.env(variable, path);
+        }
+    }
+    repository::run(&mut command)?;
+    let text = fs::read_to_string(&out).with_context(|| format!("reading {}", out.display()))?;
+    let covered = percent(&text).with_context(|| format!("reading {}", out.display()))?;
+    compare(name, covered)
+}
+
+/// Fails below the floor; raises the floor in the working tree if more is covered.
+fn compare(name: &str, covered: f64) -> Result<()> {
+    let path = repository::root().join("xtask/coverage-floor");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let floor = floor_of(&text, name).with_context(|| format!("no floor `{name}`"))?;
+    println!("    {covered:.2} % of lines are covered; the floor is {floor:.2} %");
+    ensure!(covered >= floor, "coverage is below the floor: add the missing tests");
+    if let Some(raised) = raised(&text, name, covered) {
+        fs::write(&path, raised).with_context(|| format!("writing {}", path.display()))?;
+        println!("    xtask/coverage-floor was raised; commit it");
+    }
+    Ok(())
+}
+
+fn floor_of(text: &str, name: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+/// The file with a higher floor, half a percent below what is covered, so that a floor does not
+/// fail by a line that moved. None if the floor would not rise.
+fn raised(text: &str, name: &str, covered: f64) -> Option<String> {
+    let floor = floor_of(text, name)?;
+    let next = ((covered - 0.5) * 10.0).floor() / 10.0;
+    (next > floor).then(|| {
+        let lines = text.lines().map(|line| match line.strip_prefix(name) {
+            Some(_) => format!("{name} {next:.1}\n"),
+            None => format!("{line}\n"),
+        });
+        lines.collect()
+    })
+}
+
+fn percent(json: &str) -> Result<f64> {
+    let value: Value = serde_json::from_str(json)?;
+    let percent = &value["data"][0]["totals"]["lines"]["percent"];
+    percent.as_f64().context("there is no total of lines")
+}
+
+/// The tool of the toolchain's own LLVM version: a component of the toolchain, or Debian's package.
+fn llvm_tool(program: &str) -> Option<PathBuf> {
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
+    let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());
+    let own = sysroot.join("lib/rustlib/x86_64-unknown-linux-gnu/bin").join(program);
+    if own.is_file() {
+        return None;
+    }
+    let debian = PathBuf::from(format!("/usr/bin/{program}-22"));
+    debian.is_file().then_some(debian)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOORS: &str = "all 80.0\nshort 90.5\n";
+
+    #[test]
+    fn a_floor_only_rises() {
+        assert_eq!(floor_of(FLOORS, "short"), Some(90.5));
+        assert_eq!(raised(FLOORS, "short", 90.9), None);
+        assert_eq!(raised(FLOORS, "short", 80.0), None);
+        assert_eq!(raised(FLOORS, "all", 85.04).as_deref(), Some("all 84.5\nshort 90.5\n"));
+    }
+
+    #[test]
+    fn the_total_is_read_from_the_report() {
+        let json = r#"{"data": [{"totals": {"lines": {"percent": 81.25}}}]}"#;
+        assert_eq!(percent(json).unwrap(), 81.25);
+        assert!(percent("{}").is_err());
+    }
+}

@@ -1,0 +1,41 @@
+//! `cargo xtask tools`: what the tests need on this machine. The program `test-tools` does it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::build::{self, Profile, Target};
+use crate::{flags, repository};
+
+/// `cargo xtask tools`.
+pub(crate) fn tools(arguments: Vec<OsString>) -> Result<()> {
+    let [bench, machine] = flags(arguments, ["bench", "machine"])?;
+    let mut purposes = vec!["build", "test"];
+    purposes.extend(bench.then_some("bench"));
+    purposes.extend(machine.then_some("machine"));
+    run(if machine { &["packages", "machine"] } else { &["packages"] })?;
+    run(&purposes)
+}
+
+/// Runs `test-tools` with these arguments.
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    repository::run(&mut command(arguments)?)
+}
+
+/// Where a tool is. The error names the command that builds it.
+pub(crate) fn path(tool: &str) -> Result<PathBuf> {
+    let output = command(&["path", tool])?.output().context("starting test-tools")?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    ensure!(output.status.success(), "{}", text(&output.stderr));
+    Ok(text(&output.stdout).into())
+}
+
+fn command(arguments: &[&str]) -> Result<Command> {
+    let target = Target::Program { package: "test-tools", name: "test-tools" };
+    let programs = build::targets(&[target], Profile::Development)?;
+    let mut command = Command::new(programs.first().context("test-tools was not built")?);
+    command.args(arguments).current_dir(repository::root());
+    Ok(command)
+}
