@@ -73,6 +73,33 @@ pub(crate) fn short_benchmarks(build: &Build) -> Result<()> {
     repository::run(operator_command(example, operator).args(["--nodes", "5"]))
 }
 
+/// `cargo xtask torture …`.
+pub(crate) fn torture(mut arguments: Vec<OsString>) -> Result<()> {
+    ensure!(arguments.first().is_some_and(|first| first == "mirror"), "expected `mirror`");
+    arguments.remove(0);
+    let programs = build::targets(
+        &[
+            Target::Program { package: "oc-mirror", name: "oc-mirror" },
+            Target::Program { package: "torture", name: "torture" },
+        ],
+        Profile::Development,
+    )?;
+    let [oc_mirror, torture] = &programs[..] else { bail!("oc-mirror was not built") };
+    repository::run_interactive(torture_command(torture, oc_mirror).args(arguments))
+}
+
+/// The variant that CI runs.
+pub(crate) fn short_torture(build: &Build) -> Result<()> {
+    let (torture, oc_mirror) = (build.program("torture")?, build.program("oc-mirror")?);
+    repository::run(torture_command(torture, oc_mirror).arg("--short"))
+}
+
+fn torture_command(torture: &Path, oc_mirror: &Path) -> Command {
+    let mut command = Command::new(torture);
+    command.args(["mirror", "--program"]).arg(oc_mirror);
+    command
+}
+
 /// The part of the workspace that the short measurement covers: crates whose instrumented build
 /// takes less than two minutes.
 const SHORT_PACKAGES: [&str; 4] = ["drawing", "enhancement", "located-yaml", "machine-config"];

@@ -29,7 +29,7 @@ impl Context {
 }
 
 /// In order: set-up first, then what fails quickly, then what takes long.
-const STEPS: [Step<Context>; 13] = [
+const STEPS: [Step<Context>; 14] = [
     Step { name: "packages", about: "install missing Debian packages", run: packages },
     Step { name: "tools", about: "build missing helper tools", run: test_tools },
     Step { name: "format", about: "check the formatting", run: format },
@@ -46,6 +46,7 @@ const STEPS: [Step<Context>; 13] = [
     },
     Step { name: "demo", about: "run the demos", run: run_demos },
     Step { name: "bench", about: "run the short benchmarks", run: short_benchmarks },
+    Step { name: "torture", about: "kill some runs at random moments", run: short_torture },
     Step { name: "coverage", about: "run the short coverage measurement", run: short_coverage },
 ];
 
@@ -187,6 +188,11 @@ fn run_demos(context: &mut Context) -> Result<Outcome> {
 
 fn short_benchmarks(context: &mut Context) -> Result<Outcome> {
     campaigns::short_benchmarks(context.build()?)?;
+    Ok(Outcome::Done)
+}
+
+fn short_torture(context: &mut Context) -> Result<Outcome> {
+    campaigns::short_torture(context.build()?)?;
     Ok(Outcome::Done)
 }
 

@@ -34,6 +34,7 @@ Commands:
 Campaigns; `--short` is the variant of at most two minutes that CI runs:
   bench mirror|catalog|operator [--short] [OPTIONS]   Compare with peers and print ratios
   dist [--out DIR] [--check] [--short]                Build what a site downloads; check it
+  torture mirror [--kills N] [--seed N] [--short]     Kill runs at random moments; nothing may be lost
   coverage [--short]                                  Measure which lines the tests run; fails below the floor
 
 docs/verification.md records the last full run of each campaign.";
@@ -61,6 +62,7 @@ fn run(mut arguments: Vec<OsString>) -> Result<()> {
         Some("docs") => docs::docs(arguments),
         Some("bench") => campaigns::bench(arguments),
         Some("dist") => dist::dist(arguments),
+        Some("torture") => campaigns::torture(arguments),
         Some("coverage") => campaigns::coverage(arguments),
         Some("help" | "--help" | "-h") => {
             println!("{HELP}");
@@ -103,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_help_names_every_command() {
-        for command in ["demo", "test", "tools", "docs", "bench", "dist", "coverage"] {
+        for command in ["demo", "test", "tools", "docs", "bench", "dist", "torture", "coverage"] {
             assert!(HELP.contains(&format!("\n  {command} ")), "{command}");
         }
     }

@@ -23,6 +23,7 @@ pub(crate) mod log;
 mod route;
 mod store;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -192,6 +193,12 @@ impl LabRegistry {
     /// Forgets all content, like a registry that was made anew.
     pub fn wipe(&self) {
         self.desk.api.store.clear();
+    }
+
+    /// Every tag, manifest and blob, one line each: two registries with the same content have
+    /// equal sets.
+    pub fn content(&self) -> BTreeSet<String> {
+        self.desk.api.store.content()
     }
 
     /// Makes the registry misbehave from now on.

@@ -254,6 +254,17 @@ impl Store {
         Some(shelf.tags.keys().map(ToString::to_string).collect())
     }
 
+    /// Every tag, manifest and blob, one line each.
+    pub(super) fn content(&self) -> BTreeSet<String> {
+        let mut lines = BTreeSet::new();
+        for (name, shelf) in &self.lock().repositories {
+            lines.extend(shelf.tags.iter().map(|(tag, digest)| format!("{name}:{tag} {digest}")));
+            lines.extend(shelf.manifests.keys().map(|digest| format!("{name} manifest {digest}")));
+            lines.extend(shelf.blobs.iter().map(|digest| format!("{name} blob {digest}")));
+        }
+        lines
+    }
+
     /// Manifests of a repository whose `subject` is `digest`.
     pub(super) fn referrers(&self, name: &Repository, digest: &Digest) -> Vec<RawManifest> {
         let shelves = self.lock();

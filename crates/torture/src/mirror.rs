@@ -1,0 +1,282 @@
+//! Kills oc-mirror in all three modes. After every few kills one run completes; the target must
+//! then hold exactly what an undisturbed run leaves there, and the source must not have sent much
+//! more than every byte once.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use http::Method;
+use lab::corpus::Corpus;
+use lab::registry::{Effect, Fault, LabRegistry, Settings};
+use tempfile::TempDir;
+
+use crate::random::Random;
+
+/// Kills before a run may complete and workspace and target start empty again.
+const KILLS_PER_ROUND: usize = 6;
+/// A twentieth of the benchmark's corpus: 62 tags, 226 blobs, 100 MB.
+const SHRINK: u64 = 20;
+/// Bytes per second of each connection to the source.
+const RATE: u64 = 3_000_000;
+/// What the source may send, per unique byte, while runs to disk are killed.
+const MOST_FETCHED: f64 = 1.2;
+const NAMESPACE: &str = "mirror";
+/// A run takes seconds; one that takes this long hangs.
+const HANGS: Duration = Duration::from_secs(120);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    MirrorToDisk,
+    DiskToMirror,
+    MirrorToMirror,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MirrorToDisk => "mirror to disk",
+            Self::DiskToMirror => "disk to mirror",
+            Self::MirrorToMirror => "mirror to mirror",
+        })
+    }
+}
+
+/// Everything that runs use.
+struct Site {
+    program: PathBuf,
+    folder: TempDir,
+    source: LabRegistry,
+    target: LabRegistry,
+    unique_bytes: u64,
+}
+
+/// What runs leave that nothing disturbs.
+struct Undisturbed {
+    /// What the target holds.
+    content: BTreeSet<String>,
+    /// How long a run takes in each mode.
+    durations: [(Mode, Duration); 3],
+    /// The archive that was carried.
+    archive: TempDir,
+}
+
+/// What happened in one mode.
+#[derive(Debug, Default)]
+struct Tally {
+    rounds: usize,
+    kills: usize,
+    /// The largest ratio of bytes that the source sent to unique bytes, over all rounds.
+    worst_fetched: f64,
+}
+
+/// `torture mirror`.
+pub(crate) fn run(program: &Path, kills: usize, seed: Option<u64>) -> Result<()> {
+    let seed = seed.unwrap_or_else(Random::seed);
+    println!("{kills} kills; repeat with --seed {seed}");
+    let mut random = Random::new(seed);
+    let site = Site::new(program)?;
+    let undisturbed = site.undisturbed()?;
+    println!("an undisturbed run leaves {} tags, manifests and blobs", undisturbed.content.len());
+    for (index, (mode, duration)) in undisturbed.durations.into_iter().enumerate() {
+        // What does not divide by three is done in the first modes.
+        let share = (kills + 2 - index) / 3;
+        let tally = site
+            .torture(mode, share, duration, &undisturbed, &mut random)
+            .with_context(|| format!("{mode} (seed {seed})"))?;
+        println!(
+            "{mode}: {} kills in {} rounds, nothing lost; the source sent at most {:.2} × the \
+             unique bytes in a round",
+            tally.kills, tally.rounds, tally.worst_fetched
+        );
+    }
+    Ok(())
+}
+
+impl Site {
+    fn new(program: &Path) -> Result<Self> {
+        let source = LabRegistry::start(Settings::default())?;
+        let corpus = Corpus::shaped(SHRINK)?;
+        corpus.fill(&source)?;
+        // A line, not loopback: a fast server fills the buffers of every connection with megabytes
+        // that a killed client never sees.
+        source.fault(Fault::on(Method::GET, "/blobs/").does(Effect::SlowBytesPerSecond(RATE)));
+        let folder = tempfile::tempdir().context("creating a folder")?;
+        fs::write(folder.path().join("isc.yaml"), corpus.image_set(&source.host()?))
+            .context("writing the configuration")?;
+        Ok(Self {
+            program: std::path::absolute(program).context("finding oc-mirror")?,
+            folder,
+            source,
+            target: LabRegistry::start(Settings::default())?,
+            unique_bytes: corpus.unique_bytes(),
+        })
+    }
+
+    fn undisturbed(&self) -> Result<Undisturbed> {
+        let archive = tempfile::tempdir().context("creating a folder")?;
+        let workspace = self.empty_workspace()?;
+        let to_disk = self.complete(Mode::MirrorToDisk, &workspace)?;
+        carry(&workspace, archive.path())?;
+        let from_disk = self.complete(Mode::DiskToMirror, archive.path())?;
+        let content = self.target.content();
+        self.target.wipe();
+        let workspace = self.empty_workspace()?;
+        let direct = self.complete(Mode::MirrorToMirror, &workspace)?;
+        ensure!(
+            self.target.content() == content,
+            "the target differs between mirror to mirror and the path over a disk"
+        );
+        let durations = [
+            (Mode::MirrorToDisk, to_disk),
+            (Mode::DiskToMirror, from_disk),
+            (Mode::MirrorToMirror, direct),
+        ];
+        Ok(Undisturbed { content, durations, archive })
+    }
+
+    /// Kills runs in one mode until `kills` were killed.
+    fn torture(
+        &self,
+        mode: Mode,
+        kills: usize,
+        duration: Duration,
+        undisturbed: &Undisturbed,
+        random: &mut Random,
+    ) -> Result<Tally> {
+        let mut tally = Tally::default();
+        while tally.kills < kills {
+            let workspace = self.empty_workspace()?;
+            if mode == Mode::DiskToMirror {
+                carry(undisturbed.archive.path(), &workspace)?;
+            }
+            self.target.wipe();
+            self.source.forget_requests();
+            tally.rounds += 1;
+            for _ in 0..KILLS_PER_ROUND.min(kills - tally.kills) {
+                let mut child = self.start(mode, &workspace)?;
+                std::thread::sleep(random.below(duration));
+                let ended = child.try_wait().context("watching oc-mirror")?.is_some();
+                child.kill().context("killing oc-mirror")?;
+                child.wait().context("waiting for oc-mirror")?;
+                if ended {
+                    break;
+                }
+                tally.kills += 1;
+            }
+            self.complete(mode, &workspace)?;
+            let fetched = self.source.requests().bytes_sent() as f64 / self.unique_bytes as f64;
+            tally.worst_fetched = tally.worst_fetched.max(fetched);
+            self.check(mode, &workspace, &undisturbed.content, fetched)?;
+        }
+        Ok(tally)
+    }
+
+    fn check(
+        &self,
+        mode: Mode,
+        workspace: &Path,
+        expected: &BTreeSet<String>,
+        fetched: f64,
+    ) -> Result<()> {
+        if mode == Mode::MirrorToDisk {
+            ensure!(
+                fetched <= MOST_FETCHED,
+                "the source sent {fetched:.2} × the unique bytes, expected at most {MOST_FETCHED}"
+            );
+            // What is on the disk is judged by what arrives from it.
+            let carried = tempfile::tempdir().context("creating a folder")?;
+            carry(workspace, carried.path())?;
+            self.complete(Mode::DiskToMirror, carried.path())?;
+        }
+        let found = self.target.content();
+        let missing: Vec<&String> = expected.difference(&found).take(5).collect();
+        let unexpected: Vec<&String> = found.difference(expected).take(5).collect();
+        ensure!(
+            missing.is_empty() && unexpected.is_empty(),
+            "the target differs from that of an undisturbed run: missing {missing:?}, unexpected \
+             {unexpected:?}"
+        );
+        Ok(())
+    }
+
+    /// A run that nothing disturbs. Returns how long it took.
+    fn complete(&self, mode: Mode, workspace: &Path) -> Result<Duration> {
+        let mut child = self.start(mode, workspace)?;
+        let start = Instant::now();
+        loop {
+            match child.try_wait().context("watching oc-mirror")? {
+                Some(status) if status.success() => return Ok(start.elapsed()),
+                Some(status) => {
+                    let log = fs::read_to_string(self.log()).unwrap_or_default();
+                    bail!("a run that was not killed ended with {status}:\n{log}");
+                }
+                None if start.elapsed() > HANGS => {
+                    child.kill().context("killing oc-mirror")?;
+                    child.wait().context("waiting for oc-mirror")?;
+                    bail!("a run did not end within {HANGS:?}");
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    fn start(&self, mode: Mode, workspace: &Path) -> Result<Child> {
+        let (disk, target) = (
+            format!("file://{}", workspace.display()),
+            format!("docker://{}/{NAMESPACE}", self.target.address()),
+        );
+        let mut command = Command::new(&self.program);
+        command.args(["-c", "isc.yaml", "--src-tls-verify=false", "--dest-tls-verify=false"]);
+        match mode {
+            Mode::MirrorToDisk => command.arg(disk),
+            Mode::DiskToMirror => command.args(["--from", &disk, &target]),
+            Mode::MirrorToMirror => command.args(["--workspace", &disk, &target]),
+        };
+        let log = fs::File::create(self.log()).context("creating a log")?;
+        let errors = log.try_clone().context("creating a log")?;
+        command
+            .current_dir(self.folder.path())
+            .env("HOME", self.folder.path())
+            .env_remove("REGISTRY_AUTH_FILE")
+            .env_remove("CONTAINERS_REGISTRIES_CONF")
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .spawn()
+            .context("starting oc-mirror")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn empty_workspace(&self) -> Result<PathBuf> {
+        let workspace = self.folder.path().join("data");
+        if workspace.exists() {
+            fs::remove_dir_all(&workspace).context("emptying the workspace")?;
+        }
+        fs::create_dir(&workspace).context("creating a workspace")?;
+        Ok(workspace)
+    }
+}
+
+/// Copies the archives of one folder to another.
+fn carry(from: &Path, to: &Path) -> Result<()> {
+    let mut carried = 0;
+    for entry in fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
+        let path = entry.with_context(|| format!("reading {}", from.display()))?.path();
+        let Some(name) = path.file_name() else { continue };
+        if path.extension().is_some_and(|extension| extension == "tar") {
+            fs::copy(&path, to.join(name))
+                .with_context(|| format!("copying {}", path.display()))?;
+            carried += 1;
+        }
+    }
+    ensure!(carried > 0, "there is no archive in {}", from.display());
+    Ok(())
+}
