@@ -1,12 +1,11 @@
 //! `cargo xtask test`: everything that must hold before a change lands.
 
 use std::ffi::OsString;
-use std::fs;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::build::{self, Build};
+use crate::build::{self, Build, TestBinary};
 use crate::dist::BackgroundBuild;
 use crate::steps::{self, Outcome, Step};
 use crate::{campaigns, demo, dist, docs, repository, test_run, tools};
@@ -29,7 +28,7 @@ impl Context {
 }
 
 /// In order: set-up first, then what fails quickly, then what takes long.
-const STEPS: [Step<Context>; 14] = [
+const STEPS: [Step<Context>; 15] = [
     Step { name: "packages", about: "install missing Debian packages", run: packages },
     Step { name: "tools", about: "build missing helper tools", run: test_tools },
     Step { name: "format", about: "check the formatting", run: format },
@@ -47,6 +46,7 @@ const STEPS: [Step<Context>; 14] = [
     Step { name: "demo", about: "run the demos", run: run_demos },
     Step { name: "bench", about: "run the short benchmarks", run: short_benchmarks },
     Step { name: "torture", about: "kill some runs at random moments", run: short_torture },
+    Step { name: "machine", about: "boot one emulated machine", run: short_machine },
     Step { name: "coverage", about: "run the short coverage measurement", run: short_coverage },
 ];
 
@@ -61,19 +61,27 @@ const MACHINE_STEPS: [Step<Context>; 3] = [
     Step { name: "machine", about: "run the tests on whole machines", run: test_machines },
 ];
 
+/// One boot, as CI does it.
+const SHORT_MACHINE_STEPS: [Step<Context>; 1] =
+    [Step { name: "machine", about: "boot one emulated machine", run: short_machine }];
+
 /// `cargo xtask test`.
 pub(crate) fn test(arguments: Vec<OsString>) -> Result<()> {
-    let (mut only, mut list, mut machine) = (Vec::new(), false, false);
+    let (mut only, mut list, mut machine, mut short) = (Vec::new(), false, false, false);
     let mut parser = lexopt::Parser::from_args(arguments);
     while let Some(argument) = parser.next()? {
         match argument {
             lexopt::Arg::Long("only") => only.push(parser.value()?.to_string_lossy().into_owned()),
             lexopt::Arg::Long("list") => list = true,
             lexopt::Arg::Long("machine") => machine = true,
+            lexopt::Arg::Long("short") => short = true,
             other => return Err(other.unexpected().into()),
         }
     }
-    let (all, rerun): (&[Step<Context>], _) = if machine {
+    ensure!(machine || !short, "`--short` goes with `--machine`");
+    let (all, rerun): (&[Step<Context>], _) = if short {
+        (&SHORT_MACHINE_STEPS, "cargo xtask test --machine --short --only")
+    } else if machine {
         (&MACHINE_STEPS, "cargo xtask test --machine --only")
     } else {
         (&STEPS, "cargo xtask test --only")
@@ -196,6 +204,17 @@ fn short_torture(context: &mut Context) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// The test of the machine itself; the tests of units need more tools and four more boots.
+fn short_machine(context: &mut Context) -> Result<Outcome> {
+    tools::run(&["packages", "machine"])?;
+    tools::run(&["build", "machine-disk"])?;
+    let is_it = |test: &&TestBinary| test.package == "lab" && test.name == "integration";
+    let test = context.build()?.tests.iter().find(is_it).context("lab has no tests")?;
+    let mut command = Command::new(&test.path);
+    command.args(["machine::", "--ignored"]).current_dir(&test.folder);
+    run_machine_tests(&mut command)
+}
+
 fn short_coverage(_: &mut Context) -> Result<Outcome> {
     campaigns::short_coverage()?;
     Ok(Outcome::Done)
@@ -204,13 +223,14 @@ fn short_coverage(_: &mut Context) -> Result<Outcome> {
 /// Machine tests are marked as ignored, with the reason, so that a plain run leaves them out and
 /// says so.
 fn test_machines(_: &mut Context) -> Result<Outcome> {
-    let folder = repository::scratch("machine")?;
-    let log = folder.join("log");
     let packages = ["--package", "lab", "--package", "brex-firstboot"];
     let mut test = repository::cargo(&["test", "--locked"]);
     test.args(packages).args(["--test", "integration", "--", "machine", "--ignored"]);
-    let output = test.stdin(Stdio::null()).output().context("starting cargo")?;
-    fs::write(&log, &output.stdout).with_context(|| format!("writing {}", log.display()))?;
+    run_machine_tests(&mut test)
+}
+
+fn run_machine_tests(command: &mut Command) -> Result<Outcome> {
+    let output = command.stdin(Stdio::null()).output().context("starting the tests")?;
     print!("{}", String::from_utf8_lossy(&output.stdout));
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "tests on machines failed");

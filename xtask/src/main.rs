@@ -27,7 +27,7 @@ Commands:
   demo policies [--stay]    Change the network of two nodes by policies, at a real API server; needs root
   test [--only STEP]…       Install what is missing, then run every check and every test; what CI runs
   test --list               List the steps
-  test --machine            Run the tests on whole emulated machines instead; about ten minutes
+  test --machine [--short]  Run the tests on whole emulated machines instead; about ten minutes
   tools [--bench] [--machine]   Install and build what the tests need, once, into the user's cache folder
   docs [--check]            Write the man pages and the reference of flags below docs/, or compare them
 

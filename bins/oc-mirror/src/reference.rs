@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command};
 
 use crate::arguments;
 use crate::refused;
@@ -141,8 +141,14 @@ pub(crate) fn refused_row(flag: &refused::RefusedFlag) -> String {
     format!("| {short}`--{}` | {} |\n", flag.long, flag.reason)
 }
 
+/// Whether a flag is listed. `--help` and `--version` of clap are not; an option of ours that is
+/// called `version` is.
 fn is_shown(arg: &Arg) -> bool {
-    !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version")
+    let is_built_in = matches!(
+        arg.get_action(),
+        ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+    );
+    !arg.is_hide_set() && !is_built_in
 }
 
 /// Headings in the order of their first flag; `None` is flags without one.

@@ -10,8 +10,7 @@ use test_tools::machine_image::Image;
 use test_tools::tree::{self, Tree};
 use test_tools::{Cache, MACHINE_PACKAGES, Need, PACKAGES, Package, Recipe, Tool};
 
-const USAGE: &str =
-    "usage: test-tools packages [machine] | build test|cluster|bench|machine … | path TOOL";
+const USAGE: &str = "usage: test-tools packages [machine] | build test|cluster|bench|machine|machine-disk … | path TOOL";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -57,12 +56,10 @@ fn prepare(purpose: &str) -> Result<()> {
         }
         "bench" => build(needed_for(Need::Bench)),
         "machine" => {
-            make_node_tree()?;
             build(needed_for(Need::Machine))?;
-            let image = Image::make(&Cache::of_user()?)?;
-            println!("    disk of test machines: {}", image.folder().display());
-            Ok(())
+            make_machine_disk()
         }
+        "machine-disk" => make_machine_disk(),
         _ => bail!("unknown purpose `{purpose}`; {USAGE}"),
     }
 }
@@ -124,6 +121,14 @@ fn make_node_tree() -> Result<()> {
         );
     }
     println!("    root of test nodes: {}", Tree::make(&cache)?.folder().display());
+    Ok(())
+}
+
+/// Creates what test machines start from.
+fn make_machine_disk() -> Result<()> {
+    make_node_tree()?;
+    let image = Image::make(&Cache::of_user()?)?;
+    println!("    disk of test machines: {}", image.folder().display());
     Ok(())
 }
 
