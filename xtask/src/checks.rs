@@ -5,16 +5,16 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::aside::Aside;
 use crate::build::{self, Build, TestBinary};
-use crate::dist::BackgroundBuild;
 use crate::steps::{self, Outcome, Step};
-use crate::{campaigns, demo, dist, docs, repository, test_run, tools};
+use crate::{demo, dist, docs, repository, test_run, tools};
 
 /// What steps leave for later ones.
 #[derive(Default)]
 struct Context {
     build: Option<Build>,
-    dist: Option<BackgroundBuild>,
+    campaigns: Option<Aside>,
 }
 
 impl Context {
@@ -28,7 +28,7 @@ impl Context {
 }
 
 /// In order: set-up first, then what fails quickly, then what takes long.
-const STEPS: [Step<Context>; 15] = [
+const STEPS: [Step<Context>; 10] = [
     Step { name: "packages", about: "install missing Debian packages", run: packages },
     Step { name: "tools", about: "build missing helper tools", run: test_tools },
     Step { name: "format", about: "check the formatting", run: format },
@@ -36,8 +36,13 @@ const STEPS: [Step<Context>; 15] = [
     Step { name: "deny", about: "check licences, sources and advisories", run: deny },
     Step { name: "docs", about: "compare generated documents with the programs", run: check_docs },
     Step { name: "enhancements", about: "lint our design records", run: enhancements },
-    Step { name: "test", about: "run every test", run: test_all },
+    Step { name: "test", about: "run every test, and the campaigns beside them", run: test_all },
     Step { name: "doctest", about: "run the examples in the documentation", run: doctest },
+    Step { name: "campaigns", about: "wait for the short campaigns", run: campaigns },
+];
+
+/// The short campaigns: a process of its own runs them beside the tests.
+const CAMPAIGNS: [Step<Context>; 6] = [
     Step {
         name: "dist",
         about: "check the program for nodes: static, small, fast",
@@ -79,20 +84,24 @@ pub(crate) fn test(arguments: Vec<OsString>) -> Result<()> {
         }
     }
     ensure!(machine || !short, "`--short` goes with `--machine`");
-    let (all, rerun): (&[Step<Context>], _) = if short {
-        (&SHORT_MACHINE_STEPS, "cargo xtask test --machine --short --only")
+    let (all, further, rerun): (&[Step<Context>], &[Step<Context>], _) = if short {
+        (&SHORT_MACHINE_STEPS, &[], "cargo xtask test --machine --short --only")
     } else if machine {
-        (&MACHINE_STEPS, "cargo xtask test --machine --only")
+        (&MACHINE_STEPS, &[], "cargo xtask test --machine --only")
     } else {
-        (&STEPS, "cargo xtask test --only")
+        (&STEPS, &CAMPAIGNS, "cargo xtask test --only")
     };
     if list {
-        for Step { name, about, .. } in all {
+        for Step { name, about, .. } in all.iter().chain(further) {
             println!("{name:14} {about}");
         }
         return Ok(());
     }
-    let selected = steps::select(all, &only)?;
+    let selected = if only.is_empty() {
+        all.iter().collect()
+    } else {
+        steps::select(all.iter().chain(further), &only)?
+    };
     println!("{}", steps::run(&selected, &mut Context::default(), rerun)?);
     Ok(())
 }
@@ -126,8 +135,6 @@ fn format(_: &mut Context) -> Result<Outcome> {
 fn build_all(context: &mut Context) -> Result<Outcome> {
     let count = context.build()?.tests.len();
     println!("    {count} test binaries");
-    // Tests wait for servers and nodes most of the time; the compiler uses what they leave.
-    context.dist = Some(BackgroundBuild::start()?);
     Ok(Outcome::Done)
 }
 
@@ -168,6 +175,8 @@ fn enhancements(context: &mut Context) -> Result<Outcome> {
 }
 
 fn test_all(context: &mut Context) -> Result<Outcome> {
+    context.build()?;
+    context.campaigns = Some(Aside::start(&CAMPAIGNS.map(|step| step.name))?);
     let skipped = test_run::run(&context.build()?.tests)?;
     Ok(if skipped.is_empty() { Outcome::Done } else { Outcome::Skipped(skipped) })
 }
@@ -180,12 +189,17 @@ fn doctest(context: &mut Context) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn check_dist(context: &mut Context) -> Result<Outcome> {
-    let build = match context.dist.take() {
-        Some(build) => build,
-        None => BackgroundBuild::start()?,
+fn campaigns(context: &mut Context) -> Result<Outcome> {
+    let running = match context.campaigns.take() {
+        Some(running) => running,
+        None => Aside::start(&CAMPAIGNS.map(|step| step.name))?,
     };
-    println!("    {}", dist::check(&build.finish()?)?);
+    running.finish()?;
+    Ok(Outcome::Done)
+}
+
+fn check_dist(_: &mut Context) -> Result<Outcome> {
+    println!("    {}", dist::check(&dist::build()?)?);
     Ok(Outcome::Done)
 }
 
@@ -195,12 +209,12 @@ fn run_demos(context: &mut Context) -> Result<Outcome> {
 }
 
 fn short_benchmarks(context: &mut Context) -> Result<Outcome> {
-    campaigns::short_benchmarks(context.build()?)?;
+    crate::campaigns::short_benchmarks(context.build()?)?;
     Ok(Outcome::Done)
 }
 
 fn short_torture(context: &mut Context) -> Result<Outcome> {
-    campaigns::short_torture(context.build()?)?;
+    crate::campaigns::short_torture(context.build()?)?;
     Ok(Outcome::Done)
 }
 
@@ -216,7 +230,7 @@ fn short_machine(context: &mut Context) -> Result<Outcome> {
 }
 
 fn short_coverage(_: &mut Context) -> Result<Outcome> {
-    campaigns::short_coverage()?;
+    crate::campaigns::short_coverage()?;
     Ok(Outcome::Done)
 }
 
@@ -247,9 +261,8 @@ mod tests {
 
     #[test]
     fn every_step_has_its_own_name() {
-        for steps in [&STEPS[..], &MACHINE_STEPS] {
-            let names: BTreeSet<&str> = steps.iter().map(|step| step.name).collect();
-            assert_eq!(names.len(), steps.len());
-        }
+        let both = || STEPS.iter().chain(&CAMPAIGNS);
+        let names: BTreeSet<&str> = both().map(|step| step.name).collect();
+        assert_eq!(names.len(), both().count());
     }
 }

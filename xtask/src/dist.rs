@@ -1,9 +1,9 @@
 //! `cargo xtask dist`: the program for nodes, static, stripped, small and fast to start.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -33,8 +33,7 @@ pub(crate) fn dist(arguments: Vec<OsString>) -> Result<()> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let (mut cargo, program) = command();
-    repository::run(&mut cargo)?;
+    let program = build()?;
     let facts = check(&program)?;
     if only_check {
         println!("{PROGRAM}: {facts}");
@@ -48,44 +47,11 @@ pub(crate) fn dist(arguments: Vec<OsString>) -> Result<()> {
     Ok(())
 }
 
-/// A build that runs beside the tests, at low priority.
-pub(crate) struct BackgroundBuild {
-    child: Child,
-    program: PathBuf,
-    log: PathBuf,
-}
-
-impl BackgroundBuild {
-    pub(crate) fn start() -> Result<Self> {
-        let log = repository::scratch("dist")?.join("log");
-        let writing = || format!("writing {}", log.display());
-        let output = File::create(&log).with_context(writing)?;
-        let (cargo, program) = command();
-        let mut nice = Command::new("nice");
-        nice.arg(cargo.get_program()).args(cargo.get_args()).current_dir(repository::root());
-        nice.envs(cargo.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let errors = output.try_clone().with_context(writing)?;
-        let child = nice.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
-        Ok(Self { child: child.context("starting cargo with `nice`")?, program, log })
-    }
-
-    /// Waits until it has ended, and returns the program.
-    pub(crate) fn finish(mut self) -> Result<PathBuf> {
-        let status = self.child.wait().context("waiting for cargo")?;
-        if !status.success() {
-            print!("{}", fs::read_to_string(&self.log).unwrap_or_default());
-            bail!("building {PROGRAM} for nodes ended with {status}");
-        }
-        Ok(std::mem::take(&mut self.program))
-    }
-}
-
-impl Drop for BackgroundBuild {
-    fn drop(&mut self) {
-        // After `finish` there is no process left, and the errors say just that.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Builds it and returns where it is.
+pub(crate) fn build() -> Result<PathBuf> {
+    let (mut cargo, program) = command();
+    repository::run(&mut cargo)?;
+    Ok(program)
 }
 
 /// The command that builds it, and where it is afterwards. The target is named even if it is this

@@ -1,5 +1,6 @@
 //! Commands for developers of this repository. `cargo xtask --help` lists them.
 
+mod aside;
 mod build;
 mod campaigns;
 mod checks;
@@ -26,7 +27,7 @@ Commands:
   demo [--keep]             Mirror images, a release and a catalog from registry to disk to registry
   demo policies [--stay]    Change the network of two nodes by policies, at a real API server; needs root
   test [--only STEP]…       Install what is missing, then run every check and every test; what CI runs
-  test --list               List the steps
+  test --list               List the steps; `campaigns` runs the last ones beside the tests
   test --machine [--short]  Run the tests on whole emulated machines instead; about ten minutes
   tools [--bench] [--machine]   Install and build what the tests need, once, into the user's cache folder
   docs [--check]            Write the man pages and the reference of flags below docs/, or compare them
