@@ -2,7 +2,7 @@
 //! most of the time, and campaigns use the processor time that they leave.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -16,15 +16,15 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// Starts `xtask test --only STEP …`.
-    pub(crate) fn start(steps: &[&str]) -> Result<Self> {
+    /// Starts `xtask test --only STEP …`. The program is the one of the test build: that build
+    /// replaced the file of the program that runs.
+    pub(crate) fn start(program: &Path, steps: &[&str]) -> Result<Self> {
         let log = repository::scratch("aside")?.join("log");
         let writing = || format!("writing {}", log.display());
         let output = File::create(&log).with_context(writing)?;
         let errors = output.try_clone().with_context(writing)?;
-        let own = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new("nice");
-        command.arg(own).arg("test");
+        command.arg(program).arg("test");
         for step in steps {
             command.args(["--only", step]);
         }

@@ -175,8 +175,7 @@ fn enhancements(context: &mut Context) -> Result<Outcome> {
 }
 
 fn test_all(context: &mut Context) -> Result<Outcome> {
-    context.build()?;
-    context.campaigns = Some(Aside::start(&CAMPAIGNS.map(|step| step.name))?);
+    context.campaigns = Some(start_campaigns(context)?);
     let skipped = test_run::run(&context.build()?.tests)?;
     Ok(if skipped.is_empty() { Outcome::Done } else { Outcome::Skipped(skipped) })
 }
@@ -192,10 +191,14 @@ fn doctest(context: &mut Context) -> Result<Outcome> {
 fn campaigns(context: &mut Context) -> Result<Outcome> {
     let running = match context.campaigns.take() {
         Some(running) => running,
-        None => Aside::start(&CAMPAIGNS.map(|step| step.name))?,
+        None => start_campaigns(context)?,
     };
     running.finish()?;
     Ok(Outcome::Done)
+}
+
+fn start_campaigns(context: &mut Context) -> Result<Aside> {
+    Aside::start(context.build()?.program("xtask")?, &CAMPAIGNS.map(|step| step.name))
 }
 
 fn check_dist(_: &mut Context) -> Result<Outcome> {

@@ -166,6 +166,7 @@ fn run_one(
     let status = Command::new(&test.path)
         .current_dir(&test.folder)
         .env("CARGO_MANIFEST_DIR", &test.folder)
+        .env("CARGO_PKG_NAME", &test.package)
         .env(SKIPPED, skipped)
         .stdin(Stdio::null())
         .stdout(output)
