@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::progress::Ticker;
 use crate::repository;
 
 /// What is built in one call of cargo.
@@ -144,6 +145,7 @@ pub(crate) fn targets(targets: &[Target<'_>], profile: Profile) -> Result<Vec<Pa
 
 /// Runs cargo and hands on its messages.
 fn messages(cargo: &mut Command, mut each: impl FnMut(&str)) -> Result<()> {
+    let _ticker = Ticker::of_command(&repository::command_line(cargo));
     let mut child =
         cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("starting cargo")?;
     let output = BufReader::new(child.stdout.take().context("reading from cargo")?);

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::aside::Aside;
 use crate::build::{self, Build, TestBinary};
+use crate::progress::Ticker;
 use crate::steps::{self, Outcome, Step};
 use crate::{demo, dist, docs, repository, test_run, tools};
 
@@ -247,7 +248,9 @@ fn test_machines(_: &mut Context) -> Result<Outcome> {
 }
 
 fn run_machine_tests(command: &mut Command) -> Result<Outcome> {
+    let ticker = Ticker::of_command("tests on machines");
     let output = command.stdin(Stdio::null()).output().context("starting the tests")?;
+    drop(ticker);
     print!("{}", String::from_utf8_lossy(&output.stdout));
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "tests on machines failed");

@@ -14,6 +14,13 @@ pub(crate) struct Ticker {
 }
 
 impl Ticker {
+    /// For a command that may be silent for minutes.
+    pub(crate) fn of_command(line: &str) -> Self {
+        let words: Vec<&str> = line.split(' ').take(3).collect();
+        let status = format!("`{} …` is running", words.join(" "));
+        Self::start(move || status.clone())
+    }
+
     /// `status` returns what to print, without the time.
     pub(crate) fn start(status: impl Fn() -> String + Send + 'static) -> Self {
         let start = Instant::now();

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::progress::Ticker;
+
 /// The top folder.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -40,6 +42,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 /// Runs a command to its end; its output goes where ours goes.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = command_line(command);
+    let _ticker = Ticker::of_command(&line);
     let status =
         command.stdin(Stdio::null()).status().with_context(|| format!("starting `{line}`"))?;
     if !status.success() {
@@ -59,7 +62,7 @@ pub(crate) fn run_interactive(command: &mut Command) -> Result<()> {
 }
 
 /// As a person would type it.
-fn command_line(command: &Command) -> String {
+pub(crate) fn command_line(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     std::iter::once(program)
         .chain(command.get_args())

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::progress::Ticker;
-
 /// One thing to do with what earlier steps left in `C`.
 pub(crate) struct Step<C> {
     /// What `--only` takes.
@@ -55,9 +53,7 @@ pub(crate) fn run<C>(steps: &[&Step<C>], context: &mut C, rerun: &str) -> Result
         println!("==> {}/{} {}: {}", index + 1, steps.len(), step.name, step.about);
         let step_start = Instant::now();
         let name = step.name;
-        let ticker = Ticker::start(move || format!("step {name}"));
         let outcome = (step.run)(context);
-        drop(ticker);
         summary.steps.push((step.name, step_start.elapsed()));
         summary.total = start.elapsed();
         let outcome = outcome.with_context(|| {
