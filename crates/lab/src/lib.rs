@@ -27,7 +27,6 @@ mod background;
 pub mod catalogs;
 pub mod certificates;
 pub mod corpus;
-mod data_tier;
 pub mod docker_registry;
 pub mod document_server;
 mod eventually;
@@ -45,7 +44,7 @@ pub mod releases;
 pub mod signature_store;
 pub mod update_service;
 
-pub use data_tier::data_tier;
+pub use ::data_tier::data_tier;
 pub use eventually::eventually;
 /// The programs that tests run, and where they are.
 pub use test_tools as tools;

@@ -1,28 +1,17 @@
 //! Decisions on real states and policies, and on the cases that nmstate tests itself with.
 //!
-//! They are not part of this repository; without them this tier does not run.
+//! They are not part of this repository; without them these tests are skipped.
 
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use data_tier::data_tier;
 use nmstate::NetworkState;
 use node_policy::{rendering, report};
 use serde_json::Value;
-
-/// A folder of the data, or none and a word about it.
-fn folder(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    if path.is_dir() {
-        return Some(path);
-    }
-    // Written past the test harness, which hides what passing tests print.
-    let _ = writeln!(std::io::stderr(), "data tier: {} is absent, not run", path.display());
-    None
-}
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
@@ -41,7 +30,7 @@ fn names(state: &NetworkState) -> BTreeSet<String> {
 
 #[test]
 fn what_nmstate_would_change_differs() {
-    let Some(folder) = folder("nmstate-golden/gen_diff") else { return };
+    let Some(folder) = data_tier("nmstate-golden/gen_diff") else { return };
     let mut cases = 0;
     for case in entries(&folder) {
         let (current, desired) = (read(&case.join("current.yml")), read(&case.join("desired.yml")));
@@ -56,7 +45,7 @@ fn what_nmstate_would_change_differs() {
 
 #[test]
 fn captures_find_on_a_node_what_nmstate_finds() {
-    let Some(folder) = folder("nmstate-golden/policy") else { return };
+    let Some(folder) = data_tier("nmstate-golden/policy") else { return };
     let mut cases = 0;
     for case in entries(&folder) {
         let policy = fs::read_to_string(case.join("policy.yml")).unwrap();
@@ -81,7 +70,7 @@ fn captures_find_on_a_node_what_nmstate_finds() {
 
 #[test]
 fn reports_of_real_nodes_stay_as_they_are_when_reported_again() {
-    let Some(folder) = folder("node-network-state") else { return };
+    let Some(folder) = data_tier("node-network-state") else { return };
     let mut states = 0;
     for path in entries(&folder) {
         let text = fs::read_to_string(&path).unwrap();

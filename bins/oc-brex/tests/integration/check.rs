@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use lab::data_tier;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -178,15 +179,10 @@ fn json_and_sarif_say_the_same() {
     assert_eq!(sarif["runs"][0]["tool"]["driver"]["rules"][index]["id"], "B3");
 }
 
-/// A tier of its own: the MachineConfigs are not part of this repository.
+/// Data tier: the MachineConfigs are not part of this repository.
 #[test]
 fn documents_inside_of_published_machine_configs_are_checked() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/data/nmstate-br-ex/machineconfig");
-    if !path.is_dir() {
-        eprintln!("not checked: {} is absent", path.display());
-        return;
-    }
+    let Some(path) = data_tier("nmstate-br-ex/machineconfig") else { return };
     // Nodes read .yml only, and the MAC address is copied to the bridge.
     let done = check(&path, &["openshift-enhancements__worker-per-node.yaml"]);
     assert_eq!(done.status.code(), Some(1));

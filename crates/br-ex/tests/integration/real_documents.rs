@@ -1,13 +1,13 @@
 //! Rules on documents that people published. Which rules each breaks was decided by
 //! reading it, and is written down here; `i` marks what is only worth knowing.
 //!
-//! A tier of its own: the documents are not part of this repository.
+//! Data tier: the documents are not part of this repository.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use br_ex::{Document, Severity, Surroundings, check};
+use data_tier::data_tier;
 
 /// Path below the folder, and the rules that it breaks: errors, warnings, info.
 const DOCUMENTS: &[(&str, &str, &str, &str)] = &[
@@ -72,15 +72,6 @@ const DOCUMENTS: &[(&str, &str, &str, &str)] = &[
 /// Folders whose files are other things than documents, and are read elsewhere.
 const OTHER: [&str; 2] = ["butane", "machineconfig"];
 
-fn folder() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/nmstate-br-ex");
-    if !path.is_dir() {
-        eprintln!("not checked: {} is absent", path.display());
-        return None;
-    }
-    Some(path)
-}
-
 fn broken(document: &Document, severity: Severity) -> String {
     let findings = check(document, &Surroundings::default());
     let mut rules: Vec<_> =
@@ -91,7 +82,7 @@ fn broken(document: &Document, severity: Severity) -> String {
 
 #[test]
 fn each_published_document_breaks_the_rules_that_a_reader_sees_broken() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = data_tier("nmstate-br-ex") else { return };
     let mut wrong = Vec::new();
     for (path, errors, warnings, infos) in DOCUMENTS {
         let document = Document::parse(&fs::read(folder.join(path)).unwrap());
@@ -109,7 +100,7 @@ fn each_published_document_breaks_the_rules_that_a_reader_sees_broken() {
 
 #[test]
 fn every_document_of_the_folder_is_in_the_table() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = data_tier("nmstate-br-ex") else { return };
     let listed: BTreeMap<&str, ()> = DOCUMENTS.iter().map(|(path, ..)| (*path, ())).collect();
     for entry in fs::read_dir(&folder).unwrap() {
         let inner = entry.unwrap().file_name().into_string().unwrap();

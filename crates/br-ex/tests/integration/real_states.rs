@@ -1,27 +1,18 @@
 //! States of real nodes, and examples of nmstate itself.
 //!
-//! A tier of its own: the files are not part of this repository.
+//! Data tier: the files are not part of this repository.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use br_ex::topology::Families;
 use br_ex::topology::auto::{Policy, Shape, Source};
 use br_ex::{Content, Document, Surroundings, check, node_state};
+use data_tier::data_tier;
 use nmstate::NetworkState;
-
-fn folder(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    if !path.is_dir() {
-        eprintln!("not checked: {} is absent", path.display());
-        return None;
-    }
-    Some(path)
-}
 
 #[test]
 fn a_node_without_configuration_gets_the_policy_of_its_shape() {
-    let Some(folder) = folder("node-network-state") else { return };
+    let Some(folder) = data_tier("node-network-state") else { return };
     let text = fs::read_to_string(folder.join("kubernetes-nmstate-docs_nns.yaml")).unwrap();
     let [node] = node_state::parse(&text).unwrap().try_into().unwrap();
     assert_eq!(node.name.as_deref(), Some("node01"));
@@ -36,7 +27,7 @@ fn a_node_without_configuration_gets_the_policy_of_its_shape() {
 
 #[test]
 fn nodes_that_have_the_bridge_are_told_so() {
-    let Some(folder) = folder("node-network-state") else { return };
+    let Some(folder) = data_tier("node-network-state") else { return };
     let text = fs::read_to_string(folder.join("NodeNetworkStatusWithVID.json")).unwrap();
     let [node] = node_state::parse(&text).unwrap().try_into().unwrap();
     assert_eq!(node.name.as_deref(), Some("uit-dev-0602-29k82-master-0"));
@@ -51,7 +42,7 @@ fn nodes_that_have_the_bridge_are_told_so() {
 
 #[test]
 fn a_state_that_was_cut_off_is_refused() {
-    let Some(folder) = folder("node-network-state") else { return };
+    let Some(folder) = data_tier("node-network-state") else { return };
     let text = fs::read_to_string(folder.join("openshift-virt-labs_nns_v1alpha1.yaml")).unwrap();
     let error = node_state::parse(&text).unwrap_err().to_string();
     assert!(error.contains("ocp4-worker1.cnv.example.com"), "{error}");
@@ -59,7 +50,7 @@ fn a_state_that_was_cut_off_is_refused() {
 
 #[test]
 fn every_example_of_nmstate_is_read_as_a_state() {
-    let Some(folder) = folder("nmstate-golden") else { return };
+    let Some(folder) = data_tier("nmstate-golden") else { return };
     let mut number = 0;
     for entry in fs::read_dir(folder.join("examples")).unwrap() {
         let path = entry.unwrap().path();
@@ -72,7 +63,7 @@ fn every_example_of_nmstate_is_read_as_a_state() {
 
 #[test]
 fn policies_of_nmstate_make_of_a_state_what_nmstate_says_they_make() {
-    let Some(folder) = folder("nmstate-golden") else { return };
+    let Some(folder) = data_tier("nmstate-golden") else { return };
     for entry in fs::read_dir(folder.join("policy")).unwrap() {
         let path = entry.unwrap().path();
         let read = |name: &str| fs::read_to_string(path.join(name)).unwrap();

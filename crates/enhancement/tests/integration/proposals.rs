@@ -2,8 +2,8 @@
 //! says of them. Their headings and metadata were counted by hand.
 
 use std::fs;
-use std::path::Path;
 
+use data_tier::data_tier;
 use enhancement::{Document, Finding, Group, Surroundings, Target, Verdict};
 
 struct Everything;
@@ -74,11 +74,7 @@ const PROPOSALS: [Judged; 5] = [
 
 #[test]
 fn the_proposals_are_judged_as_the_community_judges_them() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/seeds");
-    if !folder.is_dir() {
-        eprintln!("data tier: {} is absent, nothing was checked", folder.display());
-        return;
-    }
+    let Some(folder) = data_tier("../seeds") else { return };
     for judged in PROPOSALS {
         let text = fs::read_to_string(folder.join(judged.file)).unwrap();
         let document = Document::parse(judged.name, text);

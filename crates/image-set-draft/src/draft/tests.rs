@@ -169,23 +169,9 @@ fn names_from_a_hostile_inventory_stay_values() {
     assert_eq!(set.mirror.operators[0].packages[0].name, evil);
 }
 
-/// A folder of real-world files beside the checkout. Says so when it is absent, past the capture of
-/// test output, so that a run without it cannot be taken for a run with it.
-fn data_tier(name: &str) -> Option<std::path::PathBuf> {
-    use std::io::Write as _;
-    let shared = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = shared.join(name);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    let mut uncaptured = std::io::stderr().lock();
-    writeln!(uncaptured, "data tier: {} absent, not run", folder.display()).unwrap();
-    None
-}
-
 #[test]
 fn with_real_graphs_exactly_the_releases_on_the_way_are_selected() {
-    let Some(folder) = data_tier("cincinnati-graphs/responses") else { return };
+    let Some(folder) = data_tier::data_tier("cincinnati-graphs/responses") else { return };
     let mut asked = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

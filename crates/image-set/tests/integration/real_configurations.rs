@@ -1,27 +1,19 @@
 //! Configurations that people and projects published, each read as it is.
 //!
-//! They are not part of this repository; without them this tier does not run.
+//! They are not part of this repository; without them these tests are skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
-use std::path::Path;
 
+use data_tier::data_tier;
 use image_set::{Document, Findings, parse};
-
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/imageset-configs");
 
 /// Which files have which findings, and why.
 const EXPECTED: &str = include_str!("real_configurations.findings");
 
-/// Every file by its path below the folder, or nothing when there is no folder.
-fn files() -> BTreeMap<String, String> {
-    let folder = Path::new(FOLDER);
-    if !folder.is_dir() {
-        // Written past the test harness, which hides what passing tests print.
-        let _ = writeln!(std::io::stderr(), "data tier: {FOLDER} is absent, not run");
-        return BTreeMap::new();
-    }
+/// Every file by its path below the folder, `None` when the folder is missing.
+fn files() -> Option<BTreeMap<String, String>> {
+    let folder = data_tier("imageset-configs")?;
     let mut files = BTreeMap::new();
     for group in ["templated", "upstream", "users"] {
         for entry in fs::read_dir(folder.join(group)).expect("a group of configurations") {
@@ -30,7 +22,7 @@ fn files() -> BTreeMap<String, String> {
             files.insert(name, fs::read_to_string(entry.path()).expect("a configuration"));
         }
     }
-    files
+    Some(files)
 }
 
 /// File → line and part of the text of each finding.
@@ -59,10 +51,7 @@ fn is_as_expected(findings: &Findings, expected: &[(usize, &str)]) -> bool {
 
 #[test]
 fn every_configuration_reads_as_the_table_says() {
-    let files = files();
-    if files.is_empty() {
-        return;
-    }
+    let Some(files) = files() else { return };
     let expected = expected();
     let mut wrong = Vec::new();
     for (name, text) in &files {
@@ -80,7 +69,8 @@ fn every_configuration_reads_as_the_table_says() {
 
 #[test]
 fn every_configuration_without_findings_is_written_and_reads_back_the_same() {
-    for (name, text) in files() {
+    let Some(files) = files() else { return };
+    for (name, text) in files {
         let Ok(document) = parse(&name, &text) else { continue };
         let yaml = match &document {
             Document::ImageSet(configuration) => configuration.to_yaml(),
