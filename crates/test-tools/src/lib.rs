@@ -9,6 +9,7 @@
 mod build;
 mod initrd;
 pub mod machine_image;
+pub mod module_files;
 mod packages;
 pub mod tree;
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use test_tools::machine_image::Image;
 use test_tools::tree::{self, Tree};
-use test_tools::{Cache, MACHINE_PACKAGES, Need, PACKAGES, Package, Recipe, Tool};
+use test_tools::{Cache, MACHINE_PACKAGES, Need, PACKAGES, Package, Recipe, Tool, module_files};
 
 const USAGE: &str = "usage: test-tools packages [machine] | build test|cluster|bench|machine|machine-disk … | path TOOL";
 
@@ -48,6 +48,7 @@ fn prepare(purpose: &str) -> Result<()> {
     match purpose {
         "test" => {
             build(needed_for(Need::Test))?;
+            download_module_files()?;
             make_node_tree()
         }
         "cluster" => {
@@ -108,6 +109,18 @@ fn apt_get(arguments: &[&str]) -> Result<()> {
         .status()
         .context("starting apt-get")?;
     ensure!(status.success(), "`apt-get {}` ended with {status}", arguments.join(" "));
+    Ok(())
+}
+
+/// Downloads the CRDs that tests load and that are missing.
+fn download_module_files() -> Result<()> {
+    let cache = Cache::of_user()?;
+    for files in module_files::ALL {
+        if module_files::find(&cache, files).is_err() {
+            println!("    downloading {files} ({}), once", files.purpose);
+        }
+        println!("    {files}: {}", module_files::download(&cache, files)?.display());
+    }
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::crds;
 use super::document::{self, Document, DocumentError};
+use super::published::PublishedCrdError;
 
 /// Owner of the fields that are applied.
 const FIELD_MANAGER: &str = "landfall-lab";
@@ -46,6 +47,8 @@ pub enum ApiError {
     Refused { what: String, code: u16, reason: String, message: String },
     #[error("the API server knows no {kind} in {api_version}; load its CRD first")]
     UnknownKind { api_version: String, kind: String },
+    #[error("choosing a CRD")]
+    Published(#[from] PublishedCrdError),
     #[error("the CRD {name} was not ready for use within {} s", crds::DEADLINE.as_secs())]
     NotEstablished { name: String },
 }
@@ -171,7 +174,7 @@ impl Client {
         Ok(answer.status.token)
     }
 
-    /// The same server, asked in the name of somebody else.
+    /// The same server, with requests authenticated by another token.
     pub fn with_token(&self, token: &str) -> Self {
         Self { token: token.to_owned(), ..self.clone() }
     }

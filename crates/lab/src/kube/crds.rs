@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::client::{ApiError, Client, FieldValidation, Persistence, send};
 
 /// How long a loaded CRD may take until objects of its kind can be made.
-pub(super) const DEADLINE: Duration = Duration::from_secs(60);
+pub(super) const DEADLINE: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(50);
 
 #[derive(Deserialize)]
