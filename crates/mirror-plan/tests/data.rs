@@ -1,13 +1,13 @@
-//! What this crate makes, against what real users' mirrors were given and what
-//! OpenShift's own schemas allow. Needs the folder of real-world files beside
-//! the checkout.
+//! What this crate writes, compared with the resources of real mirrors (data tier) and with the
+//! schemas of OpenShift.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use lab::data_tier;
+use lab::kube::published_crd;
 use mirror_plan::{
     Kind, Naming, Origin, Placed, ResourceOptions, Scope, Wanted, cluster_resources,
 };
@@ -15,18 +15,6 @@ use oci::{Digest, ImageRef};
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
-
-/// Says so when the folder is absent, past the capture of test output, so that
-/// a run without it cannot be taken for a run with it.
-fn data_tier(name: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    let mut uncaptured = std::io::stderr().lock();
-    writeln!(uncaptured, "data tier: {} absent, not run", folder.display()).unwrap();
-    None
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -147,7 +135,6 @@ fn real_content_source_policies_have_the_entries_that_ours_would() {
 
 #[test]
 fn sources_and_mirrors_match_the_patterns_of_the_real_schemas() {
-    let Some(folder) = data_tier("cluster-crds") else { return };
     let images: Vec<Placed> = [
         ("quay.io/a__b/c.d/e---f@DIGEST", "reg/n/a__b/c.d/e---f:1"),
         ("busybox:1@DIGEST", "10.0.0.1:5000/library/busybox:1"),
@@ -177,11 +164,10 @@ fn sources_and_mirrors_match_the_patterns_of_the_real_schemas() {
     let files = cluster_resources(&images, &options).unwrap();
     let mut checked = 0;
     for (crd, file, key) in [
-        ("imagedigestmirrorsets.yaml", "idms-oc-mirror.yaml", "imageDigestMirrors"),
-        ("imagetagmirrorsets.yaml", "itms-oc-mirror.yaml", "imageTagMirrors"),
+        ("imagedigestmirrorsets.config.openshift.io", "idms-oc-mirror.yaml", "imageDigestMirrors"),
+        ("imagetagmirrorsets.config.openshift.io", "itms-oc-mirror.yaml", "imageTagMirrors"),
     ] {
-        let text = std::fs::read_to_string(folder.join(crd)).unwrap();
-        let crd: Value = serde_saphyr::from_str(&text).unwrap();
+        let crd: Value = serde_saphyr::from_str(&published_crd(crd).unwrap()).unwrap();
         let item = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
             [key]["items"]["properties"];
         let pattern = |value: &Value| Regex::new(value["pattern"].as_str().unwrap()).unwrap();

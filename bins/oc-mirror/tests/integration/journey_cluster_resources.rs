@@ -4,7 +4,6 @@ use crate::support;
 
 use std::fs;
 
-use lab::data_tier;
 use lab::images::Image;
 use lab::kube::{ApiServer, FieldValidation, Persistence};
 use lab::registry::{LabRegistry, Settings};
@@ -56,7 +55,6 @@ fn resources(site: &Site) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn an_api_server_takes_every_resource_and_finds_the_mirrors_in_it() {
-    let Some(crds) = data_tier("cluster-crds") else { return };
     let site = Site::new();
     let files = resources(&site);
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
@@ -65,7 +63,7 @@ async fn an_api_server_takes_every_resource_and_finds_the_mirrors_in_it() {
     assert_eq!(names.len(), 3, "{names:?}");
 
     let server = ApiServer::start().await.unwrap();
-    server.load_crds(&crds).await.unwrap();
+    server.load_cluster_crds().await.unwrap();
     let mut kinds = Vec::new();
     for (name, yaml) in &files {
         let made = server.apply(yaml, Persistence::Stored, FieldValidation::Strict).await;

@@ -10,8 +10,8 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use lab::certificates::Authority;
+use lab::eventually;
 use lab::kube::{ApiServer, FieldValidation, Persistence, open_crd};
-use lab::{data_tier, eventually};
 use nmstate_api::{NMState, condition};
 use nmstate_deployment::payload;
 use reqwest::tls::Version;
@@ -28,9 +28,9 @@ struct Cluster {
 
 impl Cluster {
     /// A cluster with the payload, on a platform where nothing happens by default.
-    async fn start(crds: &Path) -> Self {
+    async fn start() -> Self {
         let server = ApiServer::start().await.unwrap();
-        server.load_crds(crds).await.unwrap();
+        server.load_cluster_crds().await.unwrap();
         // Of its real schema only this is looked at.
         let servers = open_crd("config.openshift.io", "APIServer", "apiservers", &[]);
         server.client().load_crd_text(&servers.to_string()).await.unwrap();
@@ -103,8 +103,7 @@ async fn client(kubeconfig: &Path) -> Client {
 
 #[tokio::test]
 async fn the_tls_profile_of_the_cluster_is_followed_by_all_parts() {
-    let Some(crds) = data_tier("cluster-crds") else { return };
-    let cluster = Cluster::start(&crds).await;
+    let cluster = Cluster::start().await;
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::generate().unwrap();
     put_client_authority(&cluster.server, &authority).await;

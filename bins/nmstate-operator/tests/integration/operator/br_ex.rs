@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
-use lab::{data_tier, eventually};
+use lab::eventually;
 use machine_config::{Encoding, File, MachineConfig, Role};
 use nmstate::NetworkState;
 use nmstate_api::condition::{Condition, ConditionStatus};
@@ -77,15 +77,14 @@ async fn made(policies: &Api<Policy>, name: &str) -> Policy {
 
 #[tokio::test]
 async fn documents_become_policies_where_they_change_nothing_once_and_only_on_request() {
-    let Some(crds) = data_tier("cluster-crds") else { return };
-    let cluster = Cluster::start(&crds).await;
+    let cluster = Cluster::start().await;
     cluster.apply(INFRASTRUCTURE).await;
     cluster.platform("BareMetal").await;
     cluster.apply_payload().await;
     for name in ["worker-0", "worker-1", "worker-2"] {
         node(&cluster, name).await;
     }
-    // Of worker-1 somebody changed the MTU since; worker-2 was made by configure-ovs.
+    // The MTU of worker-1 was changed since; worker-2 was created by configure-ovs.
     cluster.apply(&machine_config(&[("worker-0", 1500), ("worker-1", 9000)])).await;
     let operator = cluster.operator("4.99.1").await;
     cluster.deployed(true).await;

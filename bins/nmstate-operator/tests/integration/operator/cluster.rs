@@ -66,9 +66,9 @@ async fn client(kubeconfig: &Path) -> Client {
 
 impl Cluster {
     /// A server with OpenShift's CRDs.
-    pub(crate) async fn start(crds: &Path) -> Self {
+    pub(crate) async fn start() -> Self {
         let cluster = Self::empty().await;
-        cluster.server.load_crds(crds).await.unwrap();
+        cluster.server.load_cluster_crds().await.unwrap();
         cluster
     }
 
@@ -203,7 +203,7 @@ impl Cluster {
 
     pub(crate) async fn ignored(&self, holds: bool) {
         let policies: Api<Policy> = Api::all(self.client.clone());
-        eventually("the policy is told that nobody acts on it", || async {
+        eventually("the policy reports that it is not applied", || async {
             let policy = policies.get("at-install").await.unwrap();
             let found = find(policy.conditions(), PolicyConditionType::Ignored);
             let told =

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams};
-use lab::{data_tier, eventually};
+use lab::eventually;
 use nmstate_api::{NMState, NodeNetworkConfigurationPolicy as Policy};
 use serde_json::{Value, json};
 
@@ -20,8 +20,7 @@ const POLICY: &str = r#"{
 
 #[tokio::test]
 async fn from_an_installation_with_a_policy_to_the_removal_of_everything() {
-    let Some(crds) = data_tier("cluster-crds") else { return };
-    let cluster = Cluster::start(&crds).await;
+    let cluster = Cluster::start().await;
     cluster.apply(INFRASTRUCTURE).await;
     cluster.platform("None").await;
 

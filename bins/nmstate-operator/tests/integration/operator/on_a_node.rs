@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use lab::eventually;
 use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
-use lab::{data_tier, eventually};
 use machine_config::{Encoding, File as MachineFile, MachineConfig, Role};
 use nmstate_api::condition::is_true;
 use nmstate_api::{
@@ -159,12 +159,13 @@ async fn known_to_the_other(policies: &Api<Policy>, enactments: &Api<Enactment>)
 
 #[tokio::test]
 async fn a_handler_applies_nothing_of_what_the_other_did_and_of_an_adopted_document() {
-    let Some(crds) = data_tier("cluster-crds") else { return };
     let cluster = Cluster::empty().await;
-    for name in ["clusteroperators.yaml", "infrastructures.yaml", "machineconfigs.yaml"] {
-        let text = fs::read_to_string(crds.join(name)).unwrap();
-        cluster.server.client().load_crd_text(&text).await.unwrap();
-    }
+    let kinds = [
+        "clusteroperators.config.openshift.io",
+        "infrastructures.config.openshift.io",
+        "machineconfigs.machineconfiguration.openshift.io",
+    ];
+    cluster.server.client().load_published_crds(&kinds).await.unwrap();
     cluster.apply(INFRASTRUCTURE).await;
     cluster.platform("None").await;
     cluster.apply_payload_without("monitoring").await;

@@ -2,7 +2,6 @@
 //! real, and OLM itself played by hand.
 
 use std::fs;
-use std::path::Path;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -18,8 +17,10 @@ const ADOPT: &str = "nmstate.landfall.dev/adopt";
 const THEIRS: &str = "openshift-nmstate";
 const RECORD: &str = "nmstate-operator-taken-over";
 
-/// Kinds of OpenShift that the folder of CRDs does not have.
+/// Kinds of OpenShift that are not among the CRDs of the lab.
 const MORE_CRDS: &str = include_str!("scenes/more_crds.yaml");
+/// A version of kubernetes-nmstate, without its namespace.
+const VERSION: &str = include_str!("scenes/version.yaml");
 /// A cluster with nodes, policies and what became of them.
 const CLUSTER: &str = include_str!("scenes/cluster.yaml");
 /// What OLM installs, and what strangers have beside it.
@@ -101,13 +102,10 @@ async fn gone(cluster: &Cluster, paths: &[&str]) {
     }
 }
 
-/// A version of kubernetes-nmstate as its bundle has it, in this namespace.
-fn version(folder: &Path, namespace: &str) -> String {
-    let path =
-        folder.join("bundle/manifests/kubernetes-nmstate-operator.clusterserviceversion.yaml");
-    let text = fs::read_to_string(path).unwrap();
-    assert!(text.contains("  namespace: placeholder\n"));
-    text.replace("  namespace: placeholder\n", &format!("  namespace: {namespace}\n"))
+/// A version of kubernetes-nmstate in this namespace.
+fn version(bundle: &str, namespace: &str) -> String {
+    assert!(bundle.contains("  namespace: placeholder\n"));
+    bundle.replace("  namespace: placeholder\n", &format!("  namespace: {namespace}\n"))
 }
 
 /// The uid of the object at a path.
@@ -199,9 +197,21 @@ fn is_refused<T: std::fmt::Debug>(result: Result<T, kube::Error>, message: &str)
 
 #[tokio::test]
 async fn a_cluster_is_taken_over_from_olm_in_one_step_and_given_back_in_one() {
-    let Some(crds) = data_tier("cluster-crds") else { return };
-    let Some(bundle) = data_tier("kubernetes-nmstate-api") else { return };
-    let mut cluster = Cluster::start(&crds).await;
+    take_over_and_give_back(VERSION).await;
+}
+
+/// Data tier: the bundle is not part of this repository.
+#[tokio::test]
+async fn the_published_bundle_is_taken_over_from_olm_and_given_back() {
+    let Some(folder) = data_tier("kubernetes-nmstate-api") else { return };
+    let path =
+        folder.join("bundle/manifests/kubernetes-nmstate-operator.clusterserviceversion.yaml");
+    take_over_and_give_back(&fs::read_to_string(path).unwrap()).await;
+}
+
+/// The whole journey, where OLM installed this version of kubernetes-nmstate.
+async fn take_over_and_give_back(bundle: &str) {
+    let mut cluster = Cluster::start().await;
     cluster.server.client().load_crd_text(MORE_CRDS).await.unwrap();
     cluster.apply(INFRASTRUCTURE).await;
     cluster.platform("BareMetal").await;
@@ -210,8 +220,8 @@ async fn a_cluster_is_taken_over_from_olm_in_one_step_and_given_back_in_one() {
     cluster.apply(CLUSTER).await;
     cluster.server.client().apply_status(include_str!("scenes/status.yaml")).await.unwrap();
     cluster.apply(INSTALLED).await;
-    cluster.apply(&version(&bundle, THEIRS)).await;
-    let copied = version(&bundle, "default").replace(
+    cluster.apply(&version(bundle, THEIRS)).await;
+    let copied = version(bundle, "default").replace(
         "metadata:\n  annotations:",
         "metadata:\n  labels: {olm.copiedFrom: openshift-nmstate}\n  annotations:",
     );
@@ -290,7 +300,7 @@ async fn a_cluster_is_taken_over_from_olm_in_one_step_and_given_back_in_one() {
     assert!(record(&cluster).await.is_some(), "kept until the other one runs");
     operator.stop();
     let _operator = cluster.operator("4.99.1").await;
-    cluster.apply(&version(&bundle, THEIRS)).await;
+    cluster.apply(&version(bundle, THEIRS)).await;
     olm_deploys(&cluster).await;
     cluster.told("Disabled", "True", "OtherOperatorPresent").await;
     they_deploy(&cluster).await;
@@ -340,12 +350,9 @@ async fn its_rights_end_there(cluster: &Cluster) {
 /// monitoring nor a console: kinds that are not there have no objects.
 #[tokio::test]
 async fn a_cluster_is_taken_over_from_the_network_add_ons_and_given_back() {
-    let Some(crds) = data_tier("cluster-crds") else { return };
-    let read = |name: &str| fs::read_to_string(crds.join(name)).unwrap();
     let cluster = Cluster::empty().await;
-    for name in ["clusteroperators.yaml", "infrastructures.yaml"] {
-        cluster.server.client().load_crd_text(&read(name)).await.unwrap();
-    }
+    let kinds = ["clusteroperators.config.openshift.io", "infrastructures.config.openshift.io"];
+    cluster.server.client().load_published_crds(&kinds).await.unwrap();
     let addons =
         MORE_CRDS.split("---\n").find(|text| text.contains("networkaddonsconfigs")).unwrap();
     cluster.server.client().load_crd_text(addons).await.unwrap();

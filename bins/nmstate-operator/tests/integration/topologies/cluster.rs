@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
@@ -48,9 +47,9 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// A server with OpenShift's kinds, and an Infrastructure that says what it is.
-    pub(crate) async fn start(crds: &Path, platform: &str, topology: &str) -> Self {
+    pub(crate) async fn start(platform: &str, topology: &str) -> Self {
         let cluster = Self::bare().await;
-        cluster.server.load_crds(crds).await.unwrap();
+        cluster.server.load_cluster_crds().await.unwrap();
         cluster
             .apply("apiVersion: config.openshift.io/v1\nkind: Infrastructure\nmetadata: {name: cluster}\nspec: {}")
             .await;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, PostParams};
-use lab::data_tier;
 use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
 use serde_json::{Value, json};
 
@@ -85,8 +84,7 @@ async fn guest_of(management: &Cluster, relay: &Relay, guest: &Cluster) {
 
 #[tokio::test]
 async fn a_hosted_control_plane_serves_its_guest_and_leaves_the_cluster_it_runs_in_alone() {
-    let Some(crds) = data_tier("cluster-crds") else { return };
-    let mut guest = Cluster::start(&crds, "BareMetal", "External").await;
+    let mut guest = Cluster::start("BareMetal", "External").await;
     guest.update(Profile::Hypershift, VERSION).await;
     guest.installed().await;
     assert_eq!(guest.get("apps/v1", "Deployment", "nmstate-operator").await, Value::Null);

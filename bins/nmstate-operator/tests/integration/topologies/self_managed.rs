@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use lab::data_tier;
 use serde_json::{Value, json};
 
 use crate::topologies::cluster::{Cluster, Profile};
@@ -43,8 +42,7 @@ async fn has_copies(cluster: &Cluster, copies: u64) -> bool {
 
 #[tokio::test]
 async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_without_a_trace() {
-    let Some(crds) = data_tier("cluster-crds") else { return };
-    let mut cluster = Cluster::start(&crds, "None", "SingleReplica").await;
+    let mut cluster = Cluster::start("None", "SingleReplica").await;
     cluster.update(Profile::SingleNodeDeveloper, VERSION).await;
     cluster.server.start_controllers().await.unwrap();
     cluster.add_nodes(&["node-a"]).await;
@@ -63,7 +61,7 @@ async fn a_cluster_grows_from_one_node_to_three_and_what_was_deployed_goes_witho
     cluster.until("the cluster's own controllers are done", || is_quiet(&cluster)).await;
     let before = ours_and_users(&cluster).await;
 
-    // Somebody wants it all the same.
+    // A user requests it nevertheless.
     cluster.apply(NMSTATE).await;
     cluster.settled(VERSION).await;
     cluster.until("one coordinator on a single node", || has_copies(&cluster, 1)).await;
