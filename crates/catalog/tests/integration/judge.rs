@@ -1,35 +1,32 @@
 //! opm's own verdict on what we read and on what we write.
 //!
-//! The catalogs are real ones, and not part of this repository; without them this tier does not run.
+//! Each check runs on generated catalogs and, as data tier, on published ones.
+
+mod generated;
+mod selection;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 use catalog::{Catalog, Files, Filtered, filter, flaws};
-use image_set::{Operator, parse_image_set};
+use lab::data_tier;
 use lab::tools::{self, Tool};
-use proptest::prelude::*;
-use proptest::strategy::ValueTree;
+use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::Value;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/operator-catalogs");
+use selection::{operator, selection};
 
-/// Selections tried on each catalog. Each costs a start of opm.
+/// Selections tried on each published catalog. Each costs a start of opm.
 const SELECTIONS: usize = 6;
+/// There are fewer generated catalogs, hence more selections on each.
+const SELECTIONS_OF_GENERATED: usize = 12;
 
-/// Every folder with files below it, `None` when there is no data.
-fn folders() -> Option<Vec<PathBuf>> {
-    let root = Path::new(FOLDER);
-    if !root.is_dir() {
-        // Written past the test harness, which hides what passing tests print.
-        let _ = writeln!(std::io::stderr(), "data tier: {FOLDER} is absent, not run");
-        return None;
-    }
+/// Every folder below this one, and itself.
+fn folders(root: &Path) -> Vec<PathBuf> {
     let mut folders = vec![root.to_owned()];
     let mut next = 0;
     while let Some(folder) = folders.get(next).cloned() {
@@ -38,7 +35,7 @@ fn folders() -> Option<Vec<PathBuf>> {
         next += 1;
     }
     folders.sort();
-    Some(folders)
+    folders
 }
 
 /// The files below a folder.
@@ -76,27 +73,29 @@ fn opm(arguments: &[&str], folder: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// opm's verdict on every folder, asked for once; empty when there is no data.
-fn verdicts() -> &'static BTreeMap<PathBuf, Result<(), String>> {
-    static VERDICTS: OnceLock<BTreeMap<PathBuf, Result<(), String>>> = OnceLock::new();
-    VERDICTS.get_or_init(|| {
-        let folders = folders().unwrap_or_default().into_iter();
-        folders
-            .map(|folder| {
-                let verdict = opm(&["validate"], &folder).map(drop);
-                (folder, verdict)
-            })
-            .collect()
-    })
+type Verdicts = BTreeMap<PathBuf, Result<(), String>>;
+
+fn verdicts(folders: Vec<PathBuf>) -> Verdicts {
+    let judged = folders.into_iter().map(|folder| {
+        let verdict = opm(&["validate"], &folder).map(drop);
+        (folder, verdict)
+    });
+    judged.collect()
 }
 
-/// The folders that opm accepts, without those inside of one that it accepts, too. `None` when
-/// there is no data.
-fn accepted() -> Option<Vec<&'static PathBuf>> {
-    let good = |folder: &Path| matches!(verdicts().get(folder), Some(Ok(())));
+/// opm's verdict on every folder of published catalogs, asked for once.
+fn published() -> Option<&'static Verdicts> {
+    static VERDICTS: OnceLock<Verdicts> = OnceLock::new();
+    let root = data_tier("operator-catalogs")?;
+    Some(VERDICTS.get_or_init(|| verdicts(folders(&root))))
+}
+
+/// The folders that opm accepts, without those inside of one that it also accepts.
+fn accepted(verdicts: &Verdicts) -> Vec<PathBuf> {
+    let good = |folder: &Path| matches!(verdicts.get(folder), Some(Ok(())));
     let folders =
-        verdicts().keys().filter(|folder| good(folder) && !folder.parent().is_some_and(good));
-    (!verdicts().is_empty()).then(|| folders.collect())
+        verdicts.keys().filter(|folder| good(folder) && !folder.parent().is_some_and(good));
+    folders.cloned().collect()
 }
 
 fn write(filtered: &Filtered<'_, '_>, to: &Path) {
@@ -109,108 +108,70 @@ fn write(filtered: &Filtered<'_, '_>, to: &Path) {
     }
 }
 
-#[test]
-fn we_read_what_opm_accepts_and_find_flaws_in_what_it_refuses() {
-    let accepted = verdicts().values().filter(|verdict| verdict.is_ok()).count();
-    assert!(accepted > 50 || verdicts().is_empty(), "opm accepts only {accepted} of the catalogs");
-    for (folder, verdict) in verdicts() {
-        let content = Folder::open(folder);
-        let found = content.files().and_then(|files| {
-            let catalog = Catalog::load(&files)?;
-            let packages = catalog.packages.values();
-            Ok(packages.flat_map(flaws).map(|flaw| flaw.to_string()).collect::<Vec<_>>())
-        });
-        match (verdict, &found) {
-            (Ok(()), Ok(flaws)) => assert_eq!(flaws, &[""; 0], "{}", folder.display()),
-            (Ok(()), Err(error)) => {
-                panic!("{}: opm reads it, we do not: {error}", folder.display())
-            }
-            (Err(why), Ok(flaws)) => {
-                assert_ne!(flaws, &[""; 0], "{}: opm refuses it: {why}", folder.display());
-            }
-            (Err(_), Err(_)) => {}
+/// Checks that we read what opm accepts, and find flaws in what it refuses.
+fn agrees(folder: &Path, verdict: &Result<(), String>) {
+    let content = Folder::open(folder);
+    let found = content.files().and_then(|files| {
+        let catalog = Catalog::load(&files)?;
+        let packages = catalog.packages.values();
+        Ok(packages.flat_map(flaws).map(|flaw| flaw.to_string()).collect::<Vec<_>>())
+    });
+    match (verdict, &found) {
+        (Ok(()), Ok(flaws)) => assert_eq!(flaws, &[""; 0], "{}", folder.display()),
+        (Ok(()), Err(error)) => {
+            panic!("{}: opm reads it, we do not: {error}", folder.display())
         }
+        (Err(why), Ok(flaws)) => {
+            assert_ne!(flaws, &[""; 0], "{}: opm refuses it: {why}", folder.display());
+        }
+        (Err(_), Err(_)) => {}
     }
 }
 
-/// A selection from `catalog`, as a configuration would have it.
-fn selection(catalog: &Catalog<'_>) -> impl Strategy<Value = String> + use<> {
-    let packages: Vec<(String, Vec<String>, Vec<String>)> = catalog
-        .packages
-        .values()
-        .map(|package| {
-            let channels = package.channels.keys().map(|name| name.to_string()).collect();
-            let versions = package.bundles.values().filter_map(|bundle| bundle.version.as_ref());
-            (package.name.to_string(), channels, versions.map(|v| v.to_string()).collect())
-        })
-        .collect();
-    let package = proptest::sample::select(packages).prop_flat_map(|(name, channels, versions)| {
-        let bound = proptest::option::weighted(0.4, proptest::sample::select(versions));
-        let count = channels.len();
-        (
-            Just(name),
-            proptest::sample::subsequence(channels.clone(), 0..=count),
-            proptest::option::of(proptest::sample::select(channels)),
-            bound.clone(),
-            bound,
-            proptest::option::weighted(0.2, 0..4_u32),
-        )
-    });
-    let full = proptest::bool::weighted(0.1);
-    let dependencies = proptest::bool::weighted(0.3);
-    (proptest::collection::vec(package, 0..4), full, dependencies).prop_map(
-        |(packages, full, dependencies)| {
-            let mut yaml = format!(
-                "kind: ImageSetConfiguration\nmirror:\n  operators:\n  - catalog: q.io/c:1\n    \
-                 full: {full}\n    includeDependencies: {dependencies}\n    packages:\n"
-            );
-            let mut seen = BTreeSet::new();
-            for (name, channels, default, min, max, previous) in packages {
-                if !seen.insert(name.clone()) {
-                    continue;
-                }
-                yaml.push_str(&format!("    - name: {name:?}\n"));
-                let default = default.filter(|it| channels.is_empty() || channels.contains(it));
-                if let Some(default) = default {
-                    yaml.push_str(&format!("      defaultChannel: {default:?}\n"));
-                }
-                let ordered = |min: &String, max: &String| {
-                    let parse = |text: &String| semver::Version::parse(text).unwrap();
-                    parse(min).cmp_precedence(&parse(max)).is_le()
-                };
-                let (min, max) = match (min, max) {
-                    (Some(min), Some(max)) if !ordered(&min, &max) => (Some(max), Some(min)),
-                    bounds => bounds,
-                };
-                if let Some(count) = previous.filter(|_| min.is_none() && max.is_none()) {
-                    yaml.push_str(&format!("      previousVersions: {count}\n"));
-                }
-                for (key, bound) in [("minVersion", min), ("maxVersion", max)] {
-                    if let Some(bound) = bound {
-                        yaml.push_str(&format!("      {key}: {bound:?}\n"));
-                    }
-                }
-                if !channels.is_empty() {
-                    yaml.push_str("      channels:\n");
-                }
-                for channel in channels {
-                    yaml.push_str(&format!("      - name: {channel:?}\n"));
-                }
-            }
-            yaml
-        },
-    )
+#[test]
+fn we_read_what_opm_accepts() {
+    let root = tempfile::tempdir().unwrap();
+    for (folder, verdict) in verdicts(generated::good(root.path())) {
+        assert_eq!(verdict, Ok(()), "{}", folder.display());
+        agrees(&folder, &verdict);
+    }
 }
 
-fn operator(yaml: &str) -> Operator {
-    let mut set =
-        parse_image_set("isc.yaml", yaml).unwrap_or_else(|error| panic!("{yaml}\n{error}"));
-    set.mirror.operators.remove(0)
+#[test]
+fn we_find_flaws_in_what_opm_refuses() {
+    let root = tempfile::tempdir().unwrap();
+    for (folder, verdict) in verdicts(generated::flawed(root.path())) {
+        assert!(verdict.is_err(), "opm accepts {}", folder.display());
+        agrees(&folder, &verdict);
+    }
+}
+
+#[test]
+fn we_read_what_opm_accepts_and_find_flaws_in_what_it_refuses_of_published_catalogs() {
+    let Some(verdicts) = published() else { return };
+    let accepted = verdicts.values().filter(|verdict| verdict.is_ok()).count();
+    assert!(accepted > 50, "opm accepts only {accepted} of the catalogs");
+    for (folder, verdict) in verdicts {
+        agrees(folder, verdict);
+    }
 }
 
 #[test]
 fn opm_accepts_whatever_is_selected_from_what_it_accepts() {
-    let Some(folders) = accepted() else { return };
+    let root = tempfile::tempdir().unwrap();
+    let judged = selections_are_accepted(&generated::good(root.path()), SELECTIONS_OF_GENERATED);
+    assert!(judged > 60, "only {judged} selections had something to judge");
+}
+
+#[test]
+fn opm_accepts_whatever_is_selected_from_published_catalogs() {
+    let Some(verdicts) = published() else { return };
+    let judged = selections_are_accepted(&accepted(verdicts), SELECTIONS);
+    assert!(judged > 80, "only {judged} selections had something to judge");
+}
+
+/// How many selections had something for opm to judge.
+fn selections_are_accepted(folders: &[PathBuf], selections: usize) -> usize {
     let mut runner = TestRunner::deterministic();
     let mut judged = 0;
     for folder in folders {
@@ -221,7 +182,7 @@ fn opm_accepts_whatever_is_selected_from_what_it_accepts() {
             continue;
         }
         let selection = selection(&catalog);
-        for _ in 0..SELECTIONS {
+        for _ in 0..selections {
             let yaml = selection.new_tree(&mut runner).unwrap().current();
             let operator = operator(&yaml);
             let filtered = filter(&catalog, &operator);
@@ -237,7 +198,7 @@ fn opm_accepts_whatever_is_selected_from_what_it_accepts() {
             judged += 1;
         }
     }
-    assert!(judged > 80, "only {judged} selections had something to judge");
+    judged
 }
 
 /// What opm renders of a folder: documents in an order of their own.
@@ -291,7 +252,20 @@ fn expected(mut document: Value, filtered: &Filtered<'_, '_>) -> Option<Value> {
 
 #[test]
 fn opm_reads_from_what_we_write_what_it_reads_from_the_original() {
-    let Some(folders) = accepted() else { return };
+    let root = tempfile::tempdir().unwrap();
+    let compared = written_reads_as_the_original(&generated::good(root.path()), 3);
+    assert!(compared > 12, "only {compared} selections were compared");
+}
+
+#[test]
+fn opm_reads_from_what_we_write_what_it_reads_from_published_catalogs() {
+    let Some(verdicts) = published() else { return };
+    let compared = written_reads_as_the_original(&accepted(verdicts), 1);
+    assert!(compared > 12, "only {compared} selections were compared");
+}
+
+/// How many selections were compared.
+fn written_reads_as_the_original(folders: &[PathBuf], selections: usize) -> usize {
     let mut runner = TestRunner::deterministic();
     let mut compared = 0;
     for folder in folders {
@@ -301,25 +275,28 @@ fn opm_reads_from_what_we_write_what_it_reads_from_the_original() {
         if catalog.packages.is_empty() {
             continue;
         }
-        let yaml = selection(&catalog).new_tree(&mut runner).unwrap().current();
-        let operator = operator(&yaml);
-        let filtered = filter(&catalog, &operator);
-        if filtered.packages.is_empty() {
-            continue;
+        let original = rendered(folder);
+        for _ in 0..selections {
+            let yaml = selection(&catalog).new_tree(&mut runner).unwrap().current();
+            let operator = operator(&yaml);
+            let filtered = filter(&catalog, &operator);
+            if filtered.packages.is_empty() {
+                continue;
+            }
+            let out = tempfile::tempdir().unwrap();
+            write(&filtered, out.path());
+            let mut wanted: Vec<Value> = original
+                .iter()
+                .filter_map(|document| expected(document.clone(), &filtered))
+                .collect();
+            wanted.sort_by_key(|document| document.to_string());
+            let found = rendered(out.path());
+            assert_eq!(found.len(), wanted.len(), "{}\n{yaml}", folder.display());
+            for (found, wanted) in found.iter().zip(&wanted) {
+                assert_eq!(found, wanted, "{}\n{yaml}", folder.display());
+            }
+            compared += 1;
         }
-        let out = tempfile::tempdir().unwrap();
-        write(&filtered, out.path());
-        let mut due: Vec<Value> = rendered(folder)
-            .into_iter()
-            .filter_map(|document| expected(document, &filtered))
-            .collect();
-        due.sort_by_key(|document| document.to_string());
-        let got = rendered(out.path());
-        assert_eq!(got.len(), due.len(), "{}\n{yaml}", folder.display());
-        for (got, due) in got.iter().zip(&due) {
-            assert_eq!(got, due, "{}\n{yaml}", folder.display());
-        }
-        compared += 1;
     }
-    assert!(compared > 12, "only {compared} catalogs were compared");
+    compared
 }

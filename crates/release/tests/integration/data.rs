@@ -1,5 +1,4 @@
-//! Real answers of the update service, real payloads and real signatures. Needs
-//! the folder of real-world files beside the checkout.
+//! Data tier: real answers of the update service, real payloads and real signatures.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -200,7 +199,7 @@ fn real_keys_are_read_and_a_damaged_one_is_refused() {
 }
 
 #[test]
-fn a_signature_by_somebody_elses_real_key_is_believed_with_that_key() {
+fn a_signature_by_a_real_key_of_another_issuer_is_accepted_with_that_key() {
     let Some(folder) = data_tier("release-signatures/cincinnati-scraper") else { return };
     let signature = fs::read(folder.join("signatures/signature-3")).unwrap();
     let digest: Digest =
