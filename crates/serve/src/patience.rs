@@ -94,7 +94,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_millis(200);
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_reader_that_stopped_is_given_up() {
         let (ours, _theirs) = tokio::io::duplex(16);
         let mut ours = Patience::new(ours, LIMIT);
@@ -104,7 +104,7 @@ mod tests {
         assert!(started.elapsed() >= LIMIT);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_slow_reader_is_served_for_as_long_as_it_reads() {
         let (ours, mut theirs) = tokio::io::duplex(16);
         let mut ours = Patience::new(ours, LIMIT);

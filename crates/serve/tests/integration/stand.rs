@@ -17,6 +17,9 @@ use serve::{CurrentShelf, Note, Options, Server, Shelf, Shelved, Store};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
+/// Ends a test that hangs; nothing here takes that long.
+pub const DEADLINE: Duration = Duration::from_secs(120);
+
 /// Files named by digest.
 pub struct Files(Arc<TempDir>);
 
@@ -201,7 +204,7 @@ impl Serving {
 
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream
     }
 

@@ -1,6 +1,8 @@
 //! A run that is stopped before it ends.
 
 use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Ran, Site};
 
 /// Far more than anything here takes; what takes longer hangs.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// A run under way. It is killed when dropped.
 #[derive(Debug)]
@@ -52,9 +54,17 @@ impl UnderWay {
         self.end();
     }
 
-    /// Waits for the end.
+    /// Waits for the end. A run that hangs is killed and fails the test.
     pub(crate) fn end(&mut self) -> Ran {
-        Ran::of(self.child.take().unwrap().wait_with_output().unwrap())
+        let child = self.child.take().unwrap();
+        let pid = Pid::from_child(&child);
+        let (send, ended) = mpsc::channel();
+        thread::spawn(move || send.send(child.wait_with_output()));
+        let Ok(output) = ended.recv_timeout(DEADLINE) else {
+            kill_process(pid, Signal::KILL).unwrap();
+            panic!("the run did not end: {:?}", ended.recv());
+        };
+        Ran::of(output.unwrap())
     }
 }
 
