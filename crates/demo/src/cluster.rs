@@ -21,7 +21,7 @@ use crate::stage::{show_command, show_text};
 pub(super) const NODES: [&str; 2] = ["worker-0", "worker-1"];
 const IN_NODE: &str = "/usr/local/bin/nmstate-operator";
 /// Long enough for a machine that is busy with other things.
-const DEADLINE: Duration = Duration::from_secs(240);
+const DEADLINE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The group of OpenShift's own kinds.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 /// Long enough for the slowest machine; nobody waits that long unless something is broken.
-const DEADLINE: Duration = Duration::from_secs(180);
+const DEADLINE: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits until a condition holds. `what` is a short sentence for the error.

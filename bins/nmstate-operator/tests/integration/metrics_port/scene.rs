@@ -16,7 +16,7 @@ use serde_json::json;
 /// Who gets numbers.
 pub(crate) const MONITORING: &str = "system:serviceaccount:openshift-monitoring:prometheus-k8s";
 
-const DEADLINE: Duration = Duration::from_secs(180);
+const DEADLINE: Duration = Duration::from_secs(600);
 
 /// A part of the program that serves numbers; gone when dropped.
 pub(crate) struct Part {

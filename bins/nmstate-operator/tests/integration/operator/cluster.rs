@@ -21,7 +21,7 @@ use nmstate_deployment::payload;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const DEADLINE: Duration = Duration::from_secs(180);
+const DEADLINE: Duration = Duration::from_secs(600);
 pub(crate) const NAMESPACE: &str = "openshift-nmstate-operator";
 
 /// A cluster that is being installed.

@@ -18,7 +18,7 @@ pub(crate) const NODES: [&str; 2] = ["node-a", "node-b"];
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nmstate-operator");
 const IN_NODE: &str = "/usr/local/bin/nmstate-operator";
 /// Long enough for a machine that is busy with other things.
-const DEADLINE: Duration = Duration::from_secs(240);
+const DEADLINE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How patient handlers are, in seconds.
 const PATIENCE: &str = "30";

@@ -16,7 +16,7 @@ use crate::topologies::kubelet::Kubelet;
 
 pub(crate) const NAMESPACE: &str = "openshift-nmstate-operator";
 /// Long enough for a machine that is busy with other things.
-const DEADLINE: Duration = Duration::from_secs(240);
+const DEADLINE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Which manifests of a payload are meant for a cluster.

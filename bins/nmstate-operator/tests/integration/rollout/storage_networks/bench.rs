@@ -29,7 +29,7 @@ pub(crate) const GATEWAY: &str = "198.51.100.1";
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nmstate-operator");
 /// Long enough for a machine that is busy with other things.
-const DEADLINE: Duration = Duration::from_secs(300);
+const DEADLINE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 const POLICIES: &str = "/apis/nmstate.io/v1/nodenetworkconfigurationpolicies";
