@@ -27,6 +27,7 @@ mod write;
 pub use finding::{Finding, Severity};
 pub use history::{Base, RemovedArchives, SealedRun};
 pub use index::{ArchiveStatus, BlobEntry, ChunkEntry, Index, IndexError, Part};
+pub(crate) use open::RunArchive;
 pub use open::{Archives, OpenError, Whereabouts};
 pub use prepare::{ArchiveError, ArchivePlan, ArchiveRequest, PlannedArchive};
 pub use write::SealedArchive;

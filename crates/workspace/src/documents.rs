@@ -119,36 +119,48 @@ impl Workspace {
     }
 }
 
+/// A document in an archive.
+struct ArchivedDocument {
+    document: Document,
+    /// Whether the workspace that is here wrote the archive: then its own document is not older.
+    own: bool,
+}
+
+impl ArchivedDocument {
+    fn is_newer_than(&self, here: &Document) -> bool {
+        !self.own && here.saved <= self.document.saved
+    }
+}
+
 impl Holdings {
-    /// The newest document of this name; `None` when nobody kept one. One that
-    /// was kept and cannot be read is an error: an older one would select
-    /// something else.
+    /// The newest document of this name; `None` when there is none. One that was kept and cannot be
+    /// read is an error: an older one would select something else.
     pub fn document(&self, name: &str) -> Result<Option<Vec<u8>>, DocumentError> {
-        let mut newest = match self.workspace() {
+        let here = match self.workspace() {
             Some(workspace) => workspace.documents()?.remove(name),
             None => None,
         };
-        for (_, archived) in self.archived_documents(|held| held == name) {
-            if newest.as_ref().is_none_or(|held| held.saved <= archived.saved) {
-                newest = Some(archived);
-            }
-        }
+        let archived = self.archived_documents(|held| held == name).last();
+        let newest = match (here, archived) {
+            (Some(here), Some((_, archived))) if !archived.is_newer_than(&here) => Some(here),
+            (here, archived) => archived.map(|(_, archived)| archived.document).or(here),
+        };
         let Some(document) = newest else { return Ok(None) };
         self.read_document(name, &document.blob).map(Some)
     }
 
     /// Every document that is at hand, the newest of each name.
     pub fn document_list(&self) -> Result<BTreeMap<String, Document>, DocumentError> {
-        let mut documents = match self.workspace() {
+        let here = match self.workspace() {
             Some(workspace) => workspace.documents()?,
             None => BTreeMap::new(),
         };
-        for (name, archived) in self.archived_documents(|_| true) {
-            match documents.get(name) {
-                Some(held) if held.saved > archived.saved => {}
-                _ => {
-                    documents.insert(name.clone(), archived);
-                }
+        let archived: BTreeMap<&String, ArchivedDocument> =
+            self.archived_documents(|_| true).collect();
+        let mut documents = here;
+        for (name, archived) in archived {
+            if documents.get(name).is_none_or(|here| archived.is_newer_than(here)) {
+                documents.insert(name.clone(), archived.document);
             }
         }
         Ok(documents)
@@ -158,13 +170,13 @@ impl Holdings {
     fn archived_documents(
         &self,
         wanted: impl Fn(&str) -> bool,
-    ) -> impl Iterator<Item = (&String, Document)> {
-        let indexes = self.archives().into_iter().flat_map(Archives::indexes);
-        let files = indexes
-            .flat_map(|index| index.files.iter().map(|(name, blob)| (name, blob, index.created)));
-        files
-            .filter(move |(name, ..)| wanted(name))
-            .map(|(name, blob, saved)| (name, Document { blob: *blob, saved }))
+    ) -> impl Iterator<Item = (&String, ArchivedDocument)> {
+        let runs = self.archives().into_iter().flat_map(Archives::runs);
+        let files = runs.flat_map(|run| run.index.files.iter().map(move |file| (file, run)));
+        files.filter(move |((name, _), _)| wanted(name)).map(|((name, blob), run)| {
+            let document = Document { blob: *blob, saved: run.time };
+            (name, ArchivedDocument { document, own: self.is_own(run) })
+        })
     }
 
     fn read_document(&self, name: &str, blob: &BlobRef) -> Result<Vec<u8>, DocumentError> {

@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use mirror_plan::{ImageRecord, Origin};
 use oci::Digest;
 
-use crate::archive::{Archives, Whereabouts};
+use crate::archive::{Archives, RunArchive, Whereabouts};
 use crate::blob_reader::BlobReader;
 use crate::disk_error::{At, DiskError};
+use crate::identity::Identity;
 use crate::merge::merged;
 use crate::place::Place;
 use crate::{RecordError, Workspace};
@@ -18,11 +19,22 @@ use crate::{RecordError, Workspace};
 pub struct Holdings {
     workspace: Option<Workspace>,
     archives: Option<Archives>,
+    /// Of the workspace, if it has one.
+    identity: Option<Identity>,
+}
+
+/// When something was archived.
+#[derive(Debug, Clone, Copy)]
+struct Archived {
+    time: Timestamp,
+    /// From the workspace that is here: it has the same or something newer.
+    own: bool,
 }
 
 impl Holdings {
     pub fn new(workspace: Option<Workspace>, archives: Option<Archives>) -> Self {
-        Self { workspace, archives }
+        let identity = workspace.as_ref().and_then(|workspace| workspace.known_identity().ok());
+        Self { workspace, archives, identity: identity.flatten() }
     }
 
     pub fn archives(&self) -> Option<&Archives> {
@@ -93,10 +105,19 @@ impl Holdings {
 
     /// What all archives together have of an image: each holds the platforms
     /// that the configuration of its run asked for.
-    fn archived(&self, origin: &Origin) -> Option<(ImageRecord, Timestamp)> {
+    fn archived(&self, origin: &Origin) -> Option<(ImageRecord, Archived)> {
         let records = self.archives.as_ref()?.records(origin);
-        let records = records.map(|(record, created)| (record.clone(), created));
-        records.reduce(|(older, _), (newer, created)| (joined(older, newer), created))
+        let records = records.map(|(record, run)| {
+            (record.clone(), Archived { time: run.time, own: self.is_own(run) })
+        });
+        records.reduce(|(older, _), (newer, archived)| (joined(older, newer), archived))
+    }
+
+    /// Whether an archive was written by the workspace that is here, and not by a later state of it
+    /// that was lost with a restored backup. Clocks are not asked: they may have been set back.
+    pub(crate) fn is_own(&self, run: &RunArchive) -> bool {
+        let own = self.identity.as_ref();
+        own.is_some_and(|own| own.id == run.index.workspace && run.index.run <= own.last_run)
     }
 }
 
@@ -104,11 +125,12 @@ impl Holdings {
 /// with the same root, both are used; of two different ones, the newer.
 fn choose(
     here: Option<(ImageRecord, Timestamp)>,
-    archived: Option<(ImageRecord, Timestamp)>,
+    archived: Option<(ImageRecord, Archived)>,
 ) -> Option<ImageRecord> {
     match (here.filter(|(record, _)| record.blobs_held), archived) {
-        (Some((here, saved)), Some((archived, created))) => {
-            let (older, newer) = if saved < created { (here, archived) } else { (archived, here) };
+        (Some((here, saved)), Some((archived, Archived { time, own }))) => {
+            let here_is_newer = own || saved >= time;
+            let (older, newer) = if here_is_newer { (archived, here) } else { (here, archived) };
             Some(joined(older, newer))
         }
         (Some((record, _)), None) | (None, Some((record, _))) => Some(record),
@@ -137,9 +159,18 @@ mod tests {
         let two = sample::image(workspace.blobs(), "q.io/a:1", b"two");
         let time = |second| Timestamp::from_second(second).unwrap();
         let chosen = |here, archived| choose(here, archived).map(|record| record.tree);
-        let (here, archived) = ((one.clone(), time(5)), (two.clone(), time(9)));
-        assert_eq!(chosen(Some(here.clone()), Some(archived)), Some(two.tree.clone()));
-        let older = (two.clone(), time(1));
+        let archived = |record: &ImageRecord, second, own| {
+            (record.clone(), Archived { time: time(second), own })
+        };
+        let here = (one.clone(), time(5));
+        assert_eq!(
+            chosen(Some(here.clone()), Some(archived(&two, 9, false))),
+            Some(two.tree.clone())
+        );
+        // The clock was set back since this workspace wrote the archive.
+        let own = archived(&two, 9, true);
+        assert_eq!(chosen(Some(here.clone()), Some(own)), Some(one.tree.clone()));
+        let older = archived(&two, 1, false);
         assert_eq!(chosen(Some(here.clone()), Some(older.clone())), Some(one.tree.clone()));
         let manifests_only = (ImageRecord { blobs_held: false, ..one.clone() }, time(5));
         assert_eq!(chosen(Some(manifests_only.clone()), Some(older)), Some(two.tree));

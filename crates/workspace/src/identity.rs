@@ -17,7 +17,7 @@ use crate::disk_error::{At, DiskError, unless_absent};
 pub struct WorkspaceId(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no workspace id: 32 lowercase hex digits are due")]
+#[error("invalid workspace id {0:?}: expected 32 lowercase hex digits")]
 pub struct WorkspaceIdError(String);
 
 /// What `working-dir/internal/workspace.json` says. Numbers are given out
@@ -43,16 +43,25 @@ impl WorkspaceId {
 }
 
 impl Workspace {
-    /// This workspace's identity; made when there is none yet.
+    /// This workspace's identity; created when there is none yet.
     pub(crate) fn identity(&self) -> Result<Identity, DiskError> {
+        if let Some(identity) = self.known_identity()? {
+            return Ok(identity);
+        }
+        let path = self.internal().join("workspace.json");
+        let id = WorkspaceId::random().at("choosing an id for", &path)?;
+        let identity = Identity { id, last_run: 0, last_chunk: 0 };
+        self.save_identity(&identity, Durability::Now)?;
+        Ok(identity)
+    }
+
+    /// This workspace's identity, if it has one.
+    pub(crate) fn known_identity(&self) -> Result<Option<Identity>, DiskError> {
         let path = self.internal().join("workspace.json");
         let Some(text) = unless_absent(fs::read(&path)).at("reading", &path)? else {
-            let id = WorkspaceId::random().at("choosing an id for", &path)?;
-            let identity = Identity { id, last_run: 0, last_chunk: 0 };
-            self.save_identity(&identity, Durability::Now)?;
-            return Ok(identity);
+            return Ok(None);
         };
-        serde_json::from_slice(&text).map_err(io::Error::other).at("reading", &path)
+        serde_json::from_slice(&text).map_err(io::Error::other).at("reading", &path).map(Some)
     }
 
     /// Before something is written under a new number, the number is on the disk

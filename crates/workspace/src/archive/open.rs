@@ -20,6 +20,7 @@ use super::first_entry::{FirstEntry, ReadAt, first_entry};
 use super::index::{Index, IndexError, digest_of};
 use crate::blob_reader::{BlobReader, Extent};
 use crate::disk_error::{At, DiskError};
+use crate::identity::WorkspaceId;
 use crate::place::Place;
 
 /// All archives in a directory.
@@ -38,6 +39,8 @@ pub struct Archives {
 pub(crate) struct RunArchive {
     pub(crate) index: Index,
     pub(crate) chunks: BTreeMap<u32, ChunkFile>,
+    /// When it was written, and not before any earlier run of the same workspace.
+    pub(crate) time: Timestamp,
 }
 
 /// A chunk that is here and has the length it should.
@@ -97,10 +100,7 @@ impl Archives {
         for (digest, candidates) in groups {
             runs.extend(RunArchive::gather(directory, &digest, candidates, &mut findings));
         }
-        runs.sort_by(|a, b| {
-            let key = |run: &RunArchive| (run.index.created, run.index.run);
-            key(a).cmp(&key(b)).then_with(|| a.index.content.cmp(&b.index.content))
-        });
+        sort(&mut runs);
         find_replaced(&runs, &mut findings);
         findings.sort();
         let (images, blobs) = (recorded_images(&runs), readable_blobs(&runs));
@@ -132,21 +132,26 @@ impl Archives {
         }
     }
 
-    /// The newest record of an image, and when it was archived.
-    pub fn image(&self, origin: &Origin) -> Option<(&ImageRecord, Timestamp)> {
-        self.records(origin).last()
+    /// The newest record of an image.
+    pub fn image(&self, origin: &Origin) -> Option<&ImageRecord> {
+        self.records(origin).last().map(|(record, _)| record)
     }
 
-    /// Every record of an image, oldest first, and when it was archived.
+    /// Every record of an image, oldest first, and the run that archived it.
     pub(crate) fn records(
         &self,
         origin: &Origin,
-    ) -> impl Iterator<Item = (&ImageRecord, Timestamp)> {
+    ) -> impl Iterator<Item = (&ImageRecord, &RunArchive)> {
         let records = self.images.get(&Place::of(origin)).into_iter().flatten();
         records.map(|(run, image)| {
-            let index = &self.runs[*run].index;
-            (&index.images[*image], index.created)
+            let run = &self.runs[*run];
+            (&run.index.images[*image], run)
         })
+    }
+
+    /// The archives of all runs that are here, oldest first.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &RunArchive> {
+        self.runs.iter()
     }
 
     /// The length of a blob that is here.
@@ -233,7 +238,8 @@ impl RunArchive {
             }
         }
         let index: Index = index?;
-        let mut run = Self { index, chunks: BTreeMap::new() };
+        let time = index.created;
+        let mut run = Self { index, chunks: BTreeMap::new(), time };
         let mut seen = Vec::new();
         for candidate in sound {
             seen.push(candidate.number);
@@ -273,6 +279,23 @@ impl RunArchive {
             }
         }
     }
+}
+
+/// Sorts runs, oldest first. In one workspace the number decides, as its clock may have been set
+/// back; between workspaces the clock does.
+fn sort(runs: &mut [RunArchive]) {
+    runs.sort_by(|a, b| {
+        let key = |run: &RunArchive| (run.index.run, run.index.created);
+        key(a).cmp(&key(b)).then_with(|| a.index.content.cmp(&b.index.content))
+    });
+    let mut latest: BTreeMap<WorkspaceId, Timestamp> = BTreeMap::new();
+    for run in runs.iter_mut() {
+        let known = latest.entry(run.index.workspace.clone()).or_insert(run.index.created);
+        *known = run.index.created.max(*known);
+        run.time = *known;
+    }
+    // Stable: runs of one workspace keep their order.
+    runs.sort_by_key(|run| run.time);
 }
 
 /// The chunk files of a directory, sorted by name.

@@ -200,7 +200,22 @@ fn the_newest_run_says_what_an_image_is() {
     from.archive(request(2, &[&new], WIDE));
     let archives = Archives::open(from.root()).unwrap();
     assert_eq!(archives.images().collect::<Vec<_>>(), [&new]);
-    assert_eq!(archives.image(&new.origin).unwrap().0, &new);
+    assert_eq!(archives.image(&new.origin).unwrap(), &new);
+}
+
+#[test]
+fn a_clock_that_was_set_back_does_not_make_an_older_run_the_newest() {
+    let from = Connected::new();
+    let old = from.image("q.io/a:1", 100);
+    from.archive(request(7, &[&old], WIDE));
+    let new = sample::image(from.workspace.blobs(), "q.io/a:1", b"moved tag");
+    let mut later = request(8, &[&new], WIDE);
+    later.created = "2020-01-01T00:00:00Z".parse().unwrap();
+    from.archive(later);
+    let archives = Archives::open(from.root()).unwrap();
+    let runs: Vec<u64> = archives.indexes().map(|index| index.run).collect();
+    assert_eq!(runs, [7, 8]);
+    assert_eq!(archives.image(&new.origin), Some(&new));
 }
 
 #[test]
