@@ -25,7 +25,7 @@ mod verify;
 mod write;
 
 pub use finding::{Finding, Severity};
-pub use history::{Base, RemovedArchives, SealedRun};
+pub use history::{Base, RemoveError, RemovedArchives, SealedRun};
 pub use index::{ArchiveStatus, BlobEntry, ChunkEntry, Index, IndexError, Part};
 pub(crate) use open::RunArchive;
 pub use open::{Archives, OpenError, Whereabouts};

@@ -47,6 +47,33 @@ pub struct RemovedArchives {
     pub bytes: u64,
 }
 
+/// An archive of which files are in the directory of the workspace, with their lengths.
+struct ExistingArchive {
+    run: u64,
+    files: Vec<(PathBuf, u64)>,
+}
+
+/// Why archives are not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    /// `newest` is the last run with an archive here, or the one about to be written.
+    #[error(
+        "removing the archives before run {before} would leave none: the newest is that of run {newest}{}",
+        would_remove(files)
+    )]
+    NothingLeft { before: u64, newest: u64, files: Vec<PathBuf> },
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+fn would_remove(files: &[PathBuf]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    format!("; it would remove {}", names.join(", "))
+}
+
 /// All sealed runs, and where each blob was archived.
 #[derive(Debug, Default)]
 pub(crate) struct History {
@@ -112,30 +139,66 @@ impl Workspace {
         Ok(self.history()?.runs)
     }
 
-    /// Removes the archives of runs before `run` from this directory. What
-    /// they held stays known as delivered. Only files that are provably those
-    /// archives are touched.
+    /// Whether [`Workspace::remove_archives_before`] would leave an archive here. `own` is the
+    /// number of a run that is about to write one.
+    pub fn check_removal(&self, before: u64, own: Option<u64>) -> Result<(), RemoveError> {
+        let existing = self.existing_archives()?;
+        let newest = existing.iter().map(|archive| archive.run).max();
+        match newest.or(own) {
+            Some(newest) if before > newest => {
+                let files = existing.into_iter().flat_map(|archive| archive.files);
+                let files = files.map(|(path, _)| path).collect();
+                Err(RemoveError::NothingLeft { before, newest, files })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the archives of runs before `run` from this directory. What they held stays known
+    /// as delivered. Only files that are provably those archives are touched, and nothing is
+    /// removed unless an archive of `run` or a later one is here.
     pub fn remove_archives_before(
         &self,
         _lock: &Lock,
         run: u64,
-    ) -> Result<RemovedArchives, DiskError> {
+    ) -> Result<RemovedArchives, RemoveError> {
+        self.check_removal(run, None)?;
         let mut removed = RemovedArchives::default();
-        for sealed in self.sealed_runs()?.into_iter().filter(|sealed| sealed.run < run) {
-            let index = self.sealed_path(sealed.run);
-            let digest = file_digest(&index).at("reading", &index)?;
-            for chunk in &sealed.chunks {
-                let path = self.root().join(chunk_name(chunk.number));
-                let Some(bytes) = is_chunk(&path, chunk.number, &digest).at("reading", &path)?
-                else {
-                    continue;
-                };
+        for archive in self.existing_archives()?.into_iter().filter(|archive| archive.run < run) {
+            for (path, bytes) in archive.files {
                 fs::remove_file(&path).at("removing", &path)?;
                 removed.files.push(path);
                 removed.bytes += bytes;
             }
         }
         Ok(removed)
+    }
+
+    /// The complete archives of which files are here.
+    fn existing_archives(&self) -> Result<Vec<ExistingArchive>, DiskError> {
+        let mut existing = Vec::new();
+        for sealed in self.sealed_runs()? {
+            let mut files = Vec::new();
+            let mut digest = None;
+            for chunk in &sealed.chunks {
+                let path = self.root().join(chunk_name(chunk.number));
+                if !path.exists() {
+                    continue;
+                }
+                let index = self.sealed_path(sealed.run);
+                let digest = match digest {
+                    Some(digest) => digest,
+                    None => *digest.insert(file_digest(&index).at("reading", &index)?),
+                };
+                if let Some(bytes) = is_chunk(&path, chunk.number, &digest).at("reading", &path)? {
+                    files.push((path, bytes));
+                }
+            }
+            if !files.is_empty() {
+                existing.push(ExistingArchive { run: sealed.run, files });
+            }
+        }
+        Ok(existing)
     }
 
     pub(crate) fn history(&self) -> Result<History, DiskError> {

@@ -219,6 +219,22 @@ fn a_clock_that_was_set_back_does_not_make_an_older_run_the_newest() {
 }
 
 #[test]
+fn archives_are_not_removed_when_none_would_be_left() {
+    let from = Connected::new();
+    // Before the first archive there is nothing to lose, unless its own would go.
+    from.workspace.check_removal(1, Some(1)).unwrap();
+    from.workspace.check_removal(2, Some(1)).unwrap_err();
+    let a = from.image("q.io/a:1", 5_000);
+    let first = from.archive(request(1, &[&a], WIDE));
+    let error = from.workspace.remove_archives_before(&from.lock, 99).unwrap_err().to_string();
+    assert!(error.contains("run 99") && error.contains("run 1"), "{error}");
+    assert!(error.contains("mirror_000001.tar"), "{error}");
+    assert!(first.chunks[0].exists());
+    from.workspace.check_removal(2, Some(2)).unwrap_err();
+    from.workspace.check_removal(1, Some(2)).unwrap();
+}
+
+#[test]
 fn what_cannot_be_archived_is_named() {
     let from = Connected::new();
     let a = from.image("q.io/a:1", 100);
