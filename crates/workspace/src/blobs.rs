@@ -119,6 +119,13 @@ impl BlobStore {
         Ok(())
     }
 
+    /// Removes a blob whose content is not what its digest says, so that it is fetched again.
+    pub fn remove(&self, digest: &Digest) -> Result<(), DiskError> {
+        let path = self.path(digest);
+        unless_absent(fs::remove_file(&path)).at("removing", &path)?;
+        Ok(())
+    }
+
     /// Starts or resumes the download of a blob. What an earlier run left is
     /// hashed again, so that its bytes count as checked.
     pub fn begin(&self, digest: &Digest, size: u64) -> Result<PartialBlob, BlobError> {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use oci::Hasher;
 use rustix::fs::copy_file_range;
 use rustix::io::Errno;
 
@@ -74,6 +75,54 @@ fn copy_by_hand(
     Ok(())
 }
 
+/// Which side of a copy failed.
+#[derive(Debug)]
+pub(crate) enum CopyError {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+/// Copies `range` and hashes what is copied, in one pass: what is written is what was hashed.
+pub(crate) fn copy_hashed(
+    source: &File,
+    target: &File,
+    range: Range,
+    hasher: &mut Hasher,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), CopyError> {
+    let mut to = range.to;
+    hash(source, range.from, range.length, hasher, &mut |piece| {
+        target.write_all_at(piece, to).map_err(CopyError::Write)?;
+        to += piece.len() as u64;
+        progress(piece.len() as u64);
+        Ok(())
+    })
+}
+
+/// Hashes `length` bytes from `from` on; `each` gets them piece by piece.
+pub(crate) fn hash(
+    source: &File,
+    from: u64,
+    length: u64,
+    hasher: &mut Hasher,
+    each: &mut dyn FnMut(&[u8]) -> Result<(), CopyError>,
+) -> Result<(), CopyError> {
+    let size = usize::try_from(length).unwrap_or(BUFFER).min(BUFFER);
+    let mut buffer = vec![0; size];
+    let mut done = 0;
+    while done < length {
+        let want = usize::try_from(length - done).unwrap_or(size).min(size);
+        let read = source.read_at(&mut buffer[..want], from + done).map_err(CopyError::Read)?;
+        if read == 0 {
+            return Err(CopyError::Read(ends_early()));
+        }
+        hasher.update(&buffer[..read]);
+        each(&buffer[..read])?;
+        done += read as u64;
+    }
+    Ok(())
+}
+
 fn ends_early() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than it was")
 }
@@ -83,6 +132,24 @@ mod tests {
     use super::*;
 
     type Copy = fn(&File, &File, Range, &mut dyn FnMut(u64)) -> io::Result<()>;
+
+    #[test]
+    fn what_is_copied_is_hashed_and_an_early_end_is_the_fault_of_the_source() {
+        let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("source"), &content).unwrap();
+        let source = File::open(dir.path().join("source")).unwrap();
+        let target = File::create(dir.path().join("target")).unwrap();
+        let mut hasher = Hasher::new();
+        let range = Range { from: 1000, to: 512, length: 2_500_000 };
+        copy_hashed(&source, &target, range, &mut hasher, &mut |_| {}).unwrap();
+        let copied = std::fs::read(dir.path().join("target")).unwrap();
+        assert!(copied[512..] == content[1000..2_501_000]);
+        assert_eq!(hasher.finish(), oci::Digest::of(&content[1000..2_501_000]));
+        let beyond = Range { from: 2_999_999, to: 0, length: 2 };
+        let error = copy_hashed(&source, &target, beyond, &mut Hasher::new(), &mut |_| {});
+        assert!(matches!(error, Err(CopyError::Read(_))), "{error:?}");
+    }
 
     #[test]
     fn both_ways_copy_the_range_and_notice_an_early_end() {

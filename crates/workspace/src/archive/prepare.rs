@@ -75,8 +75,16 @@ pub enum ArchiveError {
     NotHeld { origin: Box<Origin> },
     #[error("{digest}, which {of} needs, is not in the blob store (run again: it is fetched anew)")]
     Missing { digest: Digest, of: String },
+    /// Content of the blob store is not what its digest says. No archive has it; the same plan can
+    /// be written once the content is replaced.
+    #[error("content of the workspace is damaged: {}", list(digests))]
+    Damaged { digests: Vec<Digest> },
     #[error(transparent)]
     Disk(#[from] DiskError),
+}
+
+fn list(digests: &[Digest]) -> String {
+    digests.iter().map(Digest::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl PlannedArchive {

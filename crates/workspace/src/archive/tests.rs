@@ -4,6 +4,7 @@ mod carrying;
 mod damage;
 mod hostile;
 mod killed;
+mod rot;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -5,10 +5,11 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use oci::{Digest, Hasher};
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, fallocate, renameat_with};
 use rustix::io::Errno;
 
-use super::copy::{Range, copy};
+use super::copy::{CopyError, Range, copy, copy_hashed, hash};
 use super::entry::{BLOCK, chunk_name, footprint, header, index_name, partial_name};
 use super::history::is_chunk;
 use super::index::{ChunkEntry, PlacedPiece, write_json};
@@ -57,15 +58,18 @@ impl Workspace {
         let pieces = index.own_pieces();
         let mut done = 0;
         let mut chunks = Vec::new();
+        let mut content = ContentCheck::default();
         for chunk in index.own_chunks() {
             let path = self.chunk_path(chunk.number);
             let held = is_chunk(&path, chunk.number, &planned.index_digest).at("reading", &path)?;
             // It got its name when it was complete, so its length tells enough.
-            if held != Some(planned.length_of(chunk)) {
+            if held == Some(planned.length_of(chunk)) {
+                self.check_held_end(planned, chunk.number, &mut content);
+            } else {
                 let none = Vec::new();
                 let pieces = pieces.get(&chunk.number).unwrap_or(&none);
                 let mut so_far = done;
-                self.write_chunk(planned, chunk, pieces, &mut |bytes| {
+                self.write_chunk(planned, chunk, pieces, &mut content, &mut |bytes| {
                     so_far += bytes;
                     progress(so_far);
                 })?;
@@ -73,6 +77,9 @@ impl Workspace {
             done += planned.length_of(chunk);
             progress(done);
             chunks.push(path);
+        }
+        if !content.damaged.is_empty() {
+            return Err(self.damaged(planned, content.damaged)?);
         }
         // The blobs count as delivered from now on; see `durability` for what
         // happens when power goes before they are on the disk.
@@ -83,11 +90,14 @@ impl Workspace {
         Ok(SealedArchive { run, base, chunks, bytes: done, resumed })
     }
 
+    /// Writes a chunk under its temporary name. It gets its own name only if all content that
+    /// ends in it matches its digest.
     fn write_chunk(
         &self,
         planned: &PlannedArchive,
         chunk: &ChunkEntry,
         pieces: &[PlacedPiece],
+        content: &mut ContentCheck,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), DiskError> {
         let partial = self.root().join(partial_name(chunk.number));
@@ -96,18 +106,115 @@ impl Workspace {
         reserve(&file, planned.length_of(chunk)).at("writing", &partial)?;
         self.write_index(planned, chunk.number, &file, &partial, progress)?;
         let start = footprint(planned.index_length);
+        let damaged = content.damaged.len();
         for piece in pieces {
             let at = start + piece.part.offset;
             let head = header(&piece.name, piece.part.length);
             file.write_all_at(&head, at - BLOCK).at("writing", &partial)?;
-            let source = self.blobs().open(&piece.blob)?;
-            let range = Range { from: piece.from, to: at, length: piece.part.length };
-            copy(&source, &file, range, progress).at("writing", &partial)?;
+            match self.write_piece(planned, piece, &file, at, content, progress) {
+                Ok(()) => {}
+                // A disk that cannot give the bytes back has damaged them too.
+                Err(CopyError::Read(error)) => {
+                    tracing::warn!("reading the blob {}: {error}", piece.blob);
+                    content.damaged.push(piece.blob);
+                }
+                Err(CopyError::Write(error)) => Err(error).at("writing", &partial)?,
+            }
+        }
+        if content.damaged.len() > damaged {
+            drop(file);
+            return fs::remove_file(&partial).at("removing", &partial);
         }
         // What was not written reads as zeros: padding, and the end of the tar.
         file.set_len(planned.length_of(chunk)).at("writing", &partial)?;
         drop(file);
         rename_new(&partial, &self.root().join(chunk_name(chunk.number)))
+    }
+
+    /// Copies a piece of a blob and hashes it on the way; with its last piece the blob is checked.
+    fn write_piece(
+        &self,
+        planned: &PlannedArchive,
+        piece: &PlacedPiece,
+        file: &File,
+        at: u64,
+        content: &mut ContentCheck,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), CopyError> {
+        let source = self.blobs().open(&piece.blob);
+        let source = source.map_err(|error| CopyError::Read(io::Error::other(error)))?;
+        let mut hasher = match content.open.take() {
+            Some((blob, hasher)) if blob == piece.blob && hasher.length() == piece.from => hasher,
+            _ => self.hash_written(planned, piece)?,
+        };
+        let range = Range { from: piece.from, to: at, length: piece.part.length };
+        copy_hashed(&source, file, range, &mut hasher, progress)?;
+        let size = planned.index.blob(&piece.blob).map_or(0, |blob| blob.size);
+        if hasher.length() < size {
+            content.open = Some((piece.blob, hasher));
+        } else if hasher.finish() != piece.blob {
+            content.damaged.push(piece.blob);
+        }
+        Ok(())
+    }
+
+    /// Checks a blob that goes on in a chunk which an earlier attempt finished.
+    fn check_held_end(&self, planned: &PlannedArchive, number: u32, content: &mut ContentCheck) {
+        let Some((blob, mut hasher)) = content.open.take() else { return };
+        let Some(entry) = planned.index.blob(&blob) else { return };
+        for part in entry.parts.iter().filter(|part| part.chunk == number) {
+            let from = footprint(planned.index_length) + part.offset;
+            let chunk = File::open(self.chunk_path(number)).map_err(CopyError::Read);
+            let hashed = chunk
+                .and_then(|chunk| hash(&chunk, from, part.length, &mut hasher, &mut |_| Ok(())));
+            if hashed.is_err() {
+                return content.damaged.push(blob);
+            }
+        }
+        if hasher.length() < entry.size {
+            content.open = Some((blob, hasher));
+        } else if hasher.finish() != blob {
+            content.damaged.push(blob);
+        }
+    }
+
+    /// Hashes the pieces of a blob that an earlier, interrupted attempt wrote before `piece`.
+    fn hash_written(
+        &self,
+        planned: &PlannedArchive,
+        piece: &PlacedPiece,
+    ) -> Result<Hasher, CopyError> {
+        let mut hasher = Hasher::new();
+        let parts = planned.index.blob(&piece.blob).into_iter().flat_map(|blob| &blob.parts);
+        for part in parts {
+            if hasher.length() == piece.from {
+                break;
+            }
+            let chunk = File::open(self.chunk_path(part.chunk)).map_err(CopyError::Read)?;
+            let from = footprint(planned.index_length) + part.offset;
+            hash(&chunk, from, part.length, &mut hasher, &mut |_| Ok(()))?;
+        }
+        Ok(hasher)
+    }
+
+    /// Removes the chunks that hold pieces of damaged blobs; they are written again once the
+    /// content is replaced.
+    fn damaged(
+        &self,
+        planned: &PlannedArchive,
+        mut digests: Vec<Digest>,
+    ) -> Result<ArchiveError, DiskError> {
+        digests.sort_unstable();
+        digests.dedup();
+        let blobs = digests.iter().filter_map(|digest| planned.index.blob(digest));
+        for part in blobs.flat_map(|blob| &blob.parts) {
+            let path = self.chunk_path(part.chunk);
+            let own = is_chunk(&path, part.chunk, &planned.index_digest).at("reading", &path)?;
+            if own.is_some() {
+                fs::remove_file(&path).at("removing", &path)?;
+            }
+        }
+        Ok(ArchiveError::Damaged { digests })
     }
 
     /// Puts the index first, from the very file that is sealed later.
@@ -127,6 +234,15 @@ impl Workspace {
         let range = Range { from: 0, to: BLOCK, length: planned.index_length };
         copy(&source, file, range, progress).at("writing", partial)
     }
+}
+
+/// What is known of the content while it is written.
+#[derive(Default)]
+struct ContentCheck {
+    /// A blob that goes on in the next chunk, hashed so far.
+    open: Option<(Digest, Hasher)>,
+    /// Blobs whose content in the store is not what their digest says.
+    damaged: Vec<Digest>,
 }
 
 /// Takes the room a chunk will need, so that a full disk shows before hours of
