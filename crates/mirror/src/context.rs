@@ -144,7 +144,7 @@ impl Context {
                 return None;
             }
             Moment::Finished => Outcome::Copied,
-            Moment::Failed(why) => Outcome::Failed { error: why.to_owned() },
+            Moment::Failed(error) => Outcome::Failed { error: error.to_string() },
         };
         let (destination, told) = (destination(), outcome.clone());
         self.observer.notice(Event::ImageDone { kind, origin, destination, outcome: told });

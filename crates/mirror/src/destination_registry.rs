@@ -2,10 +2,14 @@
 //! images are finished by putting their manifests.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::future::Future;
+use std::io::Write;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use mirror_plan::{Attachment, BlobRef, ManifestNode, Plan};
 use oci::{
     Descriptor, Digest, ImageRef, Pointer, RawManifest, RegistryHost, Repository, Tag,
@@ -14,12 +18,12 @@ use oci::{
 use registry::{Blob, Client, Error, Location, Uploaded};
 use workspace::Holdings;
 
-use crate::chain::chain;
 use crate::execute::Destination;
 use crate::progress::{Event, Observer};
-use crate::schedule::{ImageId, Job, RepoId};
-use crate::supply::{Supply, held_manifest};
-use crate::verified::{BodyError, WrongContent, verified};
+use crate::schedule::{ImageId, Job, RepoId, SourceId};
+use crate::supply::{Sources, file_body, held_manifest};
+use crate::transfer_error::{Cause, TransferError};
+use crate::verified::{Body, BodyError, WrongContent, verified};
 
 /// A repository at the target.
 #[derive(Debug, Clone)]
@@ -33,7 +37,6 @@ pub(crate) struct TargetRepository {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) destination: ImageRef,
-    pub(crate) supply: Supply,
     /// Whether the tag that lists referrers may be used for this subject: an
     /// image that has only a digest for a name stands under that very tag.
     pub(crate) fallback_taken: Vec<Digest>,
@@ -47,6 +50,9 @@ pub(crate) struct Target {
     pub(crate) plan: Arc<Plan>,
     /// By image id, its place in the plan; `None` for images that are not copied.
     pub(crate) images: Vec<Option<Outgoing>>,
+    pub(crate) sources: Sources,
+    /// A directory for content that has to be read back from the target.
+    pub(crate) spool: PathBuf,
     /// Where manifests are read from.
     pub(crate) manifests: Arc<Holdings>,
     /// Blobs that images already there have, and in which repository.
@@ -80,59 +86,81 @@ impl Tally {
 }
 
 impl Destination for Target {
-    async fn perform(&self, job: Job) -> Result<(), String> {
-        match job {
-            Job::Move { digest, size, to, image } => {
+    async fn perform(&self, job: Job) -> Result<(), TransferError> {
+        let sent = match job {
+            Job::Move { blob, from, to, .. } => {
+                let BlobRef { digest, size } = blob;
                 self.observer.notice(Event::BlobStarted { digest, size });
-                let mount_from = self.held_elsewhere.get(&digest);
-                let sent = self.send(BlobRef { digest, size }, to, image, mount_from).await;
+                let held = self.held_elsewhere.get(&digest);
+                let sent = self.send(blob, from, to, held).await;
                 self.observer.notice(Event::BlobDone { digest });
-                sent.map_err(|why| format!("copying the blob {digest}: {why}"))
+                sent
             }
-            Job::Mount { digest, size, from, to, image } => {
-                let from = &self.repositories[from].repository;
-                let sent = self.send(BlobRef { digest, size }, to, image, Some(from)).await;
-                sent.map_err(|why| format!("mounting the blob {digest}: {why}"))
+            Job::Mount { blob, held, from, to, .. } => {
+                let held = &self.repositories[held].repository;
+                self.send(blob, from, to, Some(held)).await
             }
             Job::Finish { image } => self.finish(image).await,
-        }
+        };
+        sent.map_err(|cause| TransferError::new(job.step(), cause))
     }
 }
 
 impl Target {
-    /// Brings a blob to a repository: not at all if it is there, by a mount
-    /// where another repository has it, else by sending its bytes.
+    /// Brings a blob to a repository: not at all if it is there, by a mount where another
+    /// repository has it, else by sending its bytes. If the source does not supply them, they are
+    /// read back from the repository that has them.
     async fn send(
         &self,
         blob: BlobRef,
+        from: SourceId,
         to: RepoId,
-        image: ImageId,
-        mount_from: Option<&Repository>,
-    ) -> Result<(), String> {
-        let Some(outgoing) = &self.images[image] else { return Ok(()) };
+        held: Option<&Repository>,
+    ) -> Result<(), Cause> {
         let to = &self.repositories[to];
         let at = self.location(&to.repository);
-        if !to.is_new && self.client.has_blob(&at, &blob.digest).await.map_err(|e| chain(&e))? {
+        if !to.is_new && self.client.has_blob(&at, &blob.digest).await.map_err(Cause::Target)? {
             self.observer.notice(Event::Moved { bytes: blob.size });
             return Ok(());
         }
-        let mount_from = mount_from.filter(|from| **from != to.repository);
+        let held = held.filter(|held| **held != to.repository);
+        let source = self.sources.get(from);
         let body = || async {
-            let body = outgoing.supply.body(blob, 0).await?;
-            let body = match outgoing.supply.is_checked() {
-                true => body,
-                false => verified(blob.digest, body),
-            };
-            let observer = Arc::clone(&self.observer);
-            Ok::<_, BodyError>(body.inspect_ok(move |piece| {
-                observer.notice(Event::Moved { bytes: piece.len() as u64 });
-            }))
+            let body = source.body(blob, 0).await?;
+            let body = if source.is_checked() { body } else { verified(blob.digest, body) };
+            Ok::<_, BodyError>(self.observed(body))
         };
+        let failed = match self.upload(&at, blob, held, &body).await {
+            Ok(()) => return Ok(()),
+            Err(cause) => cause,
+        };
+        let Some(held) = held.filter(|_| !matches!(failed, Cause::Target(_))) else {
+            return Err(failed);
+        };
+        // The source's own error says more than that of a second place.
+        let Ok(file) = self.read_back(blob, held).await else { return Err(failed) };
+        let body = || async {
+            let file = file.try_clone()?;
+            let body = file_body(file, blob.size)?;
+            Ok::<_, BodyError>(self.observed(body))
+        };
+        self.upload(&at, blob, None, &body).await
+    }
+
+    async fn upload<F>(
+        &self,
+        at: &Location,
+        blob: BlobRef,
+        mount_from: Option<&Repository>,
+        body: &(impl Fn() -> F + Send + Sync),
+    ) -> Result<(), Cause>
+    where
+        F: Future<Output = Result<Body, BodyError>> + Send,
+    {
         let sent = Blob { digest: blob.digest, size: blob.size };
         let mut asked_again = 0;
         let uploaded = loop {
-            let uploaded = self.client.upload(&at, sent, mount_from, &body).await;
-            match uploaded {
+            match self.client.upload(at, sent, mount_from, body).await {
                 Err(Error::Body { source, .. })
                     if source.is::<WrongContent>() && asked_again < self.source_retries =>
                 {
@@ -143,20 +171,42 @@ impl Target {
                 uploaded => break uploaded,
             }
         };
-        match uploaded {
-            Ok(Uploaded::Mounted) => self.tally.mounted.fetch_add(1, Ordering::Relaxed),
-            Ok(Uploaded::Sent) => {
+        match uploaded.map_err(Cause::of_upload)? {
+            Uploaded::Mounted => self.tally.mounted.fetch_add(1, Ordering::Relaxed),
+            Uploaded::Sent => {
                 self.tally.bytes.fetch_add(blob.size, Ordering::Relaxed);
                 self.tally.blobs.fetch_add(1, Ordering::Relaxed)
             }
-            Err(error) => return Err(chain(&error)),
         };
         Ok(())
     }
 
+    /// Reads a blob from a repository of the target into a file without a name. It is complete
+    /// before an upload begins: one that waits for another transfer of the same registry could
+    /// wait forever.
+    async fn read_back(&self, blob: BlobRef, held: &Repository) -> Result<File, BodyError> {
+        fs::create_dir_all(&self.spool)?;
+        let mut file = tempfile::tempfile_in(&self.spool)?;
+        let asked = Blob { digest: blob.digest, size: blob.size };
+        let stream = self.client.blob(&self.location(held), asked, 0).await?.into_stream();
+        let mut body = verified(blob.digest, stream.map_err(BodyError::from).boxed());
+        while let Some(piece) = body.try_next().await? {
+            file.write_all(&piece)?;
+        }
+        Ok(file)
+    }
+
+    fn observed(&self, body: Body) -> Body {
+        let observer = Arc::clone(&self.observer);
+        body.inspect_ok(move |piece| {
+            observer.notice(Event::Moved { bytes: piece.len() as u64 });
+        })
+        .boxed()
+    }
+
     /// Puts the manifests: what is listed before what lists it, the tag last,
     /// so that nobody ever pulls half an image.
-    async fn finish(&self, image: ImageId) -> Result<(), String> {
+    async fn finish(&self, image: ImageId) -> Result<(), Cause> {
         let Some(outgoing) = &self.images[image] else { return Ok(()) };
         let destination = &outgoing.destination;
         // Written out only now: all of them at once would fill the memory.
@@ -176,7 +226,7 @@ impl Target {
         self.put_referrers(image, outgoing, &referring).await
     }
 
-    async fn put_tagged(&self, image: &ImageRef, attachment: &Attachment) -> Result<(), String> {
+    async fn put_tagged(&self, image: &ImageRef, attachment: &Attachment) -> Result<(), Cause> {
         let Some(tag) = &attachment.tag else { return Ok(()) };
         for node in attachment.manifests[1..].iter().rev() {
             self.put_by_digest(image, node).await?;
@@ -192,7 +242,7 @@ impl Target {
         image: ImageId,
         outgoing: &Outgoing,
         referring: &[&Attachment],
-    ) -> Result<(), String> {
+    ) -> Result<(), Cause> {
         let mut unlisted: BTreeMap<Digest, Vec<Descriptor>> = BTreeMap::new();
         for attachment in referring {
             for node in attachment.manifests[1..].iter().rev() {
@@ -228,15 +278,15 @@ impl Target {
         image: &ImageRef,
         subject: Digest,
         mut referrers: Vec<Descriptor>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Cause> {
         let at = image.with_pointer(Pointer::Tag(Tag::of_digest(&subject)));
         let _one_at_a_time = self.referrer_lists.lock().await;
         // Others may have listed referrers there: theirs stay.
-        if let Some(held) = self.client.manifest(&at).await.map_err(|e| chain(&e))? {
+        if let Some(held) = self.client.manifest(&at).await.map_err(Cause::Target)? {
             if held.digest == subject || !held.media_type.is_index() {
                 return Ok(false);
             }
-            let parsed = held.parse().map_err(|e| chain(&e))?;
+            let Ok(parsed) = held.parse() else { return Ok(false) };
             referrers.extend(parsed.children().iter().cloned());
         }
         self.put(&at, &referrers_index(referrers)).await?;
@@ -246,8 +296,8 @@ impl Target {
     /// Puts a manifest under its digest. True when the registry says that it
     /// listed it as a referrer of its subject. One that is not at hand is at
     /// the target: an earlier archive carried it, and that was asked.
-    async fn put_by_digest(&self, image: &ImageRef, node: &ManifestNode) -> Result<bool, String> {
-        if self.manifests.blob(&node.digest).map_err(|e| chain(&e))?.is_none() {
+    async fn put_by_digest(&self, image: &ImageRef, node: &ManifestNode) -> Result<bool, Cause> {
+        if self.manifests.blob(&node.digest)?.is_none() {
             return Ok(true);
         }
         let raw = held_manifest(&self.manifests, &node.digest)?;
@@ -256,18 +306,18 @@ impl Target {
 
     /// A manifest that gets a tag. One that is not at hand is at the target
     /// under another: releases share components, and an earlier archive carried it.
-    async fn manifest(&self, image: &ImageRef, digest: &Digest) -> Result<RawManifest, String> {
-        if self.manifests.blob(digest).map_err(|e| chain(&e))?.is_none() {
+    async fn manifest(&self, image: &ImageRef, digest: &Digest) -> Result<RawManifest, Cause> {
+        if self.manifests.blob(digest)?.is_none() {
             let at = image.with_pointer(Pointer::Digest(*digest));
-            if let Some(raw) = self.client.manifest(&at).await.map_err(|e| chain(&e))? {
+            if let Some(raw) = self.client.manifest(&at).await.map_err(Cause::Target)? {
                 return Ok(raw);
             }
         }
-        held_manifest(&self.manifests, digest)
+        Ok(held_manifest(&self.manifests, digest)?)
     }
 
-    async fn put(&self, to: &ImageRef, raw: &RawManifest) -> Result<bool, String> {
-        let put = self.client.put_manifest(to, raw).await.map_err(|e| chain(&e))?;
+    async fn put(&self, to: &ImageRef, raw: &RawManifest) -> Result<bool, Cause> {
+        let put = self.client.put_manifest(to, raw).await.map_err(Cause::Target)?;
         Ok(put.subject.is_some())
     }
 

@@ -8,12 +8,13 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::schedule::{Done, ImageId, Job, Schedule};
+use crate::schedule::{ImageId, Job, Schedule};
+use crate::transfer_error::{Cause, ImageError, TransferError};
 
 /// Where blobs and images go: a disk or a registry.
 pub(crate) trait Destination: Send + Sync + 'static {
-    /// Does one job. An error is the text a user reads.
-    fn perform(&self, job: Job) -> impl Future<Output = Result<(), String>> + Send;
+    /// Does one job.
+    fn perform(&self, job: Job) -> impl Future<Output = Result<(), TransferError>> + Send;
 }
 
 /// How much at once, and for how long at most.
@@ -30,13 +31,13 @@ pub(crate) enum Executed {
 }
 
 /// What there is to tell of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Moment<'a> {
     /// The first of its blobs is on its way.
     Began,
     Finished,
     /// With the reason.
-    Failed(&'a str),
+    Failed(&'a ImageError),
 }
 
 /// Runs `schedule` to its end or until `cancel`. `tell` hears of every image:
@@ -48,7 +49,7 @@ pub(crate) async fn execute<D: Destination>(
     cancel: &CancellationToken,
     mut tell: impl FnMut(ImageId, Moment<'_>),
 ) -> Executed {
-    let mut flying: JoinSet<(Job, Done)> = JoinSet::new();
+    let mut flying: JoinSet<(Job, Result<(), TransferError>)> = JoinSet::new();
     let mut begun: HashSet<ImageId> = HashSet::new();
     loop {
         while flying.len() < limits.slots {
@@ -58,11 +59,7 @@ pub(crate) async fn execute<D: Destination>(
             }
             let destination = Arc::clone(&destination);
             flying.spawn(async move {
-                let done = match bounded(limits.transfer_timeout, destination.perform(job)).await {
-                    Ok(()) => Done::Well,
-                    Err(why) => Done::Badly(why),
-                };
-                (job, done)
+                (job, bounded(limits.transfer_timeout, &job, destination.perform(job)).await)
             });
         }
         let landed = tokio::select! {
@@ -73,12 +70,12 @@ pub(crate) async fn execute<D: Destination>(
         match landed {
             None => return Executed::Entirely,
             Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
-            Some(Ok((job, done))) => {
-                for image in schedule.done(&job, &done) {
-                    tell(image, Moment::Failed(schedule.failure(image).unwrap_or_default()));
-                }
-                if let (Job::Finish { image }, Done::Well) = (job, &done) {
+            Some(Ok((job, outcome))) => {
+                if let (Job::Finish { image }, Ok(())) = (job, &outcome) {
                     tell(image, Moment::Finished);
+                }
+                for failed in schedule.done(&job, outcome) {
+                    tell(failed.image, Moment::Failed(&failed.error));
                 }
             }
         }
@@ -87,12 +84,13 @@ pub(crate) async fn execute<D: Destination>(
 
 async fn bounded(
     limit: Option<Duration>,
-    job: impl Future<Output = Result<(), String>>,
-) -> Result<(), String> {
-    let Some(limit) = limit else { return job.await };
-    tokio::time::timeout(limit, job).await.unwrap_or_else(|_| {
-        Err(format!("not done within {} s; raise --image-timeout", limit.as_secs_f32()))
-    })
+    job: &Job,
+    performed: impl Future<Output = Result<(), TransferError>>,
+) -> Result<(), TransferError> {
+    let Some(limit) = limit else { return performed.await };
+    tokio::time::timeout(limit, performed)
+        .await
+        .unwrap_or_else(|_| Err(TransferError::new(job.step(), Cause::TimedOut(limit))))
 }
 
 #[cfg(test)]
@@ -100,10 +98,12 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use mirror_plan::BlobRef;
     use oci::Digest;
 
     use super::*;
     use crate::schedule::Need;
+    use crate::supply::SupplyError;
 
     /// Counts jobs at once; fails the blob it is told to.
     #[derive(Default)]
@@ -115,7 +115,7 @@ mod tests {
     }
 
     impl Destination for Counting {
-        async fn perform(&self, job: Job) -> Result<(), String> {
+        async fn perform(&self, job: Job) -> Result<(), TransferError> {
             let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(now, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -124,17 +124,21 @@ mod tests {
             }
             self.now.fetch_sub(1, Ordering::SeqCst);
             match job {
-                Job::Move { digest, .. } if Some(digest) == self.bad => Err("bad".into()),
+                Job::Move { blob, .. } if Some(blob.digest) == self.bad => {
+                    Err(TransferError::new(job.step(), SupplyError::Missing(blob.digest)))
+                }
                 _ => Ok(()),
             }
         }
     }
 
     fn needs() -> Vec<Option<Need>> {
-        let blob = |n: u8| (Digest::of(&[n]), 10);
-        (0..20)
-            .map(|n| Some(Need { repository: 0, blobs: vec![blob(n), blob(200)], is_last: false }))
-            .collect()
+        let blob = |n: u8| BlobRef { digest: Digest::of(&[n]), size: 10 };
+        let need = |n| {
+            let blobs = vec![blob(n), blob(200)];
+            Some(Need { repository: 0, source: 0, blobs, is_last: false })
+        };
+        (0..20).map(need).collect()
     }
 
     async fn run(destination: Counting, limits: Limits) -> (Executed, Vec<(usize, bool)>, usize) {
@@ -142,13 +146,13 @@ mod tests {
         let ended = Mutex::new(Vec::new());
         let cancel = CancellationToken::new();
         let executed = execute(
-            Schedule::new(needs()),
+            Schedule::new(needs(), vec![0]),
             Arc::clone(&destination),
             limits,
             &cancel,
             |image, moment| {
-                if moment != Moment::Began {
-                    ended.lock().unwrap().push((image, moment == Moment::Finished));
+                if !matches!(moment, Moment::Began) {
+                    ended.lock().unwrap().push((image, matches!(moment, Moment::Finished)));
                 }
             },
         )
@@ -183,7 +187,7 @@ mod tests {
         let limits = Limits { slots: 4, transfer_timeout: None };
         let destination = Arc::new(Counting::default());
         let executed =
-            execute(Schedule::new(needs()), destination, limits, &cancel, |_, _| {}).await;
+            execute(Schedule::new(needs(), vec![0]), destination, limits, &cancel, |_, _| {}).await;
         assert_eq!(executed, Executed::Interrupted);
     }
 }

@@ -33,6 +33,7 @@ mod settings;
 mod stacked;
 mod stock;
 mod supply;
+mod transfer_error;
 mod trust_check;
 mod verified;
 mod wanted;

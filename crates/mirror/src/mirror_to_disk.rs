@@ -13,7 +13,7 @@ use registry::Client;
 use crate::archiving;
 use crate::chain::chain;
 use crate::context::Context;
-use crate::destination_disk::{Disk, Incoming, missing_blobs};
+use crate::destination_disk::{Disk, missing_blobs};
 use crate::execute::{Executed, Moment, execute};
 use crate::gather::{OnDisk, gather};
 use crate::paperwork;
@@ -22,7 +22,7 @@ use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
 use crate::schedule::{Need, Schedule};
 use crate::sections::{self, Sections};
 use crate::settings::{Attachments, DryRun};
-use crate::supply::Supplies;
+use crate::supply::{Sources, Supplies};
 use crate::wanted::{names_by_origin, select};
 
 /// Fetches what the configuration selects, then writes the archive of it.
@@ -99,6 +99,7 @@ async fn fetch(
     report: &mut Report,
 ) -> Vec<Outcome> {
     let names = names_by_origin(plan);
+    let mut sources = Sources::default();
     let mut needs = Vec::with_capacity(plan.images.len());
     let mut images = Vec::with_capacity(plan.images.len());
     let mut outcomes = Vec::with_capacity(plan.images.len());
@@ -122,19 +123,22 @@ async fn fetch(
         };
         match missing_blobs(&context.workspace, &record) {
             Ok(blobs) => {
-                needs.push(Some(Need { repository: 0, blobs, is_last: false }));
+                let source = sources.add(supplies.of(&image.origin));
+                needs.push(Some(Need { repository: 0, source, blobs, is_last: false }));
                 outcomes.push(Outcome::Pending);
             }
             Err(error) => {
                 needs.push(None);
-                outcomes.push(Outcome::Failed { error });
+                outcomes.push(Outcome::Failed { error: chain(&error) });
             }
         }
-        images.push(Some(Incoming { record, supply: supplies.of(&image.origin) }));
+        images.push(Some(record));
     }
+    let schedule = Schedule::new(needs, sources.hosts());
     let disk = Arc::new(Disk {
         workspace: context.workspace.clone(),
         images,
+        sources,
         retries: context.settings.source.retry.times,
         observer: Arc::clone(&context.observer),
         blobs_moved: AtomicU64::new(0),
@@ -150,7 +154,6 @@ async fn fetch(
             outcomes[index] = outcome;
         }
     };
-    let schedule = Schedule::new(needs);
     let executed =
         execute(schedule, Arc::clone(&disk), context.limits(), &context.cancel, tell).await;
     if executed == Executed::Interrupted {

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mirror_plan::{Action, Found, Journey, Kind, Mode, Names, Plan, Target as Place, plan};
+use mirror_plan::{
+    Action, BlobRef, Found, Journey, Kind, Mode, Names, Plan, Target as Place, plan,
+};
 use oci::{Digest, Repository};
 use registry::Client;
 use workspace::Holdings;
@@ -18,7 +20,7 @@ use crate::presence::{self, Heads, Presence};
 use crate::pushed::Pushed;
 use crate::report::Outcome;
 use crate::schedule::{Need, Schedule};
-use crate::supply::Supplies;
+use crate::supply::{Sources, Supplies};
 
 /// A plan for a target, and what it was made from.
 pub(crate) struct Bound {
@@ -89,6 +91,9 @@ pub(crate) async fn deliver(
         .filter_map(|(repository, digest)| Some((*repository_of.get(repository)?, *digest)));
     let mut there: HashSet<(usize, Digest)> = known.collect();
     let mut held_elsewhere: HashMap<Digest, Repository> = HashMap::new();
+    for (repository, digest) in &inspected.there {
+        held_elsewhere.entry(*digest).or_insert_with(|| repository.clone());
+    }
     for image in plan.images.iter().filter(|image| image.action == Action::Present) {
         for digest in plan.tree(image).blobs().into_keys() {
             there.insert((repository_of[&image.destination.repository], digest));
@@ -96,6 +101,7 @@ pub(crate) async fn deliver(
         }
     }
     let names = Names::new(plan.images.iter().map(|image| &image.destination));
+    let mut sources = Sources::default();
     let mut needs = Vec::with_capacity(plan.images.len());
     let mut images = Vec::with_capacity(plan.images.len());
     let mut outcomes = Vec::with_capacity(plan.images.len());
@@ -107,7 +113,8 @@ pub(crate) async fn deliver(
                 let tree = plan.tree(image);
                 let repository = repository_of[&image.destination.repository];
                 let blobs = tree.blobs().into_iter();
-                let missing = blobs.filter(|(d, _)| !there.contains(&(repository, *d))).collect();
+                let missing = blobs.filter(|(d, _)| !there.contains(&(repository, *d)));
+                let missing = missing.map(|(digest, size)| BlobRef { digest, size }).collect();
                 let subjects = tree.manifests.iter().map(|node| node.digest);
                 let taken = |subject: &Digest| {
                     names.fallback_tag(&image.destination.repository, subject).is_none()
@@ -115,10 +122,10 @@ pub(crate) async fn deliver(
                 let outgoing = Outgoing {
                     destination: image.destination.at(&route.place.registry),
                     fallback_taken: subjects.filter(taken).collect(),
-                    supply: route.supplies.of(&image.origin),
                 };
+                let source = sources.add(route.supplies.of(&image.origin));
                 let is_last = image.kind == Kind::Catalog;
-                let need = Need { repository, blobs: missing, is_last };
+                let need = Need { repository, source, blobs: missing, is_last };
                 (Some(need), Some(outgoing), Outcome::Pending)
             }
         };
@@ -126,12 +133,15 @@ pub(crate) async fn deliver(
         images.push(outgoing);
         outcomes.push(outcome);
     }
+    let schedule = Schedule::new(needs, sources.hosts());
     let target = Arc::new(Target {
         client: route.client.clone(),
         registry: route.place.registry.clone(),
         repositories,
         plan: Arc::clone(&plan),
         images,
+        sources,
+        spool: context.workspace.blobs().root().to_owned(),
         manifests: Arc::clone(&route.holdings),
         held_elsewhere,
         source_retries: context.settings.source.retry.times,
@@ -153,7 +163,7 @@ pub(crate) async fn deliver(
             }
             outcomes[index] = outcome;
         };
-        execute(Schedule::new(needs), Arc::clone(&target), limits, &context.cancel, tell).await
+        execute(schedule, Arc::clone(&target), limits, &context.cancel, tell).await
     };
     if let Err(error) = pushed.save() {
         context.warn(format!("what was pushed could not be noted: {}", chain(&error)));

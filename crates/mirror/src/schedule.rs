@@ -1,40 +1,55 @@
-//! In which order blobs move, and when an image has all of its own.
+//! In which order blobs move, from which source, and when an image has all of its own.
 //!
-//! Pure: it hands out jobs and takes their outcomes, so that every order of
-//! events can be tested without moving a byte. A blob is moved once however
-//! many images want it; at a registry, the first repository that needs it gets
-//! the upload and the others mount it from there.
+//! Pure: it hands out jobs and takes their outcomes, so that every order of events can be tested
+//! without moving a byte. A blob is moved once however many images need it; at a registry, the
+//! first repository that needs it gets the upload and the others mount it from there.
+//!
+//! A failure is isolated to the images that cannot be completed. A blob that one source does not
+//! supply is requested from the sources of all other images that have it; a repository that
+//! refuses a blob fails the images of that repository only.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
+use mirror_plan::BlobRef;
 use oci::Digest;
 
-/// Blobs below this size take the small lane: they cost round trips, not
-/// bandwidth, so some slots are always left to them.
+use crate::transfer_error::{Cause, ContentError, Fault, ImageError, Step, TransferError};
+
+/// Blobs below this size take the small lane: they cost round trips, not bandwidth, so some slots
+/// are always left to them.
 const SMALL: u64 = 1 << 20;
 
-/// A large blob under way holds its buffers, a megabyte and more; so many at
-/// once fill a line on which each connection gets a tenth of it.
+/// A large blob under way holds its buffers, a megabyte and more; so many at once fill a line on
+/// which each connection gets a tenth of it.
 const LARGE: usize = 10;
 
-/// How many large blobs may be under way; who asks for many slots gets more.
+/// After so many failures that are the host's rather than the content's, its other repositories
+/// are not asked for the same blob: each request waits for all its retries.
+const STRIKES: usize = 3;
+
+/// How many large blobs may be under way; with many slots there are more.
 fn large_at_once(slots: usize) -> usize {
     slots.min(LARGE.max(slots / 2))
 }
 
 /// An image's place in the work list.
 pub(crate) type ImageId = usize;
-/// A repository's place in the list of repositories. With a disk as the
-/// destination there is one "repository", as a blob is stored only once.
+/// A repository's place in the list of repositories. With a disk as the destination there is one
+/// "repository", as a blob is stored only once.
 pub(crate) type RepoId = usize;
+/// A place that content comes from.
+pub(crate) type SourceId = usize;
+/// The host of a source.
+pub(crate) type HostId = usize;
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// Bring the blob to its first repository, taking it from where `image` has it.
-    Move { digest: Digest, size: u64, to: RepoId, image: ImageId },
-    /// The blob is at `from`; make it appear at `to`.
-    Mount { digest: Digest, size: u64, from: RepoId, to: RepoId, image: ImageId },
+    /// Bring the blob from a source to its first repository.
+    Move { blob: BlobRef, from: SourceId, to: RepoId, image: ImageId },
+    /// The blob is at `held`; make it appear at `to`. A target that cannot mount gets it from `from`.
+    Mount { blob: BlobRef, held: RepoId, from: SourceId, to: RepoId, image: ImageId },
     /// All blobs are there: put the image's manifests.
     Finish { image: ImageId },
 }
@@ -46,21 +61,48 @@ impl Job {
             Self::Move { image, .. } | Self::Mount { image, .. } | Self::Finish { image } => *image,
         }
     }
+
+    /// What it does, for an error.
+    pub(crate) fn step(&self) -> Step {
+        match self {
+            Self::Move { blob, .. } => Step::Copy(blob.digest),
+            Self::Mount { blob, .. } => Step::Mount(blob.digest),
+            Self::Finish { .. } => Step::Publish,
+        }
+    }
 }
 
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Done {
-    Well,
-    Badly(String),
+/// An image that cannot be completed, and why.
+#[derive(Debug, Clone)]
+pub(crate) struct FailedImage {
+    pub(crate) image: ImageId,
+    pub(crate) error: ImageError,
 }
 
-/// The state of one blob.
-#[derive(Debug)]
+/// One digest that images need.
+#[derive(Debug, Default)]
 struct Blob {
+    /// What manifests say its size is, the most frequent first. One of them at most is right.
+    claims: Vec<Claim>,
+    /// Where it may come from, in the order of images.
+    sources: Vec<SourceId>,
+    /// Sources that did not supply it, and why.
+    failed: Vec<(SourceId, Arc<TransferError>)>,
+    is_large: bool,
+}
+
+/// The images whose manifests agree on a size.
+#[derive(Debug)]
+struct Claim {
     size: u64,
     /// Repositories that need it and the images that wait for it there, in order of first need.
     places: Vec<(RepoId, Vec<ImageId>)>,
+}
+
+impl Claim {
+    fn waiters(&self) -> impl Iterator<Item = ImageId> {
+        self.places.iter().flat_map(|(_, waiters)| waiters).copied()
+    }
 }
 
 /// Which blobs are still to move, and which images wait for which.
@@ -74,63 +116,63 @@ pub(crate) struct Schedule {
     ready: VecDeque<Job>,
     /// Finishes of those that are last.
     late: VecDeque<Job>,
-    /// Blobs each image still waits for; `None` once it failed or is finished.
-    waiting: Vec<Option<usize>>,
-    is_last: Vec<bool>,
+    images: Vec<Image>,
     /// Images that are under way and not last.
     early: usize,
-    failures: BTreeMap<ImageId, String>,
+    /// The host of each source.
+    hosts: Vec<HostId>,
     large_in_flight: usize,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Image {
+    /// Blobs it still waits for; `None` once it failed or is finished.
+    waiting: Option<usize>,
+    source: SourceId,
+    is_last: bool,
 }
 
 /// An image as the schedule sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Need {
     pub(crate) repository: RepoId,
+    pub(crate) source: SourceId,
     /// Blobs that are not at the destination yet.
-    pub(crate) blobs: Vec<(Digest, u64)>,
-    /// Whether it is finished after all others: a catalog must not offer what
-    /// has not arrived.
+    pub(crate) blobs: Vec<BlobRef>,
+    /// Whether it is finished after all others: a catalog must not offer what has not arrived.
     pub(crate) is_last: bool,
 }
 
 impl Schedule {
-    /// A schedule for `needs`, whose positions are the image ids. `images`
-    /// without a need (`None`) are not touched.
-    pub(crate) fn new(needs: Vec<Option<Need>>) -> Self {
-        let is_last = |need: &Option<Need>| need.as_ref().is_some_and(|need| need.is_last);
+    /// A schedule for `needs`, whose positions are the image ids. Images without a need (`None`)
+    /// are not touched. `hosts` has the host of each source.
+    pub(crate) fn new(needs: Vec<Option<Need>>, hosts: Vec<HostId>) -> Self {
         let mut schedule = Self {
-            waiting: vec![None; needs.len()],
-            is_last: needs.iter().map(is_last).collect(),
+            images: vec![Image::default(); needs.len()],
             early: needs.iter().flatten().filter(|need| !need.is_last).count(),
+            hosts,
             ..Self::default()
         };
         for (image, need) in needs.into_iter().enumerate() {
             let Some(need) = need else { continue };
-            let mut count = 0;
-            for (digest, size) in need.blobs {
-                let blob =
-                    schedule.blobs.entry(digest).or_insert(Blob { size, places: Vec::new() });
-                let waiters = match blob.places.iter().position(|(at, _)| *at == need.repository) {
-                    Some(known) => &mut blob.places[known].1,
-                    None => {
-                        blob.places.push((need.repository, Vec::new()));
-                        let last = blob.places.len() - 1;
-                        &mut blob.places[last].1
-                    }
-                };
-                if !waiters.contains(&image) {
-                    waiters.push(image);
-                    count += 1;
-                }
+            let Need { repository, source, blobs, is_last } = need;
+            let blobs: BTreeSet<BlobRef> = blobs.into_iter().collect();
+            let waiting = Some(blobs.len());
+            for blob in blobs {
+                schedule.add(blob, image, repository, source);
             }
-            schedule.waiting[image] = Some(count);
-            if count == 0 {
+            schedule.images[image] = Image { waiting, source, is_last };
+            if waiting == Some(0) {
                 schedule.complete(image);
             }
         }
-        let mut order: Vec<(u64, Digest)> =
-            schedule.blobs.iter().map(|(digest, blob)| (blob.size, *digest)).collect();
+        let mut order: Vec<(u64, Digest)> = Vec::with_capacity(schedule.blobs.len());
+        for (digest, blob) in &mut schedule.blobs {
+            blob.claims.sort_by_key(|claim| std::cmp::Reverse(claim.waiters().count()));
+            let size = blob.claims.first().map_or(0, |claim| claim.size);
+            blob.is_large = size >= SMALL;
+            order.push((size, *digest));
+        }
         order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
         for (size, digest) in order {
             let lane = if size < SMALL { &mut schedule.small } else { &mut schedule.large };
@@ -139,9 +181,28 @@ impl Schedule {
         schedule
     }
 
-    /// The next job, when fewer than `slots` are in flight. Large blobs leave a
-    /// quarter of the slots (at least one, when there are two) to small ones,
-    /// and there are never more of them than [`large_at_once`].
+    fn add(&mut self, need: BlobRef, image: ImageId, at: RepoId, source: SourceId) {
+        let blob = self.blobs.entry(need.digest).or_default();
+        if !blob.sources.contains(&source) {
+            blob.sources.push(source);
+        }
+        let claim = match blob.claims.iter().position(|claim| claim.size == need.size) {
+            Some(known) => known,
+            None => {
+                blob.claims.push(Claim { size: need.size, places: Vec::new() });
+                blob.claims.len() - 1
+            }
+        };
+        let places = &mut blob.claims[claim].places;
+        match places.iter_mut().find(|(known, _)| *known == at) {
+            Some((_, waiters)) => waiters.push(image),
+            None => places.push((at, vec![image])),
+        }
+    }
+
+    /// The next job, when fewer than `slots` are in flight. Large blobs leave a quarter of the
+    /// slots (at least one, when there are two) to small ones, and there are never more of them
+    /// than [`large_at_once`].
     pub(crate) fn next(&mut self, slots: usize) -> Option<Job> {
         if let Some(job) = self.ready.pop_front() {
             return Some(job);
@@ -153,77 +214,173 @@ impl Schedule {
         }
         let for_large = if self.small.is_empty() { slots } else { (slots - slots / 4).max(1) };
         let for_large = for_large.min(large_at_once(slots));
-        let large_first = self.large_in_flight < for_large;
         loop {
-            let (digest, is_large) = match (large_first, self.large.pop_front()) {
-                (true, Some(digest)) => (digest, true),
-                (_, unused) => {
-                    if let Some(digest) = unused {
-                        self.large.push_front(digest);
-                    }
-                    // What is large waits for one of its kind to arrive.
-                    (self.small.pop_front()?, false)
-                }
+            let large_first = self.large_in_flight < for_large;
+            let digest = match large_first.then(|| self.large.pop_front()).flatten() {
+                Some(digest) => digest,
+                // What is large waits for one of its kind to arrive.
+                None => self.small.pop_front()?,
             };
-            let blob = &self.blobs[&digest];
-            // Everyone who wanted it may have failed meanwhile.
-            let first = blob.places.iter().find_map(|(at, waiters)| {
-                let image = waiters.iter().find(|image| self.waiting[**image].is_some())?;
-                Some((*at, *image))
-            });
-            let Some((to, image)) = first else { continue };
-            self.large_in_flight += usize::from(is_large);
-            return Some(Job::Move { digest, size: blob.size, to, image });
+            // All images that needed it may have failed meanwhile.
+            let Some(job) = self.movement(&digest) else { continue };
+            self.large_in_flight += usize::from(self.blobs[&digest].is_large);
+            return Some(job);
         }
     }
 
-    /// Takes the outcome of a job. Returns the images that failed by it.
-    pub(crate) fn done(&mut self, job: &Job, done: &Done) -> Vec<ImageId> {
-        match *job {
-            Job::Move { digest, size, to, .. } => {
-                if size >= SMALL {
-                    self.large_in_flight = self.large_in_flight.saturating_sub(1);
+    /// How to bring a blob to the first repository where an image waits for it.
+    fn movement(&self, digest: &Digest) -> Option<Job> {
+        let blob = self.blobs.get(digest)?;
+        for claim in &blob.claims {
+            for (to, waiters) in &claim.places {
+                let Some(image) = self.first_waiting(waiters) else { continue };
+                let from = self.usable_source(blob, self.images[image].source)?;
+                let blob = BlobRef { digest: *digest, size: claim.size };
+                return Some(Job::Move { blob, from, to: *to, image });
+            }
+        }
+        None
+    }
+
+    fn first_waiting(&self, waiters: &[ImageId]) -> Option<ImageId> {
+        waiters.iter().copied().find(|image| self.images[*image].waiting.is_some())
+    }
+
+    /// A source that may still supply the blob; `preferred` if it does.
+    fn usable_source(&self, blob: &Blob, preferred: SourceId) -> Option<SourceId> {
+        let host = |source: SourceId| self.hosts.get(source).copied().unwrap_or_default();
+        let is_usable = |source: &SourceId| {
+            let strikes = blob.failed.iter().filter(|(failed, error)| {
+                host(*failed) == host(*source) && error.a_later_attempt_can_help()
+            });
+            blob.failed.iter().all(|(failed, _)| failed != source) && strikes.count() < STRIKES
+        };
+        Some(preferred)
+            .filter(|source| blob.sources.contains(source))
+            .into_iter()
+            .chain(blob.sources.iter().copied())
+            .find(is_usable)
+    }
+
+    /// Takes the outcome of a job. Returns the images that cannot be completed because of it.
+    pub(crate) fn done(
+        &mut self,
+        job: &Job,
+        outcome: Result<(), TransferError>,
+    ) -> Vec<FailedImage> {
+        if let Job::Move { blob, .. } = job {
+            let is_large = self.blobs.get(&blob.digest).is_some_and(|blob| blob.is_large);
+            self.large_in_flight = self.large_in_flight.saturating_sub(usize::from(is_large));
+        }
+        match (*job, outcome) {
+            (Job::Move { blob, from, to, .. }, Ok(())) => {
+                self.placed(blob, to);
+                self.mount_elsewhere(blob, from, to);
+                self.refute(blob)
+            }
+            (Job::Mount { blob, to, .. }, Ok(())) => {
+                self.placed(blob, to);
+                Vec::new()
+            }
+            (Job::Finish { image }, Ok(())) => {
+                self.close(image);
+                Vec::new()
+            }
+            (Job::Move { blob, from, to, .. }, Err(error)) => {
+                let failed = self.not_moved(blob, from, to, error);
+                self.queue_again(&blob.digest);
+                failed
+            }
+            (Job::Mount { blob, held, from, to, image }, Err(error)) => {
+                if !error.another_source_can_help() {
+                    return self.fail(blob, Some(to), &Arc::new(error));
                 }
-                match done {
-                    Done::Well => {
-                        self.placed(digest, to);
-                        self.mount_elsewhere(digest, size, to);
+                let error = self.note(blob.digest, from, error);
+                match self.blobs.get(&blob.digest).and_then(|b| self.usable_source(b, from)) {
+                    Some(from) => {
+                        self.ready.push_back(Job::Mount { blob, held, from, to, image });
                         Vec::new()
                     }
-                    // Nobody can have it: all who wait for it fail.
-                    Done::Badly(why) => self.fail(digest, None, why),
+                    None => self.fail(blob, Some(to), &error),
                 }
             }
-            Job::Mount { digest, to, .. } => match done {
-                Done::Well => {
-                    self.placed(digest, to);
-                    Vec::new()
-                }
-                Done::Badly(why) => self.fail(digest, Some(to), why),
-            },
-            Job::Finish { image } => {
-                self.close(image);
-                match done {
-                    Done::Well => Vec::new(),
-                    Done::Badly(why) => {
-                        self.failures.insert(image, why.clone());
-                        vec![image]
-                    }
-                }
+            (Job::Finish { image }, Err(error)) => {
+                let error = ImageError::new(Arc::new(error), 1);
+                let was_open = self.close(image);
+                was_open.then_some(FailedImage { image, error }).into_iter().collect()
             }
         }
     }
 
-    /// Why images failed.
-    pub(crate) fn failure(&self, image: ImageId) -> Option<&str> {
-        self.failures.get(&image).map(String::as_str)
+    /// A blob that did not arrive: which images fail by that now.
+    fn not_moved(
+        &mut self,
+        blob: BlobRef,
+        from: SourceId,
+        to: RepoId,
+        error: TransferError,
+    ) -> Vec<FailedImage> {
+        match error.fault() {
+            // Another repository may accept it, from this source or any other.
+            Fault::TargetRefuses => self.fail(blob, Some(to), &Arc::new(error)),
+            Fault::TargetUnreachable | Fault::Disk => self.fail(blob, None, &Arc::new(error)),
+            Fault::SourceAbsent | Fault::SourceRefuses | Fault::Content | Fault::TimedOut => {
+                let error = self.note(blob.digest, from, error);
+                if self.has_usable_source(&blob.digest) {
+                    return Vec::new();
+                }
+                let mut failed = self.fail(blob, None, &error);
+                // The same content may be right with the size that other manifests declare.
+                if let Some(known) = self.blobs.get_mut(&blob.digest) {
+                    known.failed.retain(|(_, error)| error.fault() != Fault::Content);
+                }
+                if !self.has_usable_source(&blob.digest) {
+                    let claims = self.blobs.get(&blob.digest).into_iter().flat_map(|b| &b.claims);
+                    for size in claims.map(|claim| claim.size).collect::<Vec<_>>() {
+                        failed.extend(self.fail(BlobRef { size, ..blob }, None, &error));
+                    }
+                }
+                failed
+            }
+        }
     }
 
-    fn placed(&mut self, digest: Digest, at: RepoId) {
-        let Some(blob) = self.blobs.get(&digest) else { return };
-        let waiters = blob.places.iter().filter(|(place, _)| *place == at).flat_map(|(_, w)| w);
-        for image in waiters.copied().collect::<Vec<_>>() {
-            if let Some(count) = &mut self.waiting[image] {
+    fn has_usable_source(&self, digest: &Digest) -> bool {
+        let blob = self.blobs.get(digest);
+        blob.is_some_and(|blob| self.usable_source(blob, SourceId::MAX).is_some())
+    }
+
+    /// Remembers that a source did not supply a blob.
+    fn note(
+        &mut self,
+        digest: Digest,
+        source: SourceId,
+        error: TransferError,
+    ) -> Arc<TransferError> {
+        let error = Arc::new(error);
+        if let Some(blob) = self.blobs.get_mut(&digest) {
+            blob.failed.retain(|(failed, _)| *failed != source);
+            blob.failed.push((source, Arc::clone(&error)));
+        }
+        error
+    }
+
+    /// Puts a blob back into its lane while images wait for it.
+    fn queue_again(&mut self, digest: &Digest) {
+        if self.movement(digest).is_none() {
+            return;
+        }
+        let is_large = self.blobs.get(digest).is_some_and(|blob| blob.is_large);
+        let lane = if is_large { &mut self.large } else { &mut self.small };
+        lane.push_front(*digest);
+    }
+
+    fn placed(&mut self, blob: BlobRef, at: RepoId) {
+        let Some(known) = self.blobs.get(&blob.digest) else { return };
+        let claims = known.claims.iter().filter(|claim| claim.size == blob.size);
+        let places = claims.flat_map(|claim| &claim.places).filter(|(place, _)| *place == at);
+        for image in places.flat_map(|(_, waiters)| waiters).copied().collect::<Vec<_>>() {
+            if let Some(count) = &mut self.images[image].waiting {
                 *count -= 1;
                 if *count == 0 {
                     self.complete(image);
@@ -234,36 +391,78 @@ impl Schedule {
 
     /// All blobs of an image are there.
     fn complete(&mut self, image: ImageId) {
-        let queue = if self.is_last[image] { &mut self.late } else { &mut self.ready };
+        let is_last = self.images[image].is_last;
+        let queue = if is_last { &mut self.late } else { &mut self.ready };
         queue.push_back(Job::Finish { image });
     }
 
     /// An image is finished, or failed. False when it was before.
     fn close(&mut self, image: ImageId) -> bool {
-        let was_open = self.waiting[image].take().is_some();
-        self.early -= usize::from(was_open && !self.is_last[image]);
+        let was_open = self.images[image].waiting.take().is_some();
+        self.early -= usize::from(was_open && !self.images[image].is_last);
         was_open
     }
 
-    fn mount_elsewhere(&mut self, digest: Digest, size: u64, from: RepoId) {
-        let Some(blob) = self.blobs.get(&digest) else { return };
-        for (to, waiters) in blob.places.iter().filter(|(place, _)| *place != from) {
-            let alive = waiters.iter().find(|image| self.waiting[**image].is_some());
-            if let Some(&image) = alive {
-                self.ready.push_back(Job::Mount { digest, size, from, to: *to, image });
+    fn mount_elsewhere(&mut self, blob: BlobRef, from: SourceId, held: RepoId) {
+        let Some(known) = self.blobs.get(&blob.digest) else { return };
+        let claims = known.claims.iter().filter(|claim| claim.size == blob.size);
+        let mut mounts = Vec::new();
+        for (to, waiters) in claims.flat_map(|claim| &claim.places) {
+            if *to == held {
+                continue;
+            }
+            if let Some(image) = self.first_waiting(waiters) {
+                mounts.push(Job::Mount { blob, held, from, to: *to, image });
             }
         }
+        self.ready.extend(mounts);
     }
 
-    fn fail(&mut self, digest: Digest, at: Option<RepoId>, why: &str) -> Vec<ImageId> {
-        let Some(blob) = self.blobs.get(&digest) else { return Vec::new() };
+    /// The content of a digest has one size: images whose manifests declare another are wrong.
+    fn refute(&mut self, right: BlobRef) -> Vec<FailedImage> {
+        let Some(known) = self.blobs.get(&right.digest) else { return Vec::new() };
+        let wrong: Vec<u64> = known
+            .claims
+            .iter()
+            .map(|claim| claim.size)
+            .filter(|size| *size != right.size)
+            .collect();
         let mut failed = Vec::new();
-        let places = blob.places.iter().filter(|(place, _)| at.is_none_or(|at| at == *place));
-        let waiters: Vec<ImageId> = places.flat_map(|(_, waiters)| waiters).copied().collect();
-        for image in waiters {
+        for declared in wrong {
+            let cause = Cause::Content(ContentError::Size { declared, actual: right.size });
+            let error = Arc::new(TransferError::new(Step::Copy(right.digest), cause));
+            let blob = BlobRef { digest: right.digest, size: declared };
+            failed.extend(self.fail(blob, None, &error));
+        }
+        failed
+    }
+
+    /// Fails the images that wait for a blob of this size, at one repository or at all. Each gets
+    /// the error of its own source, if that was asked.
+    fn fail(
+        &mut self,
+        blob: BlobRef,
+        at: Option<RepoId>,
+        error: &Arc<TransferError>,
+    ) -> Vec<FailedImage> {
+        let Some(known) = self.blobs.get(&blob.digest) else { return Vec::new() };
+        let claims = known.claims.iter().filter(|claim| claim.size == blob.size);
+        let places = claims.flat_map(|claim| &claim.places);
+        let places = places.filter(|(place, _)| at.is_none_or(|at| at == *place));
+        let own = |image: ImageId| {
+            let source = self.images[image].source;
+            let by_source = known.failed.iter().rev().find(|(failed, _)| *failed == source);
+            match by_source.filter(|_| error.another_source_can_help()) {
+                Some((_, own)) => ImageError::new(Arc::clone(own), known.failed.len()),
+                None => ImageError::new(Arc::clone(error), 1),
+            }
+        };
+        let waiters: Vec<(ImageId, ImageError)> =
+            places.flat_map(|(_, waiters)| waiters).map(|image| (*image, own(*image))).collect();
+        let mut failed = Vec::new();
+        for (image, error) in waiters {
             if self.close(image) {
-                self.failures.insert(image, why.to_owned());
-                failed.push(image);
+                failed.push(FailedImage { image, error });
             }
         }
         failed
@@ -271,122 +470,4 @@ impl Schedule {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn digest(n: u8) -> Digest {
-        Digest::of(&[n])
-    }
-
-    fn need(repository: RepoId, blobs: &[(u8, u64)]) -> Option<Need> {
-        let blobs = blobs.iter().map(|(n, size)| (digest(*n), *size)).collect();
-        Some(Need { repository, blobs, is_last: false })
-    }
-
-    /// Runs a schedule to its end with every job going well.
-    fn all_jobs(mut schedule: Schedule) -> Vec<Job> {
-        let mut jobs = Vec::new();
-        while let Some(job) = schedule.next(8) {
-            schedule.done(&job, &Done::Well);
-            jobs.push(job);
-        }
-        jobs
-    }
-
-    #[test]
-    fn a_blob_is_moved_once_and_mounted_where_else_it_is_needed() {
-        let needs = vec![need(0, &[(1, 10)]), need(1, &[(1, 10)]), need(1, &[(1, 10)])];
-        let jobs = all_jobs(Schedule::new(needs));
-        let moves = jobs.iter().filter(|job| matches!(job, Job::Move { .. })).count();
-        let mounts = jobs.iter().filter(|job| matches!(job, Job::Mount { from: 0, to: 1, .. }));
-        assert_eq!((moves, mounts.count()), (1, 1));
-        assert_eq!(jobs.iter().filter(|job| matches!(job, Job::Finish { .. })).count(), 3);
-    }
-
-    #[test]
-    fn an_image_is_finished_only_after_its_last_blob() {
-        let mut schedule = Schedule::new(vec![need(0, &[(1, 10), (2, 20)])]);
-        let first = schedule.next(8).unwrap();
-        let second = schedule.next(8).unwrap();
-        assert_eq!(schedule.next(8), None);
-        schedule.done(&first, &Done::Well);
-        assert_eq!(schedule.next(8), None);
-        schedule.done(&second, &Done::Well);
-        assert_eq!(schedule.next(8), Some(Job::Finish { image: 0 }));
-    }
-
-    #[test]
-    fn what_is_last_is_finished_after_all_others_be_they_finished_or_failed() {
-        let last = |blobs| need(0, blobs).map(|need| Need { is_last: true, ..need });
-        let needs = vec![last(&[]), need(0, &[(1, 10)]), last(&[(1, 10)]), need(0, &[(2, 20)])];
-        let mut schedule = Schedule::new(needs);
-        let mut ended = Vec::new();
-        while let Some(job) = schedule.next(8) {
-            let second = matches!(job, Job::Move { size: 20, .. });
-            let done = if second { Done::Badly("gone".to_owned()) } else { Done::Well };
-            ended.extend(schedule.done(&job, &done));
-            if let Job::Finish { image } = job {
-                ended.push(image);
-            }
-        }
-        ended[..2].sort_unstable();
-        assert_eq!(ended, [1, 3, 0, 2]);
-    }
-
-    #[test]
-    fn an_image_without_missing_blobs_is_finished_at_once() {
-        assert_eq!(all_jobs(Schedule::new(vec![need(0, &[])])), [Job::Finish { image: 0 }]);
-        assert_eq!(all_jobs(Schedule::new(vec![None])), []);
-    }
-
-    #[test]
-    fn large_blobs_go_first_but_leave_slots_to_small_ones() {
-        let blobs: Vec<(u8, u64)> = (0..8).map(|n| (n, SMALL * u64::from(n + 1))).collect();
-        let mut with_small = blobs;
-        with_small.push((100, 5));
-        let mut schedule = Schedule::new(vec![need(0, &with_small)]);
-        let sizes: Vec<u64> = (0..5)
-            .filter_map(|_| match schedule.next(4) {
-                Some(Job::Move { size, .. }) => Some(size),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(sizes[..4], [SMALL * 8, SMALL * 7, SMALL * 6, 5]);
-        assert_eq!(sizes[4], SMALL * 5, "with no small ones left, large ones take all slots");
-    }
-
-    #[test]
-    fn memory_bounds_how_many_large_blobs_are_under_way() {
-        let blobs: Vec<(u8, u64)> = (0..40).map(|n| (n, SMALL)).collect();
-        let under_way = |slots: usize| {
-            let mut schedule = Schedule::new(vec![need(0, &blobs)]);
-            (0..slots).take_while(|_| schedule.next(slots).is_some()).count()
-        };
-        assert_eq!([1, 8, 20, 60].map(under_way), [1, 8, 10, 30]);
-    }
-
-    #[test]
-    fn a_blob_that_fails_fails_every_image_that_wants_it_and_no_other() {
-        let needs = vec![need(0, &[(1, 10), (2, 5)]), need(1, &[(1, 10)]), need(0, &[(3, 1)])];
-        let mut schedule = Schedule::new(needs);
-        let job = schedule.next(8).unwrap();
-        assert!(matches!(job, Job::Move { digest: d, .. } if d == digest(1)));
-        assert_eq!(schedule.done(&job, &Done::Badly("gone".into())), [0, 1]);
-        assert_eq!(schedule.failure(0), Some("gone"));
-        // Blob 2 is wanted by nobody alive any more.
-        let rest = all_jobs(schedule);
-        assert_eq!(rest.len(), 2);
-        assert_eq!(rest[1], Job::Finish { image: 2 });
-    }
-
-    #[test]
-    fn a_mount_that_fails_fails_only_the_images_of_that_repository() {
-        let needs = vec![need(0, &[(1, 10)]), need(1, &[(1, 10)])];
-        let mut schedule = Schedule::new(needs);
-        let job = schedule.next(8).unwrap();
-        schedule.done(&job, &Done::Well);
-        assert_eq!(schedule.next(8), Some(Job::Finish { image: 0 }));
-        let mount = schedule.next(8).unwrap();
-        assert_eq!(schedule.done(&mount, &Done::Badly("refused".into())), [1]);
-    }
-}
+mod tests;

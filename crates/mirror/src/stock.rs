@@ -132,7 +132,8 @@ pub(crate) fn find(
         let found = match made.tree(&wanted) {
             Some(tree) => Ok(tree.clone()),
             None => record(holdings, &wanted.origin, &mut all).and_then(|record| {
-                let stored = |digest: &Digest| held_manifest(holdings, digest);
+                let stored =
+                    |digest: &Digest| held_manifest(holdings, digest).map_err(|e| chain(&e));
                 narrow(&record.tree, &wanted.platforms, stored).map_err(|e| chain(&e))
             }),
         };

@@ -1,18 +1,21 @@
 //! Where the bytes of a blob come from: a registry, a layout, a workspace, an archive.
 
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use mirror_plan::{BlobRef, Origin};
-use oci::{Digest, RawManifest};
+use oci::{Digest, ManifestError, RawManifest};
 use registry::{Blob, Client, Location};
 use workspace::{DiskError, Holdings};
 
-use crate::chain::chain;
 use crate::collect::Layout;
 use crate::made::{Base, MadeImages};
+use crate::schedule::{HostId, SourceId};
 use crate::verified::{Body, BodyError};
 
 /// Bytes read from a file at once. Large enough to make few system calls,
@@ -73,6 +76,39 @@ impl Supplies {
     }
 }
 
+/// The places that the images of a run come from, each once and numbered.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    list: Vec<Supply>,
+    hosts: Vec<HostId>,
+    known: BTreeMap<String, SourceId>,
+    known_hosts: BTreeMap<String, HostId>,
+}
+
+impl Sources {
+    /// The number of a place.
+    pub(crate) fn add(&mut self, supply: Supply) -> SourceId {
+        let (host, place) = supply.place();
+        if let Some(known) = self.known.get(&place) {
+            return *known;
+        }
+        let next = self.known_hosts.len();
+        self.hosts.push(*self.known_hosts.entry(host).or_insert(next));
+        self.list.push(supply);
+        self.known.insert(place, self.list.len() - 1);
+        self.list.len() - 1
+    }
+
+    pub(crate) fn get(&self, source: SourceId) -> &Supply {
+        &self.list[source]
+    }
+
+    /// The host of each, by number.
+    pub(crate) fn hosts(&self) -> Vec<HostId> {
+        self.hosts.clone()
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SupplyError {
     #[error(transparent)]
@@ -86,8 +122,21 @@ pub(crate) enum SupplyError {
 }
 
 impl Supply {
+    /// The host it is at, and a name that no other place has.
+    fn place(&self) -> (String, String) {
+        match self {
+            Self::Registry { at, .. } => (at.registry.to_string(), at.to_string()),
+            Self::Layout(layout) => ("oci:".to_owned(), format!("oci:{}", layout.path().display())),
+            Self::Held(_) => ("held:".to_owned(), "held:".to_owned()),
+            Self::Made { base, .. } => {
+                let (host, place) = base.place();
+                (host, format!("made:{place}"))
+            }
+        }
+    }
+
     /// Whether the bytes were checked before the run began to push: on the
-    /// disconnected side everything is, and hashing twice helps nobody.
+    /// disconnected side everything is, and hashing twice has no use.
     pub(crate) fn is_checked(&self) -> bool {
         matches!(self, Self::Held(_))
     }
@@ -133,21 +182,57 @@ fn reader_body<R: Read + Send + 'static>(mut reader: R, offset: u64) -> io::Resu
     Ok(pieces.boxed())
 }
 
+/// The bytes of a file, read by position: several readers may share it.
+pub(crate) fn file_body(file: File, size: u64) -> io::Result<Body> {
+    reader_body(ByPosition { file, position: 0 }.take(size), 0)
+}
+
+/// Reads a file without moving its own position.
+struct ByPosition {
+    file: File,
+    position: u64,
+}
+
+impl Read for ByPosition {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.position)?;
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+/// Why a manifest cannot be read here.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ManifestReadError {
+    #[error("the manifest {0} is neither in the workspace nor in an archive here")]
+    Missing(Digest),
+    #[error("reading the manifest {digest}")]
+    Read { digest: Digest, source: io::Error },
+    #[error("reading the manifest {digest}")]
+    Parse { digest: Digest, source: ManifestError },
+    #[error("the manifest {0} is damaged on disk")]
+    Damaged(Digest),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
 /// Reads a manifest that is held, by its digest.
-pub(crate) fn held_manifest(holdings: &Holdings, digest: &Digest) -> Result<RawManifest, String> {
-    let mut reader = holdings.blob(digest).map_err(|e| chain(&e))?.ok_or_else(|| {
-        format!("the manifest {digest} is neither in the workspace nor in an archive here")
-    })?;
+pub(crate) fn held_manifest(
+    holdings: &Holdings,
+    digest: &Digest,
+) -> Result<RawManifest, ManifestReadError> {
+    let digest = *digest;
+    let mut reader = holdings.blob(&digest)?.ok_or(ManifestReadError::Missing(digest))?;
     let mut bytes = Vec::new();
     reader
         .by_ref()
         .take(oci::MAX_MANIFEST_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(|e| format!("reading the manifest {digest}: {e}"))?;
-    let raw =
-        RawManifest::new(None, bytes).map_err(|e| format!("reading the manifest {digest}: {e}"))?;
-    if raw.digest != *digest {
-        return Err(format!("the manifest {digest} is damaged on disk"));
+        .map_err(|source| ManifestReadError::Read { digest, source })?;
+    let raw = RawManifest::new(None, bytes)
+        .map_err(|source| ManifestReadError::Parse { digest, source })?;
+    if raw.digest != digest {
+        return Err(ManifestReadError::Damaged(digest));
     }
     Ok(raw)
 }

@@ -139,7 +139,9 @@ impl<'a> TrustCheck<'a> {
         digest: &Digest,
     ) -> Result<RawManifest, String> {
         let held = self.holdings.blob(digest).map_err(|e| chain(&e))?.is_some();
-        let (false, Some(at)) = (held, at) else { return held_manifest(self.holdings, digest) };
+        let (false, Some(at)) = (held, at) else {
+            return held_manifest(self.holdings, digest).map_err(|e| chain(&e));
+        };
         let at = at.with_pointer(Pointer::Digest(*digest));
         let found = self.client.manifest(&at).await.map_err(|e| chain(&e))?;
         found.ok_or_else(|| format!("{at} is not there any more"))

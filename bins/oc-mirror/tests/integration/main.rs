@@ -10,6 +10,7 @@ mod fault_credentials;
 mod fault_destination;
 mod fault_disk;
 mod fault_interrupted;
+mod fault_isolation;
 mod fault_network;
 mod fault_operators;
 mod fault_release_signatures;

@@ -7,6 +7,7 @@ use mirror_plan::BlobRef;
 use oci::{Digest, Hasher, ImageRef, Pointer, RawManifest};
 use workspace::{DiskError, Holdings};
 
+use crate::chain::chain;
 use crate::collect::{CollectError, Collector, Layout};
 use crate::supply::held_manifest;
 
@@ -36,7 +37,7 @@ pub enum ContentError {
 
 impl From<CollectError> for ContentError {
     fn from(error: CollectError) -> Self {
-        Self::Asked(crate::chain::chain(&error))
+        Self::Asked(chain(&error))
     }
 }
 
@@ -49,7 +50,9 @@ impl Content<'_> {
                 raw.ok_or_else(|| CollectError::Absent(at).into())
             }
             Self::Layout(layout) => Ok(layout.manifest_of(digest)?),
-            Self::Held(holdings) => held_manifest(holdings, digest).map_err(ContentError::Asked),
+            Self::Held(holdings) => {
+                held_manifest(holdings, digest).map_err(|e| ContentError::Asked(chain(&e)))
+            }
         }
     }
 

@@ -174,6 +174,6 @@ fn held_tree(
     platforms: &[Platform],
 ) -> Result<ImageTree, String> {
     let record = stock::record(holdings, origin, &mut None)?;
-    let stored = |digest: &Digest| held_manifest(holdings, digest);
+    let stored = |digest: &Digest| held_manifest(holdings, digest).map_err(|e| chain(&e));
     narrow(&record.tree, platforms, stored).map_err(|e| chain(&e))
 }

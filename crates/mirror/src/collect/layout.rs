@@ -28,6 +28,10 @@ impl Layout {
         Self { path: path.to_owned() }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The image of this layout and its manifests. A layout with several
     /// top-level manifests becomes one list of them.
     pub(crate) fn tree(
