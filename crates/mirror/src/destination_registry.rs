@@ -204,26 +204,30 @@ impl Target {
         .boxed()
     }
 
-    /// Puts the manifests: what is listed before what lists it, the tag last,
-    /// so that nobody ever pulls half an image.
+    /// Puts the manifests: what is listed before what lists it, the tag last. A client never pulls
+    /// half an image by its tag, or one whose signatures are still to come.
     async fn finish(&self, image: ImageId) -> Result<(), Cause> {
         let Some(outgoing) = &self.images[image] else { return Ok(()) };
         let destination = &outgoing.destination;
-        // Written out only now: all of them at once would fill the memory.
+        // Expanded only now: all of them at once would fill the memory.
         let tree = self.plan.tree(&self.plan.images[image]);
         let root = tree.root();
         // Lists inside lists: the deeper ones were collected later.
         for node in tree.manifests[1..].iter().rev() {
             self.put_by_digest(destination, node).await?;
         }
-        let raw = self.manifest(destination, &root.digest).await?;
-        self.put(destination, &raw).await?;
-        let (tagged, referring): (Vec<_>, Vec<_>) =
-            tree.attachments.iter().partition(|attachment| attachment.tag.is_some());
-        for attachment in tagged {
-            self.put_tagged(destination, attachment).await?;
+        if !tree.attachments.is_empty() {
+            // Some registries link an attachment only to a subject that is there.
+            self.put_by_digest(destination, root).await?;
+            let (tagged, referring): (Vec<_>, Vec<_>) =
+                tree.attachments.iter().partition(|attachment| attachment.tag.is_some());
+            for attachment in tagged {
+                self.put_tagged(destination, attachment).await?;
+            }
+            self.put_referrers(image, outgoing, &referring).await?;
         }
-        self.put_referrers(image, outgoing, &referring).await
+        let raw = self.manifest(destination, &root.digest).await?;
+        self.put(destination, &raw).await.map(drop)
     }
 
     async fn put_tagged(&self, image: &ImageRef, attachment: &Attachment) -> Result<(), Cause> {

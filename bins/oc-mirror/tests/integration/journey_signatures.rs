@@ -76,6 +76,26 @@ fn cosign_verifies(site: &Site, key: &SigningKey, reference: &str) {
 }
 
 #[test]
+fn the_tag_of_an_image_is_pushed_after_everything_that_is_attached_to_it() {
+    let key = SigningKey::generate().unwrap();
+    let source = LabRegistry::start(Settings::default()).unwrap();
+    source.put_image(&adorned(&key), "team/app", "v1").unwrap();
+    let site = Site::new();
+    site.images("isc.yaml", &[source.image("team/app", "v1").unwrap()]);
+    for behaviour in [Behaviour::MODERN, Behaviour::DOCKER_2_8] {
+        let target = LabRegistry::start(Settings { behaviour, ..Settings::default() }).unwrap();
+        let to = target.address();
+        let workspace = format!("--workspace file://{}", to.port());
+        site.succeeds(&format!("-c isc.yaml {PLAIN} {workspace} docker://{to}"));
+        let requests = target.requests();
+        let puts = requests.of(&http::Method::PUT, "/manifests/");
+        let puts: Vec<&str> = puts.map(|request| request.path.as_str()).collect();
+        assert!(puts.len() >= 5, "image, signature, attestation, SBOM, referrer: {puts:#?}");
+        assert!(puts.last().unwrap().ends_with("/team/app/manifests/v1"), "{puts:#?}");
+    }
+}
+
+#[test]
 fn cosign_verifies_an_image_after_disk_archive_registry_and_inner_enclave() {
     let key = SigningKey::generate().unwrap();
     let image = adorned(&key);
