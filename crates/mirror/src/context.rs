@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use mirror_plan::{Exit, Plan, PlannedImage};
 use tokio_util::sync::CancellationToken;
 use workspace::{
-    AuditEvent, AuditedImage, AuditedOutcome, DiskError, FailedImage, Lock, Mode, Run, RunRecord,
-    RunStart, RunStatus, Workspace,
+    AuditEvent, AuditedImage, AuditedOutcome, DiskError, Lock, Mode, Run, RunRecord, RunStart,
+    RunStatus, Workspace,
 };
 
 use crate::catalogs::Needs;
@@ -207,19 +207,14 @@ impl Context {
         }
         report.warnings = self.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Some((run, _lock)) = self.writing else { return report };
-        let failures = report.images.iter().filter_map(|line| match &line.outcome {
-            Outcome::Failed { error } => {
-                Some(FailedImage { origin: line.origin.clone(), error: error.clone() })
-            }
-            _ => None,
-        });
+        let failures = report.failed_images();
         let status = match report.ending {
             Ending::Complete | Ending::Planned => RunStatus::Complete,
             Ending::Partial => RunStatus::Partial,
             Ending::Interrupted => RunStatus::Interrupted,
             Ending::Failed => RunStatus::Failed,
         };
-        if let Err(error) = run.end(status, failures.collect()) {
+        if let Err(error) = run.end(status, failures) {
             report.errors.push(Failure::new(Exit::GENERIC, chain(&error)));
         }
         report

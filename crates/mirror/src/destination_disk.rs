@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::StreamExt;
-use mirror_plan::{BlobRef, ImageRecord};
+use mirror_plan::{BlobRef, ImageRecord, ImageTree};
 use workspace::{DiskError, Workspace};
 
 use crate::chain::chain;
@@ -115,10 +115,10 @@ impl Disk {
 /// Which of an image's blobs the store lacks.
 pub(crate) fn missing_blobs(
     workspace: &Workspace,
-    record: &ImageRecord,
+    tree: &ImageTree,
 ) -> Result<Vec<BlobRef>, DiskError> {
     let mut missing = Vec::new();
-    for (digest, size) in record.tree.blobs() {
+    for (digest, size) in tree.blobs() {
         if !workspace.blobs().has(&digest, Some(size))? {
             missing.push(BlobRef { digest, size });
         }

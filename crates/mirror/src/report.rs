@@ -6,6 +6,7 @@ use catalog::BundleName;
 use mirror_plan::{Action, Destination, Exit, Kind, Origin, Plan, PlannedImage, Wanted};
 use oci::Digest;
 use serde::Serialize;
+use workspace::FailedImage;
 
 use crate::settings::DryRun;
 
@@ -243,6 +244,17 @@ impl Report {
             let place = place(&wanted, &name);
             self.images.push(ImageLine::lost(wanted, place, error));
         }
+    }
+
+    /// The images that failed so far.
+    pub(crate) fn failed_images(&self) -> Vec<FailedImage> {
+        let failed = self.images.iter().filter_map(|line| match &line.outcome {
+            Outcome::Failed { error } => {
+                Some(FailedImage { origin: line.origin.clone(), error: error.clone() })
+            }
+            _ => None,
+        });
+        failed.collect()
     }
 
     /// There is nothing to copy. That is a mistake only where nothing else is.

@@ -231,16 +231,26 @@ pub(crate) async fn check(
     damaged.into_iter().map(|(digest, why)| damage(context, holdings, &digest, &why)).collect()
 }
 
-/// Names the file in which a blob is damaged.
+/// Names the file in which a blob is damaged, and what to do about it.
 fn damage(context: &Context, holdings: &Holdings, digest: &Digest, why: &str) -> Failure {
     let in_workspace = context.workspace.blobs().has(digest, None).unwrap_or(false);
-    let files = match holdings.archives() {
-        Some(archives) if !in_workspace => archives.files_of(digest),
-        _ => vec![context.workspace.blobs().path(digest)],
+    let archived = holdings.archives().filter(|_| !in_workspace);
+    let files = match archived {
+        Some(archives) => archives.files_of(digest),
+        None => vec![context.workspace.blobs().path(digest)],
     };
     let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let message = format!("{} is damaged: the blob {digest} in it: {why}", files.join(", "));
-    Failure::new(Exit::GENERIC, message).with_hint("copy that file again from the connected side")
+    let written = archived.and_then(|archives| archives.written(digest));
+    let hint = match (archived, written) {
+        // Content is checked while it is archived, so the original is damaged only if its disk is.
+        (Some(_), Some(day)) => format!(
+            "copy that file again from the connected side; if it is damaged there too (compare sha256sum), write a new archive there with --since {day}: damaged content is fetched again"
+        ),
+        (Some(_), None) => "copy that file again from the connected side".to_owned(),
+        (None, _) => "copy that file again from the connected side; if it is damaged there too, remove it there and run oc-mirror again: it is fetched again".to_owned(),
+    };
+    Failure::new(Exit::GENERIC, message).with_hint(hint)
 }
 
 fn length(holdings: &Holdings, digest: &Digest) -> Option<u64> {

@@ -163,8 +163,64 @@ fn a_target_that_does_not_mount_gets_what_an_earlier_archive_brought_from_itself
     // The second archive does not have the base, and the first is gone.
     fs::remove_file(site.path("carried/mirror_000001.tar")).unwrap();
     fs::copy(&archives[1], site.path("carried/mirror_000002.tar")).unwrap();
-    // It accepts uploads and never mounts: 202 with a place to upload to.
+    // It accepts uploads, and never mounts.
     target.fault(Fault::on(Method::POST, "mount=").does(Effect::status(405)));
     site.succeeds(&format!("-c isc.yaml {PLAIN} --from file://carried docker://{to}"));
     NAMES.iter().for_each(|name| pulls(&site, &target, name));
+}
+
+/// Changes one byte of a blob in a workspace.
+fn flip(site: &Site, workspace: &str, digest: &oci::Digest) {
+    let path = site.path(&format!("{workspace}/blobs/sha256/{}", digest.hex()));
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+}
+
+#[test]
+fn content_that_was_damaged_on_the_disk_is_fetched_again_before_it_is_archived() {
+    let site = Site::new();
+    let source = stocked(&site);
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --no-archive file://data"));
+    let two = image("two");
+    let layer = two.blobs.values().find(|blob| blob.size < 300_000 && blob.size > 9_000).unwrap();
+    for digest in [base().blob.digest, layer.digest, two.digest()] {
+        flip(&site, "data", &digest);
+    }
+    source.forget_requests();
+    let ran = site.succeeds(&format!("-c isc.yaml {PLAIN} {PATIENT} file://data"));
+    let warnings = ran.report()["warnings"].to_string();
+    assert!(warnings.contains(&base().blob.digest.to_string()), "{warnings}");
+    assert!(warnings.contains("fetched again"), "{warnings}");
+    assert_eq!(source.requests().blob_gets(&base().blob.digest), 1);
+    assert_eq!(source.requests().blob_gets(&layer.digest), 1);
+    fs::create_dir(site.path("carried")).unwrap();
+    fs::copy(site.path("data/mirror_000001.tar"), site.path("carried/mirror_000001.tar")).unwrap();
+    let target = registry();
+    let to = target.address();
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --from file://carried docker://{to}"));
+    NAMES.iter().for_each(|name| pulls(&site, &target, name));
+}
+
+#[test]
+fn damaged_content_that_cannot_be_fetched_again_fails_its_images_by_name() {
+    let site = Site::new();
+    let source = stocked(&site);
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --no-archive file://data"));
+    let two = image("two");
+    let layer = two.blobs.values().find(|blob| blob.size < 300_000 && blob.size > 9_000).unwrap();
+    flip(&site, "data", &layer.digest);
+    source.fault(Fault::on(Method::GET, "/org/two/blobs/").does(Effect::status(404)));
+    let ran = site.run(&format!("-c isc.yaml {PLAIN} {PATIENT} file://data"));
+    assert_eq!((ran.code, ran.total("failed")), (8, 1), "{}", ran.out);
+    assert_eq!(ran.image("org/two:")["outcome"], "failed");
+    fs::create_dir(site.path("carried")).unwrap();
+    fs::copy(site.path("data/mirror_000001.tar"), site.path("carried/mirror_000001.tar")).unwrap();
+    let target = registry();
+    let to = target.address();
+    let ran = site.run(&format!("-c isc.yaml {PLAIN} --from file://carried docker://{to}"));
+    assert_eq!((ran.code, ran.total("failed")), (8, 1), "{}", ran.out);
+    let others = NAMES.iter().filter(|name| **name != "two");
+    others.for_each(|name| pulls(&site, &target, name));
 }

@@ -172,6 +172,31 @@ fn archives_before_a_run_are_removed_and_a_run_without_news_makes_none() {
 }
 
 #[test]
+fn archives_are_not_removed_if_none_would_be_left() {
+    let three = ThreeRuns::new();
+    three.source.forget_requests();
+    for before in [4, 5, 99] {
+        let line = format!("-c isc.yaml {PLAIN} --remove-archives-before {before} file://data");
+        let ran = three.site.run(&line);
+        assert_eq!(ran.code, 1, "{}", ran.out);
+        let errors = ran.errors();
+        for name in ["mirror_000001.tar", "mirror_000002.tar", "mirror_000003.tar"] {
+            assert!(errors.contains(name), "what would be lost is listed: {errors}");
+        }
+        assert_eq!(chunks(&three.site.path("data")).len(), 3);
+    }
+    assert_eq!(three.source.requests().count(), 0, "found before anything is fetched");
+
+    // The first run of a workspace does not remove its own archive either.
+    let first = Site::new();
+    three.configure(&first, 2);
+    let ran = first.run(&format!("-c isc.yaml {PLAIN} --remove-archives-before 99 file://data"));
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    first.succeeds(&format!("-c isc.yaml {PLAIN} --remove-archives-before 1 file://data"));
+    assert_eq!(chunks(&first.path("data")).len(), 1);
+}
+
+#[test]
 fn a_workspace_without_archives_does_as_well() {
     let three = ThreeRuns::new();
     let connected = Site::new();

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use mirror_plan::{ImageRecord, Origin};
 use oci::Digest;
 
@@ -173,6 +175,16 @@ impl Archives {
         let mut files: Vec<PathBuf> = holding.unwrap_or_default();
         files.dedup();
         files
+    }
+
+    /// The day, in UTC, on which a blob that is here was archived.
+    pub fn written(&self, digest: &Digest) -> Option<Date> {
+        let holding = self
+            .runs
+            .iter()
+            .rev()
+            .find(|run| run.index.own_blobs().any(|blob| blob.digest == *digest))?;
+        Some(holding.index.created.to_zoned(TimeZone::UTC).date())
     }
 
     /// Which files would hold a blob that is not here. `None` when no index
