@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use flate2::write::GzEncoder;
-use flate2::{Compression, GzBuilder};
+use image_layer::gzip::GzipWriter;
 use oci::{Digest, Hasher};
 
 use crate::write::CatalogFile;
@@ -82,10 +81,10 @@ fn header(kind: tar::EntryType, mode: u32, size: u64) -> tar::Header {
     header
 }
 
-type Packer = Hashed<GzEncoder<Hashed<Vec<u8>>>>;
+type Packer = Hashed<GzipWriter<Hashed<Vec<u8>>>>;
 
 fn pack(fill: impl FnOnce(&mut tar::Builder<Packer>) -> io::Result<()>) -> io::Result<Layer> {
-    let gzip = GzBuilder::new().mtime(0).write(Hashed::new(Vec::new()), Compression::fast());
+    let gzip = GzipWriter::new(Hashed::new(Vec::new()))?;
     let mut tar = tar::Builder::new(Hashed::new(gzip));
     fill(&mut tar)?;
     let Hashed { out: gzip, hasher } = tar.into_inner()?;

@@ -3,6 +3,8 @@
 //! Nothing is unpacked: names are compared, never used as paths. Whatever comes in is taken as
 //! hostile, so every size is bounded.
 
+pub mod gzip;
+
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 
-use flate2::{Compression, GzBuilder};
+use image_layer::gzip::GzipWriter;
 use oci::Digest;
 use tar::{Archive, Builder, EntryType, Header};
 
@@ -59,7 +59,7 @@ pub fn layer(data: &[u8]) -> Result<GraphLayer, GraphDataError> {
         return Err(GraphDataError::NoChannels);
     }
     let tar = pack(&files).map_err(GraphDataError::Broken)?;
-    let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
+    let mut gzip = GzipWriter::new(Vec::new()).map_err(GraphDataError::Broken)?;
     gzip.write_all(&tar).map_err(GraphDataError::Broken)?;
     let packed = gzip.finish().map_err(GraphDataError::Broken)?;
     let copy = format!("exec cp -rp /{FOLDER}/* /var/lib/cincinnati/graph-data");
@@ -133,6 +133,8 @@ fn header(kind: EntryType, size: u64) -> Header {
 
 #[cfg(test)]
 mod tests {
+    use flate2::{Compression, GzBuilder};
+
     use super::*;
 
     fn data(entries: &[(&str, &[u8])], time: u64) -> Vec<u8> {

@@ -316,6 +316,9 @@ fn documents_are_written_as_they_came_except_for_what_the_selection_changes() {
     assert_eq!(lines.len(), 4);
 }
 
+const STORED_DIGEST: &str =
+    "sha256:ab36cfc17ab66a8234bb56c53769143af2b374a3d0ffc0f2f2406147da335643";
+
 #[test]
 fn a_layer_has_the_files_and_the_same_digest_every_time() {
     let text = catalog();
@@ -334,6 +337,9 @@ fn a_layer_has_the_files_and_the_same_digest_every_time() {
     };
     let (layer, written) = pack();
     assert_eq!(pack().0, layer);
+    // Stored when the packer was written. With another digest, every rebuilt catalog is pushed again
+    // under a new one: no update of a library may change it.
+    assert_eq!(layer.digest.to_string(), STORED_DIGEST);
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&layer.bytes[..]));
     let mut unpacked = Vec::new();
     let mut folders = Vec::new();
