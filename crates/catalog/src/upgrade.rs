@@ -88,6 +88,15 @@ pub enum PathError {
     NoStep { channel: String, from: Version, has: String },
     #[error("OLM goes from {from} to {reached} and does not stop at {to}")]
     PassedBy { from: Version, to: Version, reached: Version },
+    #[error(
+        "OLM stays at {at}: in the channel {channel:?} only {} can be installed over it, and OLM never installs a version that another one skips ({by} skips it); install a version of the channel that is not skipped by hand, or ask the publisher for one that replaces or skips {at}",
+        over.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    OnlySkipped { channel: String, at: Version, over: Vec<Version>, by: String },
+    #[error(
+        "OLM goes from {from} to {reached}, and nothing in the channel {channel:?} leads on from there to {to}"
+    )]
+    DeadEnd { channel: String, from: Version, reached: Version, to: Version },
 }
 
 fn offer(nearest: &[String], channels: &[String]) -> String {
@@ -209,17 +218,49 @@ impl Graph {
         }
         let reached = here.map_or(from, |index| &self.nodes[index].version).clone();
         let at_head = here.is_some_and(|index| self.nodes[index].is_head);
-        match to {
-            Some(to) if *to != reached => {
-                let (from, to) = (from.clone(), to.clone());
-                Err(PathError::PassedBy { from, to, reached })
-            }
-            None if steps.is_empty() && !at_head => {
-                let (channel, from) = (self.channel.clone(), from.clone());
-                Err(PathError::NoStep { channel, from, has: self.extent() })
-            }
-            _ => Ok(Path { from: from.clone(), steps }),
+        let missed = match to {
+            Some(to) => *to != reached,
+            None => steps.is_empty() && !at_head,
+        };
+        if !missed {
+            return Ok(Path { from: from.clone(), steps });
         }
+        let (channel, from) = (self.channel.clone(), from.clone());
+        Err(match to {
+            Some(to) if reached > *to => PathError::PassedBy { from, to: to.clone(), reached },
+            _ => match self.only_skipped(package, here, &reached) {
+                Some(stuck) => stuck,
+                None if steps.is_empty() => PathError::NoStep { channel, from, has: self.extent() },
+                None => {
+                    let to = to.unwrap_or(&reached).clone();
+                    PathError::DeadEnd { channel, from, reached, to }
+                }
+            },
+        })
+    }
+
+    /// Why OLM goes no further from a version: what could be installed over it is skipped.
+    fn only_skipped(
+        &self,
+        package: &Package<'_>,
+        here: Option<usize>,
+        at: &Version,
+    ) -> Option<PathError> {
+        let over: Vec<usize> = match here {
+            Some(index) => {
+                self.edges.iter().filter(|edge| edge.from == index).map(|edge| edge.to).collect()
+            }
+            None => self.allowed_over(package, at).into_iter().map(|(index, _)| index).collect(),
+        };
+        let first = &self.nodes[*over.first()?].bundle;
+        let entries = &package.channels.get(&*self.channel)?.entries;
+        let by = entries.iter().find(|entry| entry.skips.iter().any(|name| **name == **first))?;
+        Some(PathError::OnlySkipped {
+            channel: self.channel.clone(),
+            at: at.clone(),
+            over: over.iter().map(|index| self.nodes[*index].version.clone()).collect(),
+            by: by.name.to_string(),
+        })
     }
 
     /// The node with this version: the very one, else one that differs in build metadata alone.

@@ -298,8 +298,19 @@ impl Graph {
         ending
     }
 
-    /// Every node that can be installed over a version that is in no entry, lowest first.
+    /// Every node that OLM may install over a version that is in no entry, lowest first.
     pub(super) fn steps_over(
+        &self,
+        package: &Package<'_>,
+        from: &Version,
+    ) -> Vec<(usize, EdgeKind)> {
+        let mut steps = self.allowed_over(package, from);
+        steps.retain(|(index, _)| self.nodes[*index].rank.is_some());
+        steps
+    }
+
+    /// The same, with what OLM does not install because another version skips it.
+    pub(super) fn allowed_over(
         &self,
         package: &Package<'_>,
         from: &Version,
@@ -309,7 +320,6 @@ impl Graph {
         let bundle = package.bundles.values().find(|bundle| bundle.version.as_ref() == Some(from));
         let name = bundle.map_or("", |bundle| &bundle.name);
         let steps = self.nodes.iter().enumerate().filter_map(|(index, node)| {
-            node.rank?;
             let entry = channel.entry(&node.bundle)?;
             let range = entry.skip_range.as_deref().and_then(CatalogRange::parse);
             Some((index, allows(entry, range.as_ref(), name, from)?))

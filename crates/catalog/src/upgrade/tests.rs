@@ -76,6 +76,22 @@ fn ways_that_do_not_exist_are_said_so() {
     }
 }
 
+/// Each version is skipped by the next one.
+const SKIPPED: &str = r#"{"name":"p.v1.4.3"}
+{"name":"p.v1.5.0","skips":["p.v1.4.3"]}
+{"name":"p.v1.6.0","skips":["p.v1.5.0"]}"#;
+
+#[test]
+fn a_version_that_only_a_skipped_one_leads_on_from_is_where_olm_stays() {
+    for (from, to) in [("1.4.3", "1.6.0"), ("1.4.3", "")] {
+        let told = walk(SKIPPED, from, to);
+        let wanted = "OLM stays at 1.4.3: in the channel \"c\" only 1.5.0 can be installed over it";
+        assert!(told.starts_with(wanted), "{from} → {to}: {told}");
+        assert!(told.contains("p.v1.6.0 skips it"), "{told}");
+    }
+    assert_eq!(walk(SKIPPED, "1.5.0", "1.6.0"), "1.6.0 Skips");
+}
+
 #[test]
 fn a_graph_has_every_step_once_with_its_best_reason() {
     let text = catalog(CHAIN);
