@@ -158,6 +158,7 @@ async fn contents(
     let opened = open(lookup, source).await?;
     let files = opened.files()?;
     let catalog = Catalog::load(&files)?;
+    catalog.notices().for_each(|notice| tracing::warn!("{notice}"));
     let (name, digest, output) =
         (source.to_string(), opened.digest.to_string(), arguments.list.output);
     let Some(wanted) = &arguments.package else {

@@ -58,6 +58,7 @@ async fn paths(
     let opened = open(lookup, source).await?;
     let files = opened.files()?;
     let catalog = Catalog::load(&files)?;
+    catalog.notices().for_each(|notice| tracing::warn!("{notice}"));
     let package = package(&catalog, name)?;
     let channel = match channel {
         Some(channel) => channel.as_str(),

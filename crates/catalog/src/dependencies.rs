@@ -8,7 +8,7 @@ use semver::Version;
 use crate::filter::{Filtered, KeptChannel, KeptPackage};
 use crate::finding::Problem;
 use crate::model::{Api, Bundle, Catalog, Channel, Package, Requirement};
-use crate::rules::{chain, flaws};
+use crate::rules::{DefaultChannel, chain, flaws_of};
 use crate::version::CatalogRange;
 
 /// Names what is needed and not selected; adds it when `add` is set. What is added may need more.
@@ -17,40 +17,104 @@ pub(crate) fn resolve(filtered: &mut Filtered<'_, '_>, add: bool, at: Position) 
     for kept in &filtered.packages {
         offer.add(kept);
     }
-    let mut said = BTreeSet::new();
-    let mut looked_at = 0;
-    while looked_at < filtered.packages.len() {
-        let kept = filtered.packages[looked_at].clone();
-        looked_at += 1;
+    let mut reported = BTreeSet::new();
+    let mut next = 0;
+    while next < filtered.packages.len() {
+        let kept = filtered.packages[next].clone();
+        next += 1;
         for bundle in kept.bundles() {
             for requirement in &bundle.requires {
-                // Once for each package: its versions mostly need the same.
-                let what = describe(requirement);
-                if offer.meets(requirement) || !said.insert((&*kept.package.name, what.clone())) {
-                    continue;
-                }
-                match provider(filtered.catalog, requirement) {
-                    Some((package, channel, found)) if add && !offer.has(package) => {
-                        let problem = Problem::Added {
-                            package: package.name.to_string(),
-                            channel: channel.name.to_string(),
-                            bundle: found.name.to_string(),
-                            needed_by: bundle.name.to_string(),
-                            what,
-                        };
-                        filtered.find(at, problem);
-                        let added = single(package, channel, found);
-                        offer.add(&added);
-                        filtered.packages.push(added);
+                for kind in unsupported(requirement) {
+                    if reported.insert((&*kept.package.name, format!("constraint {kind}"))) {
+                        let (bundle, kind) = (bundle.name.to_string(), kind.to_owned());
+                        filtered.find(at, Problem::Constraint { bundle, kind });
                     }
-                    found => {
-                        let provider = found.map(|(package, ..)| package.name.to_string());
-                        let bundle = bundle.name.to_string();
-                        filtered.find(at, Problem::Needs { bundle, what, provider });
+                }
+                for need in needs(filtered.catalog, &offer, requirement) {
+                    // Once for each package: its versions mostly need the same.
+                    if !reported.insert((&*kept.package.name, need.what.clone())) {
+                        continue;
+                    }
+                    let Need { what, provider } = need;
+                    match provider {
+                        Some((package, channel, found)) if add && !offer.has(package) => {
+                            let problem = Problem::Added {
+                                package: package.name.to_string(),
+                                channel: channel.name.to_string(),
+                                bundle: found.name.to_string(),
+                                needed_by: bundle.name.to_string(),
+                                what,
+                            };
+                            filtered.find(at, problem);
+                            let added = single(package, channel, found);
+                            offer.add(&added);
+                            filtered.packages.push(added);
+                        }
+                        found => {
+                            let provider = found.map(|(package, ..)| package.name.to_string());
+                            let bundle = bundle.name.to_string();
+                            filtered.find(at, Problem::Needs { bundle, what, provider });
+                        }
                     }
                 }
             }
         }
+    }
+}
+
+/// A requirement that nothing selected meets, and what of the catalog would.
+struct Need<'c, 'a> {
+    what: String,
+    provider: Option<Provider<'c, 'a>>,
+}
+
+type Provider<'c, 'a> = (&'c Package<'a>, &'c Channel<'a>, &'c Bundle<'a>);
+
+/// What is missing for a requirement. Of alternatives, the first that the catalog can provide.
+fn needs<'c, 'a>(
+    catalog: &'c Catalog<'a>,
+    offer: &Offer<'_, '_>,
+    requirement: &Requirement<'_>,
+) -> Vec<Need<'c, 'a>> {
+    match requirement {
+        Requirement::Package { .. } | Requirement::Api(_) if offer.meets(requirement) => Vec::new(),
+        Requirement::Package { .. } | Requirement::Api(_) => {
+            let what = describe(requirement);
+            vec![Need { what, provider: provider(catalog, requirement) }]
+        }
+        Requirement::All(parts) => {
+            parts.iter().flat_map(|part| needs(catalog, offer, part)).collect()
+        }
+        Requirement::Any(parts) => {
+            let mut of_each = parts.iter().map(|part| needs(catalog, offer, part));
+            let mut possible = None;
+            let met = of_each.any(|needs| {
+                let is_met = needs.is_empty();
+                let can_be = needs.iter().all(|need| need.provider.is_some());
+                if can_be && possible.is_none() {
+                    possible = Some(needs);
+                }
+                is_met
+            });
+            match possible {
+                _ if met => Vec::new(),
+                Some(needs) => needs,
+                None => vec![Need { what: describe(requirement), provider: None }],
+            }
+        }
+        // Reported on its own.
+        Requirement::Unsupported(_) => Vec::new(),
+    }
+}
+
+/// The kinds of constraints inside a requirement that are not evaluated.
+fn unsupported<'r>(requirement: &'r Requirement<'_>) -> Vec<&'r str> {
+    match requirement {
+        Requirement::Unsupported(kind) => vec![kind],
+        Requirement::All(parts) | Requirement::Any(parts) => {
+            parts.iter().flat_map(unsupported).collect()
+        }
+        Requirement::Package { .. } | Requirement::Api(_) => Vec::new(),
     }
 }
 
@@ -81,6 +145,7 @@ impl<'c, 'a> Offer<'c, 'a> {
                 versions.is_some_and(|held| held.iter().any(|version| range.contains(version)))
             }
             Requirement::Api(api) => self.apis.contains(api),
+            Requirement::All(_) | Requirement::Any(_) | Requirement::Unsupported(_) => false,
         }
     }
 }
@@ -98,6 +163,7 @@ fn single<'c, 'a>(
         default_channel: &channel.name,
         channels: vec![KeptChannel { channel, entries: entries.take(1).collect() }],
         asked_for: false,
+        unlisted: Vec::new(),
     }
 }
 
@@ -110,6 +176,7 @@ fn meets(package: &Package<'_>, bundle: &Bundle<'_>, requirement: &Requirement<'
             package.name == *name && bundle.version.as_ref().is_some_and(in_range)
         }
         Requirement::Api(api) => bundle.provides.contains(api),
+        Requirement::All(_) | Requirement::Any(_) | Requirement::Unsupported(_) => false,
     }
 }
 
@@ -118,7 +185,7 @@ fn meets(package: &Package<'_>, bundle: &Bundle<'_>, requirement: &Requirement<'
 fn provider<'c, 'a>(
     catalog: &'c Catalog<'a>,
     requirement: &Requirement<'_>,
-) -> Option<(&'c Package<'a>, &'c Channel<'a>, &'c Bundle<'a>)> {
+) -> Option<Provider<'c, 'a>> {
     catalog.packages.values().find_map(|package| {
         if let Requirement::Package { name, .. } = requirement
             && package.name != *name
@@ -138,7 +205,8 @@ fn provider<'c, 'a>(
                 (Some(&*channel.name) == default, bundle.version.as_ref())
             });
         let (channel, bundle) = best?;
-        flaws(package).is_empty().then_some((package, channel, bundle))
+        let flaws = flaws_of(package, &[&channel.name], DefaultChannel::Chosen);
+        flaws.is_empty().then_some((package, channel, bundle))
     })
 }
 
@@ -147,5 +215,12 @@ fn describe(requirement: &Requirement<'_>) -> String {
         Requirement::Package { name, range } if range.is_empty() => format!("the package {name:?}"),
         Requirement::Package { name, range } => format!("the package {name:?} in {range}"),
         Requirement::Api(api) => format!("the API {}/{} {}", api.group, api.version, api.kind),
+        Requirement::All(parts) => joined(parts, " and "),
+        Requirement::Any(parts) => joined(parts, " or "),
+        Requirement::Unsupported(kind) => format!("a constraint {kind:?}"),
     }
+}
+
+fn joined(parts: &[Requirement<'_>], word: &str) -> String {
+    parts.iter().map(describe).collect::<Vec<_>>().join(word)
 }

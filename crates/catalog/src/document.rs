@@ -33,6 +33,7 @@ pub(crate) struct Document<'a> {
 pub(crate) struct Head<'a> {
     pub(crate) schema: Text<'a>,
     pub(crate) package: Text<'a>,
+    pub(crate) name: Text<'a>,
 }
 
 /// One property of a bundle. The value is read when its type is one that matters.
@@ -128,12 +129,17 @@ impl<'de> Fields<'de> for Document<'de> {
 
 impl<'de> Fields<'de> for Head<'de> {
     const WHAT: &'static str = "a document of a catalog";
-    const KEYS: &'static [&'static str] = &["schema", "package"];
+    const KEYS: &'static [&'static str] = &["schema", "package", "name"];
 
     fn read<A: MapAccess<'de>>(&mut self, key: usize, map: &mut A) -> Result<(), A::Error> {
         match key {
             0 => self.schema = map.next_value()?,
-            _ => self.package = map.next_value()?,
+            1 => self.package = map.next_value()?,
+            // A schema of others may use this name for what it likes.
+            _ => {
+                let value: &RawValue = map.next_value()?;
+                self.name = serde_json::from_str(value.get()).unwrap_or_default();
+            }
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::load_error::LoadError;
-use crate::yaml;
+use crate::yaml::{self, RepeatedKey};
 
 /// Files with patterns of files that are not part of the catalog.
 const IGNORE_FILE: &str = ".indexignore";
@@ -18,6 +18,18 @@ const MAX_PATH_BYTES: usize = 4096;
 #[derive(Debug)]
 pub struct Files<'a> {
     pub(crate) list: Vec<File<'a>>,
+    /// Those that cannot be read. They do not affect the others.
+    pub(crate) left_out: Vec<LeftOut>,
+    /// Keys that a map of a file has more than once, each in a sentence with its place.
+    pub(crate) repeated_keys: Vec<String>,
+}
+
+/// A file, or a document of one, that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    pub path: String,
+    /// With the place in the file, where there is one.
+    pub why: String,
 }
 
 /// One file: a stream of JSON documents.
@@ -32,7 +44,8 @@ pub(crate) struct File<'a> {
 
 impl<'a> Files<'a> {
     /// Takes the files below a catalog's folder, each with its path from there. Files named in an
-    /// `.indexignore` are left out. JSON stays where it is; YAML is written anew as JSON.
+    /// `.indexignore` are left out, and so are those that cannot be read, which the catalog lists
+    /// then. JSON stays where it is; YAML is converted to JSON.
     pub fn read<P: Into<String>>(
         files: impl IntoIterator<Item = (P, &'a [u8])>,
     ) -> Result<Self, LoadError> {
@@ -45,13 +58,41 @@ impl<'a> Files<'a> {
             }
         }
         let ignored = Ignored::of(&by_path)?;
-        let mut list = Vec::with_capacity(by_path.len());
+        let list = Vec::with_capacity(by_path.len());
+        let mut read = Self { list, left_out: Vec::new(), repeated_keys: Vec::new() };
         for (path, bytes) in by_path {
-            if file_name(&path) != IGNORE_FILE && !ignored.has(&path) {
-                list.push(File::read(path, bytes)?);
+            if file_name(&path) == IGNORE_FILE || ignored.has(&path) {
+                continue;
+            }
+            match read.file(&path, bytes) {
+                Ok(file) => read.list.push(file),
+                Err(error) => read.left_out.push(LeftOut { path, why: error.to_string() }),
             }
         }
-        Ok(Self { list })
+        Ok(read)
+    }
+
+    fn file(&mut self, path: &str, bytes: &'a [u8]) -> Result<File<'a>, LoadError> {
+        let text = text(path, bytes)?;
+        if text.trim_start().starts_with('{') {
+            let json = Cow::Borrowed(text);
+            return Ok(File { path: path.to_owned(), json, yaml_lines: None });
+        }
+        let converted = yaml::to_json(text).map_err(|error| LoadError::Yaml {
+            path: path.to_owned(),
+            line: error.line,
+            column: error.column,
+            why: error.why,
+        })?;
+        self.repeated_keys.extend(converted.repeated.iter().map(
+            |RepeatedKey { line, column, key }| {
+                format!(
+                    "{path}:{line}:{column}: the key {key:?} is repeated; its last value is used"
+                )
+            },
+        ));
+        let json = Cow::Owned(converted.json);
+        Ok(File { path: path.to_owned(), json, yaml_lines: Some(converted.starts) })
     }
 
     /// Bytes of all documents.
@@ -60,22 +101,7 @@ impl<'a> Files<'a> {
     }
 }
 
-impl<'a> File<'a> {
-    fn read(path: String, bytes: &'a [u8]) -> Result<Self, LoadError> {
-        let text = text(&path, bytes)?;
-        if text.trim_start().starts_with('{') {
-            return Ok(Self { path, json: Cow::Borrowed(text), yaml_lines: None });
-        }
-        let converted = yaml::to_json(text).map_err(|error| LoadError::Yaml {
-            path: path.clone(),
-            line: error.line,
-            column: error.column,
-            why: error.why,
-        })?;
-        let json = Cow::Owned(converted.json);
-        Ok(Self { path, json, yaml_lines: Some(converted.starts) })
-    }
-
+impl File<'_> {
     /// Line and column in the file of the byte at `offset` of the JSON.
     pub(crate) fn place(&self, offset: usize) -> (usize, usize) {
         if let Some(starts) = &self.yaml_lines {
@@ -188,10 +214,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused_with_its_place() {
-        let error = Files::read([("a.json", &b"{\"a\": \"\xff\"}"[..])]).unwrap_err();
-        assert_eq!(error.to_string(), "a.json is not text: byte 7 is no UTF-8");
-        let error = Files::read([("a.yaml", &b"a: 1\nb: [\n"[..])]).unwrap_err().to_string();
-        assert!(error.starts_with("a.yaml:"), "{error}");
+    fn files_that_cannot_be_read_are_left_out_with_the_place_and_the_others_stay() {
+        let files = [
+            ("a.json", &b"{\"a\": \"\xff\"}"[..]),
+            ("b.yaml", &b"a: 1\nb: [\n"[..]),
+            ("c.yaml", &b"a: 1\na: 2\n"[..]),
+        ];
+        let read = Files::read(files).unwrap();
+        let paths: Vec<&str> = read.list.iter().map(|file| &*file.path).collect();
+        assert_eq!(paths, ["c.yaml"]);
+        assert_eq!(read.left_out[0].why, "a.json is not text: byte 7 is not UTF-8");
+        assert!(read.left_out[1].why.starts_with("b.yaml:"), "{:?}", read.left_out);
+        assert_eq!(
+            read.repeated_keys,
+            ["c.yaml:2:1: the key \"a\" is repeated; its last value is used"]
+        );
     }
 }

@@ -9,7 +9,7 @@ use crate::finding::{Finding, Problem};
 use crate::model::{Bundle, Catalog, Channel, Package};
 use crate::narrowing::{Kept, Want, narrow, without};
 use crate::nearest::nearest;
-use crate::rules::{FlawList, flaws};
+use crate::rules::{DefaultChannel, FlawList, flaws_of};
 use crate::version::VersionRange;
 
 /// What is selected of a catalog.
@@ -33,6 +33,8 @@ pub struct KeptPackage<'c, 'a> {
     pub channels: Vec<KeptChannel<'c, 'a>>,
     /// Whether the configuration names it, or another one needs it.
     pub asked_for: bool,
+    /// Bundles that are in no channel: of a catalog that is mirrored as it is.
+    pub(crate) unlisted: Vec<&'c Bundle<'a>>,
 }
 
 /// A channel with the entries that are selected.
@@ -52,7 +54,8 @@ pub struct BundleName {
 /// Selects from `catalog` what `operator` asks for. What cannot be had is a finding; the rest is
 /// selected all the same.
 pub fn filter<'c, 'a>(catalog: &'c Catalog<'a>, operator: &'c Operator) -> Filtered<'c, 'a> {
-    let mut filtered = Filtered { catalog, packages: vec![], findings: vec![], whole: false };
+    let mut filtered =
+        Filtered { catalog, packages: vec![], findings: notices(catalog, operator), whole: false };
     if operator.full && operator.packages.is_empty() {
         filtered.packages = catalog.packages.values().filter_map(everything).collect();
         filtered.whole = true;
@@ -88,6 +91,24 @@ pub fn filter<'c, 'a>(catalog: &'c Catalog<'a>, operator: &'c Operator) -> Filte
     filtered
 }
 
+/// What is wrong with the files of the catalog. A file that cannot be read is an error where
+/// something that is selected may be in it.
+fn notices(catalog: &Catalog<'_>, operator: &Operator) -> Vec<Finding> {
+    let all = operator.packages.is_empty();
+    let absent = operator.packages.iter().any(|wish| !catalog.packages.contains_key(&*wish.name));
+    let of_wish = |path: &str| {
+        let mut parts = path.split('/').map(|part| part.split('.').next().unwrap_or_default());
+        parts.any(|part| operator.packages.iter().any(|wish| wish.name == part))
+    };
+    let unreadable = catalog.left_out.iter().map(|file| Problem::Unreadable {
+        why: file.why.clone(),
+        selected: all || absent || of_wish(&file.path),
+    });
+    let repeated = catalog.repeated_keys.iter().cloned().map(Problem::RepeatedKey);
+    let finding = |problem| Finding { at: Position::default(), problem };
+    unreadable.chain(repeated).map(finding).collect()
+}
+
 /// What is wanted of one package.
 struct Selection<'s> {
     at: Position,
@@ -115,11 +136,20 @@ fn everything<'c, 'a>(package: &'c Package<'a>) -> Option<KeptPackage<'c, 'a>> {
         channel,
         entries: (0..channel.entries.len()).collect(),
     };
+    let listed: BTreeSet<&str> = package
+        .channels
+        .values()
+        .flat_map(|channel| &channel.entries)
+        .map(|entry| &*entry.name)
+        .collect();
+    let unlisted =
+        package.bundles.values().filter(|bundle| !listed.contains(&*bundle.name)).collect();
     Some(KeptPackage {
         package,
         default_channel: package.default_channel().unwrap_or_default(),
         channels: package.channels.values().map(all).collect(),
         asked_for: true,
+        unlisted,
     })
 }
 
@@ -137,7 +167,12 @@ impl<'c, 'a> Filtered<'c, 'a> {
 
     fn take(&mut self, package: &'c Package<'a>, selection: &Selection<'_>, full: bool) {
         let name = package.name.to_string();
-        let flaws = flaws(package);
+        let channels: Vec<&str> = selection.channels.iter().map(|wish| &*wish.name).collect();
+        let default = match selection.default {
+            Some(_) => DefaultChannel::Chosen,
+            None => DefaultChannel::OfPackage,
+        };
+        let flaws = flaws_of(package, &channels, default);
         if !flaws.is_empty() {
             let flaws = FlawList(flaws);
             return self.find(selection.at, Problem::Flawed { package: name, flaws });
@@ -266,7 +301,9 @@ impl<'c, 'a> Filtered<'c, 'a> {
             let (package, channel) = (name(), channel.to_owned());
             self.find(at, Problem::EmptyChannel { package, channel, wanted, versions });
         }
-        self.packages.push(KeptPackage { package, default_channel, channels, asked_for: true });
+        let unlisted = Vec::new();
+        let kept = KeptPackage { package, default_channel, channels, asked_for: true, unlisted };
+        self.packages.push(kept);
     }
 
     /// Leaves out the bundles in `lost`, and what OLM cannot get to without them. A package of
@@ -274,6 +311,8 @@ impl<'c, 'a> Filtered<'c, 'a> {
     pub fn leave_out(&mut self, lost: &BTreeSet<BundleName>, why: &str) {
         let before: BTreeSet<BundleName> = self.names();
         for kept in &mut self.packages {
+            // The catalog is rebuilt now, and OLM rejects one with bundles in no channel.
+            kept.unlisted.clear();
             let package = &*kept.package.name;
             let lost: BTreeSet<&str> = lost
                 .iter()
@@ -310,11 +349,15 @@ impl<'c, 'a> Filtered<'c, 'a> {
 }
 
 impl<'c, 'a> KeptPackage<'c, 'a> {
-    /// The bundles of all kept channels, in the order of their names.
+    /// The bundles of all kept channels, and of a whole catalog also those in none, in the order
+    /// of their names.
     pub fn bundles(&self) -> Vec<&'c Bundle<'a>> {
         let names: BTreeSet<&str> =
             self.channels.iter().flat_map(KeptChannel::entry_names).collect();
-        names.into_iter().filter_map(|name| self.package.bundles.get(name)).collect()
+        let listed = names.into_iter().filter_map(|name| self.package.bundles.get(name));
+        let mut bundles: Vec<_> = listed.chain(self.unlisted.iter().copied()).collect();
+        bundles.sort_by_key(|bundle| &*bundle.name);
+        bundles
     }
 }
 

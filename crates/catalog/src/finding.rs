@@ -96,6 +96,18 @@ pub enum Problem {
         /// The package that has it.
         provider: Option<String>,
     },
+    #[error(
+        "{bundle} has a constraint {kind:?}, which is not evaluated: what it needs is not looked for"
+    )]
+    Constraint { bundle: String, kind: String },
+    #[error("a part of the catalog cannot be read and is left out: {why}")]
+    Unreadable {
+        why: String,
+        /// Whether something that is selected may be missing.
+        selected: bool,
+    },
+    #[error("{0}")]
+    RepeatedKey(String),
     #[error("added {package:?} (channel {channel}, {bundle}), as {needed_by} needs {what}")]
     Added { package: String, channel: String, bundle: String, needed_by: String, what: String },
     #[error("left out of the catalog: {}; {why}", bundles.join(", "))]
@@ -110,7 +122,12 @@ impl Problem {
             Self::Added { .. } | Self::SameVersion { .. } | Self::EmptyChannel { .. } => {
                 Weight::Note
             }
-            Self::PreReleases { .. } | Self::Needs { .. } | Self::LeftOut { .. } => Weight::Warning,
+            Self::PreReleases { .. }
+            | Self::Needs { .. }
+            | Self::LeftOut { .. }
+            | Self::Constraint { .. }
+            | Self::RepeatedKey(_)
+            | Self::Unreadable { selected: false, .. } => Weight::Warning,
             _ => Weight::Error,
         }
     }

@@ -13,6 +13,7 @@
 //!    └──listing──▶ tables
 //! ```
 
+mod constraint;
 mod dependencies;
 mod document;
 mod files;
@@ -37,7 +38,7 @@ mod write;
 mod yaml;
 
 pub use document::{Deprecation, Entry, RelatedImage};
-pub use files::Files;
+pub use files::{Files, LeftOut};
 pub use filter::{BundleName, Filtered, KeptChannel, KeptPackage, filter};
 pub use filter_hash::filter_hash;
 pub use finding::{Finding, Problem, Weight};

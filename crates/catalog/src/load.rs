@@ -4,12 +4,11 @@ use semver::Version;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::constraint::{self, ApiProperty, PackageRequired};
 use crate::document::{self, Document, Head, Map, Property};
-use crate::files::{File, Files};
+use crate::files::{File, Files, LeftOut};
 use crate::load_error::LoadError;
-use crate::model::{
-    Api, Blob, Bundle, Catalog, Channel, Definition, Deprecations, Package, Requirement,
-};
+use crate::model::{Blob, Bundle, Catalog, Channel, Definition, Deprecations, Package};
 use crate::rules::Flaw;
 use crate::text::Text;
 
@@ -23,15 +22,34 @@ const CHANNEL: &str = "olm.channel";
 const BUNDLE: &str = "olm.bundle";
 const DEPRECATIONS: &str = "olm.deprecations";
 
+/// Files and documents that are named one by one when they cannot be read.
+const MAX_LEFT_OUT: usize = 100;
+
 impl<'a> Catalog<'a> {
     /// Reads every document of every file. Documents of one package may be spread over files, and
-    /// come in any order.
+    /// come in any order. One that cannot be read is a flaw of its package; where the package is
+    /// not known, it is left out.
     pub fn load(files: &'a Files<'_>) -> Result<Self, LoadError> {
         let mut loader = Loader::default();
+        loader.catalog.left_out.clone_from(&files.left_out);
+        loader.catalog.repeated_keys.clone_from(&files.repeated_keys);
         for file in &files.list {
             loader.file(file)?;
         }
-        Ok(loader.catalog)
+        let catalog = loader.catalog;
+        if !catalog.packages.is_empty() {
+            return Ok(catalog);
+        }
+        if let Some(template) = loader.template {
+            return Err(template);
+        }
+        match &catalog.left_out[..] {
+            [] => Ok(catalog),
+            [first, others @ ..] => {
+                let (first, more) = (first.why.clone(), others.len());
+                Err(LoadError::NothingLeft { first, more })
+            }
+        }
     }
 }
 
@@ -40,13 +58,17 @@ struct Loader<'a> {
     catalog: Catalog<'a>,
     documents: usize,
     items: usize,
+    /// The first template among the documents.
+    template: Option<LoadError>,
 }
 
-/// A document, and how long its text is.
+/// A document, as far as it could be read.
 enum Read<'a> {
     Known(Document<'a>),
     /// Some fields are none that we know by these names.
     Other(Head<'a>),
+    /// It is JSON, and no document of a catalog.
+    Bad(Head<'a>, serde_json::Error),
 }
 
 impl<'a> Loader<'a> {
@@ -62,9 +84,16 @@ impl<'a> Loader<'a> {
             if self.documents > MAX_DOCUMENTS {
                 return Err(LoadError::TooManyDocuments { limit: MAX_DOCUMENTS });
             }
-            let (read, length) = next(&text[at..]).map_err(|error| wrong(file, at, &error))?;
+            let (read, length) = match next(&text[at..]) {
+                Ok(next) => next,
+                // Where the next document starts is not known.
+                Err(error) => {
+                    self.leave_out(file, wrong(file, at, &error).to_string());
+                    return Ok(());
+                }
+            };
             let blob = Blob(text[at..at + length].trim_end());
-            self.document(read, blob).map_err(|error| wrong(file, at, &error))?;
+            self.document(file, at, read, blob);
             if self.items > MAX_ITEMS {
                 return Err(LoadError::TooManyItems { limit: MAX_ITEMS });
             }
@@ -72,14 +101,50 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn document(&mut self, read: Read<'a>, blob: Blob<'a>) -> Result<(), serde_json::Error> {
-        let document = match read {
-            Read::Known(document) => document,
-            Read::Other(Head { package, .. }) => {
-                self.other(package, blob);
-                return Ok(());
+    fn document(&mut self, file: &File<'_>, at: usize, read: Read<'a>, blob: Blob<'a>) {
+        let (head, result) = match read {
+            Read::Known(document) => {
+                let Document { schema, package, name, .. } = &document;
+                let head =
+                    Head { schema: schema.clone(), package: package.clone(), name: name.clone() };
+                self.note_template(file, &head);
+                (head, self.known(document, blob))
             }
+            Read::Other(head) => {
+                self.note_template(file, &head);
+                return self.other(head.package, blob);
+            }
+            Read::Bad(head, error) => (head, Err(error)),
         };
+        let Err(error) = result else { return };
+        let why = wrong(file, at, &error).to_string();
+        let owner = if &*head.schema == PACKAGE { &head.name } else { &head.package };
+        if head.schema.is_empty() || owner.is_empty() {
+            return self.leave_out(file, why);
+        }
+        let flaw =
+            Flaw::Document { schema: head.schema.to_string(), name: head.name.to_string(), why };
+        self.package(owner.clone()).flaws.push(flaw);
+    }
+
+    fn leave_out(&mut self, file: &File<'_>, why: String) {
+        if self.catalog.left_out.len() < MAX_LEFT_OUT {
+            self.catalog.left_out.push(LeftOut { path: file.path.clone(), why });
+        }
+    }
+
+    fn note_template(&mut self, file: &File<'_>, head: &Head<'_>) {
+        let kind = match &*head.schema {
+            "olm.semver" => "semver",
+            "olm.template.basic" => "basic",
+            "olm.composite" => "composite",
+            _ => return,
+        };
+        let (path, schema) = (file.path.clone(), head.schema.to_string());
+        self.template.get_or_insert(LoadError::Template { path, schema, kind });
+    }
+
+    fn known(&mut self, document: Document<'a>, blob: Blob<'a>) -> Result<(), serde_json::Error> {
         self.items += document.properties.0.len() + document.related_images.0.len();
         match &*document.schema {
             "" => Err(serde::de::Error::missing_field("schema")),
@@ -160,7 +225,8 @@ fn next(text: &str) -> Result<(Read<'_>, usize), serde_json::Error> {
         Ok(Map(head @ Head { .. })) if is_other(&head) => {
             Ok((Read::Other(head), stream.byte_offset()))
         }
-        _ => Err(error),
+        Ok(Map(head)) => Ok((Read::Bad(head, error), stream.byte_offset())),
+        Err(_) => Ok((Read::Bad(Head::default(), error), stream.byte_offset())),
     }
 }
 
@@ -191,30 +257,6 @@ struct PackageProperty<'a> {
     version: Text<'a>,
 }
 
-#[derive(Deserialize)]
-struct PackageRequired<'a> {
-    #[serde(borrow, rename = "packageName", default)]
-    package: Text<'a>,
-    #[serde(borrow, rename = "versionRange", default)]
-    range: Text<'a>,
-}
-
-#[derive(Deserialize)]
-struct ApiProperty<'a> {
-    #[serde(borrow, default)]
-    group: Text<'a>,
-    #[serde(borrow, default)]
-    version: Text<'a>,
-    #[serde(borrow, default)]
-    kind: Text<'a>,
-}
-
-impl<'a> From<ApiProperty<'a>> for Api<'a> {
-    fn from(ApiProperty { group, version, kind }: ApiProperty<'a>) -> Self {
-        Self { group, version, kind }
-    }
-}
-
 fn bundle<'a>(
     document: Document<'a>,
     blob: Blob<'a>,
@@ -243,16 +285,15 @@ fn bundle<'a>(
                 versions.push(property.version);
             }
             "olm.gvk" => {
-                bundle.provides.push(serde_json::from_str::<ApiProperty<'a>>(value)?.into());
+                bundle.provides.push(serde_json::from_str::<ApiProperty<'a>>(value)?.api());
             }
             "olm.gvk.required" => {
-                let api = serde_json::from_str::<ApiProperty<'a>>(value)?.into();
-                bundle.requires.push(Requirement::Api(api));
+                bundle.requires.push(serde_json::from_str::<ApiProperty<'a>>(value)?.into());
             }
             "olm.package.required" => {
-                let PackageRequired { package, range } = serde_json::from_str(value)?;
-                bundle.requires.push(Requirement::Package { name: package, range });
+                bundle.requires.push(serde_json::from_str::<PackageRequired<'a>>(value)?.into());
             }
+            "olm.constraint" => bundle.requires.push(constraint::parse(value)?),
             "olm.bundle.object" => has_objects = true,
             _ => {}
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use semver::Version;
 
 use crate::document::{Deprecation, Entry, RelatedImage};
+use crate::files::LeftOut;
 use crate::rules::Flaw;
 use crate::text::Text;
 
@@ -14,6 +15,10 @@ pub struct Catalog<'a> {
     pub packages: BTreeMap<Text<'a>, Package<'a>>,
     /// Documents of unknown schemas that belong to no package.
     pub loose: Vec<Blob<'a>>,
+    /// Files and documents that cannot be read, and belong to no known package.
+    pub left_out: Vec<LeftOut>,
+    /// Keys that a map has more than once, each in a sentence with its place.
+    pub repeated_keys: Vec<String>,
 }
 
 /// A document, as it is in its file.
@@ -75,8 +80,17 @@ pub struct Api<'a> {
 /// What must be installable beside a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requirement<'a> {
-    Package { name: Text<'a>, range: Text<'a> },
+    Package {
+        name: Text<'a>,
+        range: Text<'a>,
+    },
     Api(Api<'a>),
+    /// All of these.
+    All(Vec<Self>),
+    /// At least one of these.
+    Any(Vec<Self>),
+    /// Something that is not evaluated here, by the key that states it (`cel`).
+    Unsupported(String),
 }
 
 /// What of a package is deprecated.
@@ -84,6 +98,14 @@ pub enum Requirement<'a> {
 pub struct Deprecations<'a> {
     pub entries: Vec<Deprecation<'a>>,
     pub blob: Blob<'a>,
+}
+
+impl Catalog<'_> {
+    /// What a reader of the catalog should know about it, a sentence each.
+    pub fn notices(&self) -> impl Iterator<Item = String> {
+        let left_out = self.left_out.iter().map(|file| format!("left out: {}", file.why));
+        left_out.chain(self.repeated_keys.iter().cloned())
+    }
 }
 
 impl<'a> Package<'a> {

@@ -16,7 +16,7 @@ pub enum Flaw {
     #[error("the package is defined twice")]
     TwoDefinitions,
     #[error(
-        "its name is none that OLM accepts: lower-case letters, digits and '-', at most 63, first and last no '-'"
+        "its name is not one that OLM accepts: expected at most 63 lower-case letters, digits and '-', with no '-' at either end"
     )]
     Name,
     #[error("it has no default channel")]
@@ -33,9 +33,9 @@ pub enum Flaw {
     NamelessBundle,
     #[error("the bundle {bundle:?} is defined twice")]
     TwoBundles { bundle: String },
-    #[error("the bundle {bundle:?} has {count} olm.package properties, but one is due")]
+    #[error("the bundle {bundle:?} has {count} olm.package properties, expected one")]
     Versions { bundle: String, count: usize },
-    #[error("the version {version:?} of the bundle {bundle:?} is no semantic version")]
+    #[error("the version {version:?} of the bundle {bundle:?} is not a semantic version")]
     Version { bundle: String, version: String },
     #[error("the bundle {bundle:?} says that it belongs to the package {says:?}")]
     OtherPackage { bundle: String, says: String },
@@ -45,6 +45,9 @@ pub enum Flaw {
     SameVersion { version: String, bundles: Vec<String> },
     #[error("the bundle {bundle:?} is in no channel")]
     Stray { bundle: String },
+    /// A document of the package that cannot be read.
+    #[error("{why}")]
+    Document { schema: String, name: String, why: String },
     #[error("the package has two lists of deprecations")]
     TwoDeprecations,
     #[error("{what} is deprecated, but does not exist, or has no message, or is listed twice")]
@@ -102,6 +105,61 @@ pub fn flaws(package: &Package<'_>) -> Vec<Flaw> {
     flaws.sort();
     flaws.dedup();
     flaws
+}
+
+/// The flaws that affect a catalog which holds only these channels of the package, or all of them
+/// where none are named. A flaw of a channel or bundle that is not selected has no effect.
+pub(crate) fn flaws_of(
+    package: &Package<'_>,
+    channels: &[&str],
+    default: DefaultChannel,
+) -> Vec<Flaw> {
+    let selected = |channel: &str| channels.is_empty() || channels.contains(&channel);
+    let listed: BTreeSet<&str> = package
+        .channels
+        .values()
+        .filter(|channel| selected(&channel.name))
+        .flat_map(|channel| &channel.entries)
+        .map(|entry| &*entry.name)
+        .collect();
+    let matters = |flaw: &Flaw| match flaw {
+        Flaw::Channel { channel, .. } | Flaw::TwoChannels { channel } => selected(channel),
+        Flaw::NamelessChannel => selected(""),
+        Flaw::NoDefaultChannel | Flaw::DefaultChannel { .. } => {
+            default == DefaultChannel::OfPackage
+        }
+        Flaw::NamelessBundle => listed.contains(""),
+        Flaw::TwoBundles { bundle }
+        | Flaw::Versions { bundle, .. }
+        | Flaw::Version { bundle, .. }
+        | Flaw::OtherPackage { bundle, .. }
+        | Flaw::NoImage { bundle } => listed.contains(&**bundle),
+        Flaw::SameVersion { bundles, .. } => {
+            bundles.iter().filter(|bundle| listed.contains(&***bundle)).count() > 1
+        }
+        // It is in no channel, so it is not selected.
+        Flaw::Stray { .. } => false,
+        Flaw::Document { schema, name, .. } => match &**schema {
+            "olm.channel" => selected(name),
+            "olm.bundle" => channels.is_empty() || listed.contains(&**name),
+            _ => true,
+        },
+        Flaw::Undefined
+        | Flaw::TwoDefinitions
+        | Flaw::Name
+        | Flaw::TwoDeprecations
+        | Flaw::Deprecation { .. } => true,
+    };
+    flaws(package).into_iter().filter(matters).collect()
+}
+
+/// Which default channel a selection has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DefaultChannel {
+    /// The one that the package defines.
+    OfPackage,
+    /// Another one, which the selection names.
+    Chosen,
 }
 
 fn bundle_flaws(package: &Package<'_>) -> Vec<Flaw> {

@@ -12,6 +12,8 @@ use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 const MAX_DEPTH: usize = 256;
 /// Aliases may make a document longer than it is written, but not by more than this.
 const MAX_ALIASED_BYTES: usize = 16 << 20;
+/// Repeated keys in one file. Each moves the text behind it once.
+const MAX_REPEATED_KEYS: usize = 1000;
 
 /// The documents of one YAML file.
 #[derive(Debug, Default)]
@@ -20,6 +22,16 @@ pub(crate) struct Converted {
     pub(crate) json: String,
     /// Where each document starts: in `json`, and its line in the YAML.
     pub(crate) starts: Vec<(usize, usize)>,
+    /// Keys that a map has more than once, at each place after the first.
+    pub(crate) repeated: Vec<RepeatedKey>,
+}
+
+/// A key that a map already had. Its value counts, as in OLM's own reader.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RepeatedKey {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) key: String,
 }
 
 /// Text that is no YAML, or none that can be a catalog.
@@ -40,7 +52,7 @@ pub(crate) fn to_json(text: &str) -> Result<Converted, NotYaml> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut writer = Writer {
         events: Parser::new_from_str_with_options(text, options),
-        out: Converted { json: String::with_capacity(text.len()), starts: Vec::new() },
+        out: Converted { json: String::with_capacity(text.len()), ..Converted::default() },
         anchors: BTreeMap::new(),
         aliased: 0,
     };
@@ -51,9 +63,16 @@ pub(crate) fn to_json(text: &str) -> Result<Converted, NotYaml> {
 struct Writer<'a> {
     events: Parser<'a, StrInput<'a>>,
     out: Converted,
-    /// Where finished values with an anchor are in the JSON.
-    anchors: BTreeMap<usize, Range<usize>>,
+    anchors: BTreeMap<usize, Anchored>,
     aliased: usize,
+}
+
+/// A finished value with an anchor.
+enum Anchored {
+    /// Where it is in the JSON.
+    At(Range<usize>),
+    /// Its text, when the place was removed because its key was repeated.
+    Removed(String),
 }
 
 impl<'a> Writer<'a> {
@@ -105,7 +124,7 @@ impl<'a> Writer<'a> {
             _ => return Err(wrong(span, "something that is no value")),
         };
         if anchor != 0 {
-            self.anchors.insert(anchor, start..self.out.json.len());
+            self.anchors.insert(anchor, Anchored::At(start..self.out.json.len()));
         }
         Ok(())
     }
@@ -128,7 +147,8 @@ impl<'a> Writer<'a> {
 
     fn mapping(&mut self) -> Result<(), NotYaml> {
         self.out.json.push('{');
-        let mut keys: Vec<Box<str>> = Vec::new();
+        // Each key, and where it is with its value and the comma behind it.
+        let mut keys: Vec<(Box<str>, Range<usize>)> = Vec::new();
         while let Some((event, span)) = self.next()? {
             if event == Event::MappingEnd {
                 break;
@@ -140,33 +160,77 @@ impl<'a> Writer<'a> {
                 return Err(wrong(span, "a merge key (`<<`), which catalogs do not use"));
             }
             // Few keys per map: a walk costs less than a tree.
-            if keys.iter().any(|known| **known == *key) {
-                return Err(wrong(span, &format!("the key {key:?} a second time")));
+            if let Some(index) = keys.iter().position(|(known, _)| **known == *key) {
+                self.repeated(&key, span)?;
+                let (_, removed) = keys.remove(index);
+                for (_, range) in keys.iter_mut().filter(|(_, range)| range.start >= removed.end) {
+                    *range = range.start - removed.len()..range.end - removed.len();
+                }
+                self.remove(removed, span)?;
             }
-            if !keys.is_empty() {
-                self.out.json.push(',');
-            }
+            let start = self.out.json.len();
             quote(&key, &mut self.out.json);
             self.out.json.push(':');
-            keys.push(key.into());
             match self.next()? {
                 Some((event, span)) => self.value(event, span)?,
                 None => self.out.json.push_str("null"),
             }
+            self.out.json.push(',');
+            keys.push((key.into(), start..self.out.json.len()));
+        }
+        if !keys.is_empty() {
+            self.out.json.pop();
         }
         self.out.json.push('}');
         Ok(())
     }
 
+    fn repeated(&mut self, key: &str, span: Span) -> Result<(), NotYaml> {
+        if self.out.repeated.len() == MAX_REPEATED_KEYS {
+            return Err(wrong(span, &format!("more than {MAX_REPEATED_KEYS} repeated keys")));
+        }
+        self.out.repeated.push(RepeatedKey {
+            line: span.start.line(),
+            column: span.start.col() + 1,
+            key: key.to_owned(),
+        });
+        Ok(())
+    }
+
+    /// Removes text of the map that is being written, and keeps anchors valid.
+    fn remove(&mut self, removed: Range<usize>, span: Span) -> Result<(), NotYaml> {
+        for anchored in self.anchors.values_mut() {
+            let Anchored::At(range) = anchored else { continue };
+            if range.start >= removed.end {
+                *range = range.start - removed.len()..range.end - removed.len();
+            } else if range.start >= removed.start {
+                // Values inside each other are copied once each.
+                self.aliased += range.len();
+                *anchored = Anchored::Removed(self.out.json[range.clone()].to_owned());
+            }
+            if self.aliased > MAX_ALIASED_BYTES {
+                return Err(wrong(span, "aliases that repeat more than 16 MiB"));
+            }
+        }
+        self.out.json.replace_range(removed, "");
+        Ok(())
+    }
+
     fn alias(&mut self, id: usize, span: Span) -> Result<(), NotYaml> {
-        let Some(range) = self.anchors.get(&id) else {
+        let Some(anchored) = self.anchors.get(&id) else {
             return Err(wrong(span, "an alias inside the value that it names"));
         };
-        self.aliased += range.len();
+        self.aliased += match anchored {
+            Anchored::At(range) => range.len(),
+            Anchored::Removed(text) => text.len(),
+        };
         if self.aliased > MAX_ALIASED_BYTES {
             return Err(wrong(span, "aliases that repeat more than 16 MiB"));
         }
-        self.out.json.extend_from_within(range.clone());
+        match anchored {
+            Anchored::At(range) => self.out.json.extend_from_within(range.clone()),
+            Anchored::Removed(text) => self.out.json.push_str(text),
+        }
         Ok(())
     }
 }
@@ -305,6 +369,24 @@ mod tests {
     }
 
     #[test]
+    fn the_last_of_repeated_keys_counts_and_each_repetition_is_named() {
+        for (yaml, wanted) in [
+            ("a: 1\na: 2\n", "{\"a\":2}\n"),
+            ("a: 1\nb: x\na: 2\nc: 3\n", "{\"b\":\"x\",\"a\":2,\"c\":3}\n"),
+            ("a: 1\na: 2\na: {b: 1, b: 2}\n", "{\"a\":{\"b\":2}}\n"),
+            // An anchor outlives the value that it was set at, and those behind it move.
+            ("a: &x [1]\nb: &y [2]\na: *x\nc: *y\n", "{\"b\":[2],\"a\":[1],\"c\":[2]}\n"),
+        ] {
+            assert_eq!(json(yaml), wanted, "{yaml}");
+        }
+        let converted = to_json("a: 1\nb: 1\n---\nc: 1\n\nc: 2\n").unwrap();
+        let repeated = RepeatedKey { line: 6, column: 1, key: "c".to_owned() };
+        assert_eq!(converted.repeated, [repeated]);
+        let endless = "a: 1\n".repeat(MAX_REPEATED_KEYS + 2);
+        assert!(to_json(&endless).unwrap_err().why.contains("repeated keys"));
+    }
+
+    #[test]
     fn a_document_knows_its_line() {
         let converted = to_json("a: 1\n---\n\nb: 2\n").unwrap();
         assert_eq!(converted.starts, [(0, 1), (8, 4)]);
@@ -314,7 +396,6 @@ mod tests {
     fn what_cannot_be_a_catalog_is_refused_with_its_place() {
         for (text, line, why) in [
             ("a: [1\nb: 2\n", 2, ""),
-            ("a: 1\na: 2\n", 2, "the key \"a\" a second time"),
             ("[1]: 2\n", 1, "a key that is no text"),
             ("a: &x\n  - *x\n", 2, "an alias inside the value"),
             ("<<: {a: 1}\n", 1, "a merge key"),

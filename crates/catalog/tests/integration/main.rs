@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
+mod imperfect;
 mod judge;
 mod real_catalogs;
 mod selecting;
