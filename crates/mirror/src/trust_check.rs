@@ -122,12 +122,12 @@ impl<'a> TrustCheck<'a> {
             let Some(node) = attachment.manifests.first() else { continue };
             let manifest = self.manifest(at, &node.digest).await?;
             let manifest = manifest.parse().map_err(|e| chain(&e))?;
-            for Listed { payload, size, signature } in trust::listed(&manifest) {
+            for Listed { payload, size, signature, bundle } in trust::listed(&manifest) {
                 *budget = budget.checked_sub(size).ok_or_else(|| {
                     format!("what is signed is larger than {MAX_PAYLOADS} bytes, which no honest image needs")
                 })?;
                 let payload = self.payload(at, BlobRef { digest: payload, size }).await?;
-                found.push(Signature { payload, signature });
+                found.push(Signature { payload, signature, bundle });
             }
         }
         Ok(found)

@@ -5,6 +5,7 @@ use oci::{Digest, Manifest};
 
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+const BUNDLE: &str = "dev.sigstore.cosign/bundle";
 
 /// A signature whose payload is yet to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct Listed {
     pub size: u64,
     /// The signature in base64, as it stands in the manifest.
     pub signature: String,
+    /// What a transparency log promised about it, as JSON.
+    pub bundle: Option<String>,
 }
 
 /// The signatures in a manifest. Attestations and the like have none.
@@ -26,6 +29,7 @@ pub fn listed(manifest: &Manifest) -> Vec<Listed> {
             size: layer.size,
             // One without a signature is one that no key has made.
             signature: layer.annotations.get(SIGNATURE).cloned().unwrap_or_default(),
+            bundle: layer.annotations.get(BUNDLE).cloned(),
         })
         .collect()
 }

@@ -57,11 +57,15 @@ pub enum Mistake {
         "sigstoreSigned takes exactly one of keyPath, keyPaths, keyData, keyDatas, fulcio and pki"
     )]
     KeySources,
+    #[error(
+        "sigstoreSigned takes at most one of rekorPublicKeyPath, rekorPublicKeyPaths, rekorPublicKeyData and rekorPublicKeyDatas"
+    )]
+    LogKeySources,
     #[error("an empty list of keys")]
     NoKey,
     #[error("reading the key {}", path.display())]
     KeyFile { path: PathBuf, source: io::Error },
-    #[error("keyData is no base64")]
+    #[error("the key data is not base64")]
     KeyData,
     #[error("the key {from}")]
     Key { from: String, source: KeyError },
@@ -107,10 +111,10 @@ struct SigstoreSigned {
     key_datas: Option<Vec<String>>,
     fulcio: Option<IgnoredAny>,
     pki: Option<IgnoredAny>,
-    rekor_public_key_path: Option<IgnoredAny>,
-    rekor_public_key_paths: Option<IgnoredAny>,
-    rekor_public_key_data: Option<IgnoredAny>,
-    rekor_public_key_datas: Option<IgnoredAny>,
+    rekor_public_key_path: Option<PathBuf>,
+    rekor_public_key_paths: Option<Vec<PathBuf>>,
+    rekor_public_key_data: Option<String>,
+    rekor_public_key_datas: Option<Vec<String>>,
     #[serde(default)]
     signed_identity: SignedIdentity,
 }
@@ -188,46 +192,83 @@ impl SigstoreSigned {
             return Err(Mistake::KeySources);
         }
         self.signed_identity.check()?;
-        let rekor = [
-            self.rekor_public_key_path,
-            self.rekor_public_key_paths,
-            self.rekor_public_key_data,
-            self.rekor_public_key_datas,
+        let log_sources = [
+            self.rekor_public_key_path.is_some(),
+            self.rekor_public_key_paths.is_some(),
+            self.rekor_public_key_data.is_some(),
+            self.rekor_public_key_datas.is_some(),
         ];
+        let needs_log = log_sources.contains(&true);
+        if log_sources.into_iter().filter(|given| *given).count() > 1 {
+            return Err(Mistake::LogKeySources);
+        }
         let beyond_us = [
             (self.fulcio.is_some(), "sigstoreSigned without a key of its own (fulcio)"),
             (self.pki.is_some(), "sigstoreSigned with certificates (pki)"),
-            (rekor.iter().any(Option::is_some), "sigstoreSigned with a transparency log (rekor)"),
         ];
         if let Some((_, what)) = beyond_us.into_iter().find(|(asked, _)| *asked) {
             return Ok(Requirement::Unsupported(what.into()));
         }
-        let mut texts: Vec<(String, Vec<u8>)> = Vec::new();
-        for path in self.key_path.into_iter().chain(self.key_paths.into_iter().flatten()) {
-            let pem = read_key(&path);
-            let pem = pem.map_err(|source| Mistake::KeyFile { path: path.clone(), source })?;
-            texts.push((path.display().to_string(), pem));
-        }
-        for data in self.key_data.into_iter().chain(self.key_datas.into_iter().flatten()) {
-            let pem = BASE64.decode(data).map_err(|_| Mistake::KeyData)?;
-            texts.push(("the keyData of the policy".into(), pem));
-        }
-        if texts.is_empty() {
-            return Err(Mistake::NoKey);
-        }
-        let mut keys = Vec::with_capacity(texts.len());
-        for (from, pem) in texts {
-            match Key::parse(from.clone(), &pem) {
-                Ok(key) => keys.push(key),
-                // The rest of the policy may well be honoured.
-                Err(error @ KeyError::Kind) => {
-                    return Ok(Requirement::Unsupported(format!("the key {from} ({error})")));
-                }
-                Err(source) => return Err(Mistake::Key { from, source }),
+        let paths = self.key_path.into_iter().chain(self.key_paths.into_iter().flatten());
+        let data = self.key_data.into_iter().chain(self.key_datas.into_iter().flatten());
+        let keys = match read_keys(paths, data, "keyData", read_key)? {
+            Keys::Usable(keys) => keys,
+            Keys::Unsupported(what) => return Ok(Requirement::Unsupported(what)),
+        };
+        let paths = self.rekor_public_key_path.into_iter();
+        let paths = paths.chain(self.rekor_public_key_paths.into_iter().flatten());
+        let data = self.rekor_public_key_data.into_iter();
+        let data = data.chain(self.rekor_public_key_datas.into_iter().flatten());
+        let log = match needs_log {
+            true => read_keys(paths, data, "rekorPublicKeyData", read_key)?,
+            false => Keys::Usable(Vec::new()),
+        };
+        Ok(match log {
+            Keys::Usable(log) => {
+                Requirement::Signed(Signed { keys, log, identity: self.signed_identity })
             }
-        }
-        Ok(Requirement::Signed(Signed { keys, identity: self.signed_identity }))
+            Keys::Unsupported(what) => Requirement::Unsupported(what),
+        })
     }
+}
+
+/// The keys that one part of a policy names.
+enum Keys {
+    Usable(Vec<Key>),
+    /// One of them is of a kind that is not supported. The rest of the policy can still be honoured.
+    Unsupported(String),
+}
+
+fn read_keys(
+    paths: impl Iterator<Item = PathBuf>,
+    data: impl Iterator<Item = String>,
+    field: &str,
+    read_key: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Result<Keys, Mistake> {
+    let mut texts: Vec<(String, Vec<u8>)> = Vec::new();
+    for path in paths {
+        let pem = read_key(&path);
+        let pem = pem.map_err(|source| Mistake::KeyFile { path: path.clone(), source })?;
+        texts.push((path.display().to_string(), pem));
+    }
+    for data in data {
+        let pem = BASE64.decode(data).map_err(|_| Mistake::KeyData)?;
+        texts.push((format!("the {field} of the policy"), pem));
+    }
+    if texts.is_empty() {
+        return Err(Mistake::NoKey);
+    }
+    let mut keys = Vec::with_capacity(texts.len());
+    for (from, pem) in texts {
+        match Key::parse(from.clone(), &pem) {
+            Ok(key) => keys.push(key),
+            Err(error @ KeyError::Kind) => {
+                return Ok(Keys::Unsupported(format!("the key {from} ({error})")));
+            }
+            Err(source) => return Err(Mistake::Key { from, source }),
+        }
+    }
+    Ok(Keys::Usable(keys))
 }
 
 /// A map in which a key stands once. Of two, only one would count.

@@ -11,6 +11,7 @@ mod identity;
 mod key;
 mod payload;
 mod policy;
+mod rekor;
 mod requirement;
 mod scope;
 

@@ -9,6 +9,7 @@ use oci::{Digest, ImageRef};
 use crate::identity::{SignedIdentity, is_name_only};
 use crate::key::Key;
 use crate::payload::{Payload, PayloadError};
+use crate::rekor::{self, LogError};
 use crate::scope::Name;
 
 /// One entry of a scope's list; all must hold.
@@ -25,6 +26,9 @@ pub(crate) enum Requirement {
 #[derive(Debug, Clone)]
 pub(crate) struct Signed {
     pub(crate) keys: Vec<Key>,
+    /// Keys of transparency logs, one of which must have promised to enter the signature. Without
+    /// any, no log is asked for.
+    pub(crate) log: Vec<Key>,
     pub(crate) identity: SignedIdentity,
 }
 
@@ -34,6 +38,8 @@ pub struct Signature {
     pub payload: Vec<u8>,
     /// In base64.
     pub signature: String,
+    /// What a transparency log promised about it, as JSON.
+    pub bundle: Option<String>,
 }
 
 /// A manifest and the signatures attached to it.
@@ -60,7 +66,8 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the trust policy refuses it ({}): {}", self.place, self.reasons.join("; "))
+        // Scripts search for `is rejected by policy`, the text of containers/image.
+        write!(f, "the image is rejected by policy ({}): {}", self.place, self.reasons.join("; "))
     }
 }
 
@@ -105,6 +112,8 @@ enum Bad {
     #[error("a signature was not made with {0}")]
     Key(String),
     #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
     Payload(#[from] PayloadError),
     #[error("a signature is of another image, {0}")]
     Digest(Digest),
@@ -141,9 +150,14 @@ impl Signed {
     fn check(&self, name: Name<'_>, digest: Digest, found: &Signature) -> Result<(), Bad> {
         let signature = BASE64.decode(&found.signature).map_err(|_| Bad::Base64)?;
         // Nothing is read from what is not known to be signed.
-        if !self.keys.iter().any(|key| key.has_made(&signature, &found.payload)) {
+        let maker = self.keys.iter().find(|key| key.has_made(&signature, &found.payload));
+        let Some(maker) = maker else {
             let keys: Vec<&str> = self.keys.iter().map(|key| key.from.as_str()).collect();
             return Err(Bad::Key(keys.join(" or ")));
+        };
+        if !self.log.is_empty() {
+            let bundle = found.bundle.as_deref();
+            rekor::verify(&self.log, bundle, maker, &signature, &found.payload)?;
         }
         let said = Payload::parse(&found.payload)?;
         if said.digest != digest {

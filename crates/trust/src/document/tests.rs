@@ -2,6 +2,9 @@ use rcgen::{KeyPair, PKCS_ED25519};
 
 use super::*;
 
+/// A key that cannot sign, made by `openssl genpkey -algorithm X25519 | openssl pkey -pubout`.
+const OTHER_KIND: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VuAyEAxRTatk25Y2DJ4VBJomRB/CdySareqDt9l2HicohZaTE=\n-----END PUBLIC KEY-----\n";
+
 /// Reads a policy on a machine with the key files of the test.
 fn parse(text: &str) -> Result<Read, String> {
     let read_key = |path: &Path| match path.to_str() {
@@ -11,6 +14,7 @@ fn parse(text: &str) -> Result<Read, String> {
         Some("/keys/ed.pub") => {
             Ok(KeyPair::generate_for(&PKCS_ED25519).unwrap().public_key_pem().into_bytes())
         }
+        Some("/keys/other.pub") => Ok(OTHER_KIND.into()),
         Some("/keys/text") => Ok(b"hello".to_vec()),
         _ => Err(io::ErrorKind::NotFound.into()),
     };
@@ -58,6 +62,22 @@ fn every_supported_requirement_is_read() {
 }
 
 #[test]
+fn keys_of_a_transparency_log_are_read_beside_the_signers() {
+    let data = BASE64.encode(KeyPair::generate().unwrap().public_key_pem());
+    for (log, count) in [
+        (String::new(), 0),
+        (r#","rekorPublicKeyPath":"/keys/too.pub""#.to_owned(), 1),
+        (r#","rekorPublicKeyPaths":["/keys/ok.pub","/keys/too.pub"]"#.to_owned(), 2),
+        (format!(r#","rekorPublicKeyData":"{data}""#), 1),
+        (format!(r#","rekorPublicKeyDatas":["{data}","{data}"]"#), 2),
+    ] {
+        let text = format!(r#"{{"type":"sigstoreSigned","keyPath":"/keys/ed.pub"{log}}}"#);
+        let Requirement::Signed(signed) = the_one(&text) else { panic!("{text}") };
+        assert_eq!((signed.keys.len(), signed.log.len()), (1, count), "{text}");
+    }
+}
+
+#[test]
 fn what_cannot_be_checked_is_kept_as_that() {
     for (requirement, part) in [
         (r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/absent.gpg"}"#, "GPG"),
@@ -67,11 +87,11 @@ fn what_cannot_be_checked_is_kept_as_that() {
             "fulcio",
         ),
         (r#"{"type":"sigstoreSigned","pki":{}}"#, "pki"),
+        (r#"{"type":"sigstoreSigned","keyPath":"/keys/other.pub"}"#, "/keys/other.pub"),
         (
-            r#"{"type":"sigstoreSigned","keyPath":"/keys/ok.pub","rekorPublicKeyData":"eA=="}"#,
-            "rekor",
+            r#"{"type":"sigstoreSigned","keyPath":"/keys/ok.pub","rekorPublicKeyPath":"/keys/other.pub"}"#,
+            "/keys/other.pub",
         ),
-        (r#"{"type":"sigstoreSigned","keyPath":"/keys/ed.pub"}"#, "/keys/ed.pub"),
     ] {
         let read = the_one(requirement);
         assert!(matches!(&read, Requirement::Unsupported(what) if what.contains(part)), "{read:?}");
@@ -120,11 +140,19 @@ fn what_is_not_understood_is_an_error_that_names_the_place() {
         (signed(&format!(r#"{key},"keyRing":"x""#)), "unknown field `keyRing`"),
         (signed(&format!("{key},{key}")), "duplicate field `keyPath`"),
         (signed(r#""signedIdentity":{"type":"matchExact"}"#), "takes exactly one of keyPath"),
+        (
+            signed(&format!(
+                r#"{key},"rekorPublicKeyPath":"/keys/ok.pub","rekorPublicKeyData":"eA==""#
+            )),
+            "takes at most one of rekorPublicKeyPath",
+        ),
+        (signed(&format!(r#"{key},"rekorPublicKeyPaths":[]"#)), "an empty list of keys"),
+        (signed(&format!(r#"{key},"rekorPublicKeyPath":"/keys/text""#)), "the key /keys/text"),
         (signed(&format!(r#"{key},"keyData":"eA==""#)), "takes exactly one of keyPath"),
         (signed(r#""keyPaths":[]"#), "an empty list of keys"),
         (signed(r#""keyPath":"/gone""#), "reading the key /gone: entity not found"),
-        (signed(r#""keyPath":"/keys/text""#), "the key /keys/text: it is no public key"),
-        (signed(r#""keyData":"%""#), "keyData is no base64"),
+        (signed(r#""keyPath":"/keys/text""#), "the key /keys/text: it is not a public key"),
+        (signed(r#""keyData":"%""#), "the key data is not base64"),
         (signed(&format!(r#"{key},"signedIdentity":{{"type":"any"}}"#)), "unknown variant `any`"),
         (
             signed(&format!(r#"{key},"signedIdentity":{{"type":"matchExact","x":1}}"#)),

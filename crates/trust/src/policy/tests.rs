@@ -20,7 +20,7 @@ impl Signer {
             r#"{{"critical":{{"identity":{{"docker-reference":"{name}"}},"image":{{"docker-manifest-digest":"{digest}"}},"type":"cosign container image signature"}},"optional":null}}"#
         );
         let signature = BASE64.encode(self.0.sign(payload.as_bytes()).unwrap());
-        Signature { payload: payload.into_bytes(), signature }
+        Signature { payload: payload.into_bytes(), signature, bundle: None }
     }
 
     /// A requirement of a signature with this key, of any tag.
@@ -71,7 +71,8 @@ fn the_most_specific_scope_decides_alone() {
             "" => "docker default".to_owned(),
             scope => format!("docker scope {scope}"),
         };
-        let due = format!("the trust policy refuses it ({place}): every image is rejected here");
+        let due =
+            format!("the image is rejected by policy ({place}): every image is rejected here");
         assert_eq!(why, due);
         // Everything below rejects, this one accepts.
         let mut scopes: Vec<_> =
@@ -81,7 +82,7 @@ fn the_most_specific_scope_decides_alone() {
     }
     let elsewhere = [("q.io/tea", ACCEPT), ("q.io/team/app:v2", ACCEPT), ("*.q.io", ACCEPT)];
     let why = refused(&policy(REJECT, &elsewhere), &unsigned);
-    assert_eq!(why, "the trust policy refuses it (default): every image is rejected here");
+    assert_eq!(why, "the image is rejected by policy (default): every image is rejected here");
 }
 
 #[test]
@@ -122,6 +123,7 @@ fn every_bad_signature_is_told_with_its_reason() {
         Signature {
             payload: b"{}".to_vec(),
             signature: BASE64.encode(ours.0.sign(b"{}").unwrap()),
+            bundle: None,
         },
     ];
     let why = refused(&policy, &image(signatures));
@@ -175,7 +177,7 @@ fn what_cannot_be_checked_refuses_and_names_the_scope() {
     let why = refused(&policy(ACCEPT, &[("q.io/team", gpg)]), &image(vec![]));
     assert_eq!(
         why,
-        "the trust policy refuses it (docker scope q.io/team): \
+        "the image is rejected by policy (docker scope q.io/team): \
          signedBy (simple signing with GPG keys) is not supported and cannot be checked"
     );
 }
