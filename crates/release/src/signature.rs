@@ -15,6 +15,7 @@ use crate::keyring::{Key, Keyring};
 mod check;
 mod document;
 mod message;
+mod partial;
 
 /// The largest signature that is read. Real ones have a thousand bytes.
 pub const MAX_SIGNATURE_BYTES: usize = 128 << 10;
@@ -39,6 +40,8 @@ pub enum SignatureError {
     NotOpenPgp,
     #[error("it is cut short: it starts as an OpenPGP message and ends in the middle of it")]
     Truncated,
+    #[error("it starts as an OpenPGP message, but a part of it cannot be read")]
+    Malformed,
     #[error("it is an OpenPGP message, but no signed one: {0}")]
     NotSigned(&'static str),
     #[error("it is larger than {} KiB, which no signature is", MAX_SIGNATURE_BYTES >> 10)]

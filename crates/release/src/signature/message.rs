@@ -7,6 +7,7 @@ use pgp::packet::{Packet, PacketHeader, Signature};
 use pgp::types::Tag;
 
 use super::SignatureError;
+use super::partial;
 
 /// A thousand times what a release signature has inside.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
@@ -24,7 +25,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Message, SignatureError> {
         return Err(SignatureError::NotOpenPgp);
     }
     let mut found = Found::default();
-    let mut rest = bytes;
+    let bytes = partial::joined(bytes).map_err(|_| SignatureError::Truncated)?;
+    let mut rest = &bytes[..];
     let mut is_first = true;
     while !rest.is_empty() {
         let Ok(header) = PacketHeader::try_from_reader(&mut rest) else {
@@ -43,14 +45,15 @@ pub(super) fn read(bytes: &[u8]) -> Result<Message, SignatureError> {
         }
         is_first = false;
         let mut body =
-            PacketBodyReader::new(header, &mut rest).map_err(|_| SignatureError::Truncated)?;
+            PacketBodyReader::new(header, &mut rest).map_err(|_| SignatureError::Malformed)?;
         match Packet::from_reader(header, &mut body) {
+            // Its length may be open, so that only the compressed data shows that the rest is missing.
             Ok(Packet::CompressedData(compressed)) => {
                 let inflated = compressed.decompress().map_err(|_| SignatureError::Truncated)?;
                 found.take_all(inflated.take(MAX_TEXT_BYTES))?;
             }
             Ok(packet) => found.take(packet)?,
-            Err(_) => return Err(SignatureError::Truncated),
+            Err(_) => return Err(SignatureError::Malformed),
         }
         drain(&mut body)?;
     }
@@ -58,7 +61,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Message, SignatureError> {
 }
 
 fn broken(is_first: bool) -> SignatureError {
-    if is_first { SignatureError::NotOpenPgp } else { SignatureError::Truncated }
+    if is_first { SignatureError::NotOpenPgp } else { SignatureError::Malformed }
 }
 
 fn drain(body: &mut impl BufRead) -> Result<(), SignatureError> {
@@ -81,14 +84,15 @@ impl Found {
         let mut inner = Vec::new();
         let mut inflated = inflated;
         inflated.read_to_end(&mut inner).map_err(|_| SignatureError::Truncated)?;
+        let inner = partial::joined(&inner).map_err(|_| SignatureError::Truncated)?;
         let mut rest = &inner[..];
         while !rest.is_empty() {
             let header =
-                PacketHeader::try_from_reader(&mut rest).map_err(|_| SignatureError::Truncated)?;
+                PacketHeader::try_from_reader(&mut rest).map_err(|_| SignatureError::Malformed)?;
             let mut body =
-                PacketBodyReader::new(header, &mut rest).map_err(|_| SignatureError::Truncated)?;
+                PacketBodyReader::new(header, &mut rest).map_err(|_| SignatureError::Malformed)?;
             let packet =
-                Packet::from_reader(header, &mut body).map_err(|_| SignatureError::Truncated)?;
+                Packet::from_reader(header, &mut body).map_err(|_| SignatureError::Malformed)?;
             self.take(packet)?;
             drain(&mut body)?;
         }

@@ -46,6 +46,57 @@ fn what_gnupg_signs_is_believed_compressed_or_not() {
     }
 }
 
+/// The message with its literal packet in parts of these lengths, powers of two, and a rest.
+fn in_parts(message: &[u8], parts: &[usize]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = message;
+    while let [first, length, behind @ ..] = rest {
+        // GnuPG writes these packets with one or two bytes of length.
+        let (tag, length, behind) = match (first & 0x40, first & 3) {
+            (0, 0) => (first >> 2 & 0x0f, usize::from(*length), behind),
+            (0, _) => {
+                let length = usize::from(*length) << 8 | usize::from(behind[0]);
+                (first >> 2 & 0x0f, length, &behind[1..])
+            }
+            _ if *length < 192 => (first & 0x3f, usize::from(*length), behind),
+            _ => {
+                let length = ((usize::from(*length) - 192) << 8) + usize::from(behind[0]) + 192;
+                (first & 0x3f, length, &behind[1..])
+            }
+        };
+        let (mut body, after) = behind.split_at(length);
+        if tag == 11 {
+            out.push(0xc0 | 11);
+            for part in parts {
+                let (now, later) = body.split_at(*part);
+                out.push(0xe0 | u8::try_from(part.trailing_zeros()).unwrap());
+                out.extend(now);
+                body = later;
+            }
+        } else {
+            out.push(0xc0 | tag);
+        }
+        out.push(255);
+        out.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        out.extend(body);
+        rest = after;
+    }
+    out
+}
+
+#[test]
+fn a_text_in_short_parts_is_believed_and_cut_short_only_where_bytes_are_missing() {
+    let key = ReleaseKey::generate().unwrap();
+    let ring = ring(&key);
+    let message = key.sign_uncompressed(&claim(&digest())).unwrap();
+    for parts in [&[2usize][..], &[4, 2], &[256], &[2, 4, 256, 2], &[1, 1, 1]] {
+        let message = in_parts(&message, parts);
+        assert_eq!(check(&message, &ring).unwrap().digest, digest(), "{parts:?}");
+        let cut = check(&message[..message.len() - 1], &ring).unwrap_err();
+        assert_eq!(cut, SignatureError::Truncated, "{parts:?}");
+    }
+}
+
 #[test]
 fn one_bit_of_the_signature_makes_it_a_forgery() {
     let key = ReleaseKey::generate().unwrap();
