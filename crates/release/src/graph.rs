@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use oci::{ImageRef, ReferenceError};
+use oci::ImageRef;
 use semver::Version;
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub struct Graph {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub version: Version,
-    pub payload: ImageRef,
+    pub payload: Payload,
     /// The channels that the release is in, as the service says.
     pub channels: BTreeSet<String>,
     /// The architecture that the release says it is for: `multi` for payloads
@@ -38,6 +38,40 @@ pub struct Node {
     pub architecture: Option<String>,
     /// Where the release is announced.
     pub url: Option<String>,
+}
+
+/// What a graph names as the payload of a release. One that cannot be used concerns its own release
+/// only: to list releases, no payload is needed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Payload {
+    Image(ImageRef),
+    Unusable(UnusablePayload),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error(
+    "the update graph names the payload {text:?} for release {version}, which is not an image: {why}"
+)]
+pub struct UnusablePayload {
+    pub version: Version,
+    pub text: String,
+    pub why: String,
+}
+
+impl Payload {
+    pub fn image(&self) -> Result<&ImageRef, &UnusablePayload> {
+        match self {
+            Self::Image(image) => Ok(image),
+            Self::Unusable(unusable) => Err(unusable),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Image(image) => image.to_string(),
+            Self::Unusable(unusable) => unusable.text.clone(),
+        }
+    }
 }
 
 /// A reason why an update may be a bad idea for some clusters.
@@ -79,8 +113,6 @@ pub enum GraphError {
     Json(#[source] serde_json::Error),
     #[error("the update graph has a release with the version {text:?}")]
     Version { text: String, source: semver::Error },
-    #[error("the update graph names no usable payload for release {version}")]
-    Payload { version: Version, source: ReferenceError },
     #[error("the update graph has release {0} twice")]
     Twice(Version),
     #[error(
@@ -88,7 +120,7 @@ pub enum GraphError {
     )]
     Edge { from: usize, to: usize, nodes: usize },
     #[error("two update graphs name different payloads for release {version}: {one} and {other}")]
-    Differs { version: Version, one: Box<ImageRef>, other: Box<ImageRef> },
+    Differs { version: Version, one: String, other: String },
 }
 
 impl Graph {
@@ -197,8 +229,8 @@ impl Graph {
                     Some(held) => {
                         return Err(GraphError::Differs {
                             version: node.version.clone(),
-                            one: Box::new(held.payload.clone()),
-                            other: Box::new(node.payload.clone()),
+                            one: held.payload.text(),
+                            other: node.payload.text(),
                         });
                     }
                 }

@@ -12,7 +12,7 @@ use semver::Version;
 use serde::Serialize;
 
 use crate::channel;
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, UnusablePayload};
 
 mod across;
 mod error;
@@ -126,6 +126,15 @@ pub fn select(section: &PlatformSection, graphs: &Graphs) -> Selection {
             }
         }
         across::select(section, architecture, graphs, &mut picked, &mut selection);
+        for (unusable, channel) in std::mem::take(&mut picked.unusable) {
+            let named = section.channels.iter().find(|own| own.name == channel);
+            selection.failures.push(Failure {
+                at: named.map_or(section.at, |own| own.at),
+                channel,
+                architecture,
+                error: SelectError::Payload(unusable.clone()),
+            });
+        }
         selection.releases.extend(picked.into_releases(architecture));
     }
     let mut said = BTreeSet::new();
@@ -183,7 +192,11 @@ fn select_channel<'a>(
 
 /// Releases of one architecture, by payload.
 #[derive(Debug, Default)]
-struct Picked<'a>(BTreeMap<&'a ImageRef, (&'a Node, Distribution, BTreeSet<String>)>);
+struct Picked<'a> {
+    by_payload: BTreeMap<&'a ImageRef, (&'a Node, Distribution, BTreeSet<String>)>,
+    /// Those whose payload is not an image, with the channel they were picked from.
+    unusable: BTreeMap<&'a UnusablePayload, String>,
+}
 
 impl<'a> Picked<'a> {
     fn add(
@@ -193,7 +206,14 @@ impl<'a> Picked<'a> {
         nodes: impl IntoIterator<Item = &'a Node>,
     ) {
         for node in nodes {
-            let entry = self.0.entry(&node.payload);
+            let payload = match node.payload.image() {
+                Ok(payload) => payload,
+                Err(unusable) => {
+                    self.unusable.entry(unusable).or_insert_with(|| channel.to_owned());
+                    continue;
+                }
+            };
+            let entry = self.by_payload.entry(payload);
             let (.., channels) = entry.or_insert((node, distribution, BTreeSet::new()));
             channels.insert(channel.to_owned());
         }
@@ -201,13 +221,13 @@ impl<'a> Picked<'a> {
 
     fn into_releases(self, architecture: Architecture) -> Vec<SelectedRelease> {
         let mut releases: Vec<SelectedRelease> = self
-            .0
-            .into_values()
-            .map(|(node, distribution, channels)| SelectedRelease {
+            .by_payload
+            .into_iter()
+            .map(|(payload, (node, distribution, channels))| SelectedRelease {
                 version: node.version.clone(),
                 architecture,
                 distribution,
-                payload: node.payload.clone(),
+                payload: payload.clone(),
                 channels,
             })
             .collect();

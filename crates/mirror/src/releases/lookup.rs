@@ -172,7 +172,8 @@ impl ReleaseLookup {
             match self.graph(&key).await {
                 Ok(graph) => {
                     if let Some(node) = graph.node(version) {
-                        return Ok(node.payload.clone());
+                        let payload = node.payload.image();
+                        return payload.cloned().map_err(|e| LookupError::Graph(e.to_string()));
                     }
                 }
                 // Of what was carried only some channels are there.

@@ -2,10 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use oci::ImageRef;
 use semver::Version;
 use serde::Deserialize;
 
-use super::{Edge, Graph, GraphError, MAX_GRAPH_BYTES, Node, Risk};
+use super::{Edge, Graph, GraphError, MAX_GRAPH_BYTES, Node, Payload, Risk, UnusablePayload};
+
+/// As much of a payload that cannot be used as messages repeat.
+const MAX_PAYLOAD_TEXT: usize = 200;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -104,9 +108,13 @@ fn node(answered: AnsweredNode) -> Result<Node, GraphError> {
         Ok(version) => version,
         Err(source) => return Err(GraphError::Version { text, source }),
     };
-    let payload = match payload.parse() {
-        Ok(payload) => payload,
-        Err(source) => return Err(GraphError::Payload { version, source }),
+    let payload = match payload.parse::<ImageRef>() {
+        Ok(image) => Payload::Image(image),
+        Err(error) => Payload::Unusable(UnusablePayload {
+            version: version.clone(),
+            text: payload.chars().take(MAX_PAYLOAD_TEXT).collect(),
+            why: error.to_string(),
+        }),
     };
     let Metadata { channels, architecture, url } = metadata.unwrap_or_default();
     let channels: BTreeSet<String> = channels

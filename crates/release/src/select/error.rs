@@ -8,7 +8,7 @@ use semver::Version;
 
 use super::{Bounds, GraphKey, Graphs};
 use crate::channel;
-use crate::graph::Graph;
+use crate::graph::{Graph, UnusablePayload};
 use crate::nearest;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +27,8 @@ pub enum SelectError {
         .0.min, .0.max
     )]
     Order(Box<Bounds>),
+    #[error(transparent)]
+    Payload(UnusablePayload),
 }
 
 /// Something a user should know about a selection that succeeded.
