@@ -16,6 +16,7 @@ pub mod graph_image;
 pub mod keyring;
 mod nearest;
 pub mod payload;
+pub mod promise;
 pub mod resources;
 pub mod select;
 pub mod signature;

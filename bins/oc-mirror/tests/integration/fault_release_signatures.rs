@@ -290,3 +290,35 @@ fn the_claim_of_the_lab_is_what_real_signatures_say() {
         assert_eq!(keys(&ours), keys(&real), "{key}");
     }
 }
+
+#[test]
+fn a_signature_that_the_user_put_into_the_workspace_is_read_first() {
+    let bench = Bench::new();
+    let hex = bench.release.payload.digest().hex();
+    let site = bench.world.site();
+    site.image_set("isc.yaml", &channel("stable-4.16", ""));
+    let folder = site.path("data/working-dir/signatures");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(format!("4.16.3-x86_64-sha256-{hex}"));
+    let line = format!("-c isc.yaml {PLAIN} --retry-times 0 file://data");
+    // A bad one is of no use: the store is asked, and has none.
+    std::fs::write(&file, b"no signature").unwrap();
+    assert_eq!(bench.world.run(&site, &line).code, 2);
+    bench.world.forget_requests();
+    std::fs::write(&file, bench.good()).unwrap();
+    bench.world.succeeds(&site, &line);
+    assert_eq!(bench.world.signatures.server.requests().count(), 0);
+}
+
+#[test]
+fn a_good_signature_of_an_older_release_does_not_make_it_the_promised_one() {
+    let bench = Bench::new();
+    bench.put(1, bench.good());
+    let graph = lab::update_service::Graph::default().node_in(
+        "4.16.9",
+        &bench.release.pullspec(),
+        &["stable-4.16"],
+    );
+    bench.world.service.publish("stable-4.16", "amd64", &graph);
+    bench.refused("signed as 4.16.3-x86_64, expected 4.16.9 for amd64");
+}

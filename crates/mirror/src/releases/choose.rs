@@ -3,6 +3,7 @@
 use image_set::{Architecture, PlatformSection};
 use mirror_plan::Exit;
 use oci::{Digest, ImageRef};
+use release::promise::Promise;
 use release::select::{SelectError, select};
 use semver::Version;
 use workspace::Holdings;
@@ -33,6 +34,12 @@ pub(crate) struct Choice {
 }
 
 impl Chosen {
+    /// What the update graph promised about the payload.
+    pub(crate) fn promise(&self) -> Option<Promise<'_>> {
+        let (version, architecture) = (self.version.as_ref()?, self.architecture?);
+        Some(Promise { version, architecture })
+    }
+
     /// A reason with the release it concerns, where the payload does not tell.
     pub(crate) fn told(&self, why: &str) -> String {
         match (&self.version, self.architecture) {

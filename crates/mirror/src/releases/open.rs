@@ -56,6 +56,10 @@ impl Opener<'_> {
         let digest = chosen.payload.digest.ok_or("its payload has no digest")?;
         // Nothing of the release is asked for before this.
         let Trusted { origin, tag, signatures, audited } = self.trusted(chosen, digest).await?;
+        let promise = chosen.promise();
+        if let (Some(promise), Some(signed)) = (promise, &origin.tag) {
+            promise.check_tag(signed).map_err(|e| chain(&e))?;
+        }
         let place = format!("hold-release/{}/{tag}", last_word(&origin));
         let contents = match (self.source, self.collector) {
             (Source::Held(holdings), _) => contents::carried(holdings, &place, &digest)?,
@@ -69,6 +73,9 @@ impl Opener<'_> {
             }
             (Source::Asked(_), None) => return Err("there is nobody to ask".to_owned()),
         };
+        if let (Some(promise), Some(metadata)) = (promise, contents.metadata()) {
+            promise.check_metadata(&metadata).map_err(|e| chain(&e))?;
+        }
         let mut documents = contents.documents(&place, &digest);
         for (number, signature) in signatures.iter().enumerate() {
             let name = signatures::file_name(tag.as_str(), &digest, number);
@@ -101,12 +108,14 @@ impl Opener<'_> {
             let origin = ImageRef { tag: None, ..chosen.payload.clone() };
             return Ok(Trusted { origin, tag, signatures: Vec::new(), audited: told });
         }
-        let signed = match self.source {
-            Source::Asked(client) => {
+        let placed = signatures::placed(&self.context.workspace.working_dir(), sources, &digest);
+        let signed = match (placed, self.source) {
+            (Some(signed), _) => Ok(signed),
+            (None, Source::Asked(client)) => {
                 let held = Holdings::new(Some(self.context.workspace.clone()), None);
                 signatures::ask(client, &held, sources, &digest).await
             }
-            Source::Held(holdings) => signatures::read(holdings, sources, &digest),
+            (None, Source::Held(holdings)) => signatures::read(holdings, sources, &digest),
         };
         let Signed { reference, key, signatures } = signed.map_err(|e| chain(&e))?;
         let tag = match reference.tag.clone().or_else(|| chosen.payload.tag.clone()) {
@@ -137,6 +146,11 @@ impl Opener<'_> {
         let mut wanted = vec![image(Kind::ReleasePayload, origin.clone(), None)];
         let mut names = vec![None];
         let components = contents.components()?;
+        for (name, image) in components.iter().filter(|(_, image)| image.digest.is_none()) {
+            self.context.warn(chosen.told(&format!(
+                "the component {name} is named by tag ({image}), so the signature of the release does not cover it; the digest that the tag has now is mirrored"
+            )));
+        }
         let mut disks = Vec::new();
         if self.section.kube_virt_container {
             let (found, warning) = contents.disk_images(self.section, chosen.architecture)?;

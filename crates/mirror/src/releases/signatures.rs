@@ -1,5 +1,9 @@
 //! Signatures of releases: found, verified, and kept.
 
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
 use jiff::Timestamp;
 use oci::{Digest, ImageRef};
 use registry::{Client, DocumentRequest};
@@ -66,6 +70,34 @@ impl Judged {
             None => Err(self.reasons),
         }
     }
+}
+
+/// Verifies with files that a user put into `working-dir/signatures`, under the names that
+/// oc-mirror v2 reads them by. `None` where there is no good one.
+pub(crate) fn placed(
+    working_dir: &Path,
+    sources: &ReleaseSources,
+    digest: &Digest,
+) -> Option<Signed> {
+    let mark = format!("-sha256-{}", digest.hex());
+    let named = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().contains(&mark))
+    };
+    let entries = fs::read_dir(working_dir.join(FOLDER)).ok()?;
+    let mut files: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(named).collect();
+    files.sort();
+    let mut judged = Judged::default();
+    for path in files.iter().take(MAX_SIGNATURES) {
+        let mut signature = Vec::new();
+        let limit = MAX_SIGNATURE_BYTES as u64 + 1;
+        let read =
+            fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut signature));
+        if read.is_ok() {
+            judged.add(signature, digest, sources);
+        }
+    }
+    judged.signed().ok()
 }
 
 /// Verifies with what the workspace has, else with what the store gives.

@@ -22,7 +22,7 @@ pub struct ImageReferences {
 pub struct Component {
     /// A legal part of a tag: images are mirrored as `<release>-<name>`.
     pub name: String,
-    /// Always with a digest.
+    /// With a digest. Custom releases may name it by tag, which says less: the caller warns.
     pub image: ImageRef,
 }
 
@@ -49,7 +49,7 @@ pub enum ReferencesError {
     #[error("the release's component {name} has no usable image")]
     Image { name: String, source: ReferenceError },
     #[error(
-        "the release's component {name} is {image}, without a digest that says which image is meant"
+        "the release's component {name} is {image}, with neither digest nor tag that says which image is meant"
     )]
     Unpinned { name: String, image: Box<ImageRef> },
 }
@@ -133,7 +133,7 @@ fn component(tag: StreamTag) -> Result<Component, ReferencesError> {
         Ok(image) => image,
         Err(source) => return Err(ReferencesError::Image { name, source }),
     };
-    if image.digest.is_none() {
+    if image.pointer().is_none() {
         return Err(ReferencesError::Unpinned { name, image: Box::new(image) });
     }
     Ok(Component { name, image })
@@ -168,6 +168,13 @@ mod tests {
     }
 
     #[test]
+    fn a_component_may_be_named_by_tag() {
+        let text = stream(&tag("cli", "quay.io/a/b:1"));
+        let release = ImageReferences::parse(text.as_bytes()).unwrap();
+        assert_eq!(release.components[0].image.to_string(), "quay.io/a/b:1");
+    }
+
+    #[test]
     fn what_is_wrong_is_said_of_the_component_it_is_wrong_with() {
         let many = vec![tag("a", &pinned()); MAX_COMPONENTS + 1].join(",");
         for (text, due) in [
@@ -185,7 +192,7 @@ mod tests {
             (stream(r#"{"name":"cli"}"#), "no image for its component cli"),
             (stream(&tag("cli", "")), "no image for its component cli"),
             (stream(&tag("cli", "quay.io/a b")), "component cli has no usable image"),
-            (stream(&tag("cli", "quay.io/a/b:1")), "cli is quay.io/a/b:1, without a digest"),
+            (stream(&tag("cli", "quay.io/a/b")), "cli is quay.io/a/b, with neither digest nor tag"),
         ] {
             let error = ImageReferences::parse(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(due), "{error}");

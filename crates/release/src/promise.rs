@@ -1,0 +1,154 @@
+//! Whether a signed payload is the release that the update graph promised.
+//!
+//! Every release that was ever published has a good signature. A hostile update service could hand
+//! out the payload of an old release, or of another architecture, under the name of a new one: the
+//! signature alone does not tell. What the signer calls the release does, and so does the release.
+
+use image_set::Architecture;
+use oci::Tag;
+use semver::Version;
+
+use crate::payload::ReleaseMetadata;
+
+/// What the update graph promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promise<'a> {
+    pub version: &'a Version,
+    pub architecture: Architecture,
+}
+
+/// A payload that is not what was promised.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BrokenPromise {
+    #[error(
+        "the update graph names a payload that is signed as {signed}, expected {version} for {}; the update service is wrong, or it is not the one you meant",
+        architecture.as_str()
+    )]
+    Tag { signed: Tag, version: Version, architecture: Architecture },
+    #[error(
+        "the update graph names a payload for release {version}, but its own metadata says {found}; the update service is wrong, or it is not the one you meant"
+    )]
+    Version { version: Version, found: Version },
+    #[error(
+        "the update graph names a payload for {}, but its own metadata says {found}; the update service is wrong, or it is not the one you meant",
+        architecture.as_str()
+    )]
+    Architecture { architecture: Architecture, found: String },
+}
+
+impl Promise<'_> {
+    /// Compares with the tag that the signer gave the payload: `4.16.3-x86_64`. A tag without an
+    /// architecture says nothing about it, as those of the first releases and of OKD.
+    pub fn check_tag(self, signed: &Tag) -> Result<(), BrokenPromise> {
+        // A tag cannot hold the `+` of build metadata.
+        let version = self.version.to_string().replace('+', "-");
+        let kept = match signed.as_str().strip_prefix(&*version) {
+            Some("") => true,
+            Some(rest) => rest.strip_prefix('-') == Some(machine(self.architecture)),
+            None => false,
+        };
+        match kept {
+            true => Ok(()),
+            false => Err(BrokenPromise::Tag {
+                signed: signed.clone(),
+                version: self.version.clone(),
+                architecture: self.architecture,
+            }),
+        }
+    }
+
+    /// Compares with what the release says about itself.
+    pub fn check_metadata(self, metadata: &ReleaseMetadata) -> Result<(), BrokenPromise> {
+        if metadata.version != *self.version {
+            let (version, found) = (self.version.clone(), metadata.version.clone());
+            return Err(BrokenPromise::Version { version, found });
+        }
+        let is_multi = self.architecture == Architecture::Multi;
+        match metadata.architecture.as_deref() {
+            Some("multi") if is_multi => Ok(()),
+            Some(found) => {
+                let found = found.to_owned();
+                Err(BrokenPromise::Architecture { architecture: self.architecture, found })
+            }
+            // Payloads for one architecture do not say which.
+            None if !is_multi => Ok(()),
+            None => {
+                let found = "one architecture".to_owned();
+                Err(BrokenPromise::Architecture { architecture: self.architecture, found })
+            }
+        }
+    }
+}
+
+/// What an architecture is called in tags of releases.
+fn machine(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::Amd64 => "x86_64",
+        Architecture::Arm64 => "aarch64",
+        Architecture::Ppc64le => "ppc64le",
+        Architecture::S390x => "s390x",
+        Architecture::Multi => "multi",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(version: &str, architecture: Architecture, tag: &str) -> Result<(), String> {
+        let version = version.parse().unwrap();
+        let promise = Promise { version: &version, architecture };
+        promise.check_tag(&tag.parse().unwrap()).map_err(|broken| broken.to_string())
+    }
+
+    #[test]
+    fn the_signed_tag_is_the_version_and_the_architecture_that_were_promised() {
+        use Architecture::{Amd64, Arm64, Multi, Ppc64le, S390x};
+        for (version, architecture, tag) in [
+            ("4.16.3", Amd64, "4.16.3-x86_64"),
+            ("4.16.3", Arm64, "4.16.3-aarch64"),
+            ("4.16.3", Ppc64le, "4.16.3-ppc64le"),
+            ("4.16.3", S390x, "4.16.3-s390x"),
+            ("4.16.3", Multi, "4.16.3-multi"),
+            ("4.18.0-rc.1", Amd64, "4.18.0-rc.1-x86_64"),
+            ("4.1.0", Amd64, "4.1.0"),
+            ("4.15.0-0.okd-2024-01-27-070424", Amd64, "4.15.0-0.okd-2024-01-27-070424"),
+        ] {
+            assert_eq!(check(version, architecture, tag), Ok(()), "{version} {tag}");
+        }
+        for (version, architecture, tag) in [
+            ("4.16.3", Amd64, "4.16.2-x86_64"),
+            ("4.16.3", Amd64, "4.16.30-x86_64"),
+            ("4.16.3", Amd64, "4.16.3-rc.1-x86_64"),
+            ("4.16.3", Amd64, "4.16.3-aarch64"),
+            ("4.16.3", Multi, "4.16.3-x86_64"),
+            ("4.16.3", Amd64, "4.16.3-multi"),
+        ] {
+            let why = check(version, architecture, tag).unwrap_err();
+            assert!(why.contains(&format!("signed as {tag}, expected {version}")), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_a_release_says_about_itself_is_what_was_promised() {
+        let version: Version = "4.16.3".parse().unwrap();
+        let says = |version: &str, architecture: Option<&str>| ReleaseMetadata {
+            version: version.parse().unwrap(),
+            previous: Vec::new(),
+            url: None,
+            architecture: architecture.map(str::to_owned),
+        };
+        let promise = |architecture| Promise { version: &version, architecture };
+        let (single, multi) = (promise(Architecture::Amd64), promise(Architecture::Multi));
+        assert_eq!(single.check_metadata(&says("4.16.3", None)), Ok(()));
+        assert_eq!(multi.check_metadata(&says("4.16.3", Some("multi"))), Ok(()));
+        for (promise, metadata, wanted) in [
+            (single, says("4.16.2", None), "its own metadata says 4.16.2"),
+            (single, says("4.16.3", Some("multi")), "its own metadata says multi"),
+            (multi, says("4.16.3", None), "its own metadata says one architecture"),
+        ] {
+            let why = promise.check_metadata(&metadata).unwrap_err().to_string();
+            assert!(why.contains(wanted), "{why}");
+        }
+    }
+}
