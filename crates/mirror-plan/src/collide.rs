@@ -6,7 +6,7 @@ use std::fmt;
 
 use oci::{Digest, Platform};
 
-use crate::{Origin, Wanted};
+use crate::{Kind, Origin, Wanted};
 
 /// Different images that would get one name `N`: a [`crate::Destination`], or a
 /// whole [`oci::ImageRef`].
@@ -15,6 +15,8 @@ pub struct Collision<N> {
     pub destination: N,
     /// Two or more, in order.
     pub origins: Vec<Origin>,
+    /// What they are mirrored as; decides what can be done about it.
+    pub kinds: BTreeSet<Kind>,
 }
 
 impl<N: fmt::Display> fmt::Display for Collision<N> {
@@ -26,11 +28,24 @@ impl<N: fmt::Display> fmt::Display for Collision<N> {
             }
         }
         let all = if self.origins.len() == 2 { "both" } else { "all" };
-        write!(
-            f,
-            " would {all} be stored as {}: give each a targetRepo or targetTag of its own",
-            self.destination
-        )
+        write!(f, " would {all} be stored as {}: {}", self.destination, self.advice())
+    }
+}
+
+impl<N> Collision<N> {
+    /// How the images get different names, by what can be configured for them.
+    fn advice(&self) -> &'static str {
+        let any = |kinds: &[Kind]| self.kinds.iter().any(|kind| kinds.contains(kind));
+        // One side with a name of its own is enough.
+        if any(&[Kind::Additional]) {
+            "give each additional image its own targetRepo or targetTag"
+        } else if any(&[Kind::Catalog]) {
+            "give each catalog its own targetCatalog or targetTag"
+        } else if any(&[Kind::ReleasePayload, Kind::ReleaseComponent, Kind::KubeVirt]) {
+            "release images have fixed names; mirror these releases in separate runs, each to its own namespace of the target registry"
+        } else {
+            "select only one of them, or exclude the other with blockedImages"
+        }
     }
 }
 
@@ -41,15 +56,17 @@ impl<N: fmt::Debug + fmt::Display> std::error::Error for Collision<N> {}
 /// Origins that state the same digest may share a name, as they are the same
 /// bytes: operators refer to one image under several registries.
 pub fn collisions<N: Ord + Clone>(named: &[(Wanted, N)]) -> Vec<Collision<N>> {
-    let mut claims: BTreeMap<&N, BTreeSet<&Origin>> = BTreeMap::new();
+    let mut claims: BTreeMap<&N, (BTreeSet<&Origin>, BTreeSet<Kind>)> = BTreeMap::new();
     for (wanted, destination) in named {
-        claims.entry(destination).or_default().insert(&wanted.origin);
+        let (origins, kinds) = claims.entry(destination).or_default();
+        origins.insert(&wanted.origin);
+        kinds.insert(wanted.kind);
     }
     let mut found = Vec::new();
-    for (destination, origins) in claims {
+    for (destination, (origins, kinds)) in claims {
         if origins.len() > 1 && !same_bytes(&origins) {
             let origins = origins.into_iter().cloned().collect();
-            found.push(Collision { destination: destination.clone(), origins });
+            found.push(Collision { destination: destination.clone(), origins, kinds });
         }
     }
     found
@@ -98,7 +115,7 @@ fn union(left: &[Platform], right: &[Platform]) -> Vec<Platform> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Destination, Kind};
+    use crate::Destination;
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -123,8 +140,26 @@ mod tests {
         assert_eq!(
             text,
             "docker.io/a/b:1 and quay.io/a/b:1 would both be stored as a/b:1: \
-             give each a targetRepo or targetTag of its own"
+             give each additional image its own targetRepo or targetTag"
         );
+    }
+
+    #[test]
+    fn the_advice_names_only_what_can_be_configured() {
+        let advice = |kind: Kind| {
+            let of = |origin: &str| {
+                let (wanted, name) = named(origin, &[]);
+                (Wanted { kind, ..wanted }, name)
+            };
+            collisions(&[of("quay.io/a/b:1"), of("docker.io/a/b:1")])[0].to_string()
+        };
+        assert!(advice(Kind::Additional).contains("targetRepo or targetTag"));
+        assert!(advice(Kind::Catalog).contains("targetCatalog or targetTag"));
+        for kind in [Kind::ReleasePayload, Kind::ReleaseComponent, Kind::KubeVirt] {
+            let text = advice(kind);
+            assert!(!text.contains("targetRepo") && text.contains("separate runs"), "{text}");
+        }
+        assert!(advice(Kind::RelatedImage).contains("blockedImages"));
     }
 
     #[test]
