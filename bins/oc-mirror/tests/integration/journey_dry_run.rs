@@ -15,6 +15,9 @@ use serde_json::Value;
 
 use support::{PLAIN, Site};
 
+/// Where scripts expect images of a run to disk: the cache registry of oc-mirror v2.
+const CACHE: &str = "docker://localhost:55000/";
+
 /// Every file and directory below one, with content and time. Left out is what
 /// a dry run may write, and the time of the directory that is in.
 type Listing = BTreeMap<PathBuf, (Option<Digest>, Option<SystemTime>)>;
@@ -96,7 +99,7 @@ fn the_first_dry_run_of_all_writes_its_folder_and_nothing_else() {
     let left: Vec<PathBuf> = listing(&scene.site.path("data")).into_keys().collect();
     assert_eq!(left, [scene.site.path("data/working-dir")]);
 
-    let both = [scene.line("list", "file://"), scene.line("plain", "file://")];
+    let both = [scene.line("list", CACHE), scene.line("plain", CACHE)];
     assert_eq!(scene.mapping("mapping.txt"), both);
     assert_eq!(scene.mapping("missing.txt"), both);
     let plan = scene.plan();
@@ -121,10 +124,9 @@ fn manifest_lists_get_a_line_for_each_manifest_on_request() {
     let from = scene.source.address();
     let child = |at: usize| {
         let digest = scene.list.manifests[at].digest;
-        format!("docker://{from}/org/list:v1@{digest}=file://org/list@{digest}")
+        format!("docker://{from}/org/list:v1@{digest}={CACHE}org/list@{digest}")
     };
-    let expected =
-        [scene.line("list", "file://"), child(1), child(2), scene.line("plain", "file://")];
+    let expected = [scene.line("list", CACHE), child(1), child(2), scene.line("plain", CACHE)];
     assert_eq!(scene.mapping("mapping.txt"), expected);
 }
 
@@ -137,7 +139,7 @@ fn a_dry_run_to_disk_leaves_workspace_and_archives_as_they_are() {
     let before = listing(&scene.site.path("data"));
     let ran = scene.site.succeeds(&format!("--dry-run {line} --remove-archives-before 9"));
     assert_eq!(listing(&scene.site.path("data")), before);
-    assert_eq!(scene.mapping("missing.txt"), [scene.line("plain", "file://")]);
+    assert_eq!(scene.mapping("missing.txt"), [scene.line("plain", CACHE)]);
     assert_eq!(ran.image("org/list")["outcome"], "present");
     assert_eq!(ran.image("org/plain")["outcome"], "pending");
 

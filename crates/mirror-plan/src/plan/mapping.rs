@@ -6,7 +6,10 @@ use std::fmt::Write;
 use oci::{Digest, ImageRef};
 
 use super::{Action, Plan, PlannedImage};
-use crate::Origin;
+use crate::{Kind, Origin};
+
+/// Where oc-mirror v2 listens with its cache during a run to disk.
+const CACHE: &str = "localhost:55000";
 
 /// How finely a mapping lists images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +23,9 @@ pub enum Lines {
 impl Plan {
     /// A line for every image.
     ///
-    /// Without a target the destination is the name in the workspace, written
-    /// `file://repository:tag`, the form `oc image mirror` has for images on disk.
+    /// Without a target the destination is written as a name in the cache registry of
+    /// oc-mirror v2 ([`CACHE`]). There is no such registry here; scripts parse these
+    /// lines as references, and find the repository and tag by it.
     pub fn mapping(&self, lines: Lines) -> String {
         self.lines(lines, |_| true)
     }
@@ -40,7 +44,7 @@ impl Plan {
             let _ = writeln!(text, "{source}={destination}");
         };
         for image in self.images.iter().filter(|image| listed(image)) {
-            line(source(&image.origin, None), self.place(image, None));
+            line(source(&named(image), None), self.place(image, None));
             if lines == Lines::Manifests {
                 for child in image.tree.manifests.iter().skip(1) {
                     let digest = Some(child.digest);
@@ -56,12 +60,27 @@ impl Plan {
     fn place(&self, image: &PlannedImage, child: Option<Digest>) -> String {
         let (transport, base) = match &self.target {
             Some(target) => ("docker://", format!("{}/", target.registry)),
-            None => ("file://", String::new()),
+            None => ("docker://", format!("{CACHE}/")),
         };
         match child {
             Some(digest) => format!("{transport}{base}{}@{digest}", image.destination.repository),
             None => format!("{transport}{base}{}", image.destination),
         }
+    }
+}
+
+/// The origin with a tag or a digest, not both: Go's parser of references refuses those. A release is
+/// known by its tag; other images are pulled by their digest.
+fn named(image: &PlannedImage) -> Origin {
+    match &image.origin {
+        Origin::Registry(name) if name.tag.is_some() && name.digest.is_some() => {
+            let by_tag = matches!(image.kind, Kind::ReleasePayload);
+            Origin::Registry(match by_tag {
+                true => ImageRef { digest: None, ..name.clone() },
+                false => ImageRef { tag: None, ..name.clone() },
+            })
+        }
+        other => other.clone(),
     }
 }
 

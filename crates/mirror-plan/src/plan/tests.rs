@@ -252,6 +252,22 @@ fn a_mapping_has_a_line_per_image_and_on_request_per_listed_manifest() {
 }
 
 #[test]
+fn a_mapping_names_a_source_by_tag_or_digest_and_never_by_both() {
+    let pin = digest("one");
+    let named = format!("quay.io/a/one:1@{pin}");
+    let additional = found(&named, image("one", &[]));
+    let mut release = found(&named.replace("/a/one", "/a/release"), image("one", &[]));
+    release.wanted.kind = Kind::ReleasePayload;
+    assert_eq!(
+        plan(to("r.io"), [additional, release], &Nothing).mapping(Lines::Images),
+        format!(
+            "docker://quay.io/a/release:1=docker://r.io/a/release:1\n\
+             docker://quay.io/a/one@{pin}=docker://r.io/a/one:1\n"
+        )
+    );
+}
+
+#[test]
 fn only_images_that_are_not_held_are_missing() {
     let one = || found("quay.io/a/one:1", image("one", &[]));
     let two = || found("quay.io/a/two:1", image("two", &[]));
@@ -259,7 +275,7 @@ fn only_images_that_are_not_held_are_missing() {
     held.images.insert(one().destination, digest("one"));
     assert_eq!(
         plan(to_disk(), [one(), two()], &held).missing(Lines::Images).as_deref(),
-        Some("docker://quay.io/a/two:1=file://a/two:1\n")
+        Some("docker://quay.io/a/two:1=docker://localhost:55000/a/two:1\n")
     );
     assert_eq!(plan(to_disk(), [one()], &held).missing(Lines::Images), None);
 }
