@@ -3,13 +3,13 @@
 use located_yaml::{Keys, Loaded, Meaning, Value};
 use serde::Serialize;
 
-use crate::finding::{Findings, Position, Problem};
+use crate::finding::{Finding, Findings, Position, Problem};
 use crate::helm::Helm;
 use crate::image::{AdditionalImage, BlockedImage};
 use crate::operator::Operator;
 use crate::platform::PlatformSection;
 use crate::section::{Place, Section, Sink, Unique};
-use crate::{API_VERSION, OLDER_API_VERSION};
+use crate::{API_VERSION, API_VERSION_ALIAS, OLDER_API_VERSION};
 
 /// The largest archive size whose bytes can be counted.
 const MAX_ARCHIVE_GIB: u64 = u64::MAX >> 30;
@@ -81,6 +81,14 @@ pub struct Sample {
     pub at: Position,
 }
 
+/// A document, and what deserves a warning about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parsed<T> {
+    pub document: T,
+    /// In the order of the file.
+    pub warnings: Vec<Finding>,
+}
+
 /// Reads a configuration of either kind. All that is wrong with it is found,
 /// not only the first thing. `file_name` is for messages; nothing is opened.
 pub fn parse(file_name: &str, text: &str) -> Result<Document, Findings> {
@@ -88,14 +96,23 @@ pub fn parse(file_name: &str, text: &str) -> Result<Document, Findings> {
         Kind::ImageSet => Document::ImageSet(ImageSetConfiguration::read(root)),
         Kind::Delete => Document::Delete(DeleteImageSetConfiguration::read(root)),
     })
+    .map(|parsed| parsed.document)
 }
 
-/// Reads a configuration of what to mirror; the other kind is refused.
+/// Reads a configuration of what to mirror; the other kind is rejected.
 pub fn parse_image_set(file_name: &str, text: &str) -> Result<ImageSetConfiguration, Findings> {
+    parse_image_set_with_warnings(file_name, text).map(|parsed| parsed.document)
+}
+
+/// The same, with what deserves a warning.
+pub fn parse_image_set_with_warnings(
+    file_name: &str,
+    text: &str,
+) -> Result<Parsed<ImageSetConfiguration>, Findings> {
     read(file_name, text, |root, kind| match kind {
         Kind::ImageSet => ImageSetConfiguration::read(root),
         Kind::Delete => {
-            let hint = "to delete what it lists, use `oc-mirror delete`";
+            let hint = "list what to mirror below `mirror:` in a file of that kind";
             root.report_key("kind", Problem::OtherKind { found: DELETE, due: IMAGE_SET, hint });
             DeleteImageSetConfiguration::read(root);
             ImageSetConfiguration::default()
@@ -103,7 +120,7 @@ pub fn parse_image_set(file_name: &str, text: &str) -> Result<ImageSetConfigurat
     })
 }
 
-/// Reads a configuration of what to delete; the other kind is refused.
+/// Reads a configuration of what to delete; the other kind is rejected.
 pub fn parse_delete(file_name: &str, text: &str) -> Result<DeleteImageSetConfiguration, Findings> {
     read(file_name, text, |root, kind| match kind {
         Kind::Delete => DeleteImageSetConfiguration::read(root),
@@ -114,6 +131,7 @@ pub fn parse_delete(file_name: &str, text: &str) -> Result<DeleteImageSetConfigu
             DeleteImageSetConfiguration::default()
         }
     })
+    .map(|parsed| parsed.document)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +145,7 @@ fn read<T>(
     file_name: &str,
     text: &str,
     body: impl FnOnce(&mut Section<'_>, Kind) -> T,
-) -> Result<T, Findings> {
+) -> Result<Parsed<T>, Findings> {
     // Others who read these files take `Mirror` for `mirror`.
     let Loaded { root, problems, .. } = located_yaml::load(text, Keys::IgnoreCase);
     let sink = Sink::default();
@@ -147,9 +165,10 @@ fn read<T>(
         root.finish();
         Some(document)
     });
-    let found = sink.into_findings();
+    let (found, mut warnings) = sink.into_findings();
+    warnings.sort_by_key(|warning| (warning.at.line, warning.at.column));
     match document {
-        Some(document) if found.is_empty() => Ok(document),
+        Some(document) if found.is_empty() => Ok(Parsed { document, warnings }),
         _ => Err(Findings::new(file_name, found)),
     }
 }
@@ -171,6 +190,10 @@ fn read_api_version(root: &mut Section<'_>) {
     if let Some(text) = root.text("apiVersion") {
         text.parse(|_, version| match version {
             API_VERSION | OLDER_API_VERSION => Ok(()),
+            API_VERSION_ALIAS => {
+                root.warn_key("apiVersion", Problem::ApiVersionAlias { found: version.to_owned() });
+                Ok(())
+            }
             other => Err(Problem::ApiVersion(other.to_owned())),
         });
     }

@@ -96,7 +96,11 @@ impl fmt::Display for Findings {
 
 impl std::error::Error for Findings {}
 
-/// The kinds of mistakes. Each text says what is wrong, then what to write.
+/// The kinds of mistakes and, at the end, what deserves a warning only. Each
+/// text says what is wrong, then what to write. Scripts search for some of
+/// them, as oc-mirror v2 wrote them: `unknown field`, `platform.platforms and
+/// platform.architectures cannot be used together`, `platform.architectures is
+/// deprecated`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     #[error(transparent)]
@@ -106,9 +110,9 @@ pub enum Problem {
         crate::API_VERSION
     )]
     Empty,
-    #[error("unknown key {key:?} in {section}; {}", suggestion(nearest, known))]
+    #[error("unknown field {key:?} in {section}; {}", suggestion(nearest, known))]
     UnknownKey { key: String, section: String, nearest: Vec<String>, known: Vec<String> },
-    #[error("key {key:?} is not allowed in {section}: {instead}")]
+    #[error("unknown field {key:?} in {section}: {instead}")]
     RefusedKey { key: String, section: String, instead: &'static str },
     #[error("{section} has no {key:?}; add it, for example `{key}: {example}`")]
     MissingKey { key: &'static str, section: String, example: &'static str },
@@ -122,7 +126,7 @@ pub enum Problem {
         "kind {found:?} is unknown; write ImageSetConfiguration, or DeleteImageSetConfiguration to delete"
     )]
     UnknownKind { found: String },
-    #[error("the kind is {found}, but {due} is due here; {hint}")]
+    #[error("expected kind {due}, found {found}; {hint}")]
     OtherKind { found: &'static str, due: &'static str, hint: &'static str },
     #[error(
         "apiVersion {0:?} is unknown; write {new} (or the older {old})",
@@ -174,8 +178,17 @@ pub enum Problem {
     Duplicate { what: &'static str, name: String, first: Position },
     #[error("{key} {text:?} is unknown; {}", suggestion(nearest, known))]
     Word { key: String, text: String, nearest: Vec<String>, known: Vec<String> },
-    #[error("platforms and architectures exclude each other; keep platforms")]
+    #[error(
+        "platform.platforms and platform.architectures cannot be used together; keep platforms"
+    )]
     PlatformsAndArchitectures,
+    #[error("platform.architectures is deprecated; use platform.platforms")]
+    ArchitecturesDeprecated,
+    #[error(
+        "apiVersion {found:?} is read as {new}; write {new}",
+        new = crate::API_VERSION
+    )]
+    ApiVersionAlias { found: String },
     #[error(
         "url {0:?} is no chart repository; write an address that starts with https:// or http://"
     )]

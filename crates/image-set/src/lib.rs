@@ -20,8 +20,8 @@ mod version;
 mod write;
 
 pub use document::{
-    Delete, DeleteImageSetConfiguration, Document, ImageSetConfiguration, Mirror, Sample, parse,
-    parse_delete, parse_image_set,
+    Delete, DeleteImageSetConfiguration, Document, ImageSetConfiguration, Mirror, Parsed, Sample,
+    parse, parse_delete, parse_image_set, parse_image_set_with_warnings,
 };
 pub use extension::Extension;
 pub use finding::{Finding, Findings, Position, Problem};
@@ -34,5 +34,8 @@ pub use write::WriteError;
 
 /// The version that is written.
 pub const API_VERSION: &str = "mirror.openshift.io/v2alpha1";
-/// The version before it. Its files are read, too, unless they use what is gone.
+/// Not a version that exists. oc-mirror v2 does not check the version, so files
+/// with this one are in use.
+pub const API_VERSION_ALIAS: &str = "mirror.openshift.io/v2";
+/// The version before it. Its files are read, too, unless they use removed keys.
 pub const OLDER_API_VERSION: &str = "mirror.openshift.io/v1alpha2";

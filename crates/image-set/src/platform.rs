@@ -135,8 +135,12 @@ impl PlatformSection {
         let platforms = section.list("platforms", platform);
         let release = section.text("release").and_then(|text| text.parse(pinned));
         let kube_virt_container = section.flag("kubeVirtContainer");
-        if !architectures.is_empty() && !platforms.is_empty() {
-            section.report_key("architectures", Problem::PlatformsAndArchitectures);
+        match (architectures.is_empty(), platforms.is_empty()) {
+            (false, false) => {
+                section.report_key("architectures", Problem::PlatformsAndArchitectures);
+            }
+            (false, true) => section.warn_key("architectures", Problem::ArchitecturesDeprecated),
+            (true, _) => {}
         }
         section.finish();
         Some(Self { graph, channels, architectures, platforms, release, kube_virt_container, at })

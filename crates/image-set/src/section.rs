@@ -12,15 +12,24 @@ use crate::finding::{Finding, Position, Problem, nearest};
 
 /// Where readers leave what they found; reading goes on after each.
 #[derive(Debug, Default)]
-pub(crate) struct Sink(RefCell<Vec<Finding>>);
+pub(crate) struct Sink {
+    mistakes: RefCell<Vec<Finding>>,
+    warnings: RefCell<Vec<Finding>>,
+}
 
 impl Sink {
     pub(crate) fn report(&self, at: impl Into<Position>, problem: Problem) {
-        self.0.borrow_mut().push(Finding { at: at.into(), problem });
+        self.mistakes.borrow_mut().push(Finding { at: at.into(), problem });
     }
 
-    pub(crate) fn into_findings(self) -> Vec<Finding> {
-        self.0.into_inner()
+    /// Reports something that does not prevent the document from being used.
+    pub(crate) fn warn(&self, at: impl Into<Position>, problem: Problem) {
+        self.warnings.borrow_mut().push(Finding { at: at.into(), problem });
+    }
+
+    /// The mistakes, and the warnings.
+    pub(crate) fn into_findings(self) -> (Vec<Finding>, Vec<Finding>) {
+        (self.mistakes.into_inner(), self.warnings.into_inner())
     }
 }
 
@@ -137,6 +146,11 @@ impl<'a> Section<'a> {
     /// Reports at a key of this section, or at its start when the key is absent.
     pub(crate) fn report_key(&self, key: &str, problem: Problem) {
         self.report(self.entry(key).map_or(self.at, |entry| entry.at.into()), problem);
+    }
+
+    /// Warns at a key of this section.
+    pub(crate) fn warn_key(&self, key: &str, problem: Problem) {
+        self.sink.warn(self.entry(key).map_or(self.at, |entry| entry.at.into()), problem);
     }
 
     fn entry(&self, key: &str) -> Option<&'a Entry> {

@@ -1,6 +1,6 @@
 //! Bad configurations, and exactly what is said about each.
 
-use image_set::{Document, parse, parse_delete, parse_image_set};
+use image_set::{Document, parse, parse_delete, parse_image_set, parse_image_set_with_warnings};
 
 /// An image set with `body` as the lines below `mirror:`, which start on line 4.
 fn image_set(body: &str) -> String {
@@ -50,7 +50,7 @@ fn the_head_of_a_document_is_checked() {
         ),
         (
             "kind: ImageSetConfiguration\nmiror:\n",
-            "2:1: unknown key \"miror\" in the configuration; did you mean \"mirror\"?",
+            "2:1: unknown field \"miror\" in the configuration; did you mean \"mirror\"?",
         ),
         (
             "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v1\nmirror:\n",
@@ -59,27 +59,27 @@ fn the_head_of_a_document_is_checked() {
         ),
         (
             "kind: ImageSetConfiguration\nmirror:\ndelete:\n",
-            "3:1: key \"delete\" is not allowed in the configuration: it belongs to kind \
+            "3:1: unknown field \"delete\" in the configuration: it belongs to kind \
              DeleteImageSetConfiguration",
         ),
         (
             "kind: DeleteImageSetConfiguration\ndelete:\nmirror:\n",
-            "3:1: key \"mirror\" is not allowed in the configuration: it belongs to kind \
+            "3:1: unknown field \"mirror\" in the configuration: it belongs to kind \
              ImageSetConfiguration",
         ),
         (
             "kind: DeleteImageSetConfiguration\ndelete:\narchiveSize: 4\n",
-            "3:1: key \"archiveSize\" is not allowed in the configuration: deleting makes no \
+            "3:1: unknown field \"archiveSize\" in the configuration: deleting makes no \
              archive; remove it",
         ),
         (
             "kind: DeleteImageSetConfiguration\ndelete:\n  blockedImages: []\n",
-            "3:3: key \"blockedImages\" is not allowed in delete: what is listed is deleted; \
+            "3:3: unknown field \"blockedImages\" in delete: what is listed is deleted; \
              leave out what is to stay",
         ),
         (
             "kind: ImageSetConfiguration\nmirror:\nstorageConfig:\n  local:\n    path: ./x\n",
-            "3:1: key \"storageConfig\" is not allowed in the configuration: the workspace holds \
+            "3:1: unknown field \"storageConfig\" in the configuration: the workspace holds \
              the state now; remove the section",
         ),
         (
@@ -117,11 +117,11 @@ fn additional_images_are_checked() {
     for (body, wanted) in [
         (
             "  additionalImage: []\n",
-            "4:3: unknown key \"additionalImage\" in mirror; did you mean \"additionalImages\"?",
+            "4:3: unknown field \"additionalImage\" in mirror; did you mean \"additionalImages\"?",
         ),
         (
             "  images: []\n",
-            "4:3: unknown key \"images\" in mirror; known are \"platform\", \"operators\", \
+            "4:3: unknown field \"images\" in mirror; known are \"platform\", \"operators\", \
              \"additionalImages\", \"helm\", \"samples\", \"blockedImages\"",
         ),
         (
@@ -150,7 +150,7 @@ fn additional_images_are_checked() {
         ),
         (
             "  additionalImages:\n  - nmae: quay.io/a/b:1\n",
-            "5:5: unknown key \"nmae\" in mirror.additionalImages[0]; did you mean \"name\"?",
+            "5:5: unknown field \"nmae\" in mirror.additionalImages[0]; did you mean \"name\"?",
         ),
         (
             "  additionalImages:\n  - name: quay.io/a/b\n",
@@ -297,7 +297,8 @@ fn releases_are_checked() {
         ),
         (
             "    architectures: [amd64]\n    platforms: [{os: linux, architecture: arm64}]\n",
-            "5:5: platforms and architectures exclude each other; keep platforms",
+            "5:5: platform.platforms and platform.architectures cannot be used together; keep \
+             platforms",
         ),
         (
             "    release: quay.io/a/b\n",
@@ -340,17 +341,17 @@ fn operators_are_checked() {
         ),
         (
             "  - catalog: q.io/a/b:1\n    targetName: x\n",
-            "6:5: key \"targetName\" is not allowed in mirror.operators[0]: the catalog's name is \
+            "6:5: unknown field \"targetName\" in mirror.operators[0]: the catalog's name is \
              part of its path; use targetCatalog",
         ),
         (
             "  - catalog: q.io/a/b:1\n    originalRef: x\n",
-            "6:5: key \"originalRef\" is not allowed in mirror.operators[0]: it has no effect; \
+            "6:5: unknown field \"originalRef\" in mirror.operators[0]: it has no effect; \
              use targetCatalog to name the catalog",
         ),
         (
             "  - catalog: q.io/a/b:1\n    packages: [{name: p, bundles: []}]\n",
-            "6:26: key \"bundles\" is not allowed in mirror.operators[0].packages[0]: versions \
+            "6:26: unknown field \"bundles\" in mirror.operators[0].packages[0]: versions \
              select bundles now; use minVersion and maxVersion",
         ),
         (
@@ -411,7 +412,7 @@ fn charts_and_samples_are_checked() {
         (
             "  helm: {repositories: [{name: r, url: \"http://h/\", charts: [{name: c, path: \
              x}]}]}\n",
-            "4:72: key \"path\" is not allowed in mirror.helm.repositories[0].charts[0]: it is \
+            "4:72: unknown field \"path\" in mirror.helm.repositories[0].charts[0]: it is \
              for charts below helm.local",
         ),
         (
@@ -506,16 +507,35 @@ fn a_document_of_the_other_kind_is_refused_and_still_checked() {
     let delete = "kind: DeleteImageSetConfiguration\ndelete:\n  additionalImages:\n  - nam: x:1\n";
     assert_eq!(
         parse_image_set("d.yaml", delete).unwrap_err().to_string(),
-        "d.yaml:1:1: the kind is DeleteImageSetConfiguration, but ImageSetConfiguration is due \
-         here; to delete what it lists, use `oc-mirror delete`\n\
-         d.yaml:4:5: unknown key \"nam\" in delete.additionalImages[0]; did you mean \"name\"?"
+        "d.yaml:1:1: expected kind ImageSetConfiguration, found DeleteImageSetConfiguration; \
+         list what to mirror below `mirror:` in a file of that kind\n\
+         d.yaml:4:5: unknown field \"nam\" in delete.additionalImages[0]; did you mean \"name\"?"
     );
     let mirror = "kind: ImageSetConfiguration\nmirror:\n";
     assert_eq!(
         parse_delete("m.yaml", mirror).unwrap_err().to_string(),
-        "m.yaml:1:1: the kind is ImageSetConfiguration, but DeleteImageSetConfiguration is due \
-         here; list what to delete below `delete:` in a file of that kind"
+        "m.yaml:1:1: expected kind DeleteImageSetConfiguration, found ImageSetConfiguration; \
+         list what to delete below `delete:` in a file of that kind"
     );
+}
+
+#[test]
+fn what_is_outdated_is_read_with_a_warning_at_its_place() {
+    let text = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2\nmirror:\n  \
+                platform:\n    architectures: [amd64]\n    channels: [{name: stable-4.18}]\n";
+    let parsed = parse_image_set_with_warnings("isc.yaml", text).unwrap();
+    let warnings: Vec<String> = parsed.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "2:1: apiVersion \"mirror.openshift.io/v2\" is read as mirror.openshift.io/v2alpha1; \
+             write mirror.openshift.io/v2alpha1",
+            "5:5: platform.architectures is deprecated; use platform.platforms",
+        ]
+    );
+    let current =
+        "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v1alpha2\nmirror:\n";
+    assert_eq!(parse_image_set_with_warnings("isc.yaml", current).unwrap().warnings, []);
 }
 
 #[test]
