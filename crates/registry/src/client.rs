@@ -40,14 +40,18 @@ pub enum SettingsError {
 impl Client {
     /// Reads the files the settings name. Contacts nobody.
     pub fn open(settings: Settings) -> Result<Self, SettingsError> {
+        let conf = RegistriesConf::open(&settings.environment)?;
+        let helpers = conf.credential_helpers.as_ref();
+        let credentials =
+            Credentials::open(settings.credentials.clone(), &settings.environment, helpers)?;
         Ok(Self(Arc::new(Session {
             side: settings.side,
             tls_verify: settings.tls_verify,
             per_host: settings.per_host.get(),
             retry: settings.retry,
-            conf: RegistriesConf::open(&settings.environment)?,
+            conf,
             transport: Transport::new(&settings)?,
-            credentials: Credentials::open(settings.credentials, &settings.environment)?,
+            credentials,
             hosts: Mutex::new(HashMap::new()),
         })))
     }

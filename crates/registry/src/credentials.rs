@@ -16,6 +16,9 @@ use crate::settings::CredentialSource;
 /// How long a helper's answer is used before it is asked again.
 const HELPER_MEMORY: Duration = Duration::from_secs(300);
 
+/// What registries.conf calls the files that podman and docker keep logins in.
+const AUTH_FILES: &str = "containers-auth.json";
+
 /// Credentials and their origin, or the reason there are none.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
@@ -45,6 +48,10 @@ pub(crate) struct Credentials {
     /// A file that was named must be there; those of the search need not.
     must_exist: bool,
     helper_path: Option<std::ffi::OsString>,
+    /// What registries.conf says, in its order; `None` stands for the files above.
+    order: Vec<Option<Box<str>>>,
+    /// The registries.conf that names helpers.
+    named_in: Arc<Path>,
     read: Mutex<HashMap<PathBuf, Read>>,
     helped: Mutex<HashMap<(String, String), Helped>>,
 }
@@ -70,9 +77,13 @@ struct Helped {
 impl Credentials {
     /// Reads a named file right away: a wrong name is an error of the
     /// settings, not of the first request.
+    ///
+    /// `helpers` are the `credential-helpers` of a registries.conf. They apply
+    /// where no file is named, as in containers/image.
     pub(crate) fn open(
         source: CredentialSource,
         environment: &Environment,
+        helpers: Option<&(PathBuf, Vec<String>)>,
     ) -> Result<Self, AuthFileError> {
         let (files, must_exist) = match (&source, &environment.registry_auth_file) {
             (CredentialSource::File(path), _) => (vec![path.clone()], true),
@@ -80,7 +91,19 @@ impl Credentials {
             (CredentialSource::Search, None) => (search_path(environment), false),
             _ => (Vec::new(), false),
         };
+        let (named_in, order) = match helpers {
+            Some((path, names)) if !must_exist => {
+                let order = names.iter().map(|name| match name.as_str() {
+                    AUTH_FILES => None,
+                    name => Some(name.into()),
+                });
+                (path.as_path().into(), order.collect())
+            }
+            _ => (Path::new("").into(), vec![None]),
+        };
         let credentials = Self {
+            order,
+            named_in,
             source,
             files: files.into(),
             must_exist,
@@ -115,6 +138,26 @@ impl Credentials {
     }
 
     async fn search(&self, at: &Location) -> Result<Found, AuthFileError> {
+        for place in &self.order {
+            let found = match place {
+                None => self.search_files(at).await?,
+                Some(name) => {
+                    let path = Arc::clone(&self.named_in);
+                    let server = at.registry.to_string();
+                    let secret = self.ask_helper(&path, name, server).await?;
+                    let provenance = Provenance::Helper { path, name: name.clone() };
+                    secret.map(|secret| Found { secret: Some(secret), provenance })
+                }
+            };
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        let provenance = Provenance::NotFound { searched: Arc::clone(&self.files) };
+        Ok(Found { secret: None, provenance })
+    }
+
+    async fn search_files(&self, at: &Location) -> Result<Option<Found>, AuthFileError> {
         for path in self.files.iter() {
             let Some(file) = self.file(path)? else { continue };
             let entries = file.find(at)?.into_iter().chain(file.store(at));
@@ -131,13 +174,12 @@ impl Credentials {
                         secret.map(|secret| Found { secret: Some(secret), provenance })
                     }
                 };
-                if let Some(found) = found {
+                if found.is_some() {
                     return Ok(found);
                 }
             }
         }
-        let provenance = Provenance::NotFound { searched: Arc::clone(&self.files) };
-        Ok(Found { secret: None, provenance })
+        Ok(None)
     }
 
     /// A file as it is now: read again when its time or length changed.
@@ -272,7 +314,7 @@ mod tests {
         let docker = home.path().join(".docker/config.json");
         std::fs::write(&docker, r#"{"auths":{"quay.io":{"auth":"Yjoy"},"h:1":{"auth":"Yjoy"}}}"#)
             .unwrap();
-        let credentials = Credentials::open(CredentialSource::Search, &environment).unwrap();
+        let credentials = Credentials::open(CredentialSource::Search, &environment, None).unwrap();
         assert_eq!(user(credentials.find(&at("quay.io/x")).await.unwrap()).as_deref(), Some("a"));
         assert_eq!(user(credentials.find(&at("h:1/x")).await.unwrap()).as_deref(), Some("b"));
         let none = credentials.find(&at("h:2/x")).await.unwrap();
@@ -285,19 +327,74 @@ mod tests {
         let path = dir.path().join("auth.json");
         std::fs::write(&path, login("quay.io", "YTox")).unwrap();
         let source = CredentialSource::File(path.clone());
-        let credentials = Credentials::open(source, &Environment::default()).unwrap();
+        let credentials = Credentials::open(source, &Environment::default(), None).unwrap();
         assert_eq!(user(credentials.find(&at("quay.io/x")).await.unwrap()).as_deref(), Some("a"));
         std::fs::write(&path, login("quay.io", "bG9uZ2VyOjI=")).unwrap();
         let found = credentials.find(&at("quay.io/x")).await.unwrap();
         assert_eq!(user(found).as_deref(), Some("longer"));
     }
 
+    /// A directory with the program `docker-credential-<name>` that knows `reg.lan` only.
+    fn helper(name: &str, user: &str) -> tempfile::TempDir {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join(format!("docker-credential-{name}"));
+        let script = format!(
+            "#!/bin/sh\nread server\nif [ \"$server\" = reg.lan ]; then\n  \
+             echo '{{\"Username\":\"{user}\",\"Secret\":\"s\"}}'\nelse\n  \
+             echo 'credentials not found in native keychain'\n  exit 1\nfi\n"
+        );
+        // Copied by another process: one that still writes a program cannot run it.
+        let text = dir.path().join("text");
+        std::fs::write(&text, script).unwrap();
+        std::fs::set_permissions(&text, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let copied = std::process::Command::new("cp").args([&text, &program]).status().unwrap();
+        assert!(copied.success());
+        dir
+    }
+
+    #[tokio::test]
+    async fn helpers_of_registries_conf_are_asked_in_its_order() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(home.path().join(".docker")).unwrap();
+        let login = r#"{"auths":{"reg.lan":{"auth":"YTox"},"other.lan":{"auth":"Yjoy"}}}"#;
+        std::fs::write(home.path().join(".docker/config.json"), login).unwrap();
+        let dir = helper("lab", "helped");
+        let path = std::env::join_paths(
+            std::iter::once(dir.path().to_owned())
+                .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+        )
+        .unwrap();
+        let environment = Environment {
+            docker_config: Some(home.path().join(".docker")),
+            path: Some(path),
+            ..Environment::default()
+        };
+        let names = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            Some((PathBuf::from("/etc/containers/registries.conf"), names))
+        };
+        for (order, place, wanted) in [
+            (names(&["lab", AUTH_FILES]), "reg.lan/x", Some("helped")),
+            (names(&["lab", AUTH_FILES]), "other.lan/x", Some("b")),
+            (names(&[AUTH_FILES, "lab"]), "reg.lan/x", Some("a")),
+            (names(&["lab"]), "other.lan/x", None),
+            (None, "reg.lan/x", Some("a")),
+        ] {
+            let source = CredentialSource::Search;
+            let credentials = Credentials::open(source, &environment, order.as_ref()).unwrap();
+            let found = credentials.find(&at(place)).await.unwrap();
+            assert_eq!(user(found).as_deref(), wanted, "{order:?} {place}");
+        }
+    }
+
     #[test]
     fn a_named_file_must_exist_and_be_readable_as_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("auth.json");
-        let open =
-            || Credentials::open(CredentialSource::File(path.clone()), &Environment::default());
+        let open = || {
+            Credentials::open(CredentialSource::File(path.clone()), &Environment::default(), None)
+        };
         assert!(matches!(open().unwrap_err(), AuthFileError::Read { .. }));
         std::fs::write(&path, "not json").unwrap();
         assert!(matches!(open().unwrap_err(), AuthFileError::Parse { .. }));
@@ -305,8 +402,8 @@ mod tests {
             registry_auth_file: Some("/nowhere/auth.json".into()),
             ..Environment::default()
         };
-        assert!(Credentials::open(CredentialSource::Search, &environment).is_err());
-        assert!(Credentials::open(CredentialSource::Anonymous, &environment).is_ok());
+        assert!(Credentials::open(CredentialSource::Search, &environment, None).is_err());
+        assert!(Credentials::open(CredentialSource::Anonymous, &environment, None).is_ok());
     }
 
     #[tokio::test]
@@ -316,9 +413,10 @@ mod tests {
         std::fs::write(&path, login("quay.io", "YTox")).unwrap();
         let environment = Environment { registry_auth_file: Some(path), ..Environment::default() };
         let given = CredentialSource::from_pair("me:secret").unwrap();
-        let credentials = Credentials::open(given, &environment).unwrap();
+        let credentials = Credentials::open(given, &environment, None).unwrap();
         assert_eq!(user(credentials.find(&at("quay.io/x")).await.unwrap()).as_deref(), Some("me"));
-        let credentials = Credentials::open(CredentialSource::Anonymous, &environment).unwrap();
+        let credentials =
+            Credentials::open(CredentialSource::Anonymous, &environment, None).unwrap();
         assert!(credentials.find(&at("quay.io/x")).await.unwrap().secret.is_none());
     }
 }

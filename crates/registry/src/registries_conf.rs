@@ -31,7 +31,7 @@ pub enum ConfError {
 pub enum ResolveError {
     #[error("{name} is blocked by registries.conf (prefix {prefix:?})")]
     Blocked { name: String, prefix: String },
-    #[error("registries.conf makes {place:?} of {name}, which is no repository of a registry")]
+    #[error("registries.conf makes {place:?} of {name}, which is not a repository of a registry")]
     Rewrite { name: String, place: String },
 }
 
@@ -39,6 +39,8 @@ pub enum ResolveError {
 #[derive(Debug, Default)]
 pub(crate) struct RegistriesConf {
     rules: Vec<Rule>,
+    /// Of the last file that has any, and that file.
+    pub(crate) credential_helpers: Option<(PathBuf, Vec<String>)>,
 }
 
 /// A place to look for an image.
@@ -86,6 +88,9 @@ struct Document {
     registry: Vec<RegistryTable>,
     /// The first version of the format.
     registries: Option<toml::Value>,
+    /// Where credentials are looked for, in this order.
+    #[serde(rename = "credential-helpers")]
+    credential_helpers: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -117,25 +122,24 @@ struct MirrorTable {
 }
 
 impl RegistriesConf {
-    /// Reads the file that holds, and its drop-ins: a rule of a later file
-    /// takes the place of one with the same prefix.
+    /// Reads the file that applies, and its drop-ins: a rule of a later file
+    /// replaces one with the same prefix. As in containers/image, a file of the
+    /// user replaces the system's file together with the system's drop-ins; a
+    /// file named by `CONTAINERS_REGISTRIES_CONF` replaces the file only.
     pub(crate) fn open(environment: &Environment) -> Result<Self, ConfError> {
-        let mut files = Vec::new();
-        match &environment.registries_conf {
-            Some(named) => files.push((named.clone(), true)),
-            None => {
-                let user = environment.user_containers("registries.conf");
-                let user = user.filter(|path| path.exists());
-                let file = user.unwrap_or_else(|| environment.system_containers("registries.conf"));
-                files.push((file, false));
-                let dirs = [
-                    Some(environment.system_containers("registries.conf.d")),
-                    environment.user_containers("registries.conf.d"),
-                ];
-                for dir in dirs.into_iter().flatten() {
-                    files.extend(drop_ins(&dir)?.into_iter().map(|path| (path, true)));
-                }
+        let system_drop_ins = Some(environment.system_containers("registries.conf.d"));
+        let user_file = environment.user_containers("registries.conf").filter(|path| path.exists());
+        let (file, must_exist, system_drop_ins) = match (&environment.registries_conf, user_file) {
+            (Some(named), _) => (named.clone(), true, system_drop_ins),
+            (None, Some(user_file)) => (user_file, true, None),
+            (None, None) => {
+                (environment.system_containers("registries.conf"), false, system_drop_ins)
             }
+        };
+        let mut files = vec![(file, must_exist)];
+        let dirs = [system_drop_ins, environment.user_containers("registries.conf.d")];
+        for dir in dirs.into_iter().flatten() {
+            files.extend(drop_ins(&dir)?.into_iter().map(|path| (path, true)));
         }
         let mut conf = Self::default();
         for (path, must_exist) in files {
@@ -158,13 +162,20 @@ impl RegistriesConf {
             ));
         }
         let rules: Result<_, _> = document.registry.into_iter().map(Rule::read).collect();
-        Ok(Self { rules: rules.map_err(invalid)? })
+        let helpers = document.credential_helpers.filter(|helpers| !helpers.is_empty());
+        Ok(Self {
+            rules: rules.map_err(invalid)?,
+            credential_helpers: helpers.map(|helpers| (path.to_owned(), helpers)),
+        })
     }
 
     fn merge(&mut self, later: Self) {
         for rule in later.rules {
             self.rules.retain(|earlier| earlier.prefix != rule.prefix);
             self.rules.push(rule);
+        }
+        if later.credential_helpers.is_some() {
+            self.credential_helpers = later.credential_helpers;
         }
     }
 
@@ -175,32 +186,59 @@ impl RegistriesConf {
 
     /// Where an image is written: its registry's own location.
     pub(crate) fn destination(&self, at: &Location) -> Result<Place, ResolveError> {
+        let own = self.own_place(at)?;
+        self.check(&at.to_string())?;
+        self.check(&own.at.to_string())?;
+        Ok(own)
+    }
+
+    fn own_place(&self, at: &Location) -> Result<Place, ResolveError> {
         let name = at.to_string();
-        let Some((rule, length)) = self.rule(&name) else {
-            return Ok(Place { at: at.clone(), insecure: false });
-        };
-        if rule.blocked {
-            return Err(ResolveError::Blocked { prefix: rule.prefix.clone(), name });
+        match self.rule(&name) {
+            Some((rule, length)) => place(&rule.location, rule.insecure, &name, length),
+            None => Ok(Place { at: at.clone(), insecure: false }),
         }
-        place(&rule.location, rule.insecure, &name, length)
+    }
+
+    /// Whether a place that is about to be contacted is blocked.
+    fn check(&self, name: &str) -> Result<(), ResolveError> {
+        match self.rule(name) {
+            Some((rule, _)) if rule.blocked => {
+                Err(ResolveError::Blocked { prefix: rule.prefix.clone(), name: name.to_owned() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Where an image may be read, in the order to try. The last is the
-    /// registry itself.
+    /// registry itself. A place that is blocked is left out: as in
+    /// containers/image, `blocked` concerns the place that would be contacted,
+    /// so mirrors of a blocked registry still serve its images.
     pub(crate) fn sources(
         &self,
         at: &Location,
         asking: Asking,
     ) -> Result<Vec<Place>, ResolveError> {
-        let own = self.destination(at)?;
         let name = at.to_string();
-        let Some((rule, length)) = self.rule(&name) else { return Ok(vec![own]) };
-        let mirrors = rule.mirrors.iter().filter(|mirror| mirror.serves.answers(asking));
-        let mut places: Vec<Place> = mirrors
-            .map(|mirror| place(&mirror.location, mirror.insecure, &name, length))
-            .collect::<Result<_, _>>()?;
-        places.push(own);
-        Ok(places)
+        let mut places = Vec::new();
+        if let Some((rule, length)) = self.rule(&name) {
+            for mirror in rule.mirrors.iter().filter(|mirror| mirror.serves.answers(asking)) {
+                places.push(place(&mirror.location, mirror.insecure, &name, length)?);
+            }
+        }
+        places.push(self.own_place(at)?);
+        let mut blocked = None;
+        places.retain(|place| match self.check(&place.at.to_string()) {
+            Ok(()) => true,
+            Err(error) => {
+                blocked.get_or_insert(error);
+                false
+            }
+        });
+        match blocked {
+            Some(error) if places.is_empty() => Err(error),
+            _ => Ok(places),
+        }
     }
 }
 

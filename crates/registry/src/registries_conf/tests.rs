@@ -112,6 +112,17 @@ fn blocked_places_are_refused_for_both_directions() {
 }
 
 #[test]
+fn mirrors_of_a_blocked_registry_still_serve_unless_they_are_blocked_themselves() {
+    let text = "[[registry]]\nlocation = \"quay.io\"\nblocked = true\n\
+                [[registry.mirror]]\nlocation = \"good.lan\"\n\
+                [[registry.mirror]]\nlocation = \"bad.lan\"\n\
+                [[registry]]\nlocation = \"bad.lan\"\nblocked = true\n";
+    let conf = conf(text);
+    assert_eq!(places(&conf, "quay.io/a/b", Asking::Tag), ["good.lan/a/b"]);
+    assert!(conf.destination(&at("quay.io/a/b")).is_err());
+}
+
+#[test]
 fn a_location_that_makes_no_repository_is_an_error() {
     let conf = conf("[[registry]]\nprefix = \"a.io\"\nlocation = \"b.io/UPPER\"\n");
     let error = conf.destination(&at("a.io/x")).unwrap_err().to_string();
@@ -141,7 +152,7 @@ fn bad_files_say_what_is_bad() {
 }
 
 #[test]
-fn drop_ins_override_and_a_named_file_stands_alone() {
+fn drop_ins_override_those_of_the_file_that_applies() {
     let dir = tempfile::tempdir().unwrap();
     let etc = dir.path().join("etc/containers");
     std::fs::create_dir_all(etc.join("registries.conf.d")).unwrap();
@@ -155,11 +166,26 @@ fn drop_ins_override_and_a_named_file_stands_alone() {
     let mut environment = Environment { system_root: dir.path().into(), ..Environment::default() };
     let conf = RegistriesConf::open(&environment).unwrap();
     assert_eq!(places(&conf, "quay.io/a", Asking::Tag), ["twenty.lan/a", "quay.io/a"]);
+    // A named file takes the place of the file; drop-ins still override it.
     let named = dir.path().join("named.conf");
-    std::fs::write(&named, mirror("named.lan")).unwrap();
+    std::fs::write(&named, mirror("named.lan") + &mirror("x.lan").replace("quay.io", "x.io"))
+        .unwrap();
     environment.registries_conf = Some(named);
     let conf = RegistriesConf::open(&environment).unwrap();
-    assert_eq!(places(&conf, "quay.io/a", Asking::Tag), ["named.lan/a", "quay.io/a"]);
+    assert_eq!(places(&conf, "quay.io/a", Asking::Tag), ["twenty.lan/a", "quay.io/a"]);
+    assert_eq!(places(&conf, "x.io/a", Asking::Tag), ["x.lan/a", "x.io/a"]);
+    environment.registries_conf = None;
+    // A file of the user takes the place of everything of the system; their own drop-ins count.
+    let user = dir.path().join("config/containers");
+    std::fs::create_dir_all(user.join("registries.conf.d")).unwrap();
+    environment.config_home = Some(dir.path().join("config"));
+    std::fs::write(user.join("registries.conf.d/05-u.conf"), mirror("five.lan")).unwrap();
+    let conf = RegistriesConf::open(&environment).unwrap();
+    assert_eq!(places(&conf, "quay.io/a", Asking::Tag), ["five.lan/a", "quay.io/a"]);
+    std::fs::remove_file(user.join("registries.conf.d/05-u.conf")).unwrap();
+    std::fs::write(user.join("registries.conf"), mirror("user.lan")).unwrap();
+    let conf = RegistriesConf::open(&environment).unwrap();
+    assert_eq!(places(&conf, "quay.io/a", Asking::Tag), ["user.lan/a", "quay.io/a"]);
     environment.registries_conf = Some(dir.path().join("absent.conf"));
     assert!(RegistriesConf::open(&environment).is_err());
 }
