@@ -55,7 +55,8 @@ pub enum Error {
     /// A server of documents, which is no registry, did not give one.
     #[error("{asked}: the server answered {status}{said}")]
     Answered { asked: Asked, status: StatusCode, said: Said, retry_after: Option<Duration> },
-    #[error("{asked}: {fault}")]
+    // Scripts search for `http request`.
+    #[error("{asked}: http request failed: {fault}")]
     Transport {
         asked: Asked,
         fault: Fault,
@@ -290,12 +291,19 @@ impl fmt::Display for Wait {
 }
 
 /// An error of the HTTP library, printed as its first cause: the layers above
-/// it say nothing more.
+/// it add nothing. A refused connection reads `connection refused`, as in
+/// oc-mirror v2: scripts search for it.
 pub struct RootCause(Box<reqwest::Error>);
 
 impl fmt::Display for RootCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let refused = |error: &(dyn StdError + 'static)| {
+            error
+                .downcast_ref::<io::Error>()
+                .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        };
         match causes(&*self.0).last() {
+            Some(root) if refused(root) => f.write_str("connection refused"),
             Some(root) => fmt::Display::fmt(root, f),
             None => fmt::Display::fmt(&self.0, f),
         }
