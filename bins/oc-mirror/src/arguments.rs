@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::go_syntax;
+use crate::ignored::Ignored;
 use crate::init_command::InitArguments;
 use crate::inventory_command::InventoryArguments;
 use crate::list_command::ListArguments;
@@ -68,6 +69,8 @@ pub(crate) struct Arguments {
     /// Accepted, and not needed: this is version 2
     #[arg(long, global = true, hide = true)]
     pub(crate) v2: bool,
+    #[command(flatten)]
+    pub(crate) ignored: Ignored,
     /// Print the version and exit
     #[arg(short = 'v', long, action = ArgAction::Version)]
     version: Option<bool>,
@@ -116,6 +119,9 @@ pub(crate) struct MirrorArguments {
     /// The same, with a mapping line for each manifest of a list
     #[arg(long)]
     pub(crate) dry_run_manifest_lists: bool,
+    /// Exit with a failure when a dry run cannot find an image
+    #[arg(long)]
+    pub(crate) strict_dry_run: bool,
     /// Leave signatures, attestations, SBOMs and referrers behind
     #[arg(long)]
     pub(crate) remove_signatures: bool,

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use image_set::{Extension, ImageSetConfiguration, Mirror, Position};
+use image_set::{Extension, ImageSetConfiguration, Mirror, Parsed, Position};
 use mirror::Configuration;
 
 /// Far above any configuration written or generated; below what would hurt.
@@ -97,19 +97,27 @@ impl fmt::Display for SectionsNotYet {
     }
 }
 
+/// A configuration, and a line for each warning about it.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) configuration: Configuration,
+    pub(crate) warnings: Vec<String>,
+}
+
 /// Reads, parses and checks the file at `path`.
 pub(crate) fn read(
     path: &Path,
     compatibility: Compatibility,
-) -> Result<Configuration, ConfigurationError> {
+) -> Result<Checked, ConfigurationError> {
     let text = read_text(path)?;
     let file_name = path.display().to_string();
-    let set = parse(&file_name, &text)?;
+    let Parsed { document: set, warnings } = parse(&file_name, &text)?;
     let used = set.extensions();
     if compatibility == Compatibility::Strict && !used.is_empty() {
         return Err(ConfigurationError::Extended(Extended { file: file_name, used }));
     }
-    Ok(Configuration { path: path.to_owned(), text, set })
+    let warnings = warnings.iter().map(|warning| format!("{file_name}:{warning}")).collect();
+    Ok(Checked { configuration: Configuration { path: path.to_owned(), text, set }, warnings })
 }
 
 fn read_text(path: &Path) -> Result<String, ConfigurationError> {
@@ -127,11 +135,12 @@ fn read_text(path: &Path) -> Result<String, ConfigurationError> {
     })
 }
 
-fn parse(file_name: &str, text: &str) -> Result<ImageSetConfiguration, ConfigurationError> {
-    let set = image_set::parse_image_set(file_name, text).map_err(ConfigurationError::Invalid)?;
-    let sections = not_yet(&set.mirror);
+fn parse(file_name: &str, text: &str) -> Result<Parsed<ImageSetConfiguration>, ConfigurationError> {
+    let parsed = image_set::parse_image_set_with_warnings(file_name, text)
+        .map_err(ConfigurationError::Invalid)?;
+    let sections = not_yet(&parsed.document.mirror);
     match sections.is_empty() {
-        true => Ok(set),
+        true => Ok(parsed),
         false => {
             Err(ConfigurationError::NotYet(SectionsNotYet { file: file_name.to_owned(), sections }))
         }
@@ -178,7 +187,7 @@ mod tests {
             "{HEAD}mirror:\n  additionalImages:\n  - name: quay.io/a/b:1\n  \
              blockedImages:\n  - name: quay.io/c/.*\n"
         );
-        let set = parse("isc.yaml", &text).unwrap();
+        let set = parse("isc.yaml", &text).unwrap().document;
         assert_eq!(set.mirror.additional_images.len(), 1);
         assert_eq!(set.mirror.blocked_images.len(), 1);
     }

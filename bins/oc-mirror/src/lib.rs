@@ -9,6 +9,7 @@ mod completion;
 mod configuration;
 mod console;
 mod go_syntax;
+mod ignored;
 mod init_command;
 mod interrupt;
 mod inventory_command;
@@ -68,6 +69,12 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
     let console = Console::default();
     let verbosity = Verbosity::new(arguments.log_level, arguments.mirror.quiet);
     let log = Log::start(verbosity, console.clone());
+    // Only mirror runs ever had a cache.
+    let mirrors = arguments.command.is_none();
+    let cache_variable = surroundings.cache_variable.as_deref().filter(|_| mirrors);
+    for warning in arguments.ignored.warnings(cache_variable) {
+        tracing::warn!("{warning}");
+    }
     match &arguments.command {
         None => mirror_command::mirror(&arguments.mirror, line, surroundings, &log, console),
         Some(Command::Serve(arguments)) => serve_command::serve(arguments),

@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mirror::{
-    Configuration, DryRun, ImageLine, Mode, Outcome, ReleaseSources, Report, Settings,
-    SignatureCheck,
+    Configuration, DryRun, Ending, Failure, ImageLine, Mode, Outcome, ReleaseSources, Report,
+    Settings, SignatureCheck,
 };
+use mirror_plan::{Exit, Kind};
 use serde::Serialize;
 use workspace::Workspace;
 
 use crate::arguments::{MirrorArguments, ReportFormat};
-use crate::configuration::{self, Compatibility, ConfigurationError};
+use crate::configuration::{self, Checked, Compatibility, ConfigurationError};
 use crate::console::{self, Console};
 use crate::interrupt::{self, Ended};
 use crate::log::Log;
@@ -72,13 +73,24 @@ pub(crate) fn mirror(
     }
 
     let config = settings.configuration.path.clone();
+    // What a policy rejects, or what was not carried over, does not turn up later.
+    let lenient = settings.dry_run != DryRun::No
+        && !arguments.strict_dry_run
+        && settings.trust.is_none()
+        && !matches!(settings.mode, Mode::DiskToMirror { .. });
+    let pins =
+        settings.dry_run == DryRun::No && !matches!(settings.mode, Mode::DiskToMirror { .. });
+    let working_dir = Workspace::open(settings.mode.directory()).working_dir();
     let display = Display::choose(arguments.quiet, io::stderr().is_terminal());
     let report = match execute(settings, display, console) {
         Ok(report) => report,
         Err(stopped) => return stopped,
     };
     tell_failures(&report);
-    let code = report.exit_code();
+    if pins && matches!(report.ending, Ending::Complete | Ending::Partial) {
+        tell_pinned(&report, &working_dir);
+    }
+    let code = if lenient { lenient_exit_code(&report) } else { report.exit_code() };
     let chunk_sizes = chunk_sizes(&report);
     let surround =
         Surround { log: log_path.as_deref(), chunk_sizes: &chunk_sizes, config: &config };
@@ -145,7 +157,7 @@ fn settings(
     command_line: &[OsString],
     surroundings: &Surroundings,
 ) -> Result<Settings, Refusal> {
-    let request = request(arguments, surroundings).map_err(Refusal::Usage)?;
+    let request = request(arguments).map_err(Refusal::Usage)?;
     // Nothing must be made in a place that was only mistyped.
     if let Mode::DiskToMirror { dir, .. } = &request.mode
         && !dir.is_dir()
@@ -172,8 +184,11 @@ fn settings(
         true => Compatibility::Strict,
         false => Compatibility::Extended,
     };
-    let configuration =
+    let Checked { configuration, warnings } =
         configuration::read(&request.config, compatibility).map_err(Refusal::Configuration)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
     let releases = release_sources(arguments, surroundings, &configuration)?;
     let line = command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     Ok(request.settings(arguments, surroundings, configuration, (releases, trust), line))
@@ -244,16 +259,79 @@ fn execute(settings: Settings, display: Display, console: Console) -> Result<Rep
     }
 }
 
-/// What went wrong, for those who read or grep lines and not the report.
-fn tell_failures(report: &Report) {
-    for error in &report.errors {
-        tracing::error!("{}", error.message);
+/// A dry run shows a plan. An additional image that cannot be found now may exist when the run takes
+/// place, so it is reported and does not fail the dry run: oc-mirror v2 does not ask for it.
+/// Everything else counts.
+fn lenient_exit_code(report: &Report) -> u8 {
+    if report.ending != Ending::Planned {
+        return report.exit_code();
     }
+    let failed = |image: &&ImageLine| {
+        matches!(image.outcome, Outcome::Failed { .. }) && image.kind != Kind::Additional
+    };
+    let images = report.images.iter().filter(failed).map(|image| image.kind.exit().0);
+    images.chain(report.errors.iter().map(|error| error.exit.0)).fold(0, |all, bit| all | bit)
+}
+
+/// Logs what went wrong, for those who read or search lines and not the report.
+fn tell_failures(report: &Report) {
+    for line in failure_lines(report) {
+        tracing::error!("{line}");
+    }
+}
+
+/// Scripts search these lines for texts of oc-mirror v2: `collection error`,
+/// `no release images found`, `some errors occurred during the mirroring`.
+fn failure_lines(report: &Report) -> Vec<String> {
+    let no_release = !report.images.iter().any(|image| image.kind.exit() == Exit::RELEASE);
+    let line = |error: &Failure| match error.exit {
+        Exit::GENERIC => error.message.clone(),
+        Exit::RELEASE if no_release => {
+            format!("collection error: no release images found: {}", error.message)
+        }
+        _ => format!("collection error: {}", error.message),
+    };
+    let mut lines: Vec<String> = report.errors.iter().map(line).collect();
     let failed = |image: &&ImageLine| matches!(image.outcome, Outcome::Failed { .. });
     match report.images.iter().filter(failed).count() {
         0 => {}
-        failed => tracing::error!("{} failed", crate::quantity::count(failed, "image")),
+        failed => lines.push(format!(
+            "some errors occurred during the mirroring: {} failed",
+            crate::quantity::count(failed, "image")
+        )),
     }
+    lines
+}
+
+/// Logs where the pinned configurations are, in the words of oc-mirror v2.
+fn tell_pinned(report: &Report, directory: &Path) {
+    let lines = pinned_lines(&report.files, directory);
+    if !lines.is_empty() {
+        tracing::info!("Generating pinned configurations");
+    }
+    for line in lines {
+        tracing::info!("{line}");
+    }
+}
+
+/// Names the files of this run or, where nothing has changed since, those of
+/// the run that wrote them: a script that reads the path finds one every time.
+fn pinned_lines(written: &[PathBuf], directory: &Path) -> Vec<String> {
+    let earlier: Vec<PathBuf> = std::fs::read_dir(directory)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    let newest = |prefix: &str| {
+        let named = |path: &&PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+        };
+        // The names end in times, so the last by name is the newest.
+        written.iter().find(named).or_else(|| earlier.iter().filter(named).max())
+    };
+    [("isc_pinned_", "ISC"), ("disc_pinned_", "DISC")]
+        .into_iter()
+        .filter_map(|(prefix, name)| Some((name, newest(prefix)?)))
+        .map(|(name, path)| format!("Pinned {name} written to: {}", path.display()))
+        .collect()
 }
 
 fn chunk_sizes(report: &Report) -> BTreeMap<PathBuf, u64> {

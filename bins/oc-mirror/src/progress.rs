@@ -102,7 +102,10 @@ fn speak(event: &Event) {
         Event::BlobDone { digest } => tracing::trace!("moved blob {digest}"),
         Event::ImageStarted { origin, .. } => tracing::debug!("copying {origin}"),
         Event::ImageDone { origin, destination, outcome, .. } => match outcome {
-            Outcome::Copied => tracing::info!(target: IMAGES, "copied {origin} -> {destination}"),
+            // Scripts count these lines by their first words, as oc-mirror v2 writes them.
+            Outcome::Copied => {
+                tracing::info!(target: IMAGES, "Success copying {origin} -> {destination}");
+            }
             Outcome::Failed { error } => {
                 tracing::error!(target: IMAGES, "failed to copy {origin}: {error}");
             }

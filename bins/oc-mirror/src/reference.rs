@@ -40,7 +40,7 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
         "File of OpenPGP keys whose signatures count, instead of Red Hat's; it may hold several",
     ),
     ("VERSION_FILTER", "Refused where releases are mirrored: set minVersion and maxVersion"),
-    ("OC_MIRROR_CACHE", "Refused: there is no cache beside the workspace"),
+    ("OC_MIRROR_CACHE", "Accepted with a warning: no cache is needed"),
 ];
 
 /// Writes `man/*.1` and `reference/oc-mirror.md` below `out`.

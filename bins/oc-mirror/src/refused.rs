@@ -1,21 +1,19 @@
-//! Flags and variables of today's tool that this one does not honour. Each is
-//! known, so that a script gets the reason instead of "unexpected argument",
-//! and never silence.
-
-use std::ffi::OsStr;
+//! Flags of oc-mirror that this program rejects. Each is known, so that a
+//! script gets the reason instead of "unexpected argument". Flags that can be
+//! ignored safely are in `ignored`.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::problem::Problem;
 
-/// What a refused flag takes.
+/// What a rejected flag takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     Switch,
     Value,
 }
 
-/// One flag that is refused, and why.
+/// One flag that is rejected, and why.
 #[derive(Debug)]
 pub(crate) struct RefusedFlag {
     pub(crate) long: &'static str,
@@ -25,10 +23,6 @@ pub(crate) struct RefusedFlag {
     pub(crate) reason: &'static str,
 }
 
-const NO_CACHE: &str =
-    "there is no cache beside the workspace: the workspace itself keeps every blob once";
-const NO_REGISTRY: &str =
-    "no registry is started during a run, so no port is needed; `oc-mirror serve` has --listen";
 const NO_RECOMPRESSION: &str =
     "layers are never recompressed: that would change their digests and break signatures";
 const NO_LAYOUT_DESTINATION: &str = "an OCI layout with a shared blob directory is neither read nor written; the workspace shares blobs by itself";
@@ -44,14 +38,12 @@ const fn value(long: &'static str, reason: &'static str) -> RefusedFlag {
     RefusedFlag { long, short: None, takes: Takes::Value, reason }
 }
 
-/// Every flag that is refused.
+/// Every flag that is rejected.
 pub(crate) const FLAGS: &[RefusedFlag] = &[
     switch(
         "v1",
-        "there is no version 1 here; this program does what `oc-mirror --v2` did, and needs no flag for it",
+        "this program replaces `oc-mirror --v2` and does not contain version 1; docs/migrating-from-v1.md describes how to convert a version 1 setup",
     ),
-    value("cache-dir", NO_CACHE),
-    RefusedFlag { short: Some('p'), ..value("port", NO_REGISTRY) },
     RefusedFlag {
         short: Some('f'),
         ..switch("force", "it never had an effect, and there is nothing to force here")
@@ -73,34 +65,26 @@ pub(crate) const FLAGS: &[RefusedFlag] = &[
     value("dest-compress-level", NO_RECOMPRESSION),
 ];
 
-/// The variable that moved the cache, and why it is refused.
-pub(crate) const CACHE_VARIABLE: (&str, &str) = ("OC_MIRROR_CACHE", NO_CACHE);
-
-/// The refused flags that were given.
+/// The rejected flags that were given.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refused {
     given: Vec<&'static str>,
 }
 
 impl Refused {
-    /// One problem per flag given, and one for the cache variable.
-    pub(crate) fn problems(&self, cache_variable: Option<&OsStr>) -> Vec<Problem> {
-        let flags = FLAGS
+    /// One problem per flag given.
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        FLAGS
             .iter()
             .filter(|flag| self.given.contains(&flag.long))
-            .map(|flag| Problem::new(format!("--{} is not supported: {}", flag.long, flag.reason)));
-        let variable = cache_variable.filter(|value| !value.is_empty()).map(|_| {
-            let (name, reason) = CACHE_VARIABLE;
-            Problem::new(format!("the variable {name} is not supported: {reason}"))
-                .with_hint(format!("unset {name}; the workspace is the directory you name"))
-        });
-        flags.chain(variable).collect()
+            .map(|flag| Problem::new(format!("--{} is not supported: {}", flag.long, flag.reason)))
+            .collect()
     }
 }
 
 impl FromArgMatches for Refused {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        // A flag that asks for what is done anyway (`--force=false`, `--cache-dir ""`) is honoured.
+        // A flag that asks for what is done anyway (`--force=false`) is accepted.
         let asks = |flag: &RefusedFlag| match flag.takes {
             // Verification stays on unless a side is named, so both values ask for something.
             Takes::Switch if flag.long == "tls-verify" => {

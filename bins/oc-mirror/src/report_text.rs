@@ -60,8 +60,8 @@ fn planned(text: &mut String, report: &Report) {
             let pending = count(&images, |outcome| *outcome == Outcome::Pending);
             let _ = writeln!(
                 text,
-                "{} {name} images selected: {pending} to copy, {present} already there",
-                images.len()
+                "{} selected: {pending} to copy, {present} already there",
+                quantity::count(images.len(), &format!("{name} image"))
             );
             failures(text, &images);
         }
@@ -79,11 +79,16 @@ fn groups(text: &mut String, report: &Report) {
         let failed = count(&images, |outcome| matches!(outcome, Outcome::Failed { .. }));
         let pending = count(&images, |outcome| *outcome == Outcome::Pending);
         let _ = write!(text, "{arrived} / {} {name} images mirrored", images.len());
+        // Scripts search for the words of oc-mirror v2: `mirrored successfully`, and
+        // `Some … images failed to be mirrored - please check the logs`.
+        let some = format!("Some {name} images failed to be mirrored - please check the logs");
         let _ = match (failed, pending) {
             (0, 0) => writeln!(text, " successfully"),
-            (failed, 0) => writeln!(text, ": {failed} failed"),
+            (failed, 0) => writeln!(text, ": {some} ({failed} failed)"),
             (0, pending) => writeln!(text, ": {pending} not reached"),
-            (failed, pending) => writeln!(text, ": {failed} failed, {pending} not reached"),
+            (failed, pending) => {
+                writeln!(text, ": {some} ({failed} failed, {pending} not reached)")
+            }
         };
         failures(text, &images);
     }
@@ -123,9 +128,10 @@ fn errors(text: &mut String, report: &Report) {
         report.images.iter().any(|image| matches!(image.outcome, Outcome::Failed { .. }));
     if images_failed {
         text.push_str(
-            "hint: run the same command again: what has arrived is not copied twice\n\
-             hint: an image that is gone for good must leave the configuration, \
-             or be listed in blockedImages\n",
+            "hint: if the cause is temporary, run the same command again; images that have \
+             arrived are not copied twice\n\
+             hint: remove an image that no longer exists from the configuration, \
+             or list it in blockedImages\n",
         );
     }
 }

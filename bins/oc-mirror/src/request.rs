@@ -72,11 +72,8 @@ pub(crate) struct Request {
 }
 
 /// Checks what was asked for. Reads nothing.
-pub(crate) fn request(
-    arguments: &MirrorArguments,
-    surroundings: &Surroundings,
-) -> Result<Request, Vec<Problem>> {
-    let mut problems = arguments.refused.problems(surroundings.cache_variable.as_deref());
+pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Problem>> {
+    let mut problems = arguments.refused.problems();
     let mut warnings = Vec::new();
 
     let config = arguments.config.clone().filter(|path| !path.as_os_str().is_empty());
@@ -110,6 +107,11 @@ pub(crate) fn request(
         (false, true) => DryRun::PlanWithLists,
         (false, false) => DryRun::No,
     };
+    if arguments.strict_dry_run && dry_run == DryRun::No {
+        problems.push(Problem::new(
+            "--strict-dry-run has an effect only together with --dry-run or --dry-run-manifest-lists",
+        ));
+    }
     let to_disk = matches!(mode, Some(Mode::MirrorToDisk { .. }));
     if mode.is_some() && !to_disk {
         for (flag, given) in [

@@ -79,6 +79,7 @@ const OUR_FLAGS: &[&str] = &[
     "output",
     "skip-broken-bundles",
     "strict-compat",
+    "strict-dry-run",
 ];
 
 /// Short names of today's oc-mirror v2.
@@ -120,7 +121,7 @@ fn a_refused_flag_says_its_name_and_the_reason() {
             refused::Takes::Switch => format!("--{}", flag.long),
             refused::Takes::Value => format!("--{} x", flag.long),
         };
-        let problems = read(&line).unwrap().mirror.refused.problems(None);
+        let problems = read(&line).unwrap().mirror.refused.problems();
         assert_eq!(problems.len(), 1, "{line}");
         let message = &problems[0].message;
         assert_eq!(*message, format!("--{} is not supported: {}", flag.long, flag.reason));
@@ -129,17 +130,37 @@ fn a_refused_flag_says_its_name_and_the_reason() {
 
 #[test]
 fn a_refused_flag_that_asks_for_what_is_done_anyway_is_fine() {
-    let line = "--force=false --cpu-prof=false --cache-dir=";
-    assert!(read(line).unwrap().mirror.refused.problems(None).is_empty());
-    assert_eq!(read("--tls-verify=true").unwrap().mirror.refused.problems(None).len(), 1);
+    let line = "--force=false --cpu-prof=false --rootless-storage-path=";
+    assert!(read(line).unwrap().mirror.refused.problems().is_empty());
+    assert_eq!(read("--tls-verify=true").unwrap().mirror.refused.problems().len(), 1);
 }
 
 #[test]
-fn the_cache_variable_is_refused_where_it_says_something() {
-    let refused = read("").unwrap().mirror.refused;
-    let told = refused.problems(Some("/cache".as_ref()));
-    assert!(told[0].message.contains("OC_MIRROR_CACHE is not supported"), "{told:?}");
-    assert!(refused.problems(Some("".as_ref())).is_empty());
+fn cache_and_port_are_accepted_with_a_warning_by_every_command() {
+    for (line, variable, wanted) in [
+        ("--cache-dir /x", None, vec!["--cache-dir has no effect"]),
+        ("--port 55001", None, vec!["--port has no effect"]),
+        ("-p 55001 --cache-dir=", Some(""), vec!["--port has no effect"]),
+        ("list releases -p 5000", None, vec!["--port has no effect"]),
+        ("version --cache-dir /x", None, vec!["--cache-dir has no effect"]),
+        ("", Some("/cache"), vec!["OC_MIRROR_CACHE has no effect"]),
+        ("", Some(""), vec![]),
+        ("", None, vec![]),
+    ] {
+        let arguments = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let warnings = arguments.ignored.warnings(variable.map(AsRef::as_ref));
+        assert_eq!(warnings.len(), wanted.len(), "{line}: {warnings:?}");
+        for (warning, wanted) in warnings.iter().zip(wanted) {
+            assert!(warning.contains(wanted), "{line}: {warning}");
+        }
+    }
+    assert!(read("--port many").is_err());
+}
+
+#[test]
+fn version_1_is_refused_with_a_pointer_to_the_migration_page() {
+    let problems = read("--v1").unwrap().mirror.refused.problems();
+    assert!(problems[0].message.contains("docs/migrating-from-v1.md"), "{problems:?}");
 }
 
 #[test]
@@ -223,7 +244,7 @@ fn commands_of_other_versions_are_known_with_whatever_follows() {
 
 #[test]
 fn a_flag_of_mirroring_has_no_meaning_for_another_command() {
-    for line in ["-c isc.yaml version", "--dest-tls-verify=false serve /data", "--port 1 version"] {
+    for line in ["-c isc.yaml version", "--dest-tls-verify=false serve /data", "--force version"] {
         let error = read(line).unwrap_err().to_string();
         assert!(error.contains("has no meaning for the command"), "{line}: {error}");
     }

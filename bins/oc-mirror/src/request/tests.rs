@@ -4,7 +4,7 @@ use crate::arguments::Arguments;
 fn ask(line: &str) -> Result<Request, Vec<Problem>> {
     let words = ["oc-mirror"].into_iter().chain(line.split_whitespace());
     let arguments = Arguments::read(words.map(Into::into)).unwrap();
-    request(&arguments.mirror, &Surroundings::default())
+    request(&arguments.mirror)
 }
 
 fn settings(line: &str) -> Settings {
@@ -16,7 +16,7 @@ fn settings(line: &str) -> Settings {
         text: String::new(),
         set: image_set::ImageSetConfiguration::default(),
     };
-    request(&arguments.mirror, &surroundings).unwrap().settings(
+    request(&arguments.mirror).unwrap().settings(
         &arguments.mirror,
         &surroundings,
         configuration,
@@ -47,7 +47,8 @@ fn contradictions_are_refused_with_the_reason() {
         (format!("{DISK} --no-archive --remove-archives-before 3"), "cannot be used together"),
         (format!("{DISK} --remove-signatures --refresh-signatures"), "cannot be used together"),
         (format!("{DISK} --policy p.json"), "--policy is used together with --secure-policy only"),
-        (format!("{DISK} --port 55001"), "--port is not supported"),
+        (format!("{DISK} --v1"), "--v1 is not supported"),
+        (format!("{DISK} --strict-dry-run"), "--strict-dry-run has an effect only together"),
         (format!("{DISK} --src-creds a:b --src-no-creds"), "cannot be used together"),
     ] {
         let found = messages(&line);
@@ -58,7 +59,7 @@ fn contradictions_are_refused_with_the_reason() {
 
 #[test]
 fn every_problem_of_a_line_is_told_at_once() {
-    let found = messages("--cache-dir /x --since now --src-username me /data");
+    let found = messages("--force --since now --src-username me /data");
     assert_eq!(found.len(), 5, "{found:?}");
 }
 

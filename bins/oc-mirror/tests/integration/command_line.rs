@@ -52,7 +52,7 @@ fn help_and_version_need_no_v2_and_succeed_on_standard_output() {
 }
 
 #[test]
-fn help_shows_no_flag_that_is_refused() {
+fn help_shows_no_flag_that_has_no_effect() {
     let help = run("--help").out;
     assert!(help.contains("--parallel-images") && help.contains("--src-tls-verify"));
     assert!(!help.contains("--cache-dir") && !help.contains("--port"), "{help}");
@@ -67,7 +67,6 @@ fn wrong_usage_exits_1_and_says_so_on_standard_error_only() {
         ("-c isc.yaml /data", "neither file:// nor docker://"),
         ("-c isc.yaml file:///data --parallel-images 0", "--parallel-images"),
         ("-c isc.yaml file:///data --v1", "--v1 is not supported"),
-        ("-c isc.yaml file:///data -p 5000", "--port is not supported"),
         ("list operators --catalogs", "--catalogs needs --version"),
         ("delete --generate", "`delete` is not part of this version"),
         ("completion tcsh", "tcsh"),
@@ -89,12 +88,20 @@ fn errors_carry_the_mark_that_scripts_grep_for() {
 }
 
 #[test]
-fn the_cache_variable_is_refused_and_never_silently_ignored() {
-    let output =
-        program("-c isc.yaml file:///data").env("OC_MIRROR_CACHE", "/cache").output().unwrap();
+fn the_cache_variable_has_no_effect_and_a_warning() {
+    let output = program("-c missing.yaml file:///data -p 55000 --cache-dir /x")
+        .env("OC_MIRROR_CACHE", "/cache")
+        .output()
+        .unwrap();
     let said = said(output);
-    assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("OC_MIRROR_CACHE is not supported"), "{}", said.err);
+    // The run goes on to its configuration, which does not exist.
+    assert!(said.err.contains("missing.yaml: No such file"), "{}", said.err);
+    for name in ["OC_MIRROR_CACHE", "--cache-dir", "--port"] {
+        let warns = |line: &str| {
+            line.contains("  [WARN]   : ") && line.contains(&format!("{name} has no effect"))
+        };
+        assert!(said.err.lines().any(warns), "{name}: {}", said.err);
+    }
 }
 
 #[test]

@@ -148,10 +148,7 @@ fn every_flag_that_is_not_honoured_says_why() {
     let site = Site::new();
     site.images("isc.yaml", &["quay.io/a/b:1"]);
     for (flag, reason) in [
-        ("--v1", "version 1"),
-        ("--cache-dir /x", "no cache"),
-        ("--port 5001", "no port is needed"),
-        ("-p 5001", "no port is needed"),
+        ("--v1", "docs/migrating-from-v1.md"),
         ("--force", "nothing to force"),
         ("-f", "nothing to force"),
         ("--rootless-storage-path /x", "no container storage"),
@@ -197,13 +194,8 @@ fn values_and_flags_that_contradict_are_refused_together() {
         ("docker://reg.example", vec!["--from or --workspace"]),
         ("--from file://data file://other", vec!["--from is not needed"]),
         (
-            "--since never --dry-run --dry-run-manifest-lists --cache-dir /x ftp://x",
-            vec![
-                "--since",
-                "cannot be used together",
-                "--cache-dir",
-                "neither file:// nor docker://",
-            ],
+            "--since never --dry-run --dry-run-manifest-lists --force ftp://x",
+            vec!["--since", "cannot be used together", "--force", "neither file:// nor docker://"],
         ),
     ] {
         refused(&site, &format!("-c isc.yaml {line}"), &wanted);

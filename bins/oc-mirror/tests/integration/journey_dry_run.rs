@@ -192,3 +192,19 @@ fn a_dry_run_between_registries_changes_neither_workspace_nor_target() {
     let actions = shown["images"].as_array().unwrap().iter().map(|image| &image["action"]);
     assert_eq!(actions.collect::<Vec<_>>(), ["present", "copy"]);
 }
+
+#[test]
+fn an_additional_image_that_is_missing_fails_a_dry_run_only_where_that_is_asked_for() {
+    let site = Site::new();
+    let registry = LabRegistry::start(Settings::default()).unwrap();
+    let at = registry.address();
+    registry.put_image(&Image::tiny("there").unwrap(), "org/there", "v1").unwrap();
+    site.images("isc.yaml", &[format!("{at}/org/there:v1"), format!("{at}/org/missing:v1")]);
+    let line = format!("-c isc.yaml {PLAIN} --dry-run");
+    for (flag, code) in [("", 0), ("--strict-dry-run", 8)] {
+        let ran = site.run(&format!("{line} {flag} file://data"));
+        assert_eq!(ran.code, code, "{flag}: {}", ran.err);
+        // It is reported in both cases.
+        assert_eq!(ran.image("org/missing")["outcome"], "failed", "{flag}");
+    }
+}

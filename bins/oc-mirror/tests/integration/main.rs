@@ -32,4 +32,5 @@ mod journey_releases;
 mod journey_signatures;
 mod journey_upgrade_path;
 mod journey_workspace;
+mod known_texts;
 mod support;
