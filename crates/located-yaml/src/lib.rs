@@ -1,4 +1,4 @@
-//! The first document of a YAML text as a tree whose nodes know their line and
+//! The documents of a YAML text as trees whose nodes know their line and
 //! column, for readers that must say where a mistake is.
 //!
 //! Aliases and merge keys are resolved; keys that are given twice are noticed.
@@ -11,4 +11,4 @@ mod tree;
 pub use node::{Entry, Node, Value};
 pub use problem::{Located, Position, Problem};
 pub use scalar::Meaning;
-pub use tree::{Keys, Loaded, load};
+pub use tree::{Keys, Loaded, load, load_all};

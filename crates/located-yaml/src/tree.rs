@@ -38,29 +38,59 @@ pub struct Loaded {
 /// Reads the first document of `text`; those after it are not looked at.
 /// Of a key that is given twice, the first value is kept.
 pub fn load(text: &str, keys: Keys) -> Loaded {
-    let options = granit_parser::options! {
-        emit_comments: false,
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
-    };
-    // A byte order mark is no content.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut loader = Loader {
-        events: Parser::new_from_str_with_options(text, options),
-        keys,
-        problems: Vec::new(),
-        anchors: BTreeMap::new(),
-        aliased: 0,
-        is_followed: false,
-    };
-    let root = match loader.document() {
-        Ok(node) => Some(node),
-        Err(Stop(problem)) => {
-            loader.problems.push(problem);
-            None
+    let mut loader = Loader::new(text, keys);
+    loader.load()
+}
+
+/// Reads every document of `text`, with places in the whole text. The last one may be unreadable:
+/// reading ends where the text is not YAML.
+pub fn load_all(text: &str, keys: Keys) -> Vec<Loaded> {
+    let mut loader = Loader::new(text, keys);
+    let mut all = Vec::new();
+    loop {
+        let loaded = loader.load();
+        let is_last = !loaded.is_followed;
+        all.push(loaded);
+        if is_last {
+            return all;
         }
-    };
-    Loaded { root, is_followed: loader.is_followed, problems: loader.problems }
+    }
+}
+
+impl<'a> Loader<'a> {
+    fn new(text: &'a str, keys: Keys) -> Self {
+        let options = granit_parser::options! {
+            emit_comments: false,
+            flow_nesting_limit: MAX_DEPTH,
+            block_nesting_limit: MAX_DEPTH,
+        };
+        // A byte order mark is no content.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        Self {
+            events: Parser::new_from_str_with_options(text, options),
+            keys,
+            problems: Vec::new(),
+            anchors: BTreeMap::new(),
+            aliased: 0,
+            is_followed: false,
+        }
+    }
+
+    /// The next document.
+    fn load(&mut self) -> Loaded {
+        // Anchors are known in their own document only.
+        self.anchors.clear();
+        self.is_followed = false;
+        let root = match self.document() {
+            Ok(node) => Some(node),
+            Err(Stop(problem)) => {
+                self.problems.push(problem);
+                None
+            }
+        };
+        let problems = std::mem::take(&mut self.problems);
+        Loaded { root, is_followed: self.is_followed, problems }
+    }
 }
 
 /// A problem after which the rest cannot be read.
@@ -339,6 +369,21 @@ mod tests {
         {
             assert_eq!(load(text, Keys::Exact).is_followed, is_followed, "{text:?}");
         }
+    }
+
+    #[test]
+    fn every_document_is_read_with_places_in_the_whole_text() {
+        let text = "a: &x 1\n---\n# second\nb: [2]\n---\n---\nc: *x\n";
+        let all = load_all(text, Keys::Exact);
+        let trees: Vec<Option<String>> =
+            all.iter().map(|loaded| loaded.root.as_ref().map(flat)).collect();
+        let some = |text: &str| Some(text.to_owned());
+        // An anchor of the first document is not known in the last.
+        assert_eq!(trees, [some("{a:1}"), some("{b:[2]}"), some(""), None]);
+        let second = all[1].root.as_ref().unwrap();
+        assert_eq!(second.get("b").unwrap().at, Position { line: 4, column: 4 });
+        assert_eq!(all[3].problems[0].at.line, 7);
+        assert_eq!(load_all("", Keys::Exact).len(), 1);
     }
 
     #[test]
