@@ -29,8 +29,17 @@ struct Subject<'a> {
 }
 
 /// Rules on what a document describes, whatever it is for.
-const GENERAL: [fn(&Subject<'_>, &mut Findings); 5] =
-    [values::check, names::check, bond::check, secrets::check, surroundings::check_version];
+const GENERAL: [fn(&Subject<'_>, &mut Findings); 9] = [
+    values::check,
+    names::check,
+    bond::check,
+    secrets::check,
+    surroundings::check_version,
+    bridge::check_database,
+    mac::check_interfaces,
+    mtu::check_links,
+    route::check_gateways,
+];
 
 /// Rules on br-ex itself.
 const BR_EX: [fn(&Subject<'_>, &mut Findings); 7] = [
@@ -72,8 +81,7 @@ fn check_layout(layout: &Layout<'_>, form: Form, around: &Surroundings, found: &
     for check in GENERAL {
         check(&subject, found);
     }
-    // A policy of a running cluster may be about something else.
-    if form != Form::NodePolicy || layout.mentions_br_ex() {
+    if !form.may_lack_br_ex() || layout.mentions_br_ex() {
         for check in BR_EX {
             check(&subject, found);
         }

@@ -1,6 +1,6 @@
 //! A br-ex document: its text as a tree with places, and as nmstate reads it.
 
-use located_yaml::{Entry, Keys, Loaded, Meaning, Node, Position, Problem, Value, load};
+use located_yaml::{Entry, Keys, Loaded, Meaning, Node, Position, Problem, Value, load, load_all};
 use nmstate::{NetworkPolicy, NetworkState};
 
 use crate::finding::{Finding, Findings};
@@ -17,7 +17,19 @@ pub enum Form {
     Policy,
     /// A NodeNetworkConfigurationPolicy of a running cluster.
     NodePolicy,
+    /// The network that a host is installed with. It need not have br-ex.
+    Installation,
 }
+
+impl Form {
+    /// Whether such a document may be about something else than br-ex.
+    pub(crate) fn may_lack_br_ex(self) -> bool {
+        matches!(self, Self::NodePolicy | Self::Installation)
+    }
+}
+
+/// The kind of a policy of a running cluster.
+pub const NODE_POLICY: &str = "NodeNetworkConfigurationPolicy";
 
 /// The document as nmstate reads it.
 #[derive(Debug, Clone)]
@@ -103,6 +115,44 @@ impl Document {
         Self::from_tree(node, None, Findings::default())
     }
 
+    /// Reads the network that a host is installed with.
+    pub fn of_installation(node: &Node) -> Self {
+        let document = Self::from_node(node);
+        match document.form {
+            Form::State => Self { form: Form::Installation, ..document },
+            _ => document,
+        }
+    }
+
+    /// The policies of a text with several objects: documents behind `---`, or items of a list.
+    /// Objects of other kinds are left out. `None` when the text is one object, or has no policy.
+    pub fn policies(text: &str) -> Option<Vec<Self>> {
+        let mut policies = Vec::new();
+        let mut objects = 0;
+        for Loaded { root, problems, .. } in load_all(text, Keys::Exact) {
+            let mut found = Findings::default();
+            for problem in problems {
+                found.report(RuleId::B34, problem.at, problem.value.to_string());
+            }
+            let Some(root) = root else {
+                objects += 1;
+                policies.push(Self::unread(found));
+                continue;
+            };
+            let kind = |node: &Node| node.get("kind").and_then(Node::text).map(str::to_owned);
+            let is_list = kind(&root).is_some_and(|kind| kind.ends_with("List"));
+            let listed = root.get("items").filter(|_| is_list).map(Node::items);
+            for object in listed.unwrap_or(std::slice::from_ref(&root)) {
+                objects += 1;
+                if kind(object).as_deref() == Some(NODE_POLICY) {
+                    policies.push(Self::from_tree(object, None, std::mem::take(&mut found)));
+                }
+            }
+        }
+        let has_policy = policies.iter().any(|policy| policy.form == Form::NodePolicy);
+        (has_policy && objects > 1).then_some(policies)
+    }
+
     fn from_tree(root: &Node, text: Option<&str>, mut found: Findings) -> Self {
         if root.is_null() {
             found.report(RuleId::B34, root.at, "there is nothing in it; nodes ignore such a file");
@@ -115,8 +165,10 @@ impl Document {
         }
         let Parts { form, state, capture } = Parts::of(root, &mut found);
         let content = match (&state, form) {
-            (Some(state), Form::State) => schema::read_state(state, text, &mut found)
-                .map(|state| Content::State(Box::new(state))),
+            (Some(state), Form::State | Form::Installation) => {
+                schema::read_state(state, text, &mut found)
+                    .map(|state| Content::State(Box::new(state)))
+            }
             (Some(state), _) => schema::read_policy(state, capture.as_ref(), &mut found),
             (None, _) => None,
         };
@@ -183,7 +235,7 @@ impl Parts {
     fn of(root: &Node, found: &mut Findings) -> Self {
         let kind = root.get("kind").and_then(Node::text);
         match kind {
-            Some("NodeNetworkConfigurationPolicy") => Self::of_node_policy(root, found),
+            Some(NODE_POLICY) => Self::of_node_policy(root, found),
             Some(kind) => {
                 let at = root.entry("kind").map_or(root.at, |entry| entry.at);
                 let message = format!("this is of kind {kind}, and no NMState document");

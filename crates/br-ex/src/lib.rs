@@ -27,7 +27,7 @@ pub mod topology;
 mod uplink;
 
 pub use check::check;
-pub use document::{Content, Document, Form};
+pub use document::{Content, Document, Form, NODE_POLICY};
 pub use finding::Finding;
 pub use rule::{RULES, Rule, RuleId, Severity};
 pub use surroundings::{NmstateVersion, NotAVersion, Platform, Surroundings, UnknownPlatform};

@@ -1,7 +1,9 @@
 //! States of nodes: NodeNetworkState objects, lists of them, or what `nmstatectl show` prints.
 
-use located_yaml::{Keys, Loaded, Node, Position, load};
+use located_yaml::{Entry, Keys, Loaded, Node, Position, Value, load};
 use nmstate::NetworkState;
+
+use crate::schema;
 
 /// The state of a node.
 #[derive(Debug, Clone)]
@@ -9,6 +11,8 @@ pub struct NodeState {
     /// The node's name, where the text says it.
     pub name: Option<String>,
     pub state: NetworkState,
+    /// Parts that nmstate does not read and that were left out, each with its line.
+    pub notes: Vec<String>,
 }
 
 /// Why a text is no state of a node.
@@ -20,8 +24,8 @@ pub enum NodeStateError {
     Missing { kind: String, at: Position },
     #[error("a NodeNetworkState or the output of `nmstatectl show` is due, but this is {0}")]
     Kind(String),
-    #[error("nmstate does not read {what}: {why}")]
-    State { what: String, why: String },
+    #[error("line {}: nmstate does not read {what}: {why}", at.line)]
+    State { what: String, at: Position, why: String },
 }
 
 /// Reads the states of nodes in a text, YAML or JSON.
@@ -45,7 +49,8 @@ pub fn parse(text: &str) -> Result<Vec<NodeState>, NodeStateError> {
             root.get("items").map(Node::items).unwrap_or_default().iter().map(of_object).collect()
         }
         None if root.get("interfaces").is_some() => {
-            Ok(vec![NodeState { name: None, state: read("the state", &root)? }])
+            let (state, notes) = read("the state", &root)?;
+            Ok(vec![NodeState { name: None, state, notes }])
         }
         None => Err(NodeStateError::Kind("something without `interfaces`".to_owned())),
     }
@@ -57,15 +62,107 @@ fn of_object(object: &Node) -> Result<NodeState, NodeStateError> {
     let state = object.get("status").and_then(|status| status.get("currentState"));
     let missing = || NodeStateError::Missing { kind: kind.to_owned(), at: object.at };
     let what = format!("the state of node {}", name.unwrap_or("without a name"));
-    let state = read(&what, state.ok_or_else(missing)?)?;
-    Ok(NodeState { name: name.map(str::to_owned), state })
+    let (state, notes) = read(&what, state.ok_or_else(missing)?)?;
+    Ok(NodeState { name: name.map(str::to_owned), state, notes })
 }
 
-fn read(what: &str, node: &Node) -> Result<NetworkState, NodeStateError> {
-    NetworkState::new_from_json(&node.to_json().to_string()).map_err(|error| {
-        let why = error.msg().split_whitespace().collect::<Vec<_>>().join(" ");
-        NodeStateError::State { what: what.to_owned(), why }
-    })
+/// Reads a state. It was observed, so that a field which this nmstate does not know, of an
+/// interface of no importance perhaps, must not hide the rest: it is left out, with a note.
+fn read(what: &str, node: &Node) -> Result<(NetworkState, Vec<String>), NodeStateError> {
+    let mut notes = Vec::new();
+    let mut known = node.clone();
+    // A reader of what an administrator writes would refuse these names; nodes of old versions
+    // report them.
+    if rename_old(&mut known) {
+        notes.push(format!(
+            "line {}: {what} was reported by nmstate 0.x or 1.x, which calls ports `slaves`",
+            node.at.line
+        ));
+    }
+    if NetworkState::new_from_json(&known.to_json().to_string()).is_err() {
+        leave_out(&mut known, &mut notes);
+    }
+    match NetworkState::new_from_json(&known.to_json().to_string()) {
+        Ok(state) => Ok((state, notes)),
+        Err(error) => {
+            let why = error.msg().split_whitespace().collect::<Vec<_>>().join(" ");
+            Err(NodeStateError::State { what: what.to_owned(), at: node.at, why })
+        }
+    }
+}
+
+/// Removes every part that nmstate refuses.
+fn leave_out(state: &mut Node, notes: &mut Vec<String>) {
+    for fault in schema::rest_faults(state) {
+        // A state without its interfaces would be another node's.
+        if fault.field == "interfaces" {
+            return;
+        }
+        let mut rest = state.clone();
+        // The path counts entries without `interfaces`.
+        let Value::Map(entries) = &mut rest.value else { continue };
+        let is_apart = |entry: &Entry| entry.key == "interfaces" && !entry.value.items().is_empty();
+        let place = entries.iter().position(is_apart);
+        let interfaces = place.map(|place| entries.remove(place));
+        fault.remove_from(&mut rest);
+        if let (Value::Map(entries), Some(interfaces)) = (&mut rest.value, interfaces) {
+            entries.insert(0, interfaces);
+        }
+        *state = rest;
+        let line = fault.at.line;
+        notes.push(format!("line {line}: `{}` is left out: {}", fault.field, fault.message()));
+    }
+    let Value::Map(entries) = &mut state.value else { return };
+    let Some(entry) = entries.iter_mut().find(|entry| entry.key == "interfaces") else { return };
+    let Value::List(interfaces) = &mut entry.value.value else { return };
+    for iface in interfaces.iter_mut() {
+        // A list that was cut off is not a state.
+        let Some(name) = iface.get("name").and_then(Node::text).map(str::to_owned) else { return };
+        for fault in schema::interface_faults(iface) {
+            let (line, field) = (fault.at.line, &fault.field);
+            fault.remove_from(iface);
+            notes.push(format!(
+                "line {line}: `{field}` of interface `{name}` is left out: {}",
+                fault.message()
+            ));
+        }
+        if !is_read(iface) {
+            notes.push(format!(
+                "line {}: of interface `{name}` only addresses, MAC address and MTU are read",
+                iface.at.line
+            ));
+            if let Value::Map(entries) = &mut iface.value {
+                entries.retain(|entry| BASIC.contains(&entry.key.as_str()));
+            }
+        }
+    }
+    interfaces.retain(is_read);
+}
+
+/// What every interface has, whatever its type.
+const BASIC: [&str; 7] = ["name", "type", "state", "mac-address", "mtu", "ipv4", "ipv6"];
+
+fn is_read(iface: &Node) -> bool {
+    serde_json::from_value::<nmstate::Interface>(iface.to_json()).is_ok()
+}
+
+/// Gives ports the name they have today. Whether there was one of another name.
+fn rename_old(node: &mut Node) -> bool {
+    let mut is_old = false;
+    match &mut node.value {
+        Value::List(items) => items.iter_mut().for_each(|item| is_old |= rename_old(item)),
+        Value::Map(entries) => {
+            for entry in entries {
+                if entry.key == "slaves" {
+                    entry.key = "port".to_owned();
+                    is_old = true;
+                }
+                is_old |= rename_old(&mut entry.value);
+            }
+        }
+        Value::Scalar { .. } => {}
+    }
+    is_old
 }
 
 /// The state that is meant for a host: the one of its name, or the only one, when that
@@ -123,8 +220,51 @@ status:
         assert!(said("kind: Node\n").ends_with("but this is a Node"));
         assert!(said("kind: NodeNetworkState\n").contains("has no `status.currentState`"));
         assert!(said("").ends_with("but this is empty"));
-        let unknown = said("interfaces:\n- {name: a, type: ethernet, mtuu: 1}\n");
-        assert!(unknown.starts_with("nmstate does not read the state: "), "{unknown}");
-        assert!(unknown.contains("mtuu"), "{unknown}");
+        let unknown = said("interfaces: {a: 1}\n");
+        assert!(unknown.starts_with("line 1: nmstate does not read the state: "), "{unknown}");
+    }
+
+    #[test]
+    fn a_field_of_one_interface_that_nmstate_refuses_hides_no_other() {
+        let text = "\
+interfaces:
+- name: eth0
+  type: ethernet
+  state: up
+  mtu: 9000
+- name: vxlan_sys_4789
+  type: vxlan
+  state: down
+  vxlan:
+    id: 0
+    remote: ''
+    base-iface: eth0
+  capabilities: [a]
+routes:
+  running:
+  - {destination: 0.0.0.0/0, next-hop-interface: eth0, next-hop-address: 192.0.2.1, age: 1}
+";
+        let [node] = parse(text).unwrap().try_into().unwrap();
+        assert_eq!(node.state.interfaces.iter().count(), 2);
+        let route = node.state.routes.running.as_ref().unwrap();
+        assert_eq!(route.len(), 1);
+        let starts: Vec<&str> =
+            node.notes.iter().map(|note| note.split(" is left out").next().unwrap()).collect();
+        assert!(
+            starts.contains(&"line 13: `capabilities` of interface `vxlan_sys_4789`"),
+            "{starts:?}"
+        );
+        assert!(starts.contains(&"line 16: `routes.running[0].age`"), "{starts:?}");
+    }
+
+    #[test]
+    fn a_state_of_an_old_version_is_read_with_a_note_about_its_age() {
+        let text = "interfaces:\n- name: bond0\n  type: bond\n  state: up\n  link-aggregation:\n    \
+                    mode: active-backup\n    slaves: [eth0, eth1]\n";
+        let [node] = parse(text).unwrap().try_into().unwrap();
+        assert!(node.notes[0].contains("which calls ports `slaves`"), "{:?}", node.notes);
+        let bond = serde_json::to_value(&node.state).unwrap();
+        let ports = &bond["interfaces"][0]["link-aggregation"]["port"];
+        assert_eq!(ports, &serde_json::json!(["eth0", "eth1"]));
     }
 }

@@ -97,7 +97,7 @@ rules! {
         "nmstate refuses addresses on a port of a bridge. Written out as false, they also drop what an earlier configuration left there.",
         "Set `ipv4.enabled: false` and `ipv6.enabled: false` on the uplink.";
     B7 Error "The ovs-bridge has neither `mac-address` nor `copy-mac-from`",
-        "A bridge is only a record in a database. nmstate refuses a MAC address there, and ignores `copy-mac-from` without a word.",
+        "An ovs-bridge is a record in a database. nmstate refuses a MAC address there (an error) and ignores `copy-mac-from` (a warning): br-ex then has a generated address.",
         "Move it to the ovs-interface `br-ex`.";
     B8 Warning "The ovs-interface `br-ex` has the MAC address of the uplink",
         "DHCP servers and switch ports know the NIC's address. With another one the node may get another lease, or none.",
@@ -117,8 +117,8 @@ rules! {
     B13 Warning "The default route of `br-ex` has metric 48 and wins",
         "48 is what configure-ovs gives br-ex (49 for br-ex1), so that the node leaves through it whatever else brings a default route.",
         "Set `auto-route-metric: 48` with DHCP or autoconf, `metric: 48` in a static default route, and higher ones elsewhere.";
-    B14 Error "A static gateway can be reached",
-        "A gateway outside of every subnet of its interface is unreachable; nothing else notices before the node is cut off.",
+    B14 Warning "A static gateway can be reached",
+        "A gateway outside of every subnet of its interface is unreachable unless a route leads to it; nmstate does not check that. For addresses with /32 or /128 NetworkManager adds that route.",
         "Correct the gateway or the address, or add a route that leads to the gateway.";
     B15 Warning "Static addresses come with name servers",
         "There is no DHCP to bring them, and a node that resolves no names does not join.",

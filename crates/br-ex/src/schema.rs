@@ -1,8 +1,8 @@
 //! Reading a document as nmstate does, and finding the place of what it refuses.
 //!
-//! nmstate says what it does not like, seldom where. The place is found by leaving
-//! out one part after the other: the part without which the rest is accepted
-//! is the culprit.
+//! nmstate reports what is wrong, seldom where. The place is found by leaving out one part after
+//! the other: the innermost part without which the error disappears, or becomes another one, is
+//! the culprit.
 
 use std::collections::BTreeMap;
 
@@ -77,46 +77,147 @@ pub(crate) fn read_policy(
 
 /// Reports what nmstate refuses: each interface by itself, then the rest.
 fn report(state: &Node, whole: &str, found: &mut Findings) {
-    let mut parts = Vec::new();
+    let mut faults: Vec<Located<String>> = Vec::new();
     for iface in state.get("interfaces").map(Node::items).unwrap_or_default() {
-        parts.extend(culprit(iface, |json| serde_json::from_value::<Interface>(json).err()));
+        let name = iface.get("name").and_then(Node::text);
+        let of = name.map(|name| format!(" of `{name}`")).unwrap_or_default();
+        faults.extend(interface_faults(iface).iter().map(|fault| fault.located(&of)));
     }
-    let is_rest = |entry: &&Entry| entry.key != "interfaces" || entry.value.items().is_empty();
-    let rest = state.entries().iter().filter(is_rest).cloned().collect();
-    let rest = Node { at: state.at, value: Value::Map(rest) };
-    parts.extend(culprit(&rest, |json| serde_json::from_value::<NetworkState>(json).err()));
-    if parts.is_empty() {
+    faults.extend(rest_faults(state).iter().map(|fault| fault.located("")));
+    if faults.is_empty() {
         // Read piece by piece it is fine; only the text as a whole is not.
-        parts.push(Located { at: state.at, value: whole.to_owned() });
+        faults.push(Located { at: state.at, value: said(whole) });
     }
-    for Located { at, value } in parts {
-        found.report(RuleId::B34, at, said(&value));
+    for Located { at, value } in faults {
+        found.report(RuleId::B34, at, value);
     }
 }
 
-/// The innermost part without which `read` accepts `node`, and what it says with it.
-fn culprit<E: ToString>(node: &Node, read: impl Fn(Json) -> Option<E>) -> Option<Located<String>> {
-    let error = read(node.to_json())?.to_string();
-    let mut at = node.at;
-    if node.size() <= MAX_SEARCHED {
-        let (mut part, mut path) = (node.clone(), Vec::new());
-        while let Some((step, place, inner)) = guilty_child(node, &part, &path, &read) {
-            at = place;
-            path.push(step);
-            part = inner;
+/// What nmstate refuses in an interface.
+pub(crate) fn interface_faults(iface: &Node) -> Vec<Fault> {
+    faults(iface, |json| serde_json::from_value::<Interface>(json).err().map(|it| it.to_string()))
+}
+
+/// What nmstate refuses in a state beside its interfaces.
+pub(crate) fn rest_faults(state: &Node) -> Vec<Fault> {
+    let is_rest = |entry: &&Entry| entry.key != "interfaces" || entry.value.items().is_empty();
+    let rest = state.entries().iter().filter(is_rest).cloned().collect();
+    let rest = Node { at: state.at, value: Value::Map(rest) };
+    faults(&rest, |json| {
+        serde_json::from_value::<NetworkState>(json).err().map(|it| it.to_string())
+    })
+}
+
+/// A part that nmstate refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) at: Position,
+    /// The field, `vlan.id`; empty for the whole.
+    pub(crate) field: String,
+    /// What is written there, when that is a single value.
+    found: Option<String>,
+    /// What nmstate says.
+    error: String,
+    /// The way to it, for its removal.
+    path: Vec<Step>,
+}
+
+impl Fault {
+    /// What is wrong and what to write.
+    pub(crate) fn message(&self) -> String {
+        let found = self.found.as_deref().map(|it| format!(", found {it:?}")).unwrap_or_default();
+        // Texts of the standard library that tell nothing about the value.
+        let expected = match self.error.as_str() {
+            "invalid digit found in string" => "expected a whole number",
+            "number too large to fit in target type" => "expected a smaller number",
+            "number too small to fit in target type" => "expected a larger number",
+            "cannot parse integer from empty string" => "expected a number",
+            "invalid IP address syntax" => "expected an IP address",
+            "provided string was not `true` or `false`" => "expected true or false",
+            error => return said(error),
+        };
+        format!("{expected}{found}")
+    }
+
+    fn located(&self, of: &str) -> Located<String> {
+        let value = match self.field.as_str() {
+            "" => self.message(),
+            field => format!("`{field}`{of}: {}", self.message()),
+        };
+        Located { at: self.at, value }
+    }
+
+    /// Removes the part from the tree it was found in.
+    pub(crate) fn remove_from(&self, node: &mut Node) {
+        if let [path @ .., last] = self.path.as_slice() {
+            remove(node, path, *last);
         }
     }
-    Some(Located { at, value: error })
+}
+
+/// So many faults of one part are reported.
+const MAX_FAULTS: usize = 8;
+
+/// The innermost parts that `read` refuses, one after the other.
+fn faults(node: &Node, read: impl Fn(Json) -> Option<String>) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = Vec::new();
+    let mut rest = node.clone();
+    while let Some(error) = read(rest.to_json()) {
+        let fault = culprit(&rest, &error, &read);
+        let is_new = !faults.iter().any(|known| known.error == fault.error);
+        // What is required and was removed as wrong, or misspelt, is missing now.
+        let is_made = !faults.is_empty() && error.starts_with("missing field");
+        if !is_new || is_made || faults.len() == MAX_FAULTS {
+            break;
+        }
+        let is_whole = fault.path.is_empty();
+        fault.remove_from(&mut rest);
+        faults.push(fault);
+        if is_whole {
+            break;
+        }
+    }
+    faults
+}
+
+/// The innermost part that causes an error.
+fn culprit(whole: &Node, error: &str, read: &impl Fn(Json) -> Option<String>) -> Fault {
+    let mut fault = Fault {
+        at: whole.at,
+        field: String::new(),
+        found: None,
+        error: error.to_owned(),
+        path: Vec::new(),
+    };
+    if whole.size() > MAX_SEARCHED {
+        return fault;
+    }
+    let mut part = whole.clone();
+    while let Some((step, at, inner)) = guilty_child(whole, &part, &fault, read) {
+        fault.at = at;
+        fault.path.push(step);
+        match part.entries().get(step) {
+            Some(entry) if fault.field.is_empty() => fault.field.push_str(&entry.key),
+            Some(entry) => fault.field.push_str(&format!(".{}", entry.key)),
+            None => fault.field.push_str(&format!("[{step}]")),
+        }
+        part = inner;
+    }
+    if let Value::Scalar { text, .. } = &part.value {
+        fault.found = Some(text.clone());
+    }
+    fault
 }
 
 /// The way into a part: the number of an entry or item.
 type Step = usize;
 
-fn guilty_child<E>(
+/// The child without which the error is another one, or none.
+fn guilty_child(
     whole: &Node,
     part: &Node,
-    path: &[Step],
-    read: &impl Fn(Json) -> Option<E>,
+    so_far: &Fault,
+    read: &impl Fn(Json) -> Option<String>,
 ) -> Option<(Step, Position, Node)> {
     let mut children: Vec<(Step, Position, &Node)> = match &part.value {
         Value::Map(entries) => {
@@ -128,15 +229,20 @@ fn guilty_child<E>(
         Value::Scalar { .. } => Vec::new(),
     };
     // Without a type everything is accepted, so it is suspected last.
-    let says_type = |step: Step| {
-        part.entries().get(step).is_some_and(|entry| matches!(entry.key.as_str(), "type" | "name"))
-    };
-    children.sort_by_key(|(step, ..)| says_type(*step));
-    let guilty = children.into_iter().find(|(step, ..)| {
+    let key = |step: Step| part.entries().get(step).map(|entry| entry.key.as_str());
+    children.sort_by_key(|(step, ..)| matches!(key(*step), Some("type" | "name")));
+    let error = so_far.error.as_str();
+    let is_guilty = |step: Step| {
         let mut without = whole.clone();
-        remove(&mut without, path, *step);
-        read(without.to_json()).is_none()
-    });
+        remove(&mut without, &so_far.path, step);
+        match read(without.to_json()) {
+            None => true,
+            // Of a part that lacks something, what it has is not the fault.
+            Some(_) if error.starts_with("missing field") => false,
+            Some(other) => other != error,
+        }
+    };
+    let guilty = children.into_iter().find(|(step, ..)| is_guilty(*step));
     guilty.map(|(step, at, node)| (step, at, node.clone()))
 }
 

@@ -1,6 +1,6 @@
 //! The way out of br-ex: which port leads to which NICs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use located_yaml::Located;
 
@@ -93,4 +93,26 @@ pub(crate) fn below<'a>(iface: &Interface<'a>) -> Vec<Located<&'a str>> {
         names.extend(iface.bridge_ports().iter().map(|port| port.name));
     }
     names
+}
+
+/// Which interfaces belong together: a bond and its ports, a VLAN and its base, a bridge, its ports
+/// and its internal port. The same number for all of one stack.
+pub(crate) fn stacks<'a>(layout: &Layout<'a>) -> BTreeMap<&'a str, usize> {
+    let mut stacks: BTreeMap<&str, usize> = BTreeMap::new();
+    for (number, iface) in layout.interfaces.iter().enumerate() {
+        let mut names: Vec<&str> = vec![iface.name.value];
+        names.extend(below(iface).iter().map(|name| name.value));
+        if iface.kind == nmstate::InterfaceType::OvsBridge {
+            let ports = iface.bridge_ports();
+            names.extend(ports.iter().flat_map(BridgePort::members).map(|member| member.value));
+        }
+        names.extend(iface.patch_peer().map(|peer| peer.value));
+        // Stacks that met here are one from now on.
+        let met: BTreeSet<usize> =
+            names.iter().filter_map(|name| stacks.get(name).copied()).collect();
+        let one = met.first().copied().unwrap_or(number);
+        stacks.values_mut().filter(|stack| met.contains(stack)).for_each(|stack| *stack = one);
+        stacks.extend(names.into_iter().map(|name| (name, one)));
+    }
+    stacks
 }

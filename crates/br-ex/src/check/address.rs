@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::Subject;
+use super::route::METRICS;
 use crate::document::Form;
 use crate::finding::Findings;
 use crate::layout::{Address, Family, Interface, Ip};
@@ -80,7 +81,7 @@ fn check_masquerade(subject: &Subject<'_>, ip: &Ip<'_>, found: &mut Findings) {
             let message = format!("the {} masquerade address is not listed", ip.family);
             found.report(RuleId::B38, ip.at, message);
         }
-        (Form::State | Form::Policy, Some(address)) => {
+        (Form::State | Form::Policy | Form::Installation, Some(address)) => {
             let message = format!("the masquerade address {} is listed", address.net);
             found.report(RuleId::B38, address.at, message);
         }
@@ -146,8 +147,10 @@ fn listed(addresses: &[&Address]) -> String {
 /// with an address of the machine network, is where the node's address is chosen.
 fn check_other_gateway(subject: &Subject<'_>, port: &Interface<'_>, found: &mut Findings) {
     let layout = subject.layout;
+    // That of br-ex1 has a metric of its own, which another rule checks.
     let default = layout.routes.iter().find(|route| {
-        Family::BOTH.iter().any(|family| route.is_default(*family)) && !route.is_via(BRIDGE)
+        Family::BOTH.iter().any(|family| route.is_default(*family))
+            && METRICS.iter().all(|(bridge, _)| !route.is_via(bridge))
     });
     if let Some((route, via)) = default.and_then(|route| Some((route, route.interface?))) {
         let message = format!(

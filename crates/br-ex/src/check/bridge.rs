@@ -31,7 +31,6 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
         }
         Some(_) => {}
     }
-    check_global_database(layout.node, found);
 }
 
 /// There is nothing of this type; perhaps there is something of another one.
@@ -83,7 +82,7 @@ fn check_options(subject: &Subject<'_>, bridge: &Interface<'_>, found: &mut Find
         // At first boot there are no patch ports of ovnkube yet.
         let severity = match subject.form {
             Form::NodePolicy => Severity::Warning,
-            Form::State | Form::Policy => Severity::Info,
+            Form::State | Form::Policy | Form::Installation => Severity::Info,
         };
         let message = "the bridge does not say `allow-extra-patch-ports: true`";
         found.report_as(severity, RuleId::B23, bridge.place("bridge"), message);
@@ -109,8 +108,9 @@ fn check_options(subject: &Subject<'_>, bridge: &Interface<'_>, found: &mut Find
     }
 }
 
-fn check_global_database(state: &Node, found: &mut Findings) {
-    let Some(entry) = state.entry("ovs-db") else { return };
+/// B26, B27: the settings of Open vSwitch as a whole, with br-ex in the document or without.
+pub(super) fn check_database(subject: &Subject<'_>, found: &mut Findings) {
+    let Some(entry) = subject.layout.node.entry("ovs-db") else { return };
     found.report(RuleId::B27, entry.at, "the document changes the global `ovs-db` section");
     let mappings = entry.value.get("external_ids").and_then(|ids| ids.entry("ovn-bridge-mappings"));
     if let Some(Position { line, column }) = mappings.map(|mappings| mappings.at) {

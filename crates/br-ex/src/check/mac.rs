@@ -5,26 +5,33 @@ use nmstate::InterfaceType;
 use super::Subject;
 use crate::finding::Findings;
 use crate::layout::Interface;
-use crate::rule::RuleId;
+use crate::rule::{RuleId, Severity};
 use crate::uplink::below;
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
     if let Some(bridge) = subject.layout.bridge() {
-        for (key, effect) in [("mac-address", "is refused"), ("copy-mac-from", "has no effect")] {
+        for (key, severity, effect) in [
+            ("mac-address", Severity::Error, "is refused"),
+            ("copy-mac-from", Severity::Warning, "has no effect"),
+        ] {
             if bridge.node.get(key).is_some() {
                 let message = format!("`{key}` is on the ovs-bridge, where it {effect}");
-                found.report(RuleId::B7, bridge.place(key), message);
+                found.report_as(severity, RuleId::B7, bridge.place(key), message);
             }
         }
     }
+    if let Some(port) = subject.layout.internal_port() {
+        check_internal_port(subject, port, found);
+    }
+}
+
+/// B9, B10: every interface, with br-ex in the document or without.
+pub(super) fn check_interfaces(subject: &Subject<'_>, found: &mut Findings) {
     for iface in &subject.layout.interfaces {
         if iface.kind != InterfaceType::OvsBridge {
             check_source(subject, iface, found);
         }
         check_failover(iface, found);
-    }
-    if let Some(port) = subject.layout.internal_port() {
-        check_internal_port(subject, port, found);
     }
 }
 

@@ -25,6 +25,10 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
         }
         check_cluster(subject, port, found);
     }
+}
+
+/// Every interface and what is below it, with br-ex in the document or without.
+pub(super) fn check_links(subject: &Subject<'_>, found: &mut Findings) {
     for iface in subject.layout.interfaces.iter().filter(|it| it.kind != InterfaceType::OvsBridge) {
         for lower in below(iface) {
             check_pair(subject, iface, &lower, found);

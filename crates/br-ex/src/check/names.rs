@@ -10,6 +10,7 @@ use super::values::is_mac_address;
 use crate::finding::Findings;
 use crate::layout::Interface;
 use crate::rule::RuleId;
+use crate::uplink::stacks;
 
 /// The longest name that the kernel takes.
 const MAX_LENGTH: usize = 15;
@@ -34,7 +35,6 @@ const RESERVED: [&str; 14] = [
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
     let mut interfaces: BTreeMap<(&str, String), Position> = BTreeMap::new();
-    let mut macs: BTreeMap<String, Position> = BTreeMap::new();
     let mut addresses: BTreeMap<String, Position> = BTreeMap::new();
     let twice = |seen: Option<Position>, what: String, at, found: &mut Findings| {
         if let Some(first) = seen {
@@ -47,10 +47,6 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
         let key = (name, iface.kind.to_string());
         let what = format!("{} `{name}`", iface.kind);
         twice(interfaces.insert(key, at), what, at, found);
-        if let Some(mac) = mac_address(iface) {
-            let what = format!("MAC address {}", mac.value);
-            twice(macs.insert(mac.value.to_ascii_lowercase(), mac.at), what, mac.at, found);
-        }
         let is_up = !iface.is_absent() && iface.kind != InterfaceType::OvsBridge;
         for address in iface.ips().flat_map(|ip| &ip.addresses).filter(|_| is_up) {
             let ip = address.net.addr().to_string();
@@ -60,6 +56,33 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
         check_name(iface, found);
         check_type(iface, found);
     }
+    check_macs(subject, found);
+}
+
+/// A MAC address belongs to one stack: a bond has that of its ports, VLANs that of their base, and
+/// br-ex that of its uplink. Two NICs that are found by one address are one NIC.
+fn check_macs(subject: &Subject<'_>, found: &mut Findings) {
+    let stacks = stacks(subject.layout);
+    let mut seen: BTreeMap<String, Vec<(&Interface<'_>, Position)>> = BTreeMap::new();
+    for iface in subject.layout.interfaces.iter().filter(|iface| !iface.is_absent()) {
+        let Some(mac) = mac_address(iface) else { continue };
+        let others = seen.entry(mac.value.to_ascii_lowercase()).or_default();
+        let conflicts = |other: &Interface<'_>| {
+            let stack = |name: &str| stacks.get(name);
+            stack(other.name.value) != stack(iface.name.value)
+                || (is_found_by_mac(other) && is_found_by_mac(iface))
+        };
+        if let Some((_, first)) = others.iter().find(|(other, _)| conflicts(other)) {
+            let message =
+                format!("MAC address {} is given twice, first on line {}", mac.value, first.line);
+            found.report(RuleId::B22, mac.at, message);
+        }
+        others.push((iface, mac.at));
+    }
+}
+
+fn is_found_by_mac(iface: &Interface<'_>) -> bool {
+    iface.text("identifier").is_some_and(|identifier| identifier.value == "mac-address")
 }
 
 /// The MAC address that is set, if it is one.

@@ -10,10 +10,9 @@ use crate::layout::{Family, Interface, Ip, Route};
 use crate::rule::{RuleId, Severity};
 
 /// What configure-ovs gives to br-ex, and to the second bridge.
-const METRICS: [(&str, i128); 2] = [(BRIDGE, 48), ("br-ex1", 49)];
+pub(super) const METRICS: [(&str, i128); 2] = [(BRIDGE, 48), ("br-ex1", 49)];
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
-    check_gateways(subject, found);
     let Some(port) = subject.layout.internal_port() else { return };
     check_default(subject, port, found);
     check_metrics(subject, found);
@@ -86,14 +85,18 @@ fn check_metrics(subject: &Subject<'_>, found: &mut Findings) {
     }
 }
 
-/// B14: gateways are in a subnet of their interface, where all subnets are known.
-fn check_gateways(subject: &Subject<'_>, found: &mut Findings) {
+/// B14: gateways are in a subnet of their interface, where all subnets are known. Beside an address
+/// without a subnet (/32, /128) NetworkManager adds a route to the gateway by itself.
+pub(super) fn check_gateways(subject: &Subject<'_>, found: &mut Findings) {
     for route in subject.layout.routes.iter().filter(|route| !route.is_absent) {
         let (Some(via), Some(gateway)) = (route.interface, route.gateway) else { continue };
         let Some(iface) = subject.layout.kernel_interface(via.value) else { continue };
         let family = Family::of(gateway.value);
         let Some(ip) = iface.ip(family) else { continue };
         if ip.is_captured || ip.is_automatic() || !ip.is_enabled() || ip.addresses.is_empty() {
+            continue;
+        }
+        if ip.addresses.iter().any(|it| it.net.prefix_len() == it.net.max_prefix_len()) {
             continue;
         }
         if !is_reachable(subject, iface, gateway.value) {

@@ -127,7 +127,7 @@ const STATIC_CASES: &[(&str, &str, &[&str])] = &[
     ("    - name: eno1\n", "    - name: eno1\n    - name: eno2\n", &["B4 E 16"]),
     ("  ipv4: {enabled: false}\n", "  ipv4: {enabled: true, dhcp: true}\n", &["B6 E 5"]),
     ("  ipv6: {enabled: false}\n- name: br-ex", "- name: br-ex", &["B6 W 2"]),
-    ("ovs-bridge\n", "ovs-bridge\n  copy-mac-from: eno1\n", &["B7 E 9"]),
+    ("ovs-bridge\n", "ovs-bridge\n  copy-mac-from: eno1\n", &["B7 W 9"]),
     ("ovs-bridge\n", "ovs-bridge\n  mac-address: 02:00:00:00:00:01\n", &["B7 E 9"]),
     ("  copy-mac-from: eno1\n", "", &["B8 W 17"]),
     ("copy-mac-from: eno1", "copy-mac-from: eno9", &["B8 W 20"]),
@@ -138,7 +138,7 @@ const STATIC_CASES: &[(&str, &str, &[&str])] = &[
     ),
     ("0.0.0.0/0", "198.51.100.0/24", &["B12 E 21"]),
     ("metric: 48", "metric: 100", &["B13 W 28"]),
-    ("192.0.2.1,", "198.51.100.1,", &["B14 E 28"]),
+    ("192.0.2.1,", "198.51.100.1,", &["B14 W 28"]),
     ("dns-resolver:\n  config:\n    server: [192.0.2.53]\n", "", &["B15 W 17"]),
     ("[192.0.2.53]", "['2001:db8::53']", &["B15 I 31"]),
     ("ovs-bridge\n", "ovs-bridge\n  mtu: 9000\n", &["B18 W 9"]),
@@ -180,7 +180,7 @@ const STATIC_CASES: &[(&str, &str, &[&str])] = &[
     ("interfaces:\n", "interfaces:\n- {name: eno2, type: ethernet, mtuu: 3}\n", &["B34 E 2"]),
     ("prefix-length: 24", "prefix: 24", &["B34 E 24"]),
     ("192.0.2.53", "CHANGE_ME", &["B34 E 31"]),
-    ("192.0.2.10", "100.64.0.9", &["B14 E 28", "B37 E 24"]),
+    ("192.0.2.10", "100.64.0.9", &["B14 W 28", "B37 E 24"]),
     (
         "- {ip: 192.0.2.10",
         "- {ip: 169.254.0.2, prefix-length: 17}\n    - {ip: 192.0.2.10",
@@ -368,4 +368,136 @@ fn policies_of_a_running_cluster_need_extra_patch_ports_and_masquerade_addresses
     assert_eq!(broken(&without), ["B23 W 15", "B38 W 25"]);
     let other = "kind: NodeNetworkConfigurationPolicy\nspec:\n  desiredState:\n    interfaces:\n    - {name: eno2, type: ethernet}\n";
     assert_eq!(broken(other), Vec::<String>::new());
+}
+
+/// The bond with a VLAN below br-ex, and one MAC address for all of them.
+fn one_mac() -> String {
+    let mac = "  mac-address: 02:00:00:00:00:01\n";
+    let text = bond().replace("  copy-mac-from: eno1\n", mac);
+    let text = text
+        .replace("- name: bond0\n  type: bond\n", &format!("- name: bond0\n  type: bond\n{mac}"));
+    text.replacen(
+        "- name: eno1\n  type: ethernet\n",
+        &format!("- name: eno1\n  type: ethernet\n{mac}"),
+        1,
+    )
+}
+
+#[test]
+fn one_mac_address_is_allowed_on_a_bond_its_ports_and_br_ex() {
+    let text = one_mac();
+    assert_eq!(text.matches("02:00:00:00:00:01").count(), 3, "{text}");
+    assert_eq!(broken(&text), Vec::<String>::new());
+    // An interface that has nothing to do with them is another machine's, or a mistake.
+    let other =
+        "- {name: eno9, type: ethernet, state: up, mac-address: '02:00:00:00:00:01'}\nroutes:\n";
+    let findings = broken(&with(&text, "routes:\n", other));
+    assert!(findings.iter().any(|it| it.starts_with("B22 E ")), "{findings:?}");
+    // Two ports that are found by one address are one NIC.
+    let found_by = "  identifier: mac-address\n  mac-address: 02:00:00:00:00:07\n";
+    let nic = "- name: eno1\n  type: ethernet\n";
+    let twice = with(
+        &bond(),
+        nic,
+        &format!("{nic}{found_by}- name: eno2\n  type: ethernet\n{found_by}- name: eno1\n  type: ethernet\n")
+            .replace("- name: eno1\n  type: ethernet\n  identifier", "- name: eno3\n  type: ethernet\n  identifier"),
+    );
+    let twice = twice.replace("[eno1, eno2]", "[eno1, eno2, eno3]");
+    let findings = broken(&twice);
+    assert!(findings.iter().any(|it| it.starts_with("B22 E ")), "{findings:?}: {twice}");
+}
+
+#[test]
+fn a_gateway_outside_of_the_subnet_is_silent_for_host_addresses_and_a_warning_elsewhere() {
+    let text = with(STATIC, "192.0.2.1,", "198.51.100.1,");
+    assert_eq!(broken(&text), ["B14 W 28"]);
+    let host = with(&text, "prefix-length: 24", "prefix-length: 32");
+    let findings = broken(&host);
+    assert!(!findings.iter().any(|it| it.starts_with("B14")), "{findings:?}");
+}
+
+#[test]
+fn the_same_state_breaks_the_same_rules_in_a_policy_and_in_a_document() {
+    let state = "\
+interfaces:
+- name: bond7
+  type: bond
+  state: up
+  mtu: 9000
+  ipv4: {enabled: true, address: [{ip: 192.0.2.10, prefix-length: 24}]}
+  link-aggregation: {mode: active-backup, port: [eno7, eno8]}
+- {name: eno7, type: ethernet, state: up, mtu: 1500}
+ovs-db:
+  external_ids:
+    ovn-bridge-mappings: physnet:br-ex
+routes:
+  config:
+  - {destination: 198.51.100.0/24, next-hop-address: 203.0.113.1, next-hop-interface: bond7}
+";
+    let indented: String = state.lines().map(|line| format!("    {line}\n")).collect();
+    let policy =
+        format!("kind: NodeNetworkConfigurationPolicy\nspec:\n  desiredState:\n{indented}");
+    let rules = |findings: Vec<String>| -> Vec<String> {
+        let line = |it: &String| it.rsplit_once(' ').unwrap().0.to_owned();
+        findings.iter().map(line).collect()
+    };
+    let of_policy = rules(broken(&policy));
+    for rule in ["B26 E", "B27 W", "B14 W", "B16 E"] {
+        assert!(of_policy.contains(&rule.to_owned()), "{rule}: {of_policy:?}");
+    }
+    let of_document = rules(broken(state));
+    assert!(of_policy.iter().all(|rule| of_document.contains(rule)), "{of_policy:?}");
+}
+
+#[test]
+fn a_value_that_nmstate_refuses_is_named_with_its_field_and_line() {
+    let vlan = "\
+interfaces:
+- name: eno1.x
+  type: vlan
+  state: up
+  vlan:
+    base-iface: eno1
+    protocol: 802.1q
+    id: VLAN
+- name: eno1
+  type: ethernet
+  state: upp
+  ipv4:
+    enabled: true
+    address:
+    - {ip: 192.0.2.10, prefix-length: abc}
+";
+    let findings = check(&Document::parse(vlan.as_bytes()), &Surroundings::default());
+    let hits: Vec<String> = findings
+        .iter()
+        .filter(|it| it.rule.name() == "B34")
+        .map(|it| format!("{}: {}", it.at.line, it.message))
+        .collect();
+    assert_eq!(
+        hits[0], "8: `vlan.id` of `eno1.x`: expected a whole number, found \"VLAN\"",
+        "{hits:?}"
+    );
+    assert!(hits[1].starts_with("11: `state` of `eno1`: "), "{hits:?}");
+    assert!(hits[2].starts_with("15: `ipv4.address[0].prefix-length` of `eno1`: "), "{hits:?}");
+}
+
+#[test]
+fn every_policy_of_a_file_is_checked() {
+    let policy = |name: &str, vlan: &str| {
+        format!(
+            "apiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata: {{name: {name}}}\n\
+             spec:\n  desiredState:\n    interfaces:\n    - {{name: v, type: vlan, vlan: {{id: {vlan}, \
+             base-iface: eno1}}}}\n"
+        )
+    };
+    let text = format!("{}---\nkind: Namespace\n---\n{}", policy("a", "7"), policy("b", "x"));
+    let policies = Document::policies(&text).unwrap();
+    let findings: Vec<Vec<_>> =
+        policies.iter().map(|it| check(it, &Surroundings::default())).collect();
+    assert_eq!(findings.len(), 2);
+    assert!(findings[0].is_empty(), "{findings:?}");
+    assert_eq!((findings[1][0].at.line, findings[1][0].rule.name()), (17, "B34"), "{findings:?}");
+    assert!(Document::policies(&policy("a", "7")).is_none());
+    assert!(Document::policies("interfaces: []\n---\ninterfaces: []\n").is_none());
 }
