@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use br_ex::day2::{self, Adoption};
-use br_ex::node_state;
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::Role;
@@ -16,7 +15,7 @@ Example:
   oc get machineconfig -o yaml > mc.yaml
   oc get nns -o yaml > nns.yaml
   oc-brex adopt --mc mc.yaml --nns nns.yaml -o policies
-  oc apply -f policies";
+  oc apply --server-side -f policies";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -40,8 +39,7 @@ pub(crate) fn adopt(arguments: &Arguments) -> Result<Ending> {
     let configs = decode::read(&arguments.mc)?;
     let mut ending = Ending::Good;
     for path in &arguments.nns {
-        let reading = || format!("reading {}", path.display());
-        for node in node_state::parse(&reading::text(path)?).with_context(reading)? {
+        for node in reading::states(path)? {
             let Adoption { policy, origin } =
                 match day2::adopt(&node, &configs, arguments.role.as_ref()) {
                     Ok(adoption) => adoption,

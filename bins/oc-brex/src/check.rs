@@ -2,16 +2,18 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use br_ex::hosts::{HostDocument, check_hosts};
+use anyhow::Result;
+use br_ex::hosts::{HostDocument, Naming, Reader, check_hosts};
 use br_ex::node_state::{self, NodeState};
 use br_ex::{Finding, NmstateVersion, Platform, Severity, Surroundings};
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print, say};
 use ipnet::IpNet;
+use machine_config::Role;
 
 use crate::findings::{self, Checked};
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, Known};
+use crate::machines::{self, Named};
 use crate::reading;
 
 #[derive(Debug, Args)]
@@ -21,7 +23,10 @@ pub(crate) struct Arguments {
     paths: Vec<PathBuf>,
     /// The role of hosts whose folder or name does not tell
     #[arg(long, value_name = "ROLE")]
-    role: Option<String>,
+    role: Option<Role>,
+    /// What reads the documents on the nodes: mco or brex-firstboot [default: what the units in the MachineConfigs tell]
+    #[arg(long, value_name = "PROGRAM", hide_possible_values = true)]
+    first_boot: Option<FirstBoot>,
     /// State of nodes to check on: NodeNetworkState objects, or the output of `nmstatectl show`; may be repeated
     #[arg(long, value_name = "FILE")]
     nns: Vec<PathBuf>,
@@ -58,16 +63,29 @@ enum Format {
     Sarif,
 }
 
+/// The program that reads documents on nodes.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum FirstBoot {
+    Mco,
+    BrexFirstboot,
+}
+
+impl From<FirstBoot> for Reader {
+    fn from(program: FirstBoot) -> Self {
+        match program {
+            FirstBoot::Mco => Self::Mco,
+            FirstBoot::BrexFirstboot => Self::FirstBoot,
+        }
+    }
+}
+
 /// Checks documents and prints what is wrong with them.
 pub(crate) fn check(arguments: &Arguments) -> Result<Ending> {
     let mut states = Vec::new();
     for path in &arguments.nns {
-        let text = reading::text(path)?;
-        states.extend(
-            node_state::parse(&text).with_context(|| format!("reading {}", path.display()))?,
-        );
+        states.extend(reading::states(path)?);
     }
-    let inputs = Inputs::read(&arguments.paths, arguments.role.as_deref())?;
+    let inputs = Inputs::read(&arguments.paths, &arguments.known())?;
     let around = arguments.surroundings(&inputs.surroundings);
     let checked = look(inputs, &around, &states);
     match arguments.output {
@@ -88,7 +106,9 @@ pub(crate) fn check(arguments: &Arguments) -> Result<Ending> {
 fn look(inputs: Inputs, around: &Surroundings, states: &[NodeState]) -> Vec<Checked> {
     let documents: Vec<HostDocument> =
         inputs.list.iter().map(|input| input.document.clone()).collect();
-    let between = check_hosts(&documents, around);
+    let named: Vec<Named> = inputs.list.iter().map(|input| input.named.clone()).collect();
+    let mut between = check_hosts(&documents, around);
+    between.extend(machines::check(&named, states));
     let mut all: Vec<Checked> = Vec::new();
     for (number, input) in inputs.list.into_iter().enumerate() {
         let current = node_state::of_host(states, input.host.as_deref()).cloned();
@@ -96,14 +116,17 @@ fn look(inputs: Inputs, around: &Surroundings, states: &[NodeState]) -> Vec<Chec
         let mut findings = br_ex::check(&input.document.document, &around);
         let of_this = between.iter().filter(|(of, _)| *of == number);
         findings.extend(of_this.map(|(_, finding)| finding.clone()));
+        findings.extend(input.findings);
         findings.sort_by_key(|finding| finding.at);
+        let is_placed = input.document.naming != Naming::Loose;
         let checked = Checked { path: input.path, inner: input.inner, host: input.host, findings };
-        // A file for all is read once for each role.
+        // A document that goes to several roles is read once for each.
         match all.last_mut() {
             Some(last)
-                if last.path == checked.path
+                if is_placed
+                    && last.path == checked.path
                     && last.inner == checked.inner
-                    && checked.host.is_none() =>
+                    && last.host == checked.host =>
             {
                 last.add(checked.findings);
             }
@@ -114,6 +137,10 @@ fn look(inputs: Inputs, around: &Surroundings, states: &[NodeState]) -> Vec<Chec
 }
 
 impl Arguments {
+    fn known(&self) -> Known {
+        Known { role: self.role.clone(), reader: self.first_boot.map(Reader::from) }
+    }
+
     /// What was given, and for the rest what an install-config says.
     fn surroundings(&self, configured: &Surroundings) -> Surroundings {
         let or = |given: &[IpNet], configured: &[IpNet]| {

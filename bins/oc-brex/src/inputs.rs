@@ -4,13 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use br_ex::hosts::{CLUSTER, HostDocument, Naming};
-use br_ex::{Document, Surroundings, install_config};
+use br_ex::hosts::{HostDocument, Naming, Reader};
+use br_ex::inventory::{FileProblem, FoundFile, Placed, Placement, place_files};
+use br_ex::{Document, Finding, RuleId, Severity, Surroundings, host_list, install_config};
 use command_line::say;
-use located_yaml::{Keys, Node, load};
+use located_yaml::{Keys, Node, Position, load};
+use machine_config::{MachineConfig, Pool, Role};
 
-/// No file that we read is larger; whatever is, is something else.
-const MAX_SIZE: u64 = 32 << 20;
+use crate::machines::Named;
+use crate::reading;
 
 /// A document, and where it comes from.
 #[derive(Debug)]
@@ -21,6 +23,25 @@ pub(crate) struct Input {
     /// The host it is for; `None` when that is not known.
     pub(crate) host: Option<String>,
     pub(crate) document: HostDocument,
+    /// What is wrong with its place among the files.
+    pub(crate) findings: Vec<Finding>,
+    /// The machine that it names itself.
+    pub(crate) named: Named,
+}
+
+impl Input {
+    fn new(path: PathBuf, document: HostDocument) -> Self {
+        let is_named = !matches!(document.naming, Naming::Loose) && !document.is_for_all();
+        let host = is_named.then(|| document.host().to_owned());
+        let named = Named::default();
+        Self { path, inner: None, host, document, findings: Vec::new(), named }
+    }
+
+    /// With the machine that its text names.
+    fn with_text(mut self, reader: Reader, bytes: &[u8]) -> Self {
+        self.named = Named::read(self.host.as_deref(), reader, bytes);
+        self
+    }
 }
 
 /// What was read.
@@ -29,21 +50,43 @@ pub(crate) struct Inputs {
     pub(crate) list: Vec<Input>,
     /// What an install-config says about the cluster.
     pub(crate) surroundings: Surroundings,
+    /// MachineConfigs and the files they are in. Their documents are read last, since the units
+    /// of one tell how the files of another are read.
+    configs: Vec<(PathBuf, MachineConfig)>,
+    /// Inputs that hold no document of br-ex, and that is no mistake.
+    without_documents: usize,
+}
+
+/// What is known about documents beside their text.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    /// The role of hosts whose place does not tell.
+    pub(crate) role: Option<Role>,
+    /// The program that reads documents on the nodes.
+    pub(crate) reader: Option<Reader>,
 }
 
 impl Inputs {
-    /// Reads files and folders. `role` is that of hosts whose place or name does not tell.
-    pub(crate) fn read(paths: &[PathBuf], role: Option<&str>) -> Result<Self> {
+    /// Reads files and folders.
+    pub(crate) fn read(paths: &[PathBuf], known: &Known) -> Result<Self> {
         let mut inputs = Self::default();
         for path in paths {
             let kind = fs::metadata(path).with_context(|| format!("reading {}", path.display()))?;
             if kind.is_dir() {
-                inputs.read_folder(path, role)?;
+                inputs.read_folder(path, known)?;
             } else {
-                inputs.read_file(path, Place::Alone)?;
+                let bytes = reading::bytes(path)?;
+                if !inputs.read_manifest(path, &bytes, known)? {
+                    inputs.push_document(path, Document::parse(&bytes));
+                    let reader = known.reader.unwrap_or_default();
+                    if let Some(last) = inputs.list.last_mut() {
+                        last.named = Named::read(None, reader, &bytes);
+                    }
+                }
             }
         }
-        if inputs.list.is_empty() {
+        inputs.read_machine_configs(known.reader);
+        if inputs.list.is_empty() && inputs.without_documents == 0 {
             let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
             bail!(
                 "there is no br-ex document in {}; name NMState documents, folders with \
@@ -54,158 +97,173 @@ impl Inputs {
         Ok(inputs)
     }
 
-    fn read_folder(&mut self, folder: &Path, role: Option<&str>) -> Result<()> {
-        let mut files = Vec::new();
-        for (path, is_folder) in entries(folder)? {
-            if !is_folder {
-                files.push(path);
-                continue;
-            }
-            let role = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            for (path, is_folder) in entries(&path)? {
-                if is_folder {
-                    say(&format!("note: not read: {}", path.display()));
-                } else {
-                    self.read_file(&path, Place::Role(&role))?;
-                }
-            }
-        }
-        let roles: Vec<String> = files.iter().map(|path| role_of(path, role)).collect();
-        for (path, own) in files.iter().zip(&roles) {
-            if is_for_all(path) {
-                // It goes to every role, and is beside the hosts of each.
-                let mut others: Vec<&String> = roles
-                    .iter()
-                    .zip(&files)
-                    .filter(|(_, path)| !is_for_all(path))
-                    .map(|it| it.0)
-                    .collect();
-                others.sort();
-                others.dedup();
-                let all = [own];
-                let others = if others.is_empty() { &all[..] } else { &others[..] };
-                for role in others {
-                    self.read_file(path, Place::Role(role))?;
-                }
-            } else {
-                self.read_file(path, Place::Role(own))?;
+    /// A document that may be called anything.
+    fn push_document(&mut self, path: &Path, document: Document) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let role = String::new();
+        let document = HostDocument { role, name, naming: Naming::Loose, document };
+        self.list.push(Input::new(path.to_owned(), document));
+    }
+
+    fn read_folder(&mut self, folder: &Path, known: &Known) -> Result<()> {
+        let mut documents = Vec::new();
+        for file in reading::folder(folder)? {
+            if !self.read_manifest(&folder.join(&file.path), &file.bytes, known)? {
+                documents.push(file);
             }
         }
+        let top = folder.display().to_string();
+        let placement = place_files(&top, &documents, known.role.as_ref());
+        notes(&top, &placement).iter().for_each(|note| say(note));
+        for (_, _, placed) in placement.inventory.documents() {
+            let input = Input::new(placed.origin.clone().into(), placed.host.clone());
+            self.list.push(input.with_text(known.reader.unwrap_or_default(), &placed.bytes));
+        }
+        for problem in &placement.problems {
+            let file = documents.iter().find(|file| file.path == problem.path());
+            self.list.extend(file.map(|file| misplaced(folder, file, problem)));
+        }
+        self.list.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(())
     }
 
-    fn read_file(&mut self, path: &Path, place: Place<'_>) -> Result<()> {
-        let bytes = read(path)?;
-        let text = String::from_utf8_lossy(&bytes);
+    /// Reads a file with a kind of its own. `false` when it is a plain document.
+    fn read_manifest(&mut self, path: &Path, bytes: &[u8], known: &Known) -> Result<bool> {
+        let text = String::from_utf8_lossy(bytes);
+        if let Some(policies) = Document::policies(&text) {
+            for document in policies {
+                self.push_document(path, document);
+            }
+            return Ok(true);
+        }
         let root = load(&text, Keys::Exact).root;
         let kind = root.as_ref().and_then(|root| root.get("kind")).and_then(Node::text);
         match (kind, &root) {
-            (Some("MachineConfig"), _) => self.read_machine_config(path, &text),
+            (Some("MachineConfig" | "MachineConfigList" | "List"), _) => {
+                let reading = || format!("reading {}", path.display());
+                let read = machine_config::parse_all(&text).with_context(reading)?;
+                let configs = read.machine_configs.into_iter();
+                self.configs.extend(configs.map(|config| (path.to_owned(), config)));
+            }
+            (Some(kind), _) if host_list::KINDS.contains(&kind) => {
+                self.read_host_list(path, &text)?;
+            }
+            (None, Some(root)) if host_list::is_host_list(root) => {
+                self.read_host_list(path, &text)?;
+            }
             (None, Some(root)) if install_config::is_install_config(root) => {
-                self.read_install_config(path, &text)
+                self.read_install_config(path, &text, known)?;
             }
-            _ => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                let document = Document::parse(&bytes);
-                let (naming, role) = match place {
-                    Place::Role(role) if kind.is_none() => (Naming::File, role),
-                    Place::Role(_) | Place::Alone => (Naming::Loose, ""),
-                };
-                let document = HostDocument { role: role.to_owned(), name, naming, document };
-                let host = (naming == Naming::File && !document.is_for_all())
-                    .then(|| document.host().to_owned());
-                self.list.push(Input { path: path.to_owned(), inner: None, host, document });
-                Ok(())
-            }
+            (Some(_), _) => self.push_document(path, Document::parse(bytes)),
+            (None, _) => return Ok(false),
         }
+        Ok(true)
     }
 
-    fn read_machine_config(&mut self, path: &Path, text: &str) -> Result<()> {
-        let reading = || format!("reading {}", path.display());
-        for config in machine_config::parse_all(text).with_context(reading)?.machine_configs {
+    fn read_machine_configs(&mut self, reader: Option<Reader>) {
+        for (path, config) in &self.configs {
+            let all = self.configs.iter().map(|(_, config)| config);
+            let of_pool = || match &config.role {
+                Some(role) => Reader::of_pool(&Pool::new(role, all)),
+                None => Reader::Unknown,
+            };
+            let reader = reader.unwrap_or_else(of_pool);
             let is_ours =
                 |file: &&machine_config::File| file.path.is_within(machine_config::BR_EX_FOLDER);
             for file in config.files.iter().filter(is_ours) {
                 let document = HostDocument {
-                    role: config
-                        .role
-                        .as_ref()
-                        .map_or_else(String::new, |role| role.as_str().to_owned()),
+                    role: config.role.as_ref().map(ToString::to_string).unwrap_or_default(),
                     name: file.path.file_name().to_owned(),
-                    naming: Naming::FileOnNode,
+                    naming: Naming::FileOnNode(reader),
                     document: Document::parse(file.contents.bytes()),
                 };
-                let host = (!document.is_for_all()).then(|| document.host().to_owned());
                 let inner = Some(file.path.as_str().to_owned());
-                self.list.push(Input { path: path.to_owned(), inner, host, document });
+                let input = Input { inner, ..Input::new(path.clone(), document) };
+                self.list.push(input.with_text(reader, file.contents.bytes()));
             }
         }
-        Ok(())
     }
 
-    fn read_install_config(&mut self, path: &Path, text: &str) -> Result<()> {
+    fn read_install_config(&mut self, path: &Path, text: &str, known: &Known) -> Result<()> {
         let config =
             install_config::parse(text).with_context(|| format!("reading {}", path.display()))?;
-        for document in config.documents() {
-            let host = Some(document.name.clone());
-            self.list.push(Input { path: path.to_owned(), inner: None, host, document });
+        let role = known.role.as_ref().map(Role::as_str);
+        if let Some(note) = config.note(role) {
+            say(&format!("note: {}: {note}", path.display()));
+        }
+        let has_other = self.read_host_list(path, text)?;
+        if config.hosts.is_empty() && !has_other {
+            say(&format!(
+                "note: {}: there is no `networking.hostConfig`, so configure-ovs makes br-ex on \
+                 the interface with the default route",
+                path.display()
+            ));
+            self.without_documents += 1;
+        }
+        for document in config.documents(role) {
+            self.list.push(Input::new(path.to_owned(), document));
         }
         self.surroundings = config.surroundings;
         Ok(())
     }
-}
 
-/// How a file was found.
-#[derive(Debug, Clone, Copy)]
-enum Place<'a> {
-    Alone,
-    /// In a folder of hosts.
-    Role(&'a str),
-}
-
-/// Whether a file is for all hosts.
-fn is_for_all(path: &Path) -> bool {
-    path.file_stem().is_some_and(|stem| stem == CLUSTER)
-}
-
-/// The role that a host's name begins with, or else the given one.
-fn role_of(path: &Path, role: Option<&str>) -> String {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let by_name = ["master", "worker"]
-        .into_iter()
-        .find(|role| stem.strip_prefix(role).is_some_and(|rest| rest.starts_with('-')));
-    by_name.or(role).unwrap_or_default().to_owned()
-}
-
-/// The files and folders of a folder, in the order of their names; hidden ones and
-/// files that are no YAML are left out, the latter not without a word.
-fn entries(folder: &Path) -> Result<Vec<(PathBuf, bool)>> {
-    let reading = || format!("reading {}", folder.display());
-    let mut list = Vec::new();
-    for entry in fs::read_dir(folder).with_context(reading)? {
-        let path = entry.with_context(reading)?.path();
-        let is_folder = fs::metadata(&path).with_context(reading)?.is_dir();
-        let is_hidden = path.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b"."));
-        let is_yaml = path.extension().is_some_and(|it| it == "yml" || it == "yaml");
-        match (is_hidden, is_folder || is_yaml) {
-            (true, _) => {}
-            (false, true) => list.push((path, is_folder)),
-            (false, false) => say(&format!(
-                "note: not read: {} ends neither in .yml nor in .yaml",
-                path.display()
-            )),
+    /// Reads the networks that hosts are installed with. Whether there is one.
+    fn read_host_list(&mut self, path: &Path, text: &str) -> Result<bool> {
+        let reading = || format!("reading {}", path.display());
+        let hosts = host_list::parse(text).with_context(reading)?;
+        let mut has_bridge = false;
+        let mut has_network = false;
+        for host in &hosts {
+            let Some(network) = &host.network else { continue };
+            has_network = true;
+            let document = Document::of_installation(network);
+            has_bridge |= document.layout().is_some_and(|layout| layout.mentions_br_ex());
+            let document = HostDocument {
+                role: host.role.clone().unwrap_or_default(),
+                name: host.name.clone(),
+                naming: Naming::Loose,
+                document,
+            };
+            let input = Input::new(path.to_owned(), document);
+            self.list.push(Input { host: Some(host.name.clone()), ..input });
         }
+        if !has_bridge {
+            self.without_documents += 1;
+        }
+        if has_network && !has_bridge {
+            say(&format!(
+                "note: {}: these networks have no br-ex, so configure-ovs makes it on the interface \
+                 with the default route; `oc-brex import` writes documents with br-ex",
+                path.display()
+            ));
+        }
+        Ok(has_network)
     }
-    list.sort();
-    Ok(list)
 }
 
-/// Reads a file of a size that such a file may have.
-fn read(path: &Path) -> Result<Vec<u8>> {
-    let reading = || format!("reading {}", path.display());
-    let size = fs::metadata(path).with_context(reading)?.len();
-    if size > MAX_SIZE {
-        bail!("reading {}: it has {size} bytes, more than any file that is meant", path.display());
-    }
-    fs::read(path).with_context(reading)
+/// A document that `render` would refuse for its place or name.
+fn misplaced(folder: &Path, file: &FoundFile, problem: &FileProblem) -> Input {
+    let placed = Placed::from_file(&Role::worker(), &file.path, &file.bytes);
+    let document = HostDocument { naming: Naming::Loose, ..placed.host };
+    let rule = match problem {
+        FileProblem::Twice { .. } => RuleId::B31,
+        FileProblem::Name { .. } | FileProblem::Folder { .. } | FileProblem::TooDeep { .. } => {
+            RuleId::B30
+        }
+    };
+    let (at, severity) = (Position::START, Severity::Error);
+    let finding = Finding { at, rule, severity, message: problem.to_string() };
+    Input { findings: vec![finding], ..Input::new(folder.join(&file.path), document) }
+}
+
+/// What an administrator should know about the files of a folder.
+pub(crate) fn notes(top: &str, placement: &Placement) -> Vec<String> {
+    let note = |path: &String| {
+        format!(
+            "note: {top}/{path}: the role is not known, so the document goes to the \
+             MachineConfigs of both master and worker; move it to the folder of its role, or \
+             give --role"
+        )
+    };
+    placement.without_role.iter().map(note).collect()
 }

@@ -8,6 +8,7 @@ mod decode;
 mod doctor;
 mod findings;
 mod inputs;
+mod machines;
 mod migrate;
 mod plan;
 mod reading;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use br_ex::day2::{self, Migration};
-use br_ex::inventory::{FoundFile, from_files};
+use br_ex::inventory::{FoundFile, place_files};
 use br_ex::node_state::{self, NodeState};
 use br_ex::render::machine_configs;
 use br_ex::{Document, Severity, Surroundings};
@@ -73,7 +73,7 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
         );
         return Ok(Ending::Findings);
     }
-    let inventory = from_files("hosts", &files, None).map_err(|problems| {
+    let inventory = place_files("hosts", &files, None).into_inventory().map_err(|problems| {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("{}", lines.join("; "))
     })?;

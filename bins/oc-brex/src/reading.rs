@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use br_ex::inventory::FoundFile;
+use br_ex::node_state::{self, NodeState};
+use command_line::say;
 
 /// Lists of all MachineConfigs of a cluster are large; what is larger is something else.
 const MAX_TEXT: u64 = 64 << 20;
 /// No document is larger.
 const MAX_DOCUMENT: u64 = 1 << 20;
+/// All files of a folder together.
+const MAX_FOLDER: u64 = 256 << 20;
 /// No cluster has more hosts.
 const MAX_FILES: usize = 10_000;
 
@@ -30,21 +34,42 @@ pub(crate) fn text(path: &Path) -> Result<String> {
     Ok(text)
 }
 
+/// Reads states of nodes, and names the parts that were left out.
+pub(crate) fn states(path: &Path) -> Result<Vec<NodeState>> {
+    let states = node_state::parse(&text(path)?);
+    let states = states.with_context(|| format!("reading {}", path.display()))?;
+    for note in states.iter().flat_map(|state| &state.notes) {
+        say(&format!("note: {}: {note}", path.display()));
+    }
+    Ok(states)
+}
+
 /// Reads the bytes of one document.
 pub(crate) fn document(path: &Path) -> Result<Vec<u8>> {
+    bounded(path, MAX_DOCUMENT)
+}
+
+/// Reads the bytes of a file that may be a document or a manifest.
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
+    bounded(path, MAX_TEXT)
+}
+
+fn bounded(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let reading = || format!("reading {}", path.display());
     let mut bytes = Vec::new();
     let file = fs::File::open(path).with_context(reading)?;
-    file.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes).with_context(reading)?;
-    if bytes.len() as u64 > MAX_DOCUMENT {
-        bail!("reading {}: it has more than 1 MiB, and no document has", path.display());
+    file.take(limit + 1).read_to_end(&mut bytes).with_context(reading)?;
+    if bytes.len() as u64 > limit {
+        bail!("reading {}: expected at most {} MiB", path.display(), limit >> 20);
     }
     Ok(bytes)
 }
 
-/// Reads all files of a folder and the folders in it, hidden ones left out.
+/// Reads all YAML files of a folder and the folders in it. Hidden files are skipped; other files
+/// are named on standard error. Every command reads folders with this function.
 pub(crate) fn folder(top: &Path) -> Result<Vec<FoundFile>> {
     let mut found = Vec::new();
+    let mut size = 0;
     let mut waiting: Vec<PathBuf> = vec![top.to_owned()];
     while let Some(folder) = waiting.pop() {
         let reading = || format!("reading {}", folder.display());
@@ -61,15 +86,26 @@ pub(crate) fn folder(top: &Path) -> Result<Vec<FoundFile>> {
                 waiting.push(path.clone());
             }
             let is_document = path.extension().is_some_and(|it| it == "yml" || it == "yaml");
+            if kind.is_file() && !is_document {
+                say(&format!(
+                    "note: not read: {} ends neither in .yml nor in .yaml",
+                    path.display()
+                ));
+            }
             if !kind.is_file() || !is_document {
                 continue;
             }
             let name = below
                 .to_str()
                 .with_context(|| format!("reading {}: its name is not UTF-8", path.display()))?;
-            found.push(FoundFile { path: name.to_owned(), bytes: document(&path)? });
+            let bytes = bytes(&path)?;
+            size += bytes.len() as u64;
+            found.push(FoundFile { path: name.to_owned(), bytes });
             if found.len() > MAX_FILES {
                 bail!("{} holds more than {MAX_FILES} documents", top.display());
+            }
+            if size > MAX_FOLDER {
+                bail!("reading {}: expected at most {} MiB", top.display(), MAX_FOLDER >> 20);
             }
         }
     }

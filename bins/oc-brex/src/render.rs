@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use br_ex::hosts::Reader;
 use br_ex::inventory::{self, Inventory};
-use br_ex::render::{machine_configs, service};
-use br_ex::{Platform, Severity, Surroundings, install_config};
-use clap::{ArgGroup, Args};
+use br_ex::render::{EXTRA_MANIFESTS, extra_manifests, machine_configs, service};
+use br_ex::{Finding, Platform, Severity, Surroundings, install_config};
+use clap::{ArgGroup, Args, ValueEnum};
 use command_line::{Ending, print, say};
-use machine_config::{Encoding, Fit, MachineConfig, Role, Size};
+use machine_config::{Encoding, Fit, MachineConfig, MachineConfigName, Pool, Role, Size};
 
-use crate::{reading, writing};
+use crate::machines::{self, Named};
+use crate::{decode, inputs, reading, writing};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,8 +20,9 @@ Examples:
     oc-brex render --hosts hosts -o install/manifests
   Documents under networking.hostConfig of an install-config:
     oc-brex render --install-config install-config.yaml -o install/manifests
-  Hundreds of hosts, and the service that takes a bad document back:
-    oc-brex render --hosts hosts --gzip --service -o install/manifests";
+  Hundreds of hosts, and the service that rolls back a bad document:
+    oc-brex render --hosts hosts --gzip --service --os-image registry.example.com/rhcos@sha256:… \
+      -o install/manifests";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, group = sources())]
@@ -31,8 +34,9 @@ pub(crate) struct Arguments {
     /// Install-config with documents in networking.hostConfig; files of --hosts win over it
     #[arg(long, value_name = "FILE")]
     install_config: Option<PathBuf>,
-    /// Role of the files that are in no folder of a role
-    #[arg(long, value_name = "ROLE", requires = "hosts")]
+    /// Role of files that are not in the folder of a role, and of hosts of the install-config whose
+    /// role it does not tell
+    #[arg(long, value_name = "ROLE")]
     role: Option<Role>,
     /// Where the cluster runs, as in install-config: baremetal, none, vsphere, aws, …
     #[arg(long, value_name = "NAME")]
@@ -40,15 +44,42 @@ pub(crate) struct Arguments {
     /// Folder to write the manifests to
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
+    /// What the manifests are for: installer, agent (files for the agent-based installer, in openshift)
+    /// or ztp (a ConfigMap that extraManifestsRefs of a ClusterInstance names)
+    #[arg(
+        long = "as",
+        value_name = "FORM",
+        default_value = "installer",
+        hide_possible_values = true
+    )]
+    form: Form,
+    /// With --as ztp: the cluster, whose namespace holds the ConfigMap
+    #[arg(long, value_name = "NAME", required_if_eq("form", "ztp"))]
+    cluster: Option<String>,
     /// Compress the documents, for roles with hundreds of hosts
     #[arg(long)]
     gzip: bool,
-    /// Add the MachineConfigs that let brex-firstboot stage and confirm the documents
+    /// Add the MachineConfigs that let brex-firstboot stage and confirm the documents, on nodes whose
+    /// image has it
     #[arg(long)]
     service: bool,
+    /// With --service: image with brex-firstboot that the nodes boot (osImageURL)
+    #[arg(long, value_name = "IMAGE", requires = "service")]
+    os_image: Option<String>,
+    /// MachineConfigs of the cluster, `oc get machineconfig -o yaml`: sizes are computed for the
+    /// rendered pool
+    #[arg(long, value_name = "FILE")]
+    machine_configs: Vec<PathBuf>,
     /// Render documents with errors, too
     #[arg(long)]
     allow_errors: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Installer,
+    Agent,
+    Ztp,
 }
 
 /// Where documents come from: one of the two, or both.
@@ -60,7 +91,9 @@ fn sources() -> ArgGroup {
 pub(crate) fn render(arguments: &Arguments) -> Result<Ending> {
     let (inventory, around) = read(arguments)?;
     let mut has_errors = false;
-    for (file, finding) in inventory.check(&around) {
+    let mut found = inventory.check(&around);
+    found.extend(check_machines(&inventory, arguments.service));
+    for (file, finding) in found {
         say(&format!("{file}:{finding}"));
         has_errors |= finding.severity == Severity::Error;
     }
@@ -72,11 +105,13 @@ pub(crate) fn render(arguments: &Arguments) -> Result<Ending> {
     let mut configs = machine_configs(&inventory, encoding)?;
     if arguments.service {
         for (role, _) in inventory.roles() {
-            configs.push(service(role)?);
+            configs.push(service(role, arguments.os_image.as_deref())?);
         }
     }
-    for config in &configs {
-        check_size(config, encoding)?;
+    note_image(arguments);
+    let cluster = decode::read(&arguments.machine_configs)?;
+    for (role, _) in inventory.roles() {
+        check_size(role, &configs, &cluster, encoding)?;
     }
     for (role, _) in inventory.roles() {
         if let Some(meant) = role.almost() {
@@ -85,12 +120,32 @@ pub(crate) fn render(arguments: &Arguments) -> Result<Ending> {
             ));
         }
     }
-    for config in &configs {
-        let name = format!("{}.yaml", config.name);
-        let path = writing::file(&arguments.out, &name, config.to_yaml()?)?;
+    for (name, text) in manifests(arguments, &configs)? {
+        let path = writing::file(&arguments.out, &name, text)?;
         print(format!("{}\n", path.display()))?;
     }
     Ok(Ending::Good)
+}
+
+/// The files to write, for whom they are.
+fn manifests(arguments: &Arguments, configs: &[MachineConfig]) -> Result<Vec<(String, String)>> {
+    let folder = match arguments.form {
+        Form::Installer => "",
+        Form::Agent => "openshift/",
+        Form::Ztp => {
+            let cluster = arguments.cluster.as_deref().unwrap_or_default();
+            let text = extra_manifests(cluster, configs)?;
+            say(&format!(
+                "note: apply the ConfigMap, and name it in spec.extraManifestsRefs of the \
+                 ClusterInstance {cluster}: `- name: {EXTRA_MANIFESTS}`"
+            ));
+            return Ok(vec![(format!("{EXTRA_MANIFESTS}.yaml"), text)]);
+        }
+    };
+    let file = |config: &MachineConfig| -> Result<(String, String)> {
+        Ok((format!("{folder}{}.yaml", config.name), config.to_yaml()?))
+    };
+    configs.iter().map(file).collect()
 }
 
 fn read(arguments: &Arguments) -> Result<(Inventory, Surroundings)> {
@@ -106,7 +161,11 @@ fn read(arguments: &Arguments) -> Result<(Inventory, Surroundings)> {
                 path.display(),
             );
         }
-        match inventory::from_install_config(&path.display().to_string(), &config) {
+        let role = arguments.role.as_ref();
+        if let Some(note) = config.note(role.map(Role::as_str)) {
+            say(&format!("note: {}: {note}", path.display()));
+        }
+        match inventory::from_install_config(&path.display().to_string(), &config, role) {
             Ok(inventory) => all.overlay(inventory),
             Err(problems) => bail!("reading {}:\n{}", path.display(), lines(&problems)),
         }
@@ -118,13 +177,29 @@ fn read(arguments: &Arguments) -> Result<(Inventory, Surroundings)> {
             bail!("{} holds no documents: no .yml and no .yaml file", folder.display());
         }
         let top = folder.display().to_string();
-        match inventory::from_files(&top, &files, arguments.role.as_ref()) {
+        let placement = inventory::place_files(&top, &files, arguments.role.as_ref());
+        for note in inputs::notes(&top, &placement) {
+            say(&note);
+        }
+        match placement.into_inventory() {
             Ok(inventory) => all.overlay(inventory),
             Err(problems) => bail!("reading {top}:\n{}", lines(&problems)),
         }
     }
     around.platform = arguments.platform.or(around.platform);
     Ok((all, around))
+}
+
+/// What is wrong with the machines that documents name, with the file of each.
+fn check_machines(inventory: &Inventory, has_service: bool) -> Vec<(String, Finding)> {
+    let reader = if has_service { Reader::FirstBoot } else { Reader::Unknown };
+    let placed: Vec<_> = inventory.documents().map(|(_, stem, placed)| (stem, placed)).collect();
+    let named: Vec<Named> = placed
+        .iter()
+        .map(|(stem, placed)| Named::read(Some(stem.as_str()), reader, &placed.bytes))
+        .collect();
+    let found = machines::check(&named, &[]).into_iter();
+    found.map(|(number, finding)| (placed[number].1.origin.clone(), finding)).collect()
 }
 
 /// One line each, with all their reasons.
@@ -141,16 +216,46 @@ fn lines<E: std::error::Error>(problems: &[E]) -> String {
     problems.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn check_size(config: &MachineConfig, encoding: Encoding) -> Result<()> {
-    let size = Size::of(config);
+/// Says what becomes of the service on nodes without the program.
+fn note_image(arguments: &Arguments) {
+    match &arguments.os_image {
+        None if arguments.service => say(
+            "note: the service acts on nodes whose image has /usr/bin/brex-firstboot. On others the \
+             machine config operator's own nmstate-configuration applies the documents. Give \
+             --os-image, or set osImageURL in another MachineConfig of the role.",
+        ),
+        Some(image) if !image.contains("@sha256:") => say(&format!(
+            "warning: {image} has no digest; nodes that are installed later may boot another image"
+        )),
+        _ => {}
+    }
+}
+
+/// Whether a cluster can store the documents of a role: each MachineConfig, and the rendered one
+/// of every pool that has them.
+fn check_size(
+    role: &Role,
+    configs: &[MachineConfig],
+    cluster: &[MachineConfig],
+    encoding: Encoding,
+) -> Result<()> {
     let advice = match encoding {
         Encoding::Plain => "give --gzip, or split the role into several pools",
         Encoding::Gzip => "split the role into several pools",
     };
-    match size.fit() {
-        Fit::Well => {}
-        Fit::Barely => say(&format!("warning: {} has {size}; {advice}", config.name)),
-        Fit::Not => bail!("{} has {size}, which is too much; {advice}", config.name),
+    let is_new = |name: &MachineConfigName| configs.iter().any(|config| config.name == *name);
+    let kept = cluster.iter().filter(|config| !is_new(&config.name));
+    let pool = Pool::new(role, configs.iter().chain(kept));
+    let size = Size::of_pool(&pool);
+    let name = format!("the rendered MachineConfig of pool {role}");
+    match (size.fit(), size.with_operators_own().fit(), cluster.is_empty()) {
+        (Fit::Not, ..) => bail!("{name} has {size}, which is too much; {advice}"),
+        (Fit::Barely, ..) => say(&format!("warning: {name} has {size}; {advice}")),
+        (Fit::Well, Fit::Well, _) | (Fit::Well, _, false) => {}
+        (Fit::Well, Fit::Barely | Fit::Not, true) => say(&format!(
+            "warning: {name} has {size}, without the operator's own MachineConfigs, which take some \
+             hundred kilobytes more; give --machine-configs to have them counted, or {advice}"
+        )),
     }
     Ok(())
 }

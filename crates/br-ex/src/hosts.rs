@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use located_yaml::Position;
+use machine_config::Pool;
 use nmstate::InterfaceType;
 
 use crate::document::Document;
@@ -21,12 +22,46 @@ const APPLIED: &str = "applied";
 pub enum Naming {
     /// A file on the administrator's side, `worker-0.yml` or `worker-0.yaml`.
     File,
-    /// A file as the node will find it. Nodes read `.yml` only.
-    FileOnNode,
+    /// A file as the node will find it.
+    FileOnNode(Reader),
     /// The name of a host.
     Host,
     /// A file that may be called anything, because it is only looked at.
     Loose,
+}
+
+/// The program that reads the folder of documents on the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reader {
+    /// The machine config operator's nmstate-configuration, which reads `.yml` only.
+    Mco,
+    /// brex-firstboot, which reads `.yml` and `.yaml`.
+    FirstBoot,
+    #[default]
+    Unknown,
+}
+
+/// The unit of the machine config operator that reads the folder.
+const MCO_UNIT: &str = "nmstate-configuration.service";
+/// The unit of brex-firstboot that reads it instead.
+const FIRST_BOOT_UNIT: &str = "brex-firstboot-stage.service";
+
+impl Reader {
+    /// What the MachineConfigs of a pool say about it. Those that an administrator writes alone
+    /// say nothing; the operator's own, or those of `oc-brex render --service`, do.
+    pub fn of_pool(pool: &Pool<'_>) -> Self {
+        let has = |name: &str| {
+            let mut units = pool.order().iter().flat_map(|config| &config.units);
+            units.any(|unit| unit.name == name && unit.contents.is_some())
+        };
+        if has(FIRST_BOOT_UNIT) {
+            Self::FirstBoot
+        } else if has(MCO_UNIT) {
+            Self::Mco
+        } else {
+            Self::Unknown
+        }
+    }
 }
 
 /// A document, and the host it is for.
@@ -45,7 +80,7 @@ impl HostDocument {
     pub fn host(&self) -> &str {
         match self.naming {
             Naming::Host => &self.name,
-            Naming::File | Naming::FileOnNode | Naming::Loose => {
+            Naming::File | Naming::FileOnNode(_) | Naming::Loose => {
                 self.name.rsplit_once('.').map_or(self.name.as_str(), |(stem, _)| stem)
             }
         }
@@ -59,7 +94,7 @@ impl HostDocument {
     fn ending(&self) -> Option<&str> {
         match self.naming {
             Naming::Host | Naming::Loose => None,
-            Naming::File | Naming::FileOnNode => {
+            Naming::File | Naming::FileOnNode(_) => {
                 Some(self.name.rsplit_once('.').map_or("", |(_, ending)| ending))
             }
         }
@@ -88,7 +123,15 @@ fn check_name(host: &HostDocument, found: &mut Findings) {
     let at = Position::START;
     let name = &host.name;
     match (host.naming, host.ending()) {
-        (Naming::FileOnNode, Some(ending)) if ending != "yml" => {
+        (Naming::FileOnNode(Reader::FirstBoot), Some("yaml")) => {}
+        (Naming::FileOnNode(Reader::Unknown), Some("yaml")) => {
+            let message = format!(
+                "brex-firstboot reads `{name}`, but the machine config operator's own \
+                 nmstate-configuration ignores it: it reads .yml only"
+            );
+            found.report_as(Severity::Warning, RuleId::B30, at, message);
+        }
+        (Naming::FileOnNode(_), Some(ending)) if ending != "yml" => {
             let message = format!("nodes ignore `{name}`: it does not end in .yml");
             found.report(RuleId::B30, at, message);
         }
@@ -246,12 +289,16 @@ mod tests {
     #[test]
     fn names_that_no_node_looks_for_are_found() {
         let files = |name: &str| host("worker", name, Naming::File, "192.0.2.10");
+        let on_node = |name: &str, reader| host("w", name, Naming::FileOnNode(reader), "192.0.2.1");
         for (file, rules) in [
             (files("worker-0.example.com.yml"), vec!["0:B30"]),
             (files("Worker-0.yml"), vec!["0:B30"]),
             (files("worker-0.txt"), vec!["0:B30"]),
             (files("applied.yml"), vec!["0:B31"]),
-            (host("w", "worker-0.yaml", Naming::FileOnNode, "192.0.2.1"), vec!["0:B30"]),
+            (on_node("worker-0.yaml", Reader::Mco), vec!["0:B30"]),
+            (on_node("worker-0.yaml", Reader::Unknown), vec!["0:B30"]),
+            (on_node("worker-0.yaml", Reader::FirstBoot), vec![]),
+            (on_node("worker-0.txt", Reader::FirstBoot), vec!["0:B30"]),
             (host("w", "cluster.example.com", Naming::Host, "192.0.2.1"), vec!["0:B31"]),
         ] {
             assert_eq!(
@@ -260,6 +307,38 @@ mod tests {
                 "{}",
                 file.name
             );
+        }
+    }
+
+    #[test]
+    fn the_other_ending_is_an_error_only_where_the_operators_script_reads_the_folder() {
+        for (reader, wanted) in [
+            (Reader::Mco, Some(Severity::Error)),
+            (Reader::Unknown, Some(Severity::Warning)),
+            (Reader::FirstBoot, None),
+        ] {
+            let document = host("w", "worker-0.yaml", Naming::FileOnNode(reader), "192.0.2.1");
+            let found = check_hosts(&[document], &Surroundings::default());
+            assert_eq!(found.first().map(|(_, finding)| finding.severity), wanted, "{reader:?}");
+        }
+    }
+
+    #[test]
+    fn the_units_of_a_pool_tell_who_reads_the_folder() {
+        use machine_config::{MachineConfig, Role, Unit};
+        let config = |unit: Option<Unit>| {
+            let mut config = MachineConfig::new("10-x".parse().unwrap(), Role::worker());
+            config.units.extend(unit);
+            config
+        };
+        for (unit, wanted) in [
+            (None, Reader::Unknown),
+            (Some(Unit::enabled(MCO_UNIT, "[Unit]\n")), Reader::Mco),
+            (Some(Unit::masked(MCO_UNIT)), Reader::Unknown),
+            (Some(Unit::enabled(FIRST_BOOT_UNIT, "[Unit]\n")), Reader::FirstBoot),
+        ] {
+            let config = config(unit);
+            assert_eq!(Reader::of_pool(&Pool::new(&Role::worker(), [&config])), wanted);
         }
     }
 

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use machine_config::{NameError, Role};
 
-pub use files::{FileProblem, FoundFile, from_files};
+pub use files::{FileProblem, FoundFile, Placement, place_files};
 
 use crate::document::Document;
 use crate::finding::Finding;
@@ -34,8 +34,8 @@ pub struct Stem(String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StemError {
     #[error(
-        "{0:?} is no short host name; nodes look for `hostname -s`: small letters, digits and `-`, \
-         nothing behind a dot"
+        "{0:?} is not a short host name; nodes look for `hostname -s`: lower-case letters, digits \
+         and `-`, nothing after a dot"
     )]
     Name(String),
     #[error("a host cannot be called `{FLAG}`: that is the name of a node's flag file")]
@@ -121,24 +121,34 @@ pub enum HostProblem {
     Twice { line: usize, role: Role, stem: Stem },
 }
 
-/// The documents of an install-config called `origin`.
+/// The documents of an install-config called `origin`. `role` is that of hosts whose role the
+/// install-config does not tell; without it their documents are placed in both roles.
 pub fn from_install_config(
     origin: &str,
     config: &InstallConfig,
+    role: Option<&Role>,
 ) -> Result<Inventory, Vec<HostProblem>> {
     let mut inventory = Inventory::default();
     let mut problems = Vec::new();
     for host in &config.hosts {
         let line = host.at.line;
-        match (Stem::of_host(&host.name), host.role.parse::<Role>()) {
-            (Ok(stem), Ok(role)) => {
-                let placed = Placed::from_install_config(origin, host);
-                if inventory.insert(role.clone(), stem.clone(), placed).is_some() {
-                    problems.push(HostProblem::Twice { line, role, stem });
-                }
+        let stem = match Stem::of_host(&host.name) {
+            Ok(stem) => stem,
+            Err(source) => {
+                problems.push(HostProblem::Name { line, source });
+                continue;
             }
-            (Err(source), _) => problems.push(HostProblem::Name { line, source }),
-            (_, Err(source)) => problems.push(HostProblem::Role { line, source }),
+        };
+        for role in host.roles(role.map(Role::as_str)) {
+            match role.parse::<Role>() {
+                Ok(role) => {
+                    let placed = Placed::from_install_config(origin, host, &role);
+                    if inventory.insert(role.clone(), stem.clone(), placed).is_some() {
+                        problems.push(HostProblem::Twice { line, role, stem: stem.clone() });
+                    }
+                }
+                Err(source) => problems.push(HostProblem::Role { line, source }),
+            }
         }
     }
     if problems.is_empty() { Ok(inventory) } else { Err(problems) }
@@ -158,12 +168,12 @@ impl Placed {
     }
 
     /// A part of an install-config.
-    fn from_install_config(origin: &str, host: &ConfiguredHost) -> Self {
+    fn from_install_config(origin: &str, host: &ConfiguredHost, role: &Role) -> Self {
         Self {
             bytes: written::yaml(&host.config).into_bytes(),
             origin: origin.to_owned(),
             host: HostDocument {
-                role: host.role.clone(),
+                role: role.to_string(),
                 name: host.name.clone(),
                 naming: Naming::Host,
                 document: Document::from_node(&host.config),

@@ -13,6 +13,7 @@ pub mod day2;
 mod document;
 mod finding;
 pub mod first_network;
+pub mod host_list;
 pub mod hosts;
 pub mod install_config;
 pub mod inventory;

@@ -1,7 +1,8 @@
 //! Documents as MachineConfigs: one per role, and the one that brings the first-boot service.
 
 use machine_config::{
-    BR_EX_FOLDER, Encoding, File, FilePath, FilePathError, MachineConfig, NameError, Role, Unit,
+    BR_EX_FOLDER, DropIn, Encoding, File, FilePath, FilePathError, MachineConfig, NameError, Role,
+    Unit, WriteError,
 };
 
 use crate::inventory::{Inventory, Stem};
@@ -26,8 +27,11 @@ const UNITS: [(&str, &str); 4] = [
         include_str!("../../../deploy/systemd/brex-firstboot-mtu-residue.service"),
     ),
 ];
-/// It would copy a document and set the flag before anything is applied.
-const MASKED: &str = "nmstate-configuration.service";
+/// It copies a document and sets the flag before anything is applied, so it must not run beside
+/// brex-firstboot. On a node without that program it must run, or nothing applies the document.
+const MCO_UNIT: &str = "nmstate-configuration.service";
+const PROGRAM: &str = "/usr/bin/brex-firstboot";
+const DROP_IN: &str = "10-brex-firstboot.conf";
 
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
@@ -35,6 +39,46 @@ pub enum RenderError {
     Name(#[from] NameError),
     #[error(transparent)]
     Path(#[from] FilePathError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error("writing the ConfigMap as YAML")]
+    ConfigMap(#[from] serde_saphyr::ser::Error),
+    #[error(
+        "the ConfigMap has {0} bytes, and a cluster stores {MAX_CONFIG_MAP} at most; give --gzip, or \
+         give the manifests to the cluster in another way"
+    )]
+    TooLarge(usize),
+}
+
+/// The largest ConfigMap that the API server takes.
+const MAX_CONFIG_MAP: usize = 1 << 20;
+
+/// The name of the ConfigMap with the manifests of a cluster that is provisioned without touch.
+pub const EXTRA_MANIFESTS: &str = "br-ex-extra-manifests";
+
+/// The ConfigMap that `extraManifestsRefs` of a ClusterInstance names, in the cluster's namespace.
+pub fn extra_manifests(cluster: &str, configs: &[MachineConfig]) -> Result<String, RenderError> {
+    let mut data = serde_json::Map::new();
+    for config in configs {
+        data.insert(format!("{}.yaml", config.name), config.to_yaml()?.into());
+    }
+    let size: usize =
+        data.iter().map(|(key, text)| key.len() + text.as_str().map_or(0, str::len)).sum();
+    if size > MAX_CONFIG_MAP {
+        return Err(RenderError::TooLarge(size));
+    }
+    let object = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": EXTRA_MANIFESTS, "namespace": cluster},
+        "data": data,
+    });
+    let mut text = String::new();
+    serde_saphyr::to_fmt_writer(&mut text, &object)?;
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 /// Where a node looks for the document.
@@ -59,19 +103,30 @@ pub fn machine_configs(
     Ok(configs)
 }
 
-/// The MachineConfig that lets the first-boot service do what the cluster's own unit did.
-pub fn service(role: &Role) -> Result<MachineConfig, RenderError> {
+/// The MachineConfig that lets brex-firstboot do what the operator's own unit did, on every node
+/// whose image has it. `os_image` is such an image.
+pub fn service(role: &Role, os_image: Option<&str>) -> Result<MachineConfig, RenderError> {
     let name = format!("10-brex-firstboot-{role}").parse()?;
     let mut config = MachineConfig::new(name, role.clone());
-    config.units.extend(UNITS.iter().map(|(name, text)| Unit::enabled(name, text)));
-    config.units.push(Unit::masked(MASKED));
+    for (name, text) in UNITS {
+        let mut unit = Unit::enabled(name, text);
+        unit.dropins.push(condition(PROGRAM));
+        config.units.push(unit);
+    }
+    config.units.push(Unit::extended(MCO_UNIT, condition(&format!("!{PROGRAM}"))));
+    config.os.image = os_image.map(str::to_owned);
     Ok(config)
+}
+
+fn condition(path: &str) -> DropIn {
+    let contents = format!("[Unit]\nConditionPathExists={path}\n");
+    DropIn { name: DROP_IN.to_owned(), contents: Some(contents) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::{FoundFile, from_files};
+    use crate::inventory::{FoundFile, place_files};
 
     fn inventory(files: &[(&str, &str)]) -> Inventory {
         let files: Vec<_> = files
@@ -81,7 +136,7 @@ mod tests {
                 bytes: text.as_bytes().to_owned(),
             })
             .collect();
-        from_files("hosts", &files, None).unwrap()
+        place_files("hosts", &files, None).into_inventory().unwrap()
     }
 
     #[test]
@@ -109,12 +164,42 @@ mod tests {
     }
 
     #[test]
+    fn extra_manifests_hold_the_machine_configs_as_text() {
+        let inventory = inventory(&[("worker/a.yml", "a"), ("master/c.yml", "c")]);
+        let configs = machine_configs(&inventory, Encoding::Plain).unwrap();
+        let text = extra_manifests("sno-1", &configs).unwrap();
+        let root = located_yaml::load(&text, located_yaml::Keys::Exact).root.unwrap();
+        let value = root.to_json();
+        assert_eq!(value["metadata"]["namespace"], "sno-1");
+        for config in &configs {
+            let inner = value["data"][format!("{}.yaml", config.name)].as_str().unwrap();
+            assert_eq!(&machine_config::parse(inner).unwrap(), config);
+        }
+        let large = "x".repeat(1 << 20);
+        let inventory = self::inventory(&[("worker/a.yml", &large)]);
+        let configs = machine_configs(&inventory, Encoding::Plain).unwrap();
+        assert!(matches!(extra_manifests("sno-1", &configs), Err(RenderError::TooLarge(_))));
+    }
+
+    #[test]
     fn the_service_takes_the_place_of_the_clusters_own_unit() {
-        let config = service(&Role::worker()).unwrap();
+        let config = service(&Role::worker(), None).unwrap();
         assert_eq!(config.name.as_str(), "10-brex-firstboot-worker");
-        let masked: Vec<_> = config.units.iter().filter(|unit| unit.mask == Some(true)).collect();
-        assert_eq!(masked.len(), 1);
-        assert_eq!(masked[0].name, "nmstate-configuration.service");
+        assert!(config.units.iter().all(|unit| unit.mask.is_none()));
+        // Where the program is not on the node, the operator's unit runs and ours do not.
+        for unit in &config.units {
+            let [drop_in] = unit.dropins.as_slice() else { panic!("{}", unit.name) };
+            let not = if unit.name == "nmstate-configuration.service" { "!" } else { "" };
+            let wanted = format!("[Unit]\nConditionPathExists={not}/usr/bin/brex-firstboot\n");
+            assert_eq!(drop_in.contents.as_deref(), Some(wanted.as_str()), "{}", unit.name);
+        }
+        let operators =
+            config.units.iter().find(|unit| unit.name == "nmstate-configuration.service");
+        assert_eq!(operators.unwrap().contents, None);
+        assert_eq!(config.os.image, None);
+        let image = "quay.example.com/rhcos@sha256:0";
+        let config = service(&Role::worker(), Some(image)).unwrap();
+        assert_eq!(config.os.image.as_deref(), Some(image));
         let text = |name: &str| {
             let unit = config.units.iter().find(|unit| unit.name == name).unwrap();
             assert_eq!(unit.enabled, Some(true));

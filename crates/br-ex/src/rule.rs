@@ -204,6 +204,9 @@ rules! {
     B42 Warning "The bridge's NetworkManager profile is named as the node's scripts expect",
         "A script that keeps port numbers stable looks for a profile `br-ex`, then `br-ex-br`, and finds no other.",
         "Remove `profile-name` from the ovs-bridge.";
+    B43 Error "A document that names its machine names one machine, and no other document names it",
+        "brex-firstboot chooses a document by the host name, then by `# brex-match:` lines at its top. It refuses a line that it cannot read, a document whose lines name another machine, and two documents for one machine.",
+        "Write `# brex-match: mac=52:54:00:12:34:56` or `# brex-match: serial=CZ1234`, each machine in one document.";
     N1 Error "nmstate accepts the document",
         "It is checked as the node will check it before it changes anything, on a made-up node that has every NIC the document names, or on the state that was given.",
         "See what nmstate says.";
@@ -222,7 +225,7 @@ mod tests {
         }
         let names: Vec<String> = RULES.iter().map(|rule| rule.id.to_string()).collect();
         let wanted: Vec<String> =
-            (1..=42).map(|number| format!("B{number}")).chain(["N1".to_owned()]).collect();
+            (1..=43).map(|number| format!("B{number}")).chain(["N1".to_owned()]).collect();
         assert_eq!(names, wanted);
     }
 }

@@ -4,12 +4,12 @@ mod objects;
 
 use machine_config::{
     BR_EX_FOLDER, Change, Disruption, DisruptionPolicy, Encoding, File, FileChange, MachineConfig,
-    Outcome, Role, difference,
+    Outcome, Pool, Role, difference,
 };
 
 use crate::document::Document;
 use crate::finding::Finding;
-use crate::hosts::{HostDocument, Naming, check_hosts};
+use crate::hosts::{HostDocument, Naming, Reader, check_hosts};
 use crate::inventory::Stem;
 use crate::render::path_of;
 use crate::surroundings::Surroundings;
@@ -96,11 +96,15 @@ pub fn check_beside(
 ) -> Vec<Finding> {
     let mut hosts: Vec<HostDocument> = Vec::new();
     for config in configs {
+        let reader = match &config.role {
+            Some(role) => Reader::of_pool(&Pool::new(role, configs)),
+            None => Reader::Unknown,
+        };
         for file in config.files.iter().filter(|file| file.path.is_within(BR_EX_FOLDER)) {
             hosts.push(HostDocument {
                 role: config.role.as_ref().map(ToString::to_string).unwrap_or_default(),
                 name: file.path.file_name().to_owned(),
-                naming: Naming::FileOnNode,
+                naming: Naming::FileOnNode(reader),
                 document: Document::parse(file.contents.bytes()),
             });
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::file::{File, FilePath};
 use crate::machine_config::MachineConfig;
 use crate::name::{MachineConfigName, Role};
+use crate::unit::Unit;
 
 /// The MachineConfigs of a pool in the order in which they are merged.
 #[derive(Debug, Clone)]
@@ -62,6 +63,24 @@ impl<'a> Pool<'a> {
         files
     }
 
+    /// The bytes of JSON of the MachineConfig that the operator renders: each file and unit once,
+    /// and everything else of every MachineConfig.
+    pub(crate) fn rendered_json_len(&self) -> usize {
+        let mut rest = 0;
+        let mut units: BTreeMap<&str, &Unit> = BTreeMap::new();
+        for config in &self.configs {
+            let mut bare: MachineConfig = (*config).clone();
+            bare.files.clear();
+            bare.units.clear();
+            rest += bare.to_json().len();
+            units.extend(config.units.iter().map(|unit| (unit.name.as_str(), unit)));
+        }
+        let files = self.files();
+        let of_files = files.values().map(|it| it.file.to_value().to_string().len() + 1);
+        let of_units = units.values().map(|unit| unit.to_value().to_string().len() + 1);
+        rest + of_files.sum::<usize>() + of_units.sum::<usize>()
+    }
+
     /// What is given more than once, in the order in which it is replaced.
     pub fn overridden(&self) -> Vec<Overridden<'a>> {
         let mut holders: BTreeMap<&FilePath, &MachineConfigName> = BTreeMap::new();
@@ -106,6 +125,22 @@ mod tests {
         let replaced: Vec<_> =
             infra.overridden().iter().map(|it| (it.loser.as_str(), it.winner.as_str())).collect();
         assert_eq!(replaced, [("10-worker", "99-worker"), ("99-worker", "05-infra")]);
+    }
+
+    #[test]
+    fn the_rendered_size_counts_every_file_of_the_pool_once() {
+        let size = |all: &[MachineConfig]| Pool::new(&Role::worker(), all).rendered_json_len();
+        let text = "x".repeat(30_000);
+        let one = config("10-a", "worker", "/etc/a", &text);
+        let encoded = 40_000;
+        assert!(size(std::slice::from_ref(&one)) > encoded);
+        // Another file counts, the same path again does not, nor does another pool.
+        let two = [one.clone(), config("20-b", "worker", "/etc/b", &text)];
+        assert!(size(&two) > 2 * encoded);
+        let same = [one.clone(), config("20-b", "worker", "/etc/a", &text)];
+        assert!(size(&same) < 2 * encoded);
+        let other = [one.clone(), config("20-b", "master", "/etc/b", &text)];
+        assert_eq!(size(&other), size(&[one]));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::machine_config::MachineConfig;
+use crate::pool::Pool;
 
 /// The largest object that the API server takes, in bytes of JSON.
 pub const LIMIT: usize = 1_572_864;
@@ -13,8 +14,11 @@ pub const WARNING: usize = 80;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(usize);
 
-/// Whether an object can be stored. The rendered MachineConfig of a pool, which must fit, too,
-/// holds this one and some hundred kilobytes of the cluster's own.
+/// What the operator's own MachineConfigs of a pool take, about. An assumption, for those who do
+/// not have them at hand.
+const OPERATORS_OWN: usize = 400 << 10;
+
+/// Whether an object can be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
     Well,
@@ -26,6 +30,16 @@ pub enum Fit {
 impl Size {
     pub fn of(config: &MachineConfig) -> Self {
         Self(config.to_json().len())
+    }
+
+    /// The size of the MachineConfig that the operator renders for a pool.
+    pub fn of_pool(pool: &Pool<'_>) -> Self {
+        Self(pool.rendered_json_len())
+    }
+
+    /// The size with what the operator adds to every pool.
+    pub fn with_operators_own(self) -> Self {
+        Self(self.0 + OPERATORS_OWN)
     }
 
     pub fn bytes(self) -> usize {

@@ -37,6 +37,11 @@ impl Unit {
         Self { enabled: Some(false), mask: Some(true), ..Self::named(name) }
     }
 
+    /// A unit of others with more settings.
+    pub fn extended(name: &str, drop_in: DropIn) -> Self {
+        Self { dropins: vec![drop_in], ..Self::named(name) }
+    }
+
     fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -5,6 +5,7 @@
 mod check;
 mod day2;
 mod doctor;
+mod enhancement;
 mod nodes;
 mod render;
 mod scale_out;

@@ -14,57 +14,91 @@ pub struct FoundFile {
     pub bytes: Vec<u8>,
 }
 
-/// What is wrong with where a file is, or how it is called.
+/// Why a file cannot be used where it is, or under its name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileProblem {
     #[error("{path}: {source}; rename the file")]
     Name { path: String, source: StemError },
-    #[error("{path}: its folder is to be named after a role: {source}")]
+    #[error("{path}: expected a folder named after a role: {source}")]
     Folder { path: String, source: NameError },
-    #[error("{path}: too deep; files belong into the folder of their role: <role>/<host>.yml")]
+    #[error("{path}: too deep; expected <role>/<host>.yml")]
     TooDeep { path: String },
-    #[error(
-        "{path}: which role? Its name begins with neither `master-` nor `worker-`; move it into a \
-         folder of the role's name, or give --role"
-    )]
-    NoRole { path: String },
     #[error("{first} and {second}: a host has one document; remove one of the two")]
     Twice { first: String, second: String },
 }
 
-/// Puts every `.yml` and `.yaml` file of the folder `top` in its place; others are not looked at.
-/// `role` is that of files that are in no folder of a role.
+impl FileProblem {
+    /// The file to change, from the folder that was given.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Name { path, .. } | Self::Folder { path, .. } | Self::TooDeep { path } => path,
+            Self::Twice { second, .. } => second,
+        }
+    }
+}
+
+/// The documents of a folder by role and host, and the files that have no place.
+#[derive(Debug, Clone, Default)]
+pub struct Placement {
+    pub inventory: Inventory,
+    pub problems: Vec<FileProblem>,
+    /// Paths of documents whose role is not known; they are placed in both roles.
+    pub without_role: Vec<String>,
+}
+
+impl Placement {
+    /// The documents, when every file has its place.
+    pub fn into_inventory(self) -> Result<Inventory, Vec<FileProblem>> {
+        if self.problems.is_empty() { Ok(self.inventory) } else { Err(self.problems) }
+    }
+}
+
+/// Whose document a file is.
+enum Owner {
+    Host(Role, Stem),
+    /// A host whose role neither its folder nor its name tells.
+    HostOfAnyRole(Stem),
+    /// `cluster.yml` outside of all roles.
+    Cluster,
+}
+
+/// Puts every `.yml` and `.yaml` file of the folder `top` in its place; other files are ignored.
+/// `role` is that of files that are not in the folder of a role.
 ///
 /// A `cluster.yml` outside of all roles is for every role there is; `master` and `worker` when no
-/// host says a role.
-pub fn from_files(
-    top: &str,
-    files: &[FoundFile],
-    role: Option<&Role>,
-) -> Result<Inventory, Vec<FileProblem>> {
-    let mut problems = Vec::new();
+/// host says a role. A host without a role is placed in both: the name of its node selects it.
+pub fn place_files(top: &str, files: &[FoundFile], role: Option<&Role>) -> Placement {
+    let mut placement = Placement::default();
     let mut placed: BTreeMap<(Role, Stem), &FoundFile> = BTreeMap::new();
     let mut for_all: Vec<&FoundFile> = Vec::new();
     let mut sorted: Vec<_> = files.iter().filter(|file| is_document(&file.path)).collect();
     sorted.sort_by(|a, b| a.path.cmp(&b.path));
     for file in sorted {
-        match place(&file.path, role) {
-            Ok((Some(role), stem)) => {
-                if let Some(first) = placed.insert((role, stem), file) {
-                    let (first, second) = (first.path.clone(), file.path.clone());
-                    problems.push(FileProblem::Twice { first, second });
+        let mut insert = |role: Role, stem: Stem| match placed.insert((role, stem), file) {
+            Some(first) if first.path != file.path => {
+                let (first, second) = (first.path.clone(), file.path.clone());
+                let problem = FileProblem::Twice { first, second };
+                if !placement.problems.contains(&problem) {
+                    placement.problems.push(problem);
                 }
             }
-            Ok((None, _)) => for_all.push(file),
-            Err(problem) => problems.push(problem),
+            _ => {}
+        };
+        match owner(&file.path, role) {
+            Ok(Owner::Host(role, stem)) => insert(role, stem),
+            Ok(Owner::HostOfAnyRole(stem)) => {
+                for role in [Role::master(), Role::worker()] {
+                    insert(role, stem.clone());
+                }
+                placement.without_role.push(file.path.clone());
+            }
+            Ok(Owner::Cluster) => for_all.push(file),
+            Err(problem) => placement.problems.push(problem),
         }
     }
     if let [first, second, ..] = for_all.as_slice() {
         let (first, second) = (first.path.clone(), second.path.clone());
-        problems.push(FileProblem::Twice { first, second });
-    }
-    if !problems.is_empty() {
-        return Err(problems);
+        placement.problems.push(FileProblem::Twice { first, second });
     }
     if let Some(file) = for_all.first() {
         let mut roles: BTreeSet<Role> = placed.keys().map(|(role, _)| role.clone()).collect();
@@ -75,16 +109,14 @@ pub fn from_files(
             placed.entry((role, Stem::cluster())).or_insert(file);
         }
     }
-    let mut inventory = Inventory::default();
     for ((role, stem), file) in placed {
         let document = Placed::from_file(&role, &format!("{top}/{}", file.path), &file.bytes);
-        inventory.insert(role, stem, document);
+        placement.inventory.insert(role, stem, document);
     }
-    Ok(inventory)
+    placement
 }
 
-/// The role and name of a file; no role for one that is for all.
-fn place(path: &str, default: Option<&Role>) -> Result<(Option<Role>, Stem), FileProblem> {
+fn owner(path: &str, default: Option<&Role>) -> Result<Owner, FileProblem> {
     let named = |name: &str| {
         let stem = name.strip_suffix(".yml").or(name.strip_suffix(".yaml")).unwrap_or(name);
         stem.parse::<Stem>().map_err(|source| FileProblem::Name { path: path.to_owned(), source })
@@ -92,14 +124,14 @@ fn place(path: &str, default: Option<&Role>) -> Result<(Option<Role>, Stem), Fil
     match path.split('/').collect::<Vec<_>>().as_slice() {
         [name] => {
             let stem = named(name)?;
-            let role = default.cloned().or_else(|| stem.role());
-            if role.is_none() && !stem.is_cluster() {
-                return Err(FileProblem::NoRole { path: path.to_owned() });
-            }
-            Ok((role, stem))
+            Ok(match default.cloned().or_else(|| stem.role()) {
+                Some(role) => Owner::Host(role, stem),
+                None if stem.is_cluster() => Owner::Cluster,
+                None => Owner::HostOfAnyRole(stem),
+            })
         }
         [folder, name] => match folder.parse() {
-            Ok(role) => Ok((Some(role), named(name)?)),
+            Ok(role) => Ok(Owner::Host(role, named(name)?)),
             Err(source) => Err(FileProblem::Folder { path: path.to_owned(), source }),
         },
         _ => Err(FileProblem::TooDeep { path: path.to_owned() }),
@@ -121,7 +153,7 @@ mod tests {
             .map(|path| FoundFile { path: (*path).to_owned(), bytes: path.as_bytes().to_owned() })
             .collect();
         let role = role.map(|role| role.parse().unwrap());
-        match from_files("hosts", &files, role.as_ref()) {
+        match place_files("hosts", &files, role.as_ref()).into_inventory() {
             Ok(inventory) => Ok(inventory
                 .documents()
                 .map(|(role, stem, placed)| {
@@ -150,6 +182,7 @@ mod tests {
                 Some("infra"),
                 &["infra/a a.yml", "infra/worker-0 worker-0.yml"],
             ),
+            (&["db1.yml"], None, &["master/db1 db1.yml", "worker/db1 db1.yml"]),
             (&["cluster.yml"], None, &["master/cluster cluster.yml", "worker/cluster cluster.yml"]),
             (&["cluster.yml"], Some("infra"), &["infra/cluster cluster.yml"]),
             (
@@ -172,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_said() {
+    fn files_without_a_place_are_reported() {
         for (paths, wanted) in [
             (
                 &["worker-0.yml", "worker-0.yaml"][..],
@@ -183,28 +216,21 @@ mod tests {
                 "cluster.yaml and cluster.yml: a host has one document; remove one of the two",
             ),
             (
-                &["db1.yml"],
-                "db1.yml: which role? Its name begins with neither `master-` nor `worker-`; move it \
-                 into a folder of the role's name, or give --role",
-            ),
-            (
                 &["worker/a.example.com.yml"],
-                "worker/a.example.com.yml: \"a.example.com\" is no short host name; nodes look for \
-                 `hostname -s`: small letters, digits and `-`, nothing behind a dot; rename the file",
+                "worker/a.example.com.yml: \"a.example.com\" is not a short host name; nodes look \
+                 for `hostname -s`: lower-case letters, digits and `-`, nothing after a dot; rename \
+                 the file",
             ),
             (
                 &["worker/applied.yml"],
                 "worker/applied.yml: a host cannot be called `applied`: that is the name of a node's \
                  flag file; rename the file",
             ),
-            (
-                &["a/b/c.yml"],
-                "a/b/c.yml: too deep; files belong into the folder of their role: <role>/<host>.yml",
-            ),
+            (&["a/b/c.yml"], "a/b/c.yml: too deep; expected <role>/<host>.yml"),
         ] {
             assert_eq!(placed(paths, None).unwrap_err(), [wanted], "{paths:?}");
         }
         let [problem] = placed(&["My Hosts/a.yml"], None).unwrap_err().try_into().unwrap();
-        assert!(problem.starts_with("My Hosts/a.yml: its folder is to be named after a role: "));
+        assert!(problem.starts_with("My Hosts/a.yml: expected a folder named after a role: "));
     }
 }
