@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
-use br_ex::node_state;
 use br_ex::topology::auto::{Policy, Shape, Source};
 use br_ex::topology::{
-    Addressing, Bond, BondMode, Families, InterfaceName, StaticAddresses, Topology, Uplink, VlanId,
+    Addressing, Bond, BondMode, Families, InterfaceName, MacAddress, MacAddressError,
+    SecondAddresses, SecondBridge, StaticAddresses, StaticRoute, Topology, Uplink, VlanId,
 };
 use br_ex::{Document, Finding, Severity, Surroundings};
 use clap::{Args, Subcommand, ValueEnum};
@@ -84,6 +84,9 @@ struct BondArguments {
     /// How it shares its NICs: active-backup, 802.3ad or balance-xor
     #[arg(long, value_name = "MODE", default_value = "active-backup", hide_possible_values = true)]
     mode: Mode,
+    /// An option of the bond, lacp_rate=fast; may be repeated [default: miimon=100]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    bond_option: Vec<(String, String)>,
 }
 
 #[derive(Debug, Args)]
@@ -109,6 +112,28 @@ struct Settings {
     /// Another interface that holds the address by which the node is known
     #[arg(long, value_name = "NIC")]
     node_ip_interface: Option<InterfaceName>,
+    /// A domain that short names are looked up in; may be repeated
+    #[arg(long, value_name = "DOMAIN", value_delimiter = ',')]
+    dns_search: Vec<String>,
+    /// A route through br-ex, 198.51.100.0/24=192.0.2.254; may be repeated
+    #[arg(long, value_name = "NETWORK=GATEWAY", value_parser = route)]
+    route: Vec<StaticRoute>,
+    /// Name the NetworkManager profiles as configure-ovs does (ovs-if-br-ex, ovs-if-phys0); an MTU
+    /// migration of the cluster looks for them
+    #[arg(long)]
+    profile_names: bool,
+    /// Find a NIC by its MAC address, eno1=52:54:00:12:34:56; may be repeated
+    #[arg(long, value_name = "NIC=MAC", value_parser = nic_mac)]
+    nic_mac: Vec<(InterfaceName, MacAddress)>,
+    /// A NIC for a second bridge, br-ex1; it takes its address from DHCP unless --br-ex1-static is given
+    #[arg(long, value_name = "NIC")]
+    br_ex1: Option<InterfaceName>,
+    /// A static address of br-ex1 with its prefix; may be repeated
+    #[arg(long, value_name = "ADDRESS", requires = "br_ex1", value_parser = address, value_delimiter = ',')]
+    br_ex1_static: Vec<IpNet>,
+    /// A gateway of br-ex1; may be repeated
+    #[arg(long, value_name = "ADDRESS", requires = "br_ex1_static", value_delimiter = ',')]
+    br_ex1_gateway: Vec<IpAddr>,
 }
 
 #[derive(Debug, Args)]
@@ -165,6 +190,25 @@ fn address(text: &str) -> Result<IpNet, String> {
     text.parse().map_err(|_| "write the address with its prefix: 192.0.2.10/24".to_owned())
 }
 
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE: lacp_rate=fast")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn route(text: &str) -> Result<StaticRoute, String> {
+    let wanted = "expected NETWORK=GATEWAY: 198.51.100.0/24=192.0.2.254";
+    let (destination, gateway) = text.split_once('=').ok_or(wanted)?;
+    let destination: IpNet = destination.parse().map_err(|_| wanted)?;
+    let gateway = gateway.parse().map_err(|_| wanted)?;
+    Ok(StaticRoute { destination: destination.trunc(), gateway })
+}
+
+fn nic_mac(text: &str) -> Result<(InterfaceName, MacAddress), String> {
+    let (nic, mac) = text.split_once('=').ok_or("expected NIC=MAC: eno1=52:54:00:12:34:56")?;
+    let nic: InterfaceName = nic.parse().map_err(|error| format!("{error}"))?;
+    Ok((nic, mac.parse().map_err(|error: MacAddressError| error.to_string())?))
+}
+
 /// Prints a document of the wanted shape, once it is known to keep every rule.
 pub(crate) fn topology(arguments: &Arguments) -> Result<Ending> {
     let (uplink, settings) = match &arguments.shape {
@@ -186,6 +230,11 @@ pub(crate) fn topology(arguments: &Arguments) -> Result<Ending> {
         addressing: settings.addressing()?,
         mtu: settings.mtu,
         node_ip_interface: settings.node_ip_interface.clone(),
+        search: settings.dns_search.clone(),
+        routes: settings.route.clone(),
+        profile_names: settings.profile_names,
+        macs: settings.nic_mac.iter().cloned().collect(),
+        second: settings.second(),
     };
     if let Some(remark) = topology.remark() {
         say(&format!("note: {remark}"));
@@ -200,11 +249,28 @@ impl BondArguments {
             Mode::Lacp => BondMode::Lacp,
             Mode::BalanceXor => BondMode::BalanceXor,
         };
-        Bond { name: self.bond.clone(), mode, ports: self.uplink.clone() }
+        Bond {
+            name: self.bond.clone(),
+            mode,
+            ports: self.uplink.clone(),
+            options: self.bond_option.iter().cloned().collect(),
+        }
     }
 }
 
 impl Settings {
+    fn second(&self) -> Option<SecondBridge> {
+        let nic = self.br_ex1.clone()?;
+        let addresses = match self.br_ex1_static.as_slice() {
+            [] => SecondAddresses::Dhcp(self.ip_family.into()),
+            addresses => SecondAddresses::Static {
+                addresses: addresses.to_vec(),
+                gateways: self.br_ex1_gateway.clone(),
+            },
+        };
+        Some(SecondBridge { nic, addresses })
+    }
+
     fn addressing(&self) -> Result<Addressing> {
         if self.dhcp {
             return Ok(Addressing::Dhcp(self.ip_family.into()));
@@ -239,7 +305,7 @@ fn auto(arguments: &AutoArguments) -> Result<Ending> {
         return deliver(&policy.document(), &Surroundings::default());
     };
     let of_file = || format!("reading {}", path.display());
-    let mut states = node_state::parse(&reading::text(path)?).with_context(of_file)?;
+    let mut states = reading::states(path)?;
     ensure!(states.len() == 1, "{} holds {} nodes; give one", path.display(), states.len());
     let current = states.remove(0).state;
     let policy = Policy::of_node(&current).with_context(of_file)?;

@@ -6,7 +6,10 @@ pub mod auto;
 mod name;
 mod write;
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use ipnet::IpNet;
 
@@ -23,6 +26,67 @@ pub struct Topology {
     pub mtu: Option<u32>,
     /// An interface beside br-ex that holds the address the node is known by.
     pub node_ip_interface: Option<InterfaceName>,
+    /// Domains that short names are looked up in.
+    pub search: Vec<String>,
+    /// Routes through br-ex beside the default one.
+    pub routes: Vec<StaticRoute>,
+    /// Whether NetworkManager profiles get the names that configure-ovs gives them, which the
+    /// operator's MTU migration looks for.
+    pub profile_names: bool,
+    /// NICs that are found by their MAC address, whatever their name on the node.
+    pub macs: BTreeMap<InterfaceName, MacAddress>,
+    pub second: Option<SecondBridge>,
+}
+
+/// A route to a network through a gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StaticRoute {
+    pub destination: IpNet,
+    pub gateway: IpAddr,
+}
+
+/// The bridge `br-ex1`, a further way out on a NIC of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecondBridge {
+    pub nic: InterfaceName,
+    pub addresses: SecondAddresses,
+}
+
+/// Where br-ex1 has its address from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecondAddresses {
+    Dhcp(Families),
+    /// Addresses, with or without gateways.
+    Static {
+        addresses: Vec<IpNet>,
+        gateways: Vec<IpAddr>,
+    },
+}
+
+/// The hardware address of a NIC, in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MacAddress(String);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a MAC address; expected six bytes, 52:54:00:12:34:56")]
+pub struct MacAddressError(String);
+
+impl FromStr for MacAddress {
+    type Err = MacAddressError;
+
+    fn from_str(text: &str) -> Result<Self, MacAddressError> {
+        let is_byte = |part: &str| part.len() == 2 && u8::from_str_radix(part, 16).is_ok();
+        match text.split(':').count() == 6 && text.split(':').all(is_byte) {
+            true => Ok(Self(text.to_ascii_lowercase())),
+            false => Err(MacAddressError(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// What br-ex leads out through.
@@ -50,6 +114,8 @@ pub struct Bond {
     pub name: InterfaceName,
     pub mode: BondMode,
     pub ports: Vec<InterfaceName>,
+    /// Options of the kernel's bonding driver; `miimon` is 100 unless given.
+    pub options: BTreeMap<String, String>,
 }
 
 /// Modes of Linux bonds that switches and clusters get along with.
@@ -123,6 +189,16 @@ pub enum TopologyError {
         "{0} is part of the uplink and cannot hold an address; name another --node-ip-interface, or none"
     )]
     NodeIpOnUplink(InterfaceName),
+    #[error("{0} is part of the uplink of br-ex; name another NIC for br-ex1")]
+    SecondOnUplink(InterfaceName),
+    #[error("{0} has a MAC address and is not part of the document; expected one of its NICs")]
+    MacOfOther(InterfaceName),
+    #[error("gateway {gateway} of the route to {destination} is of another family")]
+    RouteFamily { destination: IpNet, gateway: IpAddr },
+    #[error("{0:?} is not a domain; expected letters, digits, `-` and `.`")]
+    Domain(String),
+    #[error("{0:?} is not an option of a bond; expected a name such as miimon, and a value")]
+    BondOption(String),
 }
 
 impl StaticAddresses {
@@ -146,7 +222,13 @@ impl StaticAddresses {
         }
         for gateway in &gateways {
             let is_link_local = matches!(gateway, IpAddr::V6(it) if it.is_unicast_link_local());
-            if !is_link_local && !addresses.iter().any(|address| address.contains(gateway)) {
+            // Beside an address without a subnet NetworkManager adds a route to the gateway.
+            let reaches = |address: &IpNet| {
+                let is_host = address.prefix_len() == address.max_prefix_len();
+                let same_family = Family::of(address.addr()) == Family::of(*gateway);
+                address.contains(gateway) || (is_host && same_family)
+            };
+            if !is_link_local && !addresses.iter().any(reaches) {
                 let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
                 let addresses = addresses.join(", ");
                 return Err(TopologyError::Gateway { gateway: *gateway, addresses });
@@ -160,6 +242,76 @@ impl StaticAddresses {
 }
 
 impl Topology {
+    /// A bridge without any of the further settings.
+    pub fn new(uplink: Uplink, addressing: Addressing) -> Self {
+        Self {
+            uplink,
+            addressing,
+            mtu: None,
+            node_ip_interface: None,
+            search: Vec::new(),
+            routes: Vec::new(),
+            profile_names: false,
+            macs: BTreeMap::new(),
+            second: None,
+        }
+    }
+
+    /// The families that br-ex has addresses of.
+    fn families(&self) -> Vec<Family> {
+        let has = |family: &Family| match &self.addressing {
+            Addressing::Dhcp(families) => families.has(*family),
+            Addressing::Static(fixed) => {
+                fixed.addresses.iter().any(|it| Family::of(it.addr()) == *family)
+            }
+        };
+        Family::BOTH.into_iter().filter(has).collect()
+    }
+
+    /// Values that are put into the text as they are.
+    fn check_texts(&self) -> Result<(), TopologyError> {
+        let is_domain = |it: &&String| {
+            !it.is_empty() && it.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
+        };
+        if let Some(domain) = self.search.iter().find(|it| !is_domain(it)) {
+            return Err(TopologyError::Domain(domain.clone()));
+        }
+        let is_option = |(key, value): &(&String, &String)| {
+            let is_word = |text: &str, more: &[u8]| {
+                !text.is_empty()
+                    && text.bytes().all(|b| b.is_ascii_alphanumeric() || more.contains(&b))
+            };
+            is_word(key, b"_") && is_word(value, b"_+,.:-")
+        };
+        let options = self.uplink.bond().map(|bond| &bond.options);
+        if let Some((key, value)) = options.into_iter().flatten().find(|it| !is_option(it)) {
+            return Err(TopologyError::BondOption(format!("{key}={value}")));
+        }
+        Ok(())
+    }
+
+    fn check_second(&self, ports: &[InterfaceName]) -> Result<(), TopologyError> {
+        let second = self.second.as_ref().map(|second| &second.nic);
+        if let Some(nic) = second.filter(|nic| ports.contains(nic)) {
+            return Err(TopologyError::SecondOnUplink(nic.clone()));
+        }
+        let is_known = |nic: &&InterfaceName| {
+            ports.contains(nic)
+                || second == Some(*nic)
+                || self.node_ip_interface.as_ref() == Some(*nic)
+        };
+        if let Some(nic) = self.macs.keys().find(|nic| !is_known(nic)) {
+            return Err(TopologyError::MacOfOther(nic.clone()));
+        }
+        for StaticRoute { destination, gateway } in &self.routes {
+            if Family::of(destination.addr()) != Family::of(*gateway) {
+                let (destination, gateway) = (*destination, *gateway);
+                return Err(TopologyError::RouteFamily { destination, gateway });
+            }
+        }
+        Ok(())
+    }
+
     /// The document, ready to be a host's file.
     pub fn document(&self) -> Result<String, TopologyError> {
         let ports = self.uplink.ports();
@@ -174,6 +326,8 @@ impl Topology {
         if let Some(other) = self.node_ip_interface.as_ref().filter(|it| ports.contains(it)) {
             return Err(TopologyError::NodeIpOnUplink(other.clone()));
         }
+        self.check_second(ports)?;
+        self.check_texts()?;
         Ok(write::document(self))
     }
 
@@ -197,6 +351,13 @@ impl Uplink {
             Self::Nic(nic) | Self::Vlan { base: nic, .. } => std::slice::from_ref(nic),
             Self::Bond(bond) | Self::VlanOnBond { bond, .. } => &bond.ports,
             Self::Slb { ports } => ports,
+        }
+    }
+
+    fn bond(&self) -> Option<&Bond> {
+        match self {
+            Self::Bond(bond) | Self::VlanOnBond { bond, .. } => Some(bond),
+            Self::Nic(_) | Self::Vlan { .. } | Self::Slb { .. } => None,
         }
     }
 

@@ -1,7 +1,10 @@
 //! Documents that are made keep every rule, and nmstate makes of them what is meant.
 
+use std::collections::BTreeMap;
+
 use br_ex::topology::{
-    Addressing, Bond, BondMode, Families, InterfaceName, StaticAddresses, Topology, Uplink,
+    Addressing, Bond, BondMode, Families, InterfaceName, MacAddress, SecondAddresses, SecondBridge,
+    StaticAddresses, StaticRoute, Topology, Uplink,
 };
 use br_ex::{Document, Surroundings, check};
 use nmstate::{Interface, InterfaceType, NetworkState};
@@ -11,7 +14,12 @@ fn name(text: &str) -> InterfaceName {
 }
 
 fn bond(mode: BondMode) -> Bond {
-    Bond { name: name("bond0"), mode, ports: vec![name("eno1"), name("eno2")] }
+    Bond {
+        name: name("bond0"),
+        mode,
+        ports: vec![name("eno1"), name("eno2")],
+        options: BTreeMap::new(),
+    }
 }
 
 fn uplinks() -> Vec<Uplink> {
@@ -52,10 +60,9 @@ fn all() -> Vec<Topology> {
         for addressing in addressings() {
             for (mtu, other) in [(None, None), (Some(9000), Some(name("ens9")))] {
                 all.push(Topology {
-                    uplink: uplink.clone(),
-                    addressing: addressing.clone(),
                     mtu,
                     node_ip_interface: other,
+                    ..Topology::new(uplink.clone(), addressing.clone())
                 });
             }
         }
@@ -126,7 +133,7 @@ fn what_cannot_work_is_refused() {
     let topology = |uplink, other: Option<&str>| {
         let node_ip_interface = other.map(name);
         let addressing = Addressing::Dhcp(Families::V4);
-        Topology { uplink, addressing, mtu: None, node_ip_interface }.document()
+        Topology { node_ip_interface, ..Topology::new(uplink, addressing) }.document()
     };
     let error = topology(Uplink::Slb { ports: vec![name("eno1")] }, None).unwrap_err().to_string();
     assert_eq!(error, "a bond needs two NICs or more, and eno1 was given; add another --uplink");
@@ -134,4 +141,102 @@ fn what_cannot_work_is_refused() {
     assert_eq!(topology(twice, None).unwrap_err().to_string(), "eno1 is given twice");
     let error = topology(Uplink::Nic(name("eno1")), Some("eno1")).unwrap_err().to_string();
     assert!(error.starts_with("eno1 is part of the uplink"), "{error}");
+}
+
+/// Every further setting at once, on a bond with both families.
+fn with_everything(addressing: Addressing, second: SecondAddresses) -> Topology {
+    let mut bond = bond(BondMode::Lacp);
+    bond.options = BTreeMap::from([("lacp_rate".to_owned(), "fast".to_owned())]);
+    Topology {
+        mtu: Some(9000),
+        node_ip_interface: Some(name("eno7")),
+        search: vec!["example.com".to_owned(), "cluster.example.com".to_owned()],
+        routes: vec![
+            StaticRoute {
+                destination: "198.51.100.0/24".parse().unwrap(),
+                gateway: "192.0.2.254".parse().unwrap(),
+            },
+            StaticRoute {
+                destination: "2001:db8:1::/64".parse().unwrap(),
+                gateway: "2001:db8::fe".parse().unwrap(),
+            },
+        ],
+        profile_names: true,
+        macs: BTreeMap::from([
+            (name("eno1"), "52:54:00:00:00:01".parse().unwrap()),
+            (name("eno9"), "52:54:00:00:00:09".parse().unwrap()),
+        ]),
+        second: Some(SecondBridge { nic: name("eno9"), addresses: second }),
+        ..Topology::new(Uplink::VlanOnBond { bond, id: "100".parse().unwrap() }, addressing)
+    }
+}
+
+#[test]
+fn every_further_setting_is_in_the_document_and_keeps_every_rule() {
+    let dual = fixed(&["192.0.2.10/24", "2001:db8::10/64"], &["192.0.2.1", "2001:db8::1"]);
+    let second = SecondAddresses::Static {
+        addresses: vec!["203.0.113.10/24".parse().unwrap(), "2001:db8:9::10/64".parse().unwrap()],
+        gateways: vec!["203.0.113.1".parse().unwrap()],
+    };
+    for (addressing, second) in [
+        (dual.clone(), second.clone()),
+        (Addressing::Dhcp(Families::Both), SecondAddresses::Dhcp(Families::Both)),
+        (Addressing::Dhcp(Families::Both), second),
+        (dual, SecondAddresses::Dhcp(Families::V6)),
+    ] {
+        let topology = with_everything(addressing, second);
+        let text = topology.document().unwrap();
+        let document = Document::parse(text.as_bytes());
+        let findings = check(&document, &Surroundings::default());
+        assert!(findings.is_empty(), "{findings:?}\n{text}");
+        let state = document.state().unwrap();
+        let json = serde_json::to_value(state).unwrap();
+        let iface = |name: &str, kind: &str| {
+            let list = json["interfaces"].as_array().unwrap().iter();
+            let mut found = list.filter(|it| it["name"] == name && it["type"] == kind);
+            found.next().unwrap_or_else(|| panic!("{name}: {text}")).clone()
+        };
+        assert_eq!(iface("br-ex", "ovs-interface")["profile-name"], "ovs-if-br-ex");
+        assert_eq!(iface("bond0.100", "vlan")["profile-name"], "ovs-if-phys0");
+        assert_eq!(iface("bond0", "bond")["link-aggregation"]["options"]["lacp_rate"], "fast");
+        assert_eq!(iface("eno1", "ethernet")["identifier"], "mac-address");
+        assert_eq!(iface("br-ex1", "ovs-bridge")["bridge"]["port"][0]["name"], "eno9");
+        // The interface of the node's address has the families of br-ex, and no default route.
+        for family in ["ipv4", "ipv6"] {
+            let section = &iface("eno7", "ethernet")[family];
+            assert_eq!(
+                (&section["enabled"], &section["auto-gateway"]),
+                (&true.into(), &false.into())
+            );
+        }
+        assert_eq!(json["dns-resolver"]["config"]["search"][0], "example.com");
+        let routes = json["routes"]["config"].as_array().unwrap();
+        assert!(routes.iter().any(|it| it["destination"] == "2001:db8:1::/64"), "{routes:?}");
+    }
+}
+
+#[test]
+fn further_settings_that_cannot_be_are_refused() {
+    let plain = || Topology::new(Uplink::Nic(name("eno1")), Addressing::Dhcp(Families::V4));
+    let second = |nic: &str| {
+        Some(SecondBridge { nic: name(nic), addresses: SecondAddresses::Dhcp(Families::V4) })
+    };
+    let mac = BTreeMap::from([(name("eno5"), "52:54:00:00:00:01".parse().unwrap())]);
+    let route = StaticRoute {
+        destination: "198.51.100.0/24".parse().unwrap(),
+        gateway: "2001:db8::1".parse().unwrap(),
+    };
+    for (topology, wanted) in [
+        (Topology { second: second("eno1"), ..plain() }, "eno1 is part of the uplink of br-ex"),
+        (
+            Topology { macs: mac, ..plain() },
+            "eno5 has a MAC address and is not part of the document",
+        ),
+        (Topology { routes: vec![route], ..plain() }, "gateway 2001:db8::1 of the route to"),
+        (Topology { search: vec!["a b".to_owned()], ..plain() }, "\"a b\" is not a domain"),
+    ] {
+        let error = topology.document().unwrap_err().to_string();
+        assert!(error.starts_with(wanted), "{error}");
+    }
+    assert!("52:54:00".parse::<MacAddress>().is_err());
 }
