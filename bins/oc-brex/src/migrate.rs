@@ -1,17 +1,17 @@
 //! `oc-brex migrate`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use br_ex::day2::{self, Migration};
-use br_ex::inventory::{FoundFile, place_files};
-use br_ex::node_state::{self, NodeState};
+use br_ex::inventory::{FoundFile, Stem, place_files};
+use br_ex::node_state::NodeState;
 use br_ex::render::machine_configs;
 use br_ex::{Document, Severity, Surroundings};
 use clap::Args;
 use command_line::{Ending, print, say};
-use machine_config::{Encoding, Role};
+use machine_config::{Encoding, MachineConfig, Role};
 
 use crate::{reading, writing};
 
@@ -35,14 +35,22 @@ pub(crate) struct Arguments {
     out: PathBuf,
 }
 
-/// Writes documents for nodes whose br-ex was guessed, and what brings them into use.
+/// Writes documents for nodes whose br-ex was guessed, and what brings them into use. Everything is
+/// computed first, so that a refusal leaves no files.
 pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
+    let role = &arguments.role;
+    if let Some(meant) = role.almost() {
+        bail!(
+            "--role {role}: every cluster has a pool {meant}; expected that name, or one unlike it"
+        );
+    }
     let mut nodes: Vec<NodeState> = Vec::new();
     for path in &arguments.nns {
-        let reading = || format!("reading {}", path.display());
-        nodes.extend(node_state::parse(&reading::text(path)?).with_context(reading)?);
+        nodes.extend(reading::states(path)?);
     }
+    check_role(role, &nodes)?;
     let mut files = Vec::new();
+    let mut written: Vec<(String, String)> = Vec::new();
     let mut names = BTreeSet::new();
     let mut has_errors = false;
     for node in &nodes {
@@ -54,19 +62,22 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
         for note in notes {
             say(&format!("note: {name}: {note}"));
         }
-        let path = format!("{}/{short}.yml", arguments.role);
+        let path = format!("{role}/{short}.yml");
         let around = Surroundings { current: Some(node.state.clone()), ..Surroundings::default() };
         for finding in br_ex::check(&Document::parse(text.as_bytes()), &around) {
             say(&format!("{path}:{finding}"));
             has_errors |= finding.severity == Severity::Error;
         }
         if let Some(back) = way_back {
-            writing::file(&arguments.out, &format!("way-back/{short}.yml"), back)?;
+            written.push((format!("way-back/{short}.yml"), back));
         }
-        writing::file(&arguments.out, &format!("hosts/{path}"), &text)?;
+        written.push((format!("hosts/{path}"), text.clone()));
         files.push(FoundFile { path, bytes: text.into_bytes() });
     }
     if has_errors {
+        for (name, text) in &written {
+            writing::file(&arguments.out, name, text)?;
+        }
         say(
             "No manifests were written: the documents have errors. They are in hosts; correct them \
              and give them to `oc-brex render`.",
@@ -77,43 +88,73 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("{}", lines.join("; "))
     })?;
-    let reboot = day2::force_reboot(&arguments.role)?;
-    let mut manifests = Vec::new();
-    for config in machine_configs(&inventory, Encoding::Plain)?.iter().chain([&reboot]) {
-        let name = format!("manifests/{}.yaml", config.name);
-        manifests.push(writing::file(&arguments.out, &name, config.to_yaml()?)?);
+    let reboot = day2::force_reboot(role)?;
+    let configs = machine_configs(&inventory, Encoding::Plain)?;
+    let [documents] = configs.as_slice() else { bail!("expected nodes of one role") };
+    for config in [documents, &reboot] {
+        written.push((format!("manifests/{}.yaml", config.name), config.to_yaml()?));
     }
-    let [documents, reboot_file] = manifests.as_slice() else {
-        bail!("nodes of one role are due");
+    for (name, text) in &written {
+        writing::file(&arguments.out, name, text)?;
+    }
+    print(commands(role, &arguments.out, documents, &reboot))?;
+    Ok(Ending::Good)
+}
+
+/// A node whose name tells another role would get the documents of the wrong pool.
+fn check_role(role: &Role, nodes: &[NodeState]) -> Result<()> {
+    for name in nodes.iter().filter_map(|node| node.name.as_deref()) {
+        let told = Stem::of_host(name).ok().and_then(|stem| stem.role());
+        if let Some(told) = told.filter(|told| told != role && !role.is_custom()) {
+            bail!(
+                "node {name} has the name of a {told}, and --role is {role}; run `migrate` once for \
+                 each role, with the NodeNetworkStates of its nodes"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The commands, in their order.
+fn commands(role: &Role, out: &Path, documents: &MachineConfig, reboot: &MachineConfig) -> String {
+    let manifest = |config: &MachineConfig| {
+        out.join("manifests").join(format!("{}.yaml", config.name)).display().to_string()
     };
-    let role = &arguments.role;
+    let apply = "oc apply --server-side --force-conflicts -f";
     let wait = format!(
         "oc wait machineconfigpool/{role} --for=condition=Updating --timeout=5m\n\
          oc wait machineconfigpool/{role} --for=condition=Updated --timeout=2h\n"
     );
-    print(format!(
-        "# 1. The documents; nodes get files, and nothing else happens\n\
-         oc apply -f {}\n{wait}\
-         # 2. Reboot the nodes of the pool one by one; each makes its br-ex of its document.\n\
-         #    Look at the first one before the second follows: `oc adm pause` is not needed, the pool\n\
-         #    stops at a node that does not come back.\n\
-         oc apply -f {}\n{wait}\
+    let pause = |paused: bool| {
+        format!(
+            "oc patch machineconfigpool/{role} --type=merge -p '{{\"spec\":{{\"paused\":{paused}}}}}'"
+        )
+    };
+    let documents = manifest(documents);
+    format!(
+        "# 1. The documents: nodes get files, and nothing else happens\n\
+         {apply} {documents}\n{wait}\
+         # 2. Reboot the nodes of the pool one by one; each makes its br-ex from its document.\n\
+         #    The pool stops at a node that does not become Ready. To check the first node before\n\
+         #    the second follows, pause the pool when the first one reboots, and resume it later:\n\
+         #    {}\n\
+         #    {}\n\
+         {apply} {}\n{wait}\
          # 3. Every node now has br-ex from its document\n\
          oc debug node/<node> -- chroot /host cat /etc/nmstate/openshift/applied\n\
-         # 4. The file that rebooted them; taking it away reboots once more unless a disruption policy\n\
-         #    covers /etc/force-reboot, so leave it until a reboot is due anyway\n\
+         # 4. Remove the file that caused the reboot. This reboots the nodes again unless a disruption\n\
+         #    policy covers /etc/force-reboot, so wait until a reboot is needed anyway\n\
          oc delete machineconfig {}\n\
-         # Way back, for a node: give it back to configure-ovs. Taking its document out of the\n\
-         # MachineConfig is not enough, because the flag stays.\n\
-         #   remove its file from {} and apply that; then on the node, at its console or by oc debug:\n\
+         # To return a node to configure-ovs: removing its document from the MachineConfig is not\n\
+         # enough, because the flag stays. Remove its file from {documents},\n\
+         # apply that, and then on the node, at its console or with oc debug:\n\
          #   nmstatectl apply {}/way-back/<node>.yml\n\
          #   rm /etc/nmstate/openshift/applied /etc/nmstate/<node>.yml /etc/nmstate/<node>.applied\n\
          #   systemctl reboot\n",
-        documents.display(),
-        reboot_file.display(),
+        pause(true),
+        pause(false),
+        manifest(reboot),
         reboot.name,
-        documents.display(),
-        arguments.out.display(),
-    ))?;
-    Ok(Ending::Good)
+        out.display(),
+    )
 }

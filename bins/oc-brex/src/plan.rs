@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use br_ex::Document;
 use br_ex::day2::{self, Basis, Class, Masquerade, Nodes, Plan, PlanOptions, State};
+use br_ex::hosts::Reader;
 use br_ex::node_state::{self, NodeState};
 use clap::Args;
 use command_line::{Ending, print, say};
@@ -12,6 +13,7 @@ use ipnet::IpNet;
 use machine_config::Role;
 use nmstate::NetworkState;
 
+use crate::check::FirstBoot;
 use crate::{reading, writing};
 
 const EXAMPLES: &str = "\
@@ -44,6 +46,9 @@ pub(crate) struct Arguments {
     /// 169.254.0.0/17 and fd69::/112]
     #[arg(long, value_name = "CIDR")]
     masquerade_subnet: Vec<IpNet>,
+    /// What applies documents on the nodes: mco or brex-firstboot
+    #[arg(long, value_name = "PROGRAM", hide_possible_values = true)]
+    first_boot: Option<FirstBoot>,
     /// Folder to write the policies to
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -71,7 +76,13 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<Ending> {
     };
     let folder = arguments.out.clone().unwrap_or_default();
     let file = folder.join("policy.yaml").display().to_string();
-    let options = PlanOptions { nodes, masquerade, cluster_mtu: arguments.cluster_mtu, file };
+    let options = PlanOptions {
+        nodes,
+        masquerade,
+        cluster_mtu: arguments.cluster_mtu,
+        file,
+        reader: arguments.first_boot.map(Reader::from).unwrap_or_default(),
+    };
     let plan = day2::plan(&old, &new, &options)
         .with_context(|| format!("planning the way to {}", arguments.to.display()))?;
     print(text(&plan, &arguments.to))?;
@@ -134,7 +145,12 @@ fn text(plan: &Plan, to: &Path) -> String {
         text.extend(plan.unforeseen.iter().map(|unforeseen| format!("note: {unforeseen}\n")));
         return text;
     };
-    let mut text = format!("Class: {class}\nExpected outage: {}\n\nChanges:\n", class.outage());
+    let mut text = format!("Class: {class}\nExpected outage: {}\n", class.outage());
+    // A change that may not be made needs no procedure.
+    for further in plan.further_classes().iter().filter(|_| class != Class::Forbidden) {
+        text.push_str(&format!("Also: {further}: {}\n", further.outage()));
+    }
+    text.push_str("\nChanges:\n");
     for change in &plan.changes {
         text.push_str(&format!("  {}\n    {}: {}\n", change.difference, change.class, change.why));
     }

@@ -10,7 +10,7 @@ use br_ex::scale_out::{Addition, Bmc, Machine, add, check_beside, manifests};
 use br_ex::{Document, Severity, Surroundings};
 use clap::Args;
 use command_line::{Ending, print, say};
-use machine_config::{DisruptionPolicy, Fit, MachineConfig, Size, parse_disruption_policy};
+use machine_config::{DisruptionPolicy, Fit, MachineConfig, Pool, Size, parse_disruption_policy};
 use nmstate::NetworkState;
 
 use crate::{decode, reading, writing};
@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
     /// The new host and its document
     #[arg(long, value_name = "NAME=FILE")]
     host: NewHost,
-    /// MachineConfigs of other roles, so that addresses are compared with theirs, too; may be repeated
+    /// Other MachineConfigs of the cluster: addresses are compared with theirs, and the size of the
+    /// rendered pool counts them; may be repeated
     #[arg(long, value_name = "FILE")]
     other_mc: Vec<PathBuf>,
     /// Where the machine's BMC is; writes a BareMetalHost
@@ -114,11 +115,13 @@ pub(crate) fn scale_out(arguments: &Arguments) -> Result<Ending> {
         say("Nothing was written. Correct the errors.");
         return Ok(Ending::Findings);
     }
-    let size = Size::of(&config);
+    let others = configs.iter().filter(|other| other.name != config.name);
+    let size = Size::of_pool(&Pool::new(&role, others.chain([&config])));
+    let pool = format!("the rendered MachineConfig of pool {role}");
     match size.fit() {
         Fit::Well => {}
-        Fit::Barely => say(&format!("warning: {} has {size}", config.name)),
-        Fit::Not => bail!("{} has {size}, which is too much", config.name),
+        Fit::Barely => say(&format!("warning: {pool} has {size}")),
+        Fit::Not => bail!("{pool} has {size}, which is too much"),
     }
     let network = network(arguments, &bytes)?;
     let machine = Machine { host: stem.clone(), bmc: arguments.machine() };
@@ -183,11 +186,11 @@ impl Arguments {
         let namespace = "-n openshift-machine-api";
         let mut text = format!(
             "# 1. The document, before the machine boots; wait until all nodes of the pool have it\n\
-             oc apply -f {}\n\
+             oc apply --server-side --force-conflicts -f {}\n\
              oc wait machineconfigpool/{role} --for=condition=Updating --timeout=5m\n\
              oc wait machineconfigpool/{role} --for=condition=Updated --timeout=60m\n\
              # 2. The network it is provisioned with\n\
-             oc apply -f {}\n",
+             oc apply --server-side -f {}\n",
             path(0),
             path(1),
         );
@@ -196,7 +199,7 @@ impl Arguments {
                 "# 3. The machine\n\
                  oc create secret generic {credentials} {namespace} --from-literal=username=<user> \
                  --from-literal=password=<password>\n\
-                 oc apply -f {}\n\
+                 oc apply --server-side -f {}\n\
                  oc wait baremetalhost/{host} {namespace} \
                  --for=jsonpath='{{.status.provisioning.state}}'=available --timeout=60m\n\
                  # 4. One more node\n\

@@ -120,7 +120,7 @@ fn a_plan_says_class_reason_order_and_outage() {
         "Class: hitless\nExpected outage: none\n",
         "  name servers: server: [\"192.0.2.1\"] → [\"192.0.2.53\"]\n    hitless: name servers are \
          taken over at once\n",
-        "     oc apply -f p/policy.yaml\n     oc wait nncp/worker-0-br-ex --for=condition=Available",
+        "     oc apply --server-side -f p/policy.yaml\n     oc wait nncp/worker-0-br-ex --for=condition=Available",
     ] {
         assert!(ended.out.contains(part), "{}", ended.out);
     }
@@ -262,8 +262,9 @@ fn a_node_of_configure_ovs_gets_a_document_of_what_it_has() {
     assert_eq!(
         order,
         [
-            "oc apply -f m/manifests/10-br-ex-worker.yaml",
-            "oc apply -f m/manifests/99-br-ex-force-reboot-worker.yaml",
+            "oc apply --server-side --force-conflicts -f m/manifests/10-br-ex-worker.yaml",
+            "oc apply --server-side --force-conflicts -f \
+             m/manifests/99-br-ex-force-reboot-worker.yaml",
         ],
     );
     let reboot =
@@ -273,6 +274,74 @@ fn a_node_of_configure_ovs_gets_a_document_of_what_it_has() {
     let changes = machine_config::difference(&empty, &reboot);
     let outcome = machine_config::DisruptionPolicy::default().disruption(&changes).outcome();
     assert_eq!(outcome, machine_config::Outcome::Reboot);
+}
+
+#[test]
+fn migrate_names_commands_that_exist_and_refuses_a_wrong_role_before_it_writes() {
+    let desk = Desk::new();
+    desk.put("nns.yaml", node_state("worker-0.example.com", "192.0.2.20"));
+    for (role, said) in [
+        ("master", "node worker-0.example.com has the name of a worker, and --role is master"),
+        ("wroker", "--role wroker: every cluster has a pool worker"),
+    ] {
+        let ended = desk.run(&["migrate", "--nns", "nns.yaml", "--role", role, "-o", "m"]);
+        assert_eq!(ended.code, 2, "{role}");
+        assert!(ended.err.contains(said), "{}", ended.err);
+        assert!(!desk.path("m").exists(), "{role}");
+    }
+    let ended = desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "-o", "m"]);
+    // `oc adm` has no `pause`; a pool is paused by its field.
+    assert!(!ended.out.contains("oc adm pause"), "{}", ended.out);
+    assert!(ended.out.contains("-p '{\"spec\":{\"paused\":true}}'"), "{}", ended.out);
+}
+
+#[test]
+fn a_plan_lists_every_procedure_that_the_change_needs() {
+    let desk = Desk::new();
+    let old = host("192.0.2.20")
+        .replace("  type: ethernet\n", "  type: ethernet\n  mtu: 9000\n")
+        .replace("  copy-mac-from: eno1\n", "  copy-mac-from: eno1\n  mtu: 9000\n");
+    let lower = old.replace("mtu: 9000", "mtu: 4000");
+    // Another uplink at the same time, which is disruptive.
+    let both = lower.replace("eno1", "eno2");
+    desk.put("old.yml", old).put("lower.yml", lower).put("both.yml", both);
+    let plan = |to: &str, more: &[&str]| {
+        let arguments = ["plan", "--from", "old.yml", "--to", to, "--node", "worker-0"];
+        desk.done(&[&arguments[..], more].concat()).out
+    };
+    let out = plan("lower.yml", &[]);
+    let place = |part: &str| out.find(part).unwrap_or_else(|| panic!("{part}: {out}"));
+    let order = [
+        "`profile-name: ovs-if-br-ex`",
+        "{.status.clusterNetworkMTU}",
+        "\"migration\":{\"mtu\":{\"network\":{\"from\":<from>,\"to\":3900},\"machine\":{\"to\":4000}}}",
+        "oc apply --server-side -f policy.yaml",
+        "\"migration\":null,\"defaultNetwork\":{\"ovnKubernetesConfig\":{\"mtu\":3900}}",
+        "Update the first-boot document",
+    ];
+    let places: Vec<usize> = order.iter().map(|part| place(part)).collect();
+    assert!(places.is_sorted(), "{places:?}: {out}");
+    let out = plan("both.yml", &[]);
+    assert!(out.starts_with("Class: disruptive\n"), "{out}");
+    assert!(out.contains("Also: cluster procedure: "), "{out}");
+    for part in ["oc adm drain worker-0", "\"migration\":null", "oc adm uncordon worker-0"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+}
+
+#[test]
+fn a_document_is_applied_again_at_a_reboot_only_by_the_operators_own_service() {
+    let desk = Desk::new();
+    desk.put("old.yml", host("192.0.2.20")).put(
+        "new.yml",
+        host("192.0.2.20").replace("    - 192.0.2.1\nroutes", "    - 192.0.2.53\nroutes"),
+    );
+    let plan = |program: &str| {
+        let arguments = ["plan", "--from", "old.yml", "--to", "new.yml", "--node", "w"];
+        desk.done(&[&arguments[..], &["--first-boot", program]].concat()).out
+    };
+    assert!(plan("mco").contains("At their next reboot"), "{}", plan("mco"));
+    assert!(!plan("brex-firstboot").contains("next reboot"), "{}", plan("brex-firstboot"));
 }
 
 #[tokio::test]

@@ -55,12 +55,12 @@ fn the_new_document_is_all_that_changes() {
     assert_eq!(added.contents.bytes(), host("192.0.2.27").as_bytes());
     let order: Vec<_> = ended.out.lines().filter(|line| line.starts_with("oc ")).collect();
     for (line, begins) in order.iter().zip([
-        "oc apply -f out/10-br-ex-worker.yaml",
+        "oc apply --server-side --force-conflicts -f out/10-br-ex-worker.yaml",
         "oc wait machineconfigpool/worker",
         "oc wait machineconfigpool/worker",
-        "oc apply -f out/worker-7-network-config-secret.yaml",
+        "oc apply --server-side -f out/worker-7-network-config-secret.yaml",
         "oc create secret generic worker-7-bmc-secret",
-        "oc apply -f out/worker-7-baremetalhost.yaml",
+        "oc apply --server-side -f out/worker-7-baremetalhost.yaml",
         "oc wait baremetalhost/worker-7",
         "oc scale machineset/<machineset>",
     ]) {

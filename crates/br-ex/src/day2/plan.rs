@@ -1,5 +1,7 @@
 //! A change of br-ex as a whole: its classes, its order, its policies, its way back.
 
+use std::collections::BTreeSet;
+
 use nmstate::{InterfaceType, NetworkState};
 use serde_json::{Value, json};
 
@@ -13,6 +15,7 @@ use super::state::{Basis, State, StateError};
 use super::steps::{Step, steps};
 use crate::document::Document;
 use crate::finding::Finding;
+use crate::hosts::Reader;
 use crate::rule::{RuleId, Severity};
 use crate::surroundings::Surroundings;
 
@@ -24,6 +27,8 @@ pub struct PlanOptions {
     pub cluster_mtu: Option<u32>,
     /// Where the policy will be written, for the commands.
     pub file: String,
+    /// What applies the first-boot documents of these nodes.
+    pub reader: Reader,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +68,14 @@ impl Plan {
             false => Some(Class::Forbidden),
         }
     }
+
+    /// The classes that ask for more than a policy beside the worst one, each with its own steps.
+    pub fn further_classes(&self) -> Vec<Class> {
+        let worst = self.class();
+        let classes: BTreeSet<Class> = self.changes.iter().map(|change| change.class).collect();
+        let further = |class: &Class| Some(*class) != worst && *class >= Class::ClusterProcedure;
+        classes.into_iter().filter(further).collect()
+    }
 }
 
 /// Plans the way from `old` to the document `new`.
@@ -92,7 +105,7 @@ pub fn plan(old: &State, new: &Document, options: &PlanOptions) -> Result<Plan, 
         return Ok(plan);
     }
     plan.leftovers = leftovers;
-    plan.steps = steps(&plan.changes, &policy, &options.file);
+    plan.steps = steps(&plan.changes, &policy, &options.file, options.reader);
     plan.way_back = way_back(old, &target, &policy, options);
     plan.policy = Some(policy);
     Ok(plan)

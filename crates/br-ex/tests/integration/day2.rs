@@ -66,6 +66,7 @@ fn planned(old: &str, new: &str, cluster_mtu: Option<u32>) -> Plan {
         masquerade: Masquerade::default(),
         cluster_mtu,
         file: "policy.yaml".to_owned(),
+        reader: br_ex::hosts::Reader::default(),
     };
     let new = Document::parse(new.as_bytes());
     plan(&state(old, Basis::Document), &new, &options).expect("a plan")
@@ -171,8 +172,8 @@ fn from_a_nic_to_a_bond_is_disruptive_and_drains() {
     let at = |wanted: &str| {
         commands.iter().position(|it| it.starts_with(wanted)).unwrap_or_else(|| panic!("{wanted}"))
     };
-    assert!(at("oc adm drain worker-0") < at("oc apply -f policy.yaml"));
-    assert!(at("oc apply -f policy.yaml") < at("oc adm uncordon worker-0"));
+    assert!(at("oc adm drain worker-0") < at("oc apply --server-side -f policy.yaml"));
+    assert!(at("oc apply --server-side -f policy.yaml") < at("oc adm uncordon worker-0"));
 }
 
 #[test]
@@ -304,6 +305,7 @@ fn a_lease_that_becomes_static_is_fine_when_the_node_shows_the_same_address() {
         masquerade: Masquerade::default(),
         cluster_mtu,
         file: String::new(),
+        reader: br_ex::hosts::Reader::default(),
     };
     let to = |address: &str| Document::parse(BOND.replace("192.0.2.20", address).as_bytes());
     let class = |address| {
