@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
-use crate::{adopt, check, decode, doctor, migrate, plan, render, scale_out, topology};
+use crate::{
+    adopt, check, decode, doctor, hosts, import, migrate, plan, render, scale_out, topology,
+};
 
 const EXIT_CODES: &str = "\
 Exit code: 0 done, perhaps with warnings; 1 errors were found; 2 wrong usage, or a file could not be read or written.";
@@ -24,6 +26,12 @@ pub(crate) enum Command {
     Check(check::Arguments),
     /// Write a document for one of the usual shapes of br-ex
     Topology(topology::Arguments),
+    /// Write documents for many hosts from a table and a template
+    Hosts(hosts::Arguments),
+    /// Write documents with br-ex for the hosts that installers list
+    Import(import::Arguments),
+    /// Print the JSON schema of documents, for editors
+    Schema,
     /// Make MachineConfigs of documents, one per role
     Render(render::Arguments),
     /// Take the documents out of MachineConfigs

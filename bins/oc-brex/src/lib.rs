@@ -7,6 +7,8 @@ mod check;
 mod decode;
 mod doctor;
 mod findings;
+mod hosts;
+mod import;
 mod inputs;
 mod machines;
 mod migrate;
@@ -15,6 +17,7 @@ mod reading;
 mod reference;
 mod render;
 mod scale_out;
+mod schema;
 mod topology;
 mod writing;
 
@@ -41,6 +44,9 @@ fn act(command: &Command) -> Result<Ending> {
         Command::Doctor(arguments) => return doctor::doctor(arguments),
         Command::Plan(arguments) => return plan::plan(arguments),
         Command::Adopt(arguments) => return adopt::adopt(arguments),
+        Command::Hosts(arguments) => return hosts::hosts(arguments),
+        Command::Import(arguments) => return import::import(arguments),
+        Command::Schema => print(schema::text()?)?,
         Command::Migrate(arguments) => return migrate::migrate(arguments),
         Command::Version => print(format!("oc-brex {}\n", env!("CARGO_PKG_VERSION")))?,
         Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,

@@ -4,25 +4,63 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tempfile::NamedTempFile;
+
+/// Writes files below `folder`: all of them or none. A file that exists is an error unless `force`
+/// is given. Returns where they are.
+pub(crate) fn files(
+    folder: &Path,
+    files: &[(String, String)],
+    force: bool,
+) -> Result<Vec<PathBuf>> {
+    let taken: Vec<String> = files
+        .iter()
+        .map(|(name, _)| folder.join(name))
+        .filter(|path| !force && fs::symlink_metadata(path).is_ok())
+        .map(|path| path.display().to_string())
+        .collect();
+    if !taken.is_empty() {
+        bail!("{} exist; give --force to replace them, or another --out", taken.join(", "));
+    }
+    // All contents are on the disk before the first file gets its name.
+    let mut ready = Vec::new();
+    for (name, text) in files {
+        let path = folder.join(name);
+        ready.push((temporary(&path, text.as_bytes())?, path));
+    }
+    let mut paths = Vec::new();
+    for (temporary, path) in ready {
+        let writing = || format!("writing {}", path.display());
+        temporary.persist(&path).map_err(|error| error.error).with_context(writing)?;
+        paths.push(path);
+    }
+    Ok(paths)
+}
 
 /// Writes a file below `folder`, which is made when it is not there. A file of that name is
 /// replaced in one step. Returns where it is.
 pub(crate) fn file(folder: &Path, name: &str, text: impl AsRef<[u8]>) -> Result<PathBuf> {
     let path = folder.join(name);
     let writing = || format!("writing {}", path.display());
-    let parent = path.parent().unwrap_or(folder);
+    let temporary = temporary(&path, text.as_ref())?;
+    temporary.persist(&path).map_err(|error| error.error).with_context(writing)?;
+    Ok(path)
+}
+
+/// The contents of a file beside the place it will have.
+fn temporary(path: &Path, bytes: &[u8]) -> Result<NamedTempFile> {
+    let writing = || format!("writing {}", path.display());
+    let parent = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
     // Manifests are for everybody to read, as any file an editor makes.
-    let mut temporary = tempfile::Builder::new();
+    let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        temporary.permissions(fs::Permissions::from_mode(0o666));
+        builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    let mut temporary: NamedTempFile = temporary.tempfile_in(parent).with_context(writing)?;
-    temporary.write_all(text.as_ref()).with_context(writing)?;
-    temporary.persist(&path).map_err(|error| error.error).with_context(writing)?;
-    Ok(path)
+    let mut temporary = builder.tempfile_in(parent).with_context(writing)?;
+    temporary.write_all(bytes).with_context(writing)?;
+    Ok(temporary)
 }

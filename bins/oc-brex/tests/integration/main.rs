@@ -6,6 +6,7 @@ mod check;
 mod day2;
 mod doctor;
 mod enhancement;
+mod many_hosts;
 mod nodes;
 mod render;
 mod scale_out;

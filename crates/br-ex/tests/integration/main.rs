@@ -8,4 +8,5 @@ mod golden_differences;
 mod real_documents;
 mod real_states;
 mod rules;
+mod schema;
 mod topologies;

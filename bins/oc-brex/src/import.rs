@@ -1,0 +1,101 @@
+//! `oc-brex import`.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use br_ex::host_list::{self, ListedHost};
+use br_ex::inventory::Stem;
+use br_ex::lift::lift;
+use br_ex::{Document, Severity, Surroundings};
+use clap::Args;
+use command_line::{Ending, print, say};
+use machine_config::Role;
+
+use crate::{reading, writing};
+
+const EXAMPLES: &str = "\
+Examples:
+  oc-brex import agent-config.yaml --out hosts
+  oc-brex import bmh.yaml --out hosts      # BareMetalHosts and the Secrets with their networks
+The interface with the default route becomes the uplink of br-ex; its addresses and routes go to br-ex.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// AgentConfig, NMStateConfig, BareMetalHost with its Secret, ClusterInstance, SiteConfig or
+    /// install-config
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The interface that br-ex is to use [default: the one with the default route]
+    #[arg(long, value_name = "NAME")]
+    uplink: Option<String>,
+    /// The role of hosts whose list does not tell
+    #[arg(long, value_name = "ROLE")]
+    role: Option<Role>,
+    /// Folder to write <role>/<host>.yml or <host>.yml to
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
+}
+
+/// Writes a document with br-ex for every host of these lists, or nothing.
+pub(crate) fn import(arguments: &Arguments) -> Result<Ending> {
+    let mut written: Vec<(String, String)> = Vec::new();
+    let mut names = BTreeSet::new();
+    let mut has_errors = false;
+    for path in &arguments.files {
+        let reading = || format!("reading {}", path.display());
+        let hosts = host_list::parse(&reading::text(path)?).with_context(reading)?;
+        if hosts.is_empty() {
+            bail!(
+                "reading {}: expected one of {} or an install-config with platform.baremetal.hosts, \
+                 found no host",
+                path.display(),
+                host_list::KINDS.join(", ")
+            );
+        }
+        for host in &hosts {
+            let of_host =
+                || format!("{}: line {}: host {}", path.display(), host.at.line, host.name);
+            let Some(network) = &host.network else {
+                say(&format!("note: {}: it has no network, so no document is written", of_host()));
+                continue;
+            };
+            let network = Document::of_installation(network);
+            let text =
+                lift(&network, arguments.uplink.as_deref(), &host.macs).with_context(of_host)?;
+            let name = file_name(host, arguments.role.as_ref()).with_context(of_host)?;
+            if !names.insert(name.clone()) {
+                bail!("{}: another host has this name", of_host());
+            }
+            for finding in br_ex::check(&Document::parse(text.as_bytes()), &Surroundings::default())
+            {
+                if finding.severity != Severity::Info {
+                    say(&format!("{name}:{finding}"));
+                }
+                has_errors |= finding.severity == Severity::Error;
+            }
+            written.push((name, text));
+        }
+    }
+    if has_errors {
+        say("Nothing was written. Correct the networks, and import them again.");
+        return Ok(Ending::Findings);
+    }
+    for path in writing::files(&arguments.out, &written, arguments.force)? {
+        print(format!("{}\n", path.display()))?;
+    }
+    Ok(Ending::Good)
+}
+
+fn file_name(host: &ListedHost, role: Option<&Role>) -> Result<String> {
+    let stem = Stem::of_host(&host.name)?;
+    let told: Option<Role> = host.role.as_deref().map(str::parse).transpose()?;
+    Ok(match told.as_ref().or(role) {
+        Some(role) => format!("{role}/{stem}.yml"),
+        None => format!("{stem}.yml"),
+    })
+}

@@ -1,0 +1,150 @@
+//! Documents for many hosts: from a table, from what installers list, and what is made of them.
+
+use serde_json::Value;
+
+use crate::support::{Desk, host};
+
+/// The document of `host` with a placeholder for its address.
+fn template() -> String {
+    format!("# brex-match: mac=${{mac}}\n{}", host("'${address}'"))
+}
+
+const TABLE: &str = "host,role,address,mac\nw0,worker,192.0.2.20,52:54:00:00:00:20\nm0,master,192.0.2.10,52:54:00:00:00:10\n";
+
+#[test]
+fn a_table_and_a_template_become_documents_that_render_takes() {
+    let desk = Desk::new();
+    desk.put("hosts.csv", TABLE).put("bond.yml", template());
+    let arguments = ["hosts", "--table", "hosts.csv", "--template", "bond.yml", "--out", "hosts"];
+    let ended = desk.done(&arguments);
+    assert_eq!(ended.out, "hosts/worker/w0.yml\nhosts/master/m0.yml\n");
+    assert!(desk.text("hosts/worker/w0.yml").contains("- ip: '192.0.2.20'\n"));
+    desk.done(&["check", "hosts", "--deny-warnings"]);
+    desk.done(&["render", "--hosts", "hosts", "-o", "manifests"]);
+    // Files are kept unless they may be replaced.
+    desk.put("hosts/worker/w0.yml", "mine");
+    let ended = desk.run(&arguments);
+    assert_eq!(ended.code, 2);
+    assert!(ended.err.contains("hosts/worker/w0.yml, hosts/master/m0.yml exist; give --force"));
+    assert_eq!(desk.text("hosts/worker/w0.yml"), "mine");
+    desk.done(&[&arguments[..], &["--force"]].concat());
+    assert!(desk.text("hosts/worker/w0.yml").contains("192.0.2.20"));
+}
+
+#[test]
+fn a_table_with_problems_leaves_no_files() {
+    let desk = Desk::new();
+    desk.put("bond.yml", template());
+    let same = TABLE.replace("192.0.2.10", "192.0.2.20");
+    for (table, wanted) in [
+        (same.as_str(), "hosts.csv: row 3, column address: 192.0.2.20 is in row 2, too"),
+        ("host,address\nw0,192.0.2.20\n", "hosts.csv: row 1: there is no column `mac`"),
+        ("host,address,mac\nw0,,52:54:00:00:00:20\n", "hosts.csv: row 2, column address: expected"),
+    ] {
+        desk.put("hosts.csv", table);
+        let ended = desk.run(&[
+            "hosts",
+            "--table",
+            "hosts.csv",
+            "--template",
+            "bond.yml",
+            "--out",
+            "hosts",
+        ]);
+        assert_eq!(ended.code, 1, "{table}");
+        assert!(ended.err.contains(wanted), "{table}: {}", ended.err);
+        assert!(!desk.path("hosts").exists(), "{table}");
+    }
+}
+
+const AGENT: &str = "\
+apiVersion: v1beta1
+kind: AgentConfig
+rendezvousIP: 192.0.2.10
+hosts:
+- hostname: m0.example.com
+  role: master
+  interfaces:
+  - {name: eno1, macAddress: 52:54:00:00:00:01}
+  - {name: eno2, macAddress: 52:54:00:00:00:02}
+  networkConfig:
+    interfaces:
+    - {name: eno1, type: ethernet, state: up}
+    - {name: eno2, type: ethernet, state: up}
+    - name: bond0
+      type: bond
+      state: up
+      ipv4: {enabled: true, dhcp: false, address: [{ip: 192.0.2.10, prefix-length: 24}]}
+      ipv6: {enabled: false}
+      link-aggregation: {mode: active-backup, options: {miimon: '100'}, port: [eno1, eno2]}
+    dns-resolver: {config: {server: [192.0.2.53]}}
+    routes:
+      config:
+      - {destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: bond0, table-id: 254}
+- hostname: w0
+";
+
+#[test]
+fn hosts_of_an_agent_config_get_br_ex_on_the_interface_with_the_default_route() {
+    let desk = Desk::new();
+    desk.put("agent-config.yaml", AGENT);
+    let ended = desk.done(&["import", "agent-config.yaml", "--out", "hosts"]);
+    assert_eq!(ended.out, "hosts/master/m0.yml\n");
+    assert!(ended.err.contains("host w0: it has no network"), "{}", ended.err);
+    let text = desk.text("hosts/master/m0.yml");
+    for part in ["copy-mac-from: eno1", "next-hop-interface: br-ex", "metric: 48", "name: bond0"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    desk.done(&["check", "hosts"]);
+    let ended = desk.run(&["import", "agent-config.yaml", "--out", "hosts"]);
+    assert_eq!(ended.code, 2, "{}", ended.out);
+    assert!(ended.err.contains("give --force"), "{}", ended.err);
+}
+
+#[test]
+fn lists_without_hosts_and_uplinks_that_cannot_be_told_are_named() {
+    let desk = Desk::new();
+    desk.put("x.yaml", "kind: Namespace\n");
+    let ended = desk.run(&["import", "x.yaml", "--out", "hosts"]);
+    assert!(ended.err.contains("expected one of AgentConfig, NMStateConfig"), "{}", ended.err);
+    desk.put("agent.yaml", AGENT.replace("    routes:\n", "    other:\n"));
+    let ended = desk.run(&["import", "agent.yaml", "--out", "hosts"]);
+    assert_eq!(ended.code, 2);
+    assert!(ended.err.contains("line 5: host m0.example.com"), "{}", ended.err);
+    assert!(!desk.path("hosts").exists());
+}
+
+#[test]
+fn manifests_are_written_for_the_agent_based_installer_and_for_ztp() {
+    let desk = Desk::new();
+    desk.put("hosts/worker-0.yml", host("192.0.2.20"));
+    let ended = desk.done(&["render", "--hosts", "hosts", "--as", "agent", "-o", "install"]);
+    assert_eq!(ended.out, "install/openshift/10-br-ex-worker.yaml\n");
+    let ended = desk.run(&["render", "--hosts", "hosts", "--as", "ztp", "-o", "ztp"]);
+    assert_eq!(ended.code, 2, "{}", ended.err);
+    let ended = desk.done(&[
+        "render",
+        "--hosts",
+        "hosts",
+        "--as",
+        "ztp",
+        "--cluster",
+        "sno-1",
+        "-o",
+        "ztp",
+    ]);
+    assert_eq!(ended.out, "ztp/br-ex-extra-manifests.yaml\n");
+    assert!(ended.err.contains("spec.extraManifestsRefs of the ClusterInstance sno-1"));
+    let text = desk.text("ztp/br-ex-extra-manifests.yaml");
+    assert!(text.contains("10-br-ex-worker.yaml") && text.contains("namespace: sno-1"), "{text}");
+}
+
+#[test]
+fn the_schema_is_json_and_names_the_fields_of_interfaces() {
+    let ended = Desk::new().done(&["schema"]);
+    let schema: Value = serde_json::from_str(&ended.out).expect("JSON");
+    let fields = schema.pointer("/else/allOf/0/properties/interfaces/items/properties");
+    for field in ["copy-mac-from", "link-aggregation", "ipv4", "vlan", "bridge", "profile-name"] {
+        assert!(fields.and_then(|fields| fields.get(field)).is_some(), "{field}");
+    }
+}
