@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
 use crate::{
-    adopt, check, decode, doctor, hosts, import, migrate, plan, render, scale_out, topology,
+    adopt, check, decode, doctor, hosts, import, migrate, plan, render, scale_out, show, topology,
 };
 
 const EXIT_CODES: &str = "\
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Hosts(hosts::Arguments),
     /// Write documents with br-ex for the hosts that installers list
     Import(import::Arguments),
+    /// Show what br-ex stands on: NIC, bond, VLAN, with MTU, MAC addresses, addresses and routes
+    Show(show::Arguments),
     /// Print the JSON schema of documents, for editors
     Schema,
     /// Make MachineConfigs of documents, one per role

@@ -18,6 +18,7 @@ mod reference;
 mod render;
 mod scale_out;
 mod schema;
+mod show;
 mod topology;
 mod writing;
 
@@ -46,6 +47,7 @@ fn act(command: &Command) -> Result<Ending> {
         Command::Adopt(arguments) => return adopt::adopt(arguments),
         Command::Hosts(arguments) => return hosts::hosts(arguments),
         Command::Import(arguments) => return import::import(arguments),
+        Command::Show(arguments) => return show::show(arguments),
         Command::Schema => print(schema::text()?)?,
         Command::Migrate(arguments) => return migrate::migrate(arguments),
         Command::Version => print(format!("oc-brex {}\n", env!("CARGO_PKG_VERSION")))?,

@@ -7,6 +7,7 @@ use br_ex::Document;
 use br_ex::day2::{self, Basis, Class, Masquerade, Nodes, Plan, PlanOptions, State};
 use br_ex::hosts::Reader;
 use br_ex::node_state::{self, NodeState};
+use br_ex::picture::Picture;
 use clap::Args;
 use command_line::{Ending, print, say};
 use ipnet::IpNet;
@@ -86,6 +87,9 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<Ending> {
     let plan = day2::plan(&old, &new, &options)
         .with_context(|| format!("planning the way to {}", arguments.to.display()))?;
     print(text(&plan, &arguments.to))?;
+    if plan.class().is_some() {
+        print(pictures(state, &new)?)?;
+    }
     if plan.class() == Some(Class::Forbidden) {
         return Ok(Ending::Findings);
     }
@@ -137,6 +141,17 @@ fn nodes(arguments: &Arguments, from: &From) -> Result<Nodes> {
         (None, Some(node)) => Ok(Nodes::One(node)),
         (None, None) => bail!("which nodes? Give --node or --role"),
     }
+}
+
+/// What br-ex stands on before and after.
+fn pictures(old: &NetworkState, new: &Document) -> Result<String> {
+    let old = Document::parse(serde_json::to_string(old)?.as_bytes());
+    let tree = |document: &Document| {
+        let layout = document.layout();
+        let text = layout.map(|layout| Picture::of(&layout).br_ex_text()).unwrap_or_default();
+        text.lines().map(|line| format!("  {line}\n")).collect::<String>()
+    };
+    Ok(format!("\nBefore:\n{}\nAfter:\n{}", tree(&old), tree(new)))
 }
 
 fn text(plan: &Plan, to: &Path) -> String {

@@ -22,6 +22,7 @@ pub mod inventory;
 pub mod layout;
 pub mod lift;
 pub mod node_state;
+pub mod picture;
 pub mod render;
 mod rule;
 pub mod scale_out;

@@ -70,6 +70,11 @@ impl Drawing {
         svg::render(self)
     }
 
+    /// The same without the legend of moods, for drawings that have none.
+    pub fn svg_without_legend(&self) -> String {
+        svg::render_plain(self)
+    }
+
     /// For Graphviz' `dot`.
     pub fn dot(&self) -> String {
         let mut text = format!(

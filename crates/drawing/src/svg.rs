@@ -43,14 +43,22 @@ struct Layout {
 
 pub(super) fn render(drawing: &Drawing) -> String {
     let layout = Layout::of(drawing);
+    let legend = legend(drawing, layout.height - MARGIN);
+    document(drawing, &layout, &legend)
+}
+
+pub(super) fn render_plain(drawing: &Drawing) -> String {
+    document(drawing, &Layout::of(drawing), "")
+}
+
+fn document(drawing: &Drawing, layout: &Layout, legend: &str) -> String {
     let mut body = String::new();
-    boxes(drawing, &layout, &mut body);
-    arrows(drawing, &layout, &mut body);
+    boxes(drawing, layout, &mut body);
+    arrows(drawing, layout, &mut body);
     for (node, chip) in drawing.nodes.iter().zip(&layout.chips) {
         draw_chip(node, chip, &mut body);
     }
     let (width, height) = (layout.width, layout.height);
-    let legend = legend(drawing, height - MARGIN);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n\

@@ -148,3 +148,28 @@ fn the_schema_is_json_and_names_the_fields_of_interfaces() {
         assert!(fields.and_then(|fields| fields.get(field)).is_some(), "{field}");
     }
 }
+
+#[test]
+fn a_document_is_shown_as_a_tree_and_as_an_svg_and_a_plan_shows_both_sides() {
+    let desk = Desk::new();
+    let new = host("192.0.2.20").replace("  type: ethernet\n", "  type: ethernet\n  mtu: 9000\n");
+    desk.put("worker-0.yml", host("192.0.2.20")).put("new.yml", new);
+    let ended = desk.done(&["show", "worker-0.yml"]);
+    let wanted = "\
+br-ex (ovs-interface), MAC of eno1
+│ 192.0.2.20/24
+│ route 0.0.0.0/0 via 192.0.2.1 metric 48
+└─ br-ex (ovs-bridge)
+   └─ eno1 (ethernet)
+";
+    assert_eq!(ended.out, wanted);
+    let svg = desk.done(&["show", "new.yml", "-o", "svg"]).out;
+    assert!(svg.starts_with("<svg ") && svg.contains("MTU 9000"), "{svg}");
+    let plan = desk.done(&["plan", "--from", "worker-0.yml", "--to", "new.yml", "--node", "w"]).out;
+    let (before, after) = plan.split_once("\nAfter:\n").expect("both sides");
+    assert!(
+        before.contains("Before:\n") && before.ends_with("     └─ eno1 (ethernet)\n"),
+        "{plan}"
+    );
+    assert!(after.contains("     └─ eno1 (ethernet), MTU 9000\n"), "{plan}");
+}

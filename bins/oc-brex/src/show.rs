@@ -1,0 +1,86 @@
+//! `oc-brex show`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use br_ex::Document;
+use br_ex::node_state;
+use br_ex::picture::Picture;
+use clap::{Args, ValueEnum};
+use command_line::{Ending, print, say};
+
+use crate::reading;
+
+const EXAMPLES: &str = "\
+Examples:
+  oc-brex show worker-0.yml
+  oc get nns worker-0.example.com -o yaml | oc-brex show - -o svg > worker-0.svg";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A document, a policy or a NodeNetworkState; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// How it is written: text, svg, dot or mermaid
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Svg,
+    Dot,
+    Mermaid,
+}
+
+/// Prints what br-ex stands on.
+pub(crate) fn show(arguments: &Arguments) -> Result<Ending> {
+    let path = &arguments.file;
+    let pictures = pictures(path)?;
+    let title = |name: &Option<String>| name.clone().unwrap_or_else(|| path.display().to_string());
+    for (name, picture) in &pictures {
+        let title = title(name);
+        match arguments.output {
+            Format::Text => {
+                if pictures.len() > 1 {
+                    print(format!("{title}:\n"))?;
+                }
+                print(picture.text())?;
+            }
+            Format::Svg => print(picture.drawing(&title).svg_without_legend())?,
+            Format::Dot => print(picture.drawing(&title).dot())?,
+            Format::Mermaid => print(picture.drawing(&title).mermaid())?,
+        }
+    }
+    Ok(Ending::Good)
+}
+
+/// The pictures of a file: one for each node of a list.
+fn pictures(path: &Path) -> Result<Vec<(Option<String>, Picture)>> {
+    let text = reading::text(path)?;
+    if text.contains("NodeNetworkState") || text.contains("currentState") {
+        let states =
+            node_state::parse(&text).with_context(|| format!("reading {}", path.display()))?;
+        return states
+            .into_iter()
+            .map(|state| Ok((state.name, of_text(&serde_json::to_string(&state.state)?, path)?)))
+            .collect();
+    }
+    Ok(vec![(None, of_text(&text, path)?)])
+}
+
+fn of_text(text: &str, path: &Path) -> Result<Picture> {
+    let document = Document::parse(text.as_bytes());
+    if document.content().is_none() {
+        say(&format!(
+            "note: {}: nmstate does not read all of it; `oc-brex check` reports why",
+            path.display()
+        ));
+    }
+    match document.layout().filter(|layout| !layout.interfaces.is_empty()) {
+        Some(layout) => Ok(Picture::of(&layout)),
+        None => bail!("reading {}: expected interfaces, found none", path.display()),
+    }
+}
