@@ -5,14 +5,18 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 use br_ex::first_network::first_network;
+use br_ex::hosts::Reader;
 use br_ex::inventory::Stem;
 use br_ex::scale_out::{Addition, Bmc, Machine, add, check_beside, manifests};
-use br_ex::{Document, Severity, Surroundings};
+use br_ex::{Document, Finding, Severity, Surroundings};
 use clap::Args;
 use command_line::{Ending, print, say};
-use machine_config::{DisruptionPolicy, Fit, MachineConfig, Pool, Size, parse_disruption_policy};
+use machine_config::{
+    BR_EX_FOLDER, DisruptionPolicy, Fit, MachineConfig, Pool, Size, parse_disruption_policy,
+};
 use nmstate::NetworkState;
 
+use crate::machines::{self, Named};
 use crate::{decode, reading, writing};
 
 const EXAMPLES: &str = "\
@@ -107,7 +111,8 @@ pub(crate) fn scale_out(arguments: &Arguments) -> Result<Ending> {
     let mut configs = decode::read(&arguments.other_mc)?;
     configs.push(old);
     let file_name = format!("{stem}.yml");
-    let findings = check_beside(&configs, &role, &file_name, &bytes, &Surroundings::default());
+    let mut findings = check_beside(&configs, &role, &file_name, &bytes, &Surroundings::default());
+    findings.extend(check_machine(&configs, stem, &bytes));
     for finding in &findings {
         say(&format!("{}:{finding}", file.display()));
     }
@@ -136,6 +141,22 @@ pub(crate) fn scale_out(arguments: &Arguments) -> Result<Ending> {
     say(&format!("On nodes of role {role}: {}.", disruption.outcome()));
     print(arguments.commands(&role.to_string(), &machine, &written))?;
     Ok(Ending::Good)
+}
+
+/// Whether the machine that the document names is that of another document.
+fn check_machine(configs: &[MachineConfig], stem: &Stem, bytes: &[u8]) -> Vec<Finding> {
+    let files = configs.iter().flat_map(|config| &config.files);
+    let mut named: Vec<Named> = files
+        .filter(|file| file.path.is_within(BR_EX_FOLDER))
+        .map(|file| {
+            let host = file.path.file_name().split('.').next();
+            Named::read(host, Reader::Unknown, file.contents.bytes())
+        })
+        .collect();
+    let number = named.len();
+    named.push(Named::read(Some(stem.as_str()), Reader::Unknown, bytes));
+    let found = machines::check(&named, &[]).into_iter();
+    found.filter(|(of, _)| *of == number).map(|(_, finding)| finding).collect()
 }
 
 fn read(path: &Path) -> Result<MachineConfig> {

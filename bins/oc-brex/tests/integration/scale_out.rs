@@ -82,6 +82,15 @@ fn names_and_addresses_of_other_hosts_are_refused() {
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("[B22]"), "{}", ended.err);
 
+    // A machine that another document names.
+    let named = |address: &str| format!("# brex-match: serial=CZ1\n{}", host(address));
+    desk.put("n/worker/worker-1.yml", named("192.0.2.21"));
+    desk.done(&["render", "--hosts", "n", "-o", "n"]);
+    desk.put("worker-7.yml", named("192.0.2.27"));
+    let ended = desk.run(&scale_out(&["--other-mc", "n/10-br-ex-worker.yaml"]));
+    assert_eq!(ended.code, 1);
+    assert!(ended.err.contains("the document of worker-1 names serial cz1, too"), "{}", ended.err);
+
     // One that a host of another role has.
     desk.put("worker-7.yml", host("192.0.2.10"));
     desk.done(&scale_out(&[]));
