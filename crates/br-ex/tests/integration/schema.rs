@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use br_ex::document_schema::schema;
+use data_tier::data_tier;
 use serde_json::{Value, json};
 
 /// Whether a value fits a schema.
@@ -96,12 +97,7 @@ fn what_nmstate_refuses_does_not_fit() {
 /// A tier of its own: the examples are nmstate's.
 #[test]
 fn every_example_of_nmstate_fits_but_for_br_ex() {
-    let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/nmstate-golden/examples");
-    if !folder.is_dir() {
-        eprintln!("data tier: {} absent, not run", folder.display());
-        return;
-    }
+    let Some(folder) = data_tier("nmstate-golden/examples") else { return };
     let state = &schema()["else"]["allOf"][0];
     let mut wrong = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
