@@ -1,0 +1,91 @@
+//! What a run of templates may use. Templates are untrusted: without bounds, a few lines loop
+//! forever or double a text until memory is full.
+
+/// Bounds of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Nodes evaluated and functions called, plus one for every 16 bytes that functions return.
+    pub steps: u64,
+    /// Nesting of everything that recurses: blocks, pipelines, templates that call templates.
+    pub depth: usize,
+    /// Bytes written by one template, including what it includes.
+    pub output_bytes: usize,
+    /// Size of one value that a function returns: bytes of a text, elements of a list.
+    pub value_size: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { steps: 50_000_000, depth: 400, output_bytes: 64 << 20, value_size: 32 << 20 }
+    }
+}
+
+/// A limit that a template reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Exceeded {
+    #[error("the template needs more than {0} steps")]
+    Steps(u64),
+    #[error("templates are nested deeper than {0} levels")]
+    Depth(usize),
+    #[error("the template writes more than {0} bytes")]
+    Output(usize),
+    #[error("a value is larger than {0} bytes or elements")]
+    Value(usize),
+}
+
+/// Limits and what was used of them. One budget serves all templates of a chart.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    limits: Limits,
+    steps: u64,
+    depth: usize,
+}
+
+impl Budget {
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, steps: 0, depth: 0 }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Steps used until now.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Accounts for `count` steps.
+    pub fn spend(&mut self, count: u64) -> Result<(), Exceeded> {
+        self.steps = self.steps.saturating_add(count);
+        if self.steps > self.limits.steps {
+            return Err(Exceeded::Steps(self.limits.steps));
+        }
+        Ok(())
+    }
+
+    /// Accounts for a value of `size` bytes or elements, before it is built.
+    pub fn allocate(&mut self, size: usize) -> Result<(), Exceeded> {
+        if size > self.limits.value_size {
+            return Err(Exceeded::Value(self.limits.value_size));
+        }
+        self.spend(size as u64 / 16)
+    }
+
+    pub(crate) fn enter(&mut self) -> Result<(), Exceeded> {
+        if self.depth >= self.limits.depth {
+            return Err(Exceeded::Depth(self.limits.depth));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    /// Forgets nesting that an error left behind.
+    pub(crate) fn surface(&mut self) {
+        self.depth = 0;
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+}

@@ -1,0 +1,34 @@
+//! Templates of Go's `text/template`: values with Go's rules of truth, comparison and printing, the
+//! parser, and an executor with limits.
+//!
+//! Pure: templates reach only the data and the functions that the caller gives them. Templates are
+//! untrusted, so every run has a [`Budget`]; a template that loops or grows ends in an error.
+
+mod arguments;
+mod budget;
+mod builtin;
+mod compare;
+mod error;
+mod exec;
+mod function;
+mod json;
+mod lex;
+mod node;
+mod number;
+mod parse;
+mod print;
+mod quote;
+mod set;
+mod value;
+
+pub use arguments::Arguments;
+pub use budget::{Budget, Exceeded, Limits};
+pub use compare::{equal, is_same};
+pub use error::{Error, Frame, Place, Reason};
+pub use function::{Arity, Call, Function, FunctionError, Functions};
+pub use json::TooDeep;
+pub use number::format_float;
+pub use print::{print_all, printf};
+pub use quote::quote;
+pub use set::{MissingKey, Set};
+pub use value::{Kind, Map, Object, Value};
