@@ -16,7 +16,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { steps: 50_000_000, depth: 400, output_bytes: 64 << 20, value_size: 32 << 20 }
+        Self { steps: 50_000_000, depth: 400, output_bytes: 64 << 20, value_size: 16 << 20 }
     }
 }
 

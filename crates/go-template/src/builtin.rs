@@ -178,7 +178,8 @@ fn println(call: &mut Call<'_>, values: &[Value]) -> Outcome {
         if index > 0 {
             line.push(' ');
         }
-        line.push_str(&call.print(value)?);
+        let text = call.print(value)?;
+        call.extend(&mut line, &text)?;
     }
     line.push('\n');
     call.text(line)

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::budget::{Budget, Exceeded, Limits};
 use crate::value::{Kind, Value};
 
 /// Deeper values are different: comparing maps that contain themselves does not end.
@@ -52,10 +53,11 @@ pub fn equal(left: &Value, right: &Value) -> Result<bool, String> {
         (Value::Object(left), Value::Object(right))
             if matches!(left.kind(), Kind::Struct | Kind::Pointer) =>
         {
+            let mut budget = Budget::new(Limits { steps: 10_000, ..Limits::default() });
             Ok(Rc::ptr_eq(left, right)
                 || left.kind() == Kind::Struct
                     && left.type_name() == right.type_name()
-                    && is_same(&left.plain(), &right.plain()))
+                    && is_same(&left.plain(), &right.plain(), &mut budget).unwrap_or(false))
         }
         _ => Err(format!("non-comparable type {}", right.type_name())),
     }
@@ -79,15 +81,17 @@ pub(crate) fn less(left: &Value, right: &Value) -> Result<bool, String> {
 }
 
 /// Go's `reflect.DeepEqual`: the same types and the same content.
-pub fn is_same(left: &Value, right: &Value) -> bool {
-    same(left, right, 0)
+pub fn is_same(left: &Value, right: &Value, budget: &mut Budget) -> Result<bool, Exceeded> {
+    same(left, right, 0, budget)
 }
 
-fn same(left: &Value, right: &Value, depth: usize) -> bool {
+fn same(left: &Value, right: &Value, depth: usize, budget: &mut Budget) -> Result<bool, Exceeded> {
+    // Values that share their parts can have more of them than there is time.
+    budget.spend(1)?;
     if depth > MAX_DEPTH {
-        return false;
+        return Ok(false);
     }
-    match (left, right) {
+    Ok(match (left, right) {
         (left, right) if left.is_nil() || right.is_nil() => left.is_nil() && right.is_nil(),
         (Value::Bool(left), Value::Bool(right)) => left == right,
         (Value::Int(left), Value::Int(right)) | (Value::Int64(left), Value::Int64(right)) => {
@@ -97,26 +101,39 @@ fn same(left: &Value, right: &Value, depth: usize) -> bool {
         (Value::String(left), Value::String(right)) => left == right,
         (Value::Bytes(left), Value::Bytes(right)) => left == right,
         (Value::List(left), Value::List(right)) => {
-            Rc::ptr_eq(left, right)
-                || left.len() == right.len()
-                    && left.iter().zip(right.iter()).all(|(l, r)| same(l, r, depth + 1))
+            if Rc::ptr_eq(left, right) {
+                return Ok(true);
+            }
+            if left.len() != right.len() {
+                return Ok(false);
+            }
+            for (left, right) in left.iter().zip(right.iter()) {
+                if !same(left, right, depth + 1, budget)? {
+                    return Ok(false);
+                }
+            }
+            true
         }
         (Value::Map(left), Value::Map(right)) => {
             if Rc::ptr_eq(left, right) {
-                return true;
+                return Ok(true);
             }
             let (left, right) = (left.borrow(), right.borrow());
-            left.len() == right.len()
-                && left
-                    .iter()
-                    .zip(right.iter())
-                    .all(|(l, r)| l.0 == r.0 && same(l.1, r.1, depth + 1))
+            if left.len() != right.len() {
+                return Ok(false);
+            }
+            for (left, right) in left.iter().zip(right.iter()) {
+                if left.0 != right.0 || !same(left.1, right.1, depth + 1, budget)? {
+                    return Ok(false);
+                }
+            }
+            true
         }
         (Value::Object(left), Value::Object(right)) => {
             Rc::ptr_eq(left, right)
                 || left.type_name() == right.type_name()
-                    && same(&left.plain(), &right.plain(), depth + 1)
+                    && same(&left.plain(), &right.plain(), depth + 1, budget)?
         }
         _ => false,
-    }
+    })
 }

@@ -159,9 +159,20 @@ impl Call<'_> {
         Ok(Value::from(text))
     }
 
+    /// Appends to a text, which may not grow beyond the size of a value.
+    pub fn extend(&mut self, text: &mut String, part: &str) -> Result<(), FunctionError> {
+        let limit = self.machine.budget.limits().value_size;
+        if text.len().saturating_add(part.len()) > limit {
+            return Err(Exceeded::Value(limit).into());
+        }
+        text.push_str(part);
+        Ok(())
+    }
+
     /// Accounts for a list and makes it a value.
     pub fn list(&mut self, items: Vec<Value>) -> Result<Value, FunctionError> {
-        self.allocate(items.len())?;
+        // An element takes more room than a byte.
+        self.allocate(items.len().saturating_mul(4))?;
         Ok(Value::list(items))
     }
 

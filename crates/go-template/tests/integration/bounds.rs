@@ -69,3 +69,10 @@ fn nested_parentheses_and_blocks_are_refused_beyond_a_depth() {
     let chain = format!("{{{{ if 0 }}}}{}{{{{ end }}}}", "{{ else if 0 }}".repeat(80));
     assert_eq!(run(&chain, &json!({})).unwrap(), "");
 }
+
+#[test]
+fn lists_that_share_their_parts_are_not_compared_forever() {
+    let text = "{{ $a := list 1 }}{{ $b := list 1 }}{{ range 60 }}{{ $a = list $a $a }}\
+                {{ $b = list $b $b }}{{ end }}{{ same $a $b }}";
+    assert_eq!(limit(text), Exceeded::Steps(200_000));
+}

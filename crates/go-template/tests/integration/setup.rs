@@ -23,6 +23,9 @@ pub(crate) fn functions() -> Functions {
         map.borrow_mut().insert(values.text(1)?.to_string(), values.any(2));
         Ok(values.any(0))
     });
+    functions.add("same", Arity::exactly(2), |call, values| {
+        Ok(go_template::is_same(&values.any(0), &values.any(1), call.budget())?.into())
+    });
     functions
 }
 

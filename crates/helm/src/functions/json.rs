@@ -105,7 +105,6 @@ impl Writer<'_> {
             return Err("json: the value is nested too deep".into());
         }
         self.budget.spend(1)?;
-        self.budget.allocate(self.out.len() / 64)?;
         if self.out.len() > self.budget.limits().value_size {
             self.budget.allocate(self.out.len())?;
         }

@@ -1,6 +1,6 @@
 //! Lists.
 
-use go_template::{Arguments, Arity, Call, Functions, Value, is_same};
+use go_template::{Arguments, Arity, Call, FunctionError, Functions, Value, is_same};
 
 use super::cast::to_integer;
 use super::collections::{elements, is_empty};
@@ -54,9 +54,9 @@ pub(super) fn register(functions: &mut Functions) {
         let mut joined = String::new();
         for (index, text) in texts(call, &values.any(1))?.iter().enumerate() {
             if index > 0 {
-                joined.push_str(&separator);
+                call.extend(&mut joined, &separator)?;
             }
-            joined.push_str(text.as_str().unwrap_or_default());
+            call.extend(&mut joined, text.as_str().unwrap_or_default())?;
         }
         call.text(joined)
     });
@@ -76,7 +76,7 @@ pub(super) fn register(functions: &mut Functions) {
 }
 
 /// Elements as texts, without nil; another value is a list of one.
-fn texts(call: &mut Call<'_>, value: &Value) -> Result<Vec<Value>, go_template::FunctionError> {
+fn texts(call: &mut Call<'_>, value: &Value) -> Result<Vec<Value>, FunctionError> {
     let items = match value.items() {
         Some(items) => items,
         None => vec![value.clone()],
@@ -134,8 +134,7 @@ fn compact(call: &mut Call<'_>, values: &[Value]) -> Outcome {
 fn unique(call: &mut Call<'_>, values: &[Value]) -> Outcome {
     let mut kept: Vec<Value> = Vec::new();
     for item in elements(&values.any(0), "find uniq on")? {
-        call.budget().spend(kept.len() as u64 / 8)?;
-        if !kept.iter().any(|known| is_same(known, &item)) {
+        if !is_in(call, &kept, &item)? {
             kept.push(item);
         }
     }
@@ -143,17 +142,31 @@ fn unique(call: &mut Call<'_>, values: &[Value]) -> Outcome {
 }
 
 fn without(call: &mut Call<'_>, values: &[Value]) -> Outcome {
-    let mut items = elements(&values.any(0), "find without on")?;
-    items.retain(|item| !values[1..].iter().any(|omitted| is_same(omitted, item)));
-    call.list(items)
+    let mut kept = Vec::new();
+    for item in elements(&values.any(0), "find without on")? {
+        if !is_in(call, &values[1..], &item)? {
+            kept.push(item);
+        }
+    }
+    call.list(kept)
 }
 
-fn has(_: &mut Call<'_>, values: &[Value]) -> Outcome {
+fn has(call: &mut Call<'_>, values: &[Value]) -> Outcome {
     let (needle, list) = (values.any(0), values.any(1));
     if list.is_nil() {
         return Ok(false.into());
     }
-    Ok(elements(&list, "find has on")?.iter().any(|item| is_same(&needle, item)).into())
+    let items = elements(&list, "find has on")?;
+    Ok(is_in(call, &items, &needle)?.into())
+}
+
+fn is_in(call: &mut Call<'_>, items: &[Value], wanted: &Value) -> Result<bool, FunctionError> {
+    for item in items {
+        if is_same(wanted, item, call.budget())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn slice(call: &mut Call<'_>, values: &[Value]) -> Outcome {

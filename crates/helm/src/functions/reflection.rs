@@ -16,7 +16,7 @@ pub(super) fn register(functions: &mut Functions) {
     functions.add("kindIs", Arity::exactly(2), |_, values| {
         Ok((&*values.text(0)? == values.any(1).kind().name()).into())
     });
-    functions.add("deepEqual", Arity::exactly(2), |_, values| {
-        Ok(is_same(&values.any(0), &values.any(1)).into())
+    functions.add("deepEqual", Arity::exactly(2), |call, values| {
+        Ok(is_same(&values.any(0), &values.any(1), call.budget())?.into())
     });
 }

@@ -107,9 +107,10 @@ fn bound_replacement(
     replacement: &str,
 ) -> Result<(), FunctionError> {
     let matches = regex.find_iter(text).count();
-    let each =
-        replacement.len() + replacement.matches('$').count().saturating_mul(text.len().min(64));
-    call.allocate(text.len().saturating_add(matches.saturating_mul(each)))?;
+    // Matches do not overlap: one reference to a group adds the text at most once.
+    let references = replacement.matches('$').count().saturating_mul(text.len());
+    let literal = matches.saturating_mul(replacement.len());
+    call.allocate(text.len().saturating_add(literal).saturating_add(references))?;
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Texts: cutting, padding, searching, quoting.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use go_template::{Arguments, Arity, Call, Functions, Object, Value, quote};
 
 use super::{Outcome, to_text};
@@ -13,7 +15,8 @@ pub(super) fn register(functions: &mut Functions) {
     for name in ["trimAll", "trimall"] {
         functions.add(name, Arity::exactly(2), |call, values| {
             let (set, text) = (values.text(0)?, values.text(1)?);
-            call.text(text.trim_matches(|c| set.contains(c)).to_owned())
+            let set: BTreeSet<char> = set.chars().collect();
+            call.text(text.trim_matches(|c| set.contains(&c)).to_owned())
         });
     }
     functions.add("trimSuffix", Arity::exactly(2), |call, values| {
@@ -52,26 +55,13 @@ pub(super) fn register(functions: &mut Functions) {
         })
     });
     functions.add("quote", Arity::at_least(0), |call, values| {
-        let mut quoted = Vec::new();
-        for value in values.iter().filter(|value| !value.is_nil()) {
-            let text = to_text(call, value)?;
-            quoted.push(quote(value.as_bytes().unwrap_or(text.as_bytes())));
-        }
-        call.text(quoted.join(" "))
+        words(call, values, |value, text| quote(value.as_bytes().unwrap_or(text.as_bytes())))
     });
     functions.add("squote", Arity::at_least(0), |call, values| {
-        let mut quoted = Vec::new();
-        for value in values.iter().filter(|value| !value.is_nil()) {
-            quoted.push(format!("'{}'", to_text(call, value)?));
-        }
-        call.text(quoted.join(" "))
+        words(call, values, |_, text| format!("'{text}'"))
     });
     functions.add("cat", Arity::at_least(0), |call, values| {
-        let mut words = Vec::new();
-        for value in values.iter().filter(|value| !value.is_nil()) {
-            words.push(to_text(call, value)?);
-        }
-        call.text(words.join(" "))
+        words(call, values, |_, text| text.to_owned())
     });
     functions.add("indent", Arity::exactly(2), |call, values| indent(call, values, ""));
     functions.add("nindent", Arity::exactly(2), |call, values| indent(call, values, "\n"));
@@ -95,9 +85,23 @@ pub(super) fn register(functions: &mut Functions) {
     });
     functions.add("splitList", Arity::exactly(2), |call, values| {
         let (separator, text) = (values.text(0)?, values.text(1)?);
-        let parts = split(&text, &separator).into_iter().map(Value::from).collect();
-        call.list(parts)
+        let parts = split(&text, &separator);
+        call.allocate(parts.len().saturating_mul(4))?;
+        Ok(Value::list(parts.into_iter().map(Value::from).collect()))
     });
+}
+
+/// The values that are not nil, each written by `each`, with spaces between.
+fn words(call: &mut Call<'_>, values: &[Value], each: impl Fn(&Value, &str) -> String) -> Outcome {
+    let mut joined = String::new();
+    for (index, value) in values.iter().filter(|value| !value.is_nil()).enumerate() {
+        let text = to_text(call, value)?;
+        if index > 0 {
+            joined.push(' ');
+        }
+        call.extend(&mut joined, &each(value, &text))?;
+    }
+    call.text(joined)
 }
 
 fn replace(call: &mut Call<'_>, values: &[Value]) -> Outcome {
@@ -169,14 +173,14 @@ fn split_at_most<'t>(text: &'t str, separator: &str, count: i64) -> Vec<&'t str>
 }
 
 fn numbered(call: &mut Call<'_>, parts: Vec<&str>) -> Outcome {
-    call.allocate(parts.len())?;
+    call.allocate(parts.len().saturating_mul(4))?;
     let named = parts.into_iter().enumerate().map(|(n, part)| (format!("_{n}"), part.to_owned()));
     Ok(Value::object(TextMap(named.collect())))
 }
 
 /// A map of Go's type `map[string]string`: a key that it does not have is an empty text.
 #[derive(Debug, Clone, Default)]
-pub struct TextMap(pub std::collections::BTreeMap<String, String>);
+pub struct TextMap(pub BTreeMap<String, String>);
 
 impl Object for TextMap {
     fn type_name(&self) -> String {

@@ -81,7 +81,9 @@ impl Writer<'_> {
             return Err("toml: the value is nested too deep".into());
         }
         self.budget.spend(1 + entries.len() as u64)?;
-        self.budget.allocate(self.out.len() / 64)?;
+        if self.out.len() > self.budget.limits().value_size {
+            self.budget.allocate(self.out.len())?;
+        }
         let indent = "  ".repeat(path.len());
         let (tables, values): (Vec<_>, Vec<_>) = entries
             .iter()
