@@ -31,6 +31,8 @@ pub enum Tool {
     Cosign,
     /// The store below the API server.
     Etcd,
+    /// Renders charts, to compare what we render.
+    Helm,
     /// Judges the Ignition in MachineConfigs.
     IgnitionValidate,
     /// Judges the manifests made for a cluster.
@@ -87,11 +89,12 @@ enum Source {
 }
 
 impl Tool {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::CargoDeny,
         Self::CargoLlvmCov,
         Self::Cosign,
         Self::Etcd,
+        Self::Helm,
         Self::IgnitionValidate,
         Self::KubeApiserver,
         Self::KubeControllerManager,
@@ -138,6 +141,14 @@ impl Tool {
                     stamp: None,
                     tags: "",
                 },
+            },
+            Self::Helm => Recipe {
+                name: "helm",
+                version: "3.22.0",
+                purpose: "renders charts, to compare what we render",
+                minutes: 2,
+                need: Need::Test,
+                source: Source::GoInstall { package: "helm.sh/helm/v3/cmd/helm" },
             },
             Self::IgnitionValidate => Recipe {
                 name: "ignition-validate",

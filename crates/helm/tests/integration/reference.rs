@@ -1,27 +1,18 @@
 //! Runs the same templates here and in Helm.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
-use std::{env, fs};
 
 use go_template::{Limits, Value};
 use helm::engine::{Capabilities, Files, Options, Release, Scope, Template, render};
 use helm::functions::Environment;
 use serde_json::{Value as Json, json};
+use test_tools::Tool;
 
 /// The version of the cluster that both see.
 const KUBE_VERSION: &str = "1.34.0";
-
-/// Helm, built by `cargo xtask tools`.
-fn helm() -> PathBuf {
-    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let root = cache.or_else(home).expect("HOME is set");
-    let path = root.join("landfall/tools/helm-3.22.0/helm");
-    assert!(path.is_file(), "there is no {}; run `cargo xtask tools` once", path.display());
-    path
-}
 
 pub(crate) fn metadata() -> Json {
     json!({
@@ -55,7 +46,7 @@ pub(crate) fn with_helm(templates: &[(&str, &str)], values: &Json) -> Result<Str
     for (name, text) in templates {
         write(&chart.join("templates").join(name), text.as_bytes());
     }
-    let output = Command::new(helm())
+    let output = Command::new(test_tools::path(Tool::Helm).expect("Helm is built"))
         .args(["template", "rel", "--namespace", "space", "--kube-version", KUBE_VERSION])
         .arg(chart)
         .env("TZ", "UTC")
