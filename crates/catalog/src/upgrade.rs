@@ -96,7 +96,7 @@ pub enum PathError {
     #[error(
         "OLM goes from {from} to {reached}, and nothing in the channel {channel:?} leads on from there to {to}"
     )]
-    DeadEnd { channel: String, from: Version, reached: Version, to: Version },
+    DeadEnd { channel: String, from: Box<Version>, reached: Box<Version>, to: Box<Version> },
 }
 
 fn offer(nearest: &[String], channels: &[String]) -> String {
@@ -233,7 +233,12 @@ impl Graph {
                 None if steps.is_empty() => PathError::NoStep { channel, from, has: self.extent() },
                 None => {
                     let to = to.unwrap_or(&reached).clone();
-                    PathError::DeadEnd { channel, from, reached, to }
+                    PathError::DeadEnd {
+                        channel,
+                        from: Box::new(from),
+                        reached: Box::new(reached),
+                        to: Box::new(to),
+                    }
                 }
             },
         })

@@ -38,19 +38,20 @@ pub enum SettingsError {
 }
 
 impl Client {
-    /// Reads the files the settings name. Contacts nobody.
+    /// Reads the files that the settings name. Sends no request.
     pub fn open(settings: Settings) -> Result<Self, SettingsError> {
-        let conf = RegistriesConf::open(&settings.environment)?;
+        let transport = Transport::new(&settings)?;
+        let Settings { side, tls_verify, per_host, retry, credentials, environment, .. } = settings;
+        let conf = RegistriesConf::open(&environment)?;
         let helpers = conf.credential_helpers.as_ref();
-        let credentials =
-            Credentials::open(settings.credentials.clone(), &settings.environment, helpers)?;
+        let credentials = Credentials::open(credentials, &environment, helpers)?;
         Ok(Self(Arc::new(Session {
-            side: settings.side,
-            tls_verify: settings.tls_verify,
-            per_host: settings.per_host.get(),
-            retry: settings.retry,
+            side,
+            tls_verify,
+            per_host: per_host.get(),
+            retry,
             conf,
-            transport: Transport::new(&settings)?,
+            transport,
             credentials,
             hosts: Mutex::new(HashMap::new()),
         })))

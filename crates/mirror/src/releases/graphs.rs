@@ -26,7 +26,7 @@ pub(crate) enum GraphFault {
     #[error("asking the update service {url} about channel {channel}")]
     Asking { url: String, channel: String, source: Box<registry::Error> },
     #[error("reading the update graph of channel {channel} from {place}")]
-    Unreadable { channel: String, place: String, source: release::graph::GraphError },
+    Unreadable { channel: String, place: String, source: Box<release::graph::GraphError> },
     #[error(
         "no update graph of channel {channel} for {architecture} came along: mirror this channel on the connected side{held}"
     )]
@@ -96,7 +96,7 @@ pub(crate) async fn ask(client: &Client, service: Option<&Url>, key: &GraphKey) 
     let graph = Graph::parse(&bytes).map_err(|source| GraphFault::Unreadable {
         channel: channel(),
         place: plain(),
-        source,
+        source: Box::new(source),
     })?;
     Ok((bytes, graph))
 }
@@ -118,7 +118,7 @@ pub(crate) fn read(holdings: &Holdings, key: &GraphKey) -> Answer {
     let graph = Graph::parse(&bytes).map_err(|source| GraphFault::Unreadable {
         channel: channel(),
         place: name,
-        source,
+        source: Box::new(source),
     })?;
     Ok((bytes, graph))
 }
