@@ -292,6 +292,13 @@ fn failure_lines(report: &Report) -> Vec<String> {
         _ => format!("collection error: {}", error.message),
     };
     let mut lines: Vec<String> = report.errors.iter().map(line).collect();
+    // An image without a digest was never resolved: it failed while content was collected.
+    lines.extend(report.images.iter().filter_map(|image| match &image.outcome {
+        Outcome::Failed { error } if image.digest.is_none() => {
+            Some(format!("collection error: {}: {error}", image.origin))
+        }
+        _ => None,
+    }));
     let failed = |image: &&ImageLine| matches!(image.outcome, Outcome::Failed { .. });
     match report.images.iter().filter(failed).count() {
         0 => {}

@@ -215,8 +215,9 @@ fn damaged_content_that_cannot_be_fetched_again_fails_its_images_by_name() {
     let ran = site.run(&format!("-c isc.yaml {PLAIN} {PATIENT} file://data"));
     assert_eq!((ran.code, ran.total("failed")), (8, 1), "{}", ran.out);
     assert_eq!(ran.image("org/two:")["outcome"], "failed");
+    // The first run wrote no archive, so this is the archive of the second.
     fs::create_dir(site.path("carried")).unwrap();
-    fs::copy(site.path("data/mirror_000001.tar"), site.path("carried/mirror_000001.tar")).unwrap();
+    fs::copy(site.path("data/mirror_000002.tar"), site.path("carried/mirror_000002.tar")).unwrap();
     let target = registry();
     let to = target.address();
     let ran = site.run(&format!("-c isc.yaml {PLAIN} --from file://carried docker://{to}"));

@@ -135,9 +135,12 @@ fn a_dry_run_to_disk_leaves_workspace_and_archives_as_they_are() {
     let scene = scene();
     let line = format!("-c isc.yaml {PLAIN} file://data");
     scene.site.succeeds(&line);
+    // Two archives, so that one may be removed.
+    scene.source.put_image(&Image::tiny("new").unwrap(), "org/plain", "v1").unwrap();
+    scene.site.succeeds(&line);
     scene.source.put_image(&Image::tiny("newer").unwrap(), "org/plain", "v1").unwrap();
     let before = listing(&scene.site.path("data"));
-    let ran = scene.site.succeeds(&format!("--dry-run {line} --remove-archives-before 9"));
+    let ran = scene.site.succeeds(&format!("--dry-run {line} --remove-archives-before 2"));
     assert_eq!(listing(&scene.site.path("data")), before);
     assert_eq!(scene.mapping("missing.txt"), [scene.line("plain", CACHE)]);
     assert_eq!(ran.image("org/list")["outcome"], "present");

@@ -404,8 +404,10 @@ fn the_example_selects_the_versions_it_promises() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/operators.yaml");
     site.succeeds(&format!("-c {} {PLAIN} --dry-run file://data", example.display()));
     let mapping = site.read("data/working-dir/dry-run/mapping.txt");
-    let mut selected: Vec<&str> =
-        mapping.lines().filter_map(|line| line.split("=file://org/").nth(1)).collect();
+    let mut selected: Vec<&str> = mapping
+        .lines()
+        .filter_map(|line| line.split("=docker://localhost:55000/org/").nth(1))
+        .collect();
     selected.sort_unstable();
     let expected = [
         "cluster-logging:6.2.1",
@@ -416,7 +418,10 @@ fn the_example_selects_the_versions_it_promises() {
         "local-storage-operator:4.18.1",
     ];
     assert_eq!(selected, expected, "{mapping}");
-    assert!(mapping.contains("=file://redhat/redhat-operator-index:v4.18\n"), "{mapping}");
+    assert!(
+        mapping.contains("=docker://localhost:55000/redhat/redhat-operator-index:v4.18\n"),
+        "{mapping}"
+    );
     assert!(!site.path("data/operator-index-cache").exists(), "a dry run leaves nothing else");
 }
 
