@@ -379,7 +379,7 @@ mod tests {
             all.iter().map(|loaded| loaded.root.as_ref().map(flat)).collect();
         let some = |text: &str| Some(text.to_owned());
         // An anchor of the first document is not known in the last.
-        assert_eq!(trees, [some("{a:1}"), some("{b:[2]}"), some(""), None]);
+        assert_eq!(trees, [some("{a:1}"), some("{b:[2]}"), some("~"), None]);
         let second = all[1].root.as_ref().unwrap();
         assert_eq!(second.get("b").unwrap().at, Position { line: 4, column: 4 });
         assert_eq!(all[3].problems[0].at.line, 7);

@@ -16,7 +16,7 @@ impl Surroundings for Everything {
 }
 
 fn folder() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/markdown"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/markdown"))
 }
 
 fn expected() -> Vec<String> {

@@ -20,8 +20,7 @@ pub(super) struct Message {
 }
 
 pub(super) fn read(bytes: &[u8]) -> Result<Message, SignatureError> {
-    // Every OpenPGP packet starts with this bit; no text does.
-    if bytes.first().is_none_or(|first| first & 0x80 == 0) {
+    if !bytes.first().is_some_and(|first| could_start(*first)) {
         return Err(SignatureError::NotOpenPgp);
     }
     let mut found = Found::default();
@@ -32,17 +31,6 @@ pub(super) fn read(bytes: &[u8]) -> Result<Message, SignatureError> {
         let Ok(header) = PacketHeader::try_from_reader(&mut rest) else {
             return Err(broken(is_first));
         };
-        let could_start = matches!(
-            header.tag(),
-            Tag::CompressedData
-                | Tag::OnePassSignature
-                | Tag::Signature
-                | Tag::LiteralData
-                | Tag::Marker
-        );
-        if is_first && !could_start {
-            return Err(SignatureError::NotOpenPgp);
-        }
         is_first = false;
         let mut body =
             PacketBodyReader::new(header, &mut rest).map_err(|_| SignatureError::Malformed)?;
@@ -58,6 +46,25 @@ pub(super) fn read(bytes: &[u8]) -> Result<Message, SignatureError> {
         drain(&mut body)?;
     }
     found.finish()
+}
+
+/// Whether a signed message can start with this byte: the header of compressed data, a signature
+/// or its announcement, literal data or a marker. Every packet starts with the highest bit set; no
+/// text does.
+fn could_start(first: u8) -> bool {
+    let tag = match first & 0xc0 {
+        0xc0 => Tag::from(first & 0x3f),
+        0x80 => Tag::from((first >> 2) & 0x0f),
+        _ => return false,
+    };
+    matches!(
+        tag,
+        Tag::CompressedData
+            | Tag::OnePassSignature
+            | Tag::Signature
+            | Tag::LiteralData
+            | Tag::Marker
+    )
 }
 
 fn broken(is_first: bool) -> SignatureError {

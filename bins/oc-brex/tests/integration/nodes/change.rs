@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::runtime::Builder;
 
 /// Arguments of the test binary that make it the program.
-pub(crate) const PROGRAM: [&str; 3] = ["change::change_this_node", "--exact", "--ignored"];
+pub(crate) const PROGRAM: [&str; 3] = ["nodes::change::change_this_node", "--exact", "--ignored"];
 
 /// What the program reads and writes, below the folder that a node shares with its host.
 pub(crate) const POLICY: &str = "policy.yaml";
