@@ -1,12 +1,12 @@
-//! `WWW-Authenticate`: what a registry wants to see before it answers.
+//! `WWW-Authenticate`: which credentials a registry expects.
 
 use url::Url;
 
-/// One thing a registry accepts.
+/// One scheme that a registry accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Challenge {
+pub enum Challenge {
     Basic,
-    /// A token from `realm`, made out to `service`.
+    /// A token from `realm`, issued for `service`.
     Bearer {
         realm: Url,
         service: Option<String>,
@@ -14,9 +14,9 @@ pub(crate) enum Challenge {
 }
 
 impl Challenge {
-    /// The best of the challenges in the headers given: a token before a
-    /// password. `None` when there is none that we know.
-    pub(crate) fn pick<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Self> {
+    /// The best of the challenges in these headers: a token before a password.
+    /// `None` if no scheme is supported.
+    pub fn pick<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Self> {
         let found: Vec<Self> = headers.flat_map(parse).collect();
         let bearer = found.iter().position(|one| matches!(one, Self::Bearer { .. }));
         found.into_iter().nth(bearer.unwrap_or(0))
@@ -40,7 +40,7 @@ fn parse(header: &str) -> Vec<Challenge> {
                 parameters.push((word.to_ascii_lowercase(), value));
                 rest = after;
             }
-            // No sense can be made of what follows.
+            // The rest cannot be parsed.
             _ if word.is_empty() => break,
             _ => {
                 found.extend(scheme.take().and_then(|scheme| finish(scheme, &parameters)));

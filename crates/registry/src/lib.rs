@@ -36,6 +36,7 @@ mod transport;
 mod upload;
 
 pub use authfile::AuthFileError;
+pub use challenge::Challenge;
 pub use client::{Blob, Client, SettingsError};
 pub use credentials::Provenance;
 pub use documents::DocumentRequest;
@@ -46,7 +47,7 @@ pub use listing::Tags;
 pub use location::Location;
 pub use manifests::{Found, Pushed};
 pub use proxies::ProxyError;
-pub use registries_conf::{ConfError, ResolveError};
+pub use registries_conf::{Asking, ConfError, Place, RegistriesConf, ResolveError};
 pub use retry::Retry;
 pub use said::Said;
 pub use settings::{CredentialSource, Settings, Side, Timeouts};

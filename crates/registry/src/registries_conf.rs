@@ -37,7 +37,7 @@ pub enum ResolveError {
 
 /// The rules of all files together.
 #[derive(Debug, Default)]
-pub(crate) struct RegistriesConf {
+pub struct RegistriesConf {
     rules: Vec<Rule>,
     /// Of the last file that has any, and that file.
     pub(crate) credential_helpers: Option<(PathBuf, Vec<String>)>,
@@ -45,14 +45,14 @@ pub(crate) struct RegistriesConf {
 
 /// A place to look for an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) at: Location,
-    pub(crate) insecure: bool,
+pub struct Place {
+    pub at: Location,
+    pub insecure: bool,
 }
 
 /// What a place is asked for; mirrors may serve only one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asking {
+pub enum Asking {
     Tag,
     Digest,
     /// A blob, which belongs to an image asked for either way.
@@ -152,7 +152,8 @@ impl RegistriesConf {
         Ok(conf)
     }
 
-    fn parse(path: &Path, text: &str) -> Result<Self, ConfError> {
+    /// Reads the rules of one file; `path` is for messages.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfError> {
         let document: Document = toml::from_str(text)
             .map_err(|source| ConfError::Parse { path: path.into(), source: Box::new(source) })?;
         let invalid = |what: String| ConfError::Invalid { path: path.into(), what };
@@ -185,7 +186,7 @@ impl RegistriesConf {
     }
 
     /// Where an image is written: its registry's own location.
-    pub(crate) fn destination(&self, at: &Location) -> Result<Place, ResolveError> {
+    pub fn destination(&self, at: &Location) -> Result<Place, ResolveError> {
         let own = self.own_place(at)?;
         self.check(&at.to_string())?;
         self.check(&own.at.to_string())?;
@@ -214,7 +215,7 @@ impl RegistriesConf {
     /// registry itself. A place that is blocked is left out: as in
     /// containers/image, `blocked` concerns the place that would be contacted,
     /// so mirrors of a blocked registry still serve its images.
-    pub(crate) fn sources(
+    pub fn sources(
         &self,
         at: &Location,
         asking: Asking,
