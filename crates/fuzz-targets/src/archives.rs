@@ -1,0 +1,62 @@
+//! Archives that were carried over from the connected side.
+
+use std::fs;
+
+use oci::Digest;
+use tar::{EntryType, Header};
+use workspace::archive::Archives;
+
+use crate::two_parts;
+
+const BLOCK: usize = 512;
+
+/// A file that claims to be part of an archive.
+pub fn archive(data: &[u8]) {
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    fs::write(folder.path().join("mirror_000001.tar"), data).expect("a file can be written");
+    let archives = Archives::open(folder.path()).expect("a folder with an archive can be opened");
+    read(&archives);
+}
+
+/// The index of an archive, and after a zero byte the content of the first chunk. The target adds
+/// what pins the index: a header with its digest. A fuzzer could not find that.
+pub fn archive_index(data: &[u8]) {
+    let (index, content) = two_parts(data);
+    let mut file = index_header(index).as_bytes().to_vec();
+    file.extend(index);
+    file.resize(file.len().next_multiple_of(BLOCK), 0);
+    file.extend(content);
+    archive(&file);
+}
+
+/// The header that `docs/archive-format.md` describes.
+fn index_header(index: &[u8]) -> Header {
+    let mut header = Header::new_ustar();
+    let name = format!("index/000001.sha256-{}.json", Digest::of(index).hex());
+    header.set_path(name).expect("the name fits");
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header.set_size(index.len() as u64);
+    header.set_cksum();
+    header
+}
+
+/// Everything that is read from an archive before and while its images are pushed.
+fn read(archives: &Archives) {
+    for finding in archives.findings() {
+        assert!(!finding.to_string().is_empty());
+    }
+    for image in archives.images() {
+        assert!(archives.image(&image.origin).is_some());
+    }
+    for blob in archives.indexes().flat_map(|index| &index.blobs) {
+        let is_here = archives.blob(&blob.digest).is_some();
+        assert_eq!(archives.size(&blob.digest).is_some(), is_here);
+        assert!(archives.whereabouts(&blob.digest).is_none() || !is_here);
+        archives.files_of(&blob.digest);
+    }
+    archives.verify(&|_| {});
+}

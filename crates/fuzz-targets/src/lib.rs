@@ -1,0 +1,79 @@
+//! What is fuzzed: one function per parser of untrusted input.
+//!
+//! A target takes any bytes. It must return, soon and without a panic. Where a parsed value can be
+//! printed, the target also checks that the text parses to the same value.
+//!
+//! `fuzz/` makes a program of each target for libFuzzer. The tests of this crate call the targets
+//! with every committed input, so that what was found once is checked on every run.
+
+#[cfg(feature = "archives")]
+mod archives;
+#[cfg(feature = "catalogs")]
+mod catalogs;
+mod image_sets;
+mod images;
+mod policies;
+#[cfg(feature = "registries")]
+mod registries;
+#[cfg(feature = "releases")]
+mod releases;
+
+#[cfg(feature = "archives")]
+pub use archives::{archive, archive_index};
+#[cfg(feature = "catalogs")]
+pub use catalogs::{catalog, catalog_layer};
+pub use image_sets::image_set;
+pub use images::{manifest, reference};
+pub use policies::policy;
+#[cfg(feature = "registries")]
+pub use registries::{challenge, registries_conf};
+#[cfg(feature = "releases")]
+pub use releases::{graph, keyring, payload, signature};
+
+/// A target, with the name of its program and of its folder of inputs.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    pub name: &'static str,
+    pub run: fn(&[u8]),
+}
+
+/// All targets, in the order of their names.
+pub const TARGETS: &[Target] = &[
+    #[cfg(feature = "archives")]
+    Target { name: "archive", run: archive },
+    #[cfg(feature = "archives")]
+    Target { name: "archive_index", run: archive_index },
+    #[cfg(feature = "catalogs")]
+    Target { name: "catalog", run: catalog },
+    #[cfg(feature = "catalogs")]
+    Target { name: "catalog_layer", run: catalog_layer },
+    #[cfg(feature = "registries")]
+    Target { name: "challenge", run: challenge },
+    #[cfg(feature = "releases")]
+    Target { name: "graph", run: graph },
+    Target { name: "image_set", run: image_set },
+    #[cfg(feature = "releases")]
+    Target { name: "keyring", run: keyring },
+    Target { name: "manifest", run: manifest },
+    #[cfg(feature = "releases")]
+    Target { name: "payload", run: payload },
+    Target { name: "policy", run: policy },
+    Target { name: "reference", run: reference },
+    #[cfg(feature = "registries")]
+    Target { name: "registries_conf", run: registries_conf },
+    #[cfg(feature = "releases")]
+    Target { name: "signature", run: signature },
+];
+
+/// The input as text, for parsers that take text only.
+fn text(data: &[u8]) -> Option<&str> {
+    std::str::from_utf8(data).ok()
+}
+
+/// The input up to its first zero byte, and what follows that: for targets that take two parts.
+fn two_parts(data: &[u8]) -> (&[u8], &[u8]) {
+    match data.iter().position(|byte| *byte == 0) {
+        Some(at) => (&data[..at], &data[at + 1..]),
+        None => (data, &[]),
+    }
+}
