@@ -9,7 +9,7 @@ use crate::aside::Aside;
 use crate::build::{self, Build, TestBinary};
 use crate::progress::Ticker;
 use crate::steps::{self, Outcome, Step};
-use crate::{demo, dist, docs, repository, test_run, tools};
+use crate::{demo, dist, docs, fuzz, repository, test_run, tools};
 
 /// What steps leave for later ones.
 #[derive(Default)]
@@ -43,7 +43,7 @@ const STEPS: [Step<Context>; 10] = [
 ];
 
 /// The short campaigns: a process of its own runs them beside the tests.
-const CAMPAIGNS: [Step<Context>; 6] = [
+const CAMPAIGNS: [Step<Context>; 7] = [
     Step {
         name: "dist",
         about: "check the program for nodes: static, small, fast",
@@ -52,6 +52,7 @@ const CAMPAIGNS: [Step<Context>; 6] = [
     Step { name: "demo", about: "run the demos", run: run_demos },
     Step { name: "bench", about: "run the short benchmarks", run: short_benchmarks },
     Step { name: "torture", about: "kill some runs at random moments", run: short_torture },
+    Step { name: "fuzz", about: "fuzz some parsers for seconds", run: short_fuzz },
     Step { name: "machine", about: "boot one emulated machine", run: short_machine },
     Step { name: "coverage", about: "run the short coverage measurement", run: short_coverage },
 ];
@@ -219,6 +220,11 @@ fn short_benchmarks(context: &mut Context) -> Result<Outcome> {
 
 fn short_torture(context: &mut Context) -> Result<Outcome> {
     crate::campaigns::short_torture(context.build()?)?;
+    Ok(Outcome::Done)
+}
+
+fn short_fuzz(_: &mut Context) -> Result<Outcome> {
+    fuzz::short()?;
     Ok(Outcome::Done)
 }
 

@@ -7,6 +7,7 @@ mod checks;
 mod demo;
 mod dist;
 mod docs;
+mod fuzz;
 mod progress;
 mod repository;
 mod steps;
@@ -36,6 +37,7 @@ Campaigns; `--short` is the variant of at most two minutes that CI runs:
   bench mirror|catalog|operator [--short] [OPTIONS]   Compare with peers and print ratios
   dist [--out DIR] [--check] [--short]                Build what a site downloads; check it
   torture mirror [--kills N] [--seed N] [--short]     Kill runs at random moments; nothing may be lost
+  fuzz [--minutes N] [--target NAME] [--short]        Feed the parsers of untrusted input; nothing may panic
   coverage [--short]                                  Measure which lines the tests run; fails below the floor
 
 docs/verification.md records the last full run of each campaign.";
@@ -64,6 +66,7 @@ fn run(mut arguments: Vec<OsString>) -> Result<()> {
         Some("bench") => campaigns::bench(arguments),
         Some("dist") => dist::dist(arguments),
         Some("torture") => campaigns::torture(arguments),
+        Some("fuzz") => fuzz::fuzz(arguments),
         Some("coverage") => campaigns::coverage(arguments),
         Some("help" | "--help" | "-h") => {
             println!("{HELP}");
@@ -106,7 +109,9 @@ mod tests {
 
     #[test]
     fn the_help_names_every_command() {
-        for command in ["demo", "test", "tools", "docs", "bench", "dist", "torture", "coverage"] {
+        for command in
+            ["demo", "test", "tools", "docs", "bench", "dist", "torture", "fuzz", "coverage"]
+        {
             assert!(HELP.contains(&format!("\n  {command} ")), "{command}");
         }
     }

@@ -215,11 +215,7 @@ impl RegistriesConf {
     /// registry itself. A place that is blocked is left out: as in
     /// containers/image, `blocked` concerns the place that would be contacted,
     /// so mirrors of a blocked registry still serve its images.
-    pub fn sources(
-        &self,
-        at: &Location,
-        asking: Asking,
-    ) -> Result<Vec<Place>, ResolveError> {
+    pub fn sources(&self, at: &Location, asking: Asking) -> Result<Vec<Place>, ResolveError> {
         let name = at.to_string();
         let mut places = Vec::new();
         if let Some((rule, length)) = self.rule(&name) {

@@ -25,6 +25,8 @@ pub use packages::{MACHINE_PACKAGES, PACKAGES, Package, is_installed, missing_pa
 pub enum Tool {
     /// Checks licences, sources, bans and advisories of our dependencies.
     CargoDeny,
+    /// Builds the programs that fuzz our parsers.
+    CargoFuzz,
     /// Measures which lines the tests run.
     CargoLlvmCov,
     /// Signs images and verifies what was mirrored.
@@ -89,8 +91,9 @@ enum Source {
 }
 
 impl Tool {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::CargoDeny,
+        Self::CargoFuzz,
         Self::CargoLlvmCov,
         Self::Cosign,
         Self::Etcd,
@@ -110,6 +113,14 @@ impl Tool {
                 version: "0.20.2",
                 purpose: "checks licences, sources and advisories of dependencies",
                 minutes: 2,
+                need: Need::Test,
+                source: Source::CargoInstall,
+            },
+            Self::CargoFuzz => Recipe {
+                name: "cargo-fuzz",
+                version: "0.13.2",
+                purpose: "builds the programs that fuzz our parsers",
+                minutes: 1,
                 need: Need::Test,
                 source: Source::CargoInstall,
             },

@@ -10,7 +10,7 @@ use test_tools::machine_image::Image;
 use test_tools::tree::{self, Tree};
 use test_tools::{Cache, MACHINE_PACKAGES, Need, PACKAGES, Package, Recipe, Tool, module_files};
 
-const USAGE: &str = "usage: test-tools packages [machine] | build test|cluster|bench|machine|machine-disk … | path TOOL";
+const USAGE: &str = "usage: test-tools packages [machine] | build test|cluster|bench|fuzz|machine|machine-disk … | path TOOL";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +56,7 @@ fn prepare(purpose: &str) -> Result<()> {
             make_node_tree()
         }
         "bench" => build(needed_for(Need::Bench)),
+        "fuzz" => build([Tool::CargoFuzz]),
         "machine" => {
             build(needed_for(Need::Machine))?;
             make_machine_disk()

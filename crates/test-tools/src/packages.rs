@@ -14,7 +14,7 @@ pub struct Package {
 
 /// All of them. The program decides whether a package is missing, so that a machine which has it
 /// from elsewhere is left alone.
-pub const PACKAGES: [Package; 9] = [
+pub const PACKAGES: [Package; 10] = [
     Package {
         name: "apache2-utils",
         program: "htpasswd",
@@ -22,6 +22,7 @@ pub const PACKAGES: [Package; 9] = [
     },
     Package { name: "docker-registry", program: "docker-registry", purpose: "a real registry" },
     Package { name: "e2fsprogs", program: "mke2fs", purpose: "makes the disk of a test machine" },
+    Package { name: "g++", program: "c++", purpose: "compiles libFuzzer" },
     Package { name: "gnupg", program: "gpg", purpose: "signs the releases of tests" },
     Package { name: "jq", program: "jq", purpose: "a peer in the benchmark of catalogs" },
     Package { name: "iproute2", program: "ip", purpose: "network namespaces and their wires" },
