@@ -29,7 +29,8 @@ pub fn policy(data: &[u8]) {
         Ok(policy) => policy,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    let signature = Signature { payload: payload.to_vec(), signature: "c2lnbmVk".to_owned() };
+    let signature =
+        Signature { payload: payload.to_vec(), signature: "c2lnbmVk".to_owned(), bundle: None };
     let digest = Digest::of(b"image");
     let root = Subject { digest, signatures: vec![signature] };
     let bare = Subject { digest, signatures: Vec::new() };

@@ -1,6 +1,8 @@
 //! Calls every target with the committed inputs: the seeds that fuzzing starts from, and what it
 //! found.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
