@@ -22,6 +22,9 @@ pub enum Keys {
     Exact,
     /// For files whose other readers take `Name` for `name`.
     IgnoreCase,
+    /// For files whose other readers turn them into JSON first: of a repeated key the last value wins,
+    /// and the unquoted keys `on` and `017` are `true` and `15`.
+    AsJson,
 }
 
 /// What was read.
@@ -36,7 +39,7 @@ pub struct Loaded {
 }
 
 /// Reads the first document of `text`; those after it are not looked at.
-/// Of a key that is given twice, the first value is kept.
+/// Of a key that is given twice, the first value is kept, unless the last one wins.
 pub fn load(text: &str, keys: Keys) -> Loaded {
     let mut loader = Loader::new(text, keys);
     loader.load()
@@ -186,13 +189,14 @@ impl<'a> Loader<'a> {
             let (at, shape) = (key.at, key.shape());
             match key.value {
                 _ if is_merge => merged.push(value),
-                Value::Scalar { text: key, .. } => match first.get(&self.folded(&key)) {
-                    Some(first) => self.report(at, Problem::DuplicateKey { key, first: *first }),
-                    None => {
-                        first.insert(self.folded(&key), at);
-                        written.push(Entry { key, at, value });
-                    }
-                },
+                Value::Scalar { text, meaning } => {
+                    let key = match meaning {
+                        Meaning::Bool(value) if self.keys == Keys::AsJson => value.to_string(),
+                        Meaning::Integer(value) if self.keys == Keys::AsJson => value.to_string(),
+                        _ => text,
+                    };
+                    self.entry(key, at, value, &mut first, &mut written);
+                }
                 Value::List(_) | Value::Map(_) => self.report(at, Problem::Key(shape)),
             }
         }
@@ -201,6 +205,27 @@ impl<'a> Loader<'a> {
             self.merge(source, &mut taken, &mut written);
         }
         Ok(written)
+    }
+
+    fn entry(
+        &mut self,
+        key: String,
+        at: Position,
+        value: Node,
+        first: &mut BTreeMap<String, Position>,
+        written: &mut Vec<Entry>,
+    ) {
+        match first.get(&self.folded(&key)) {
+            Some(_) if self.keys == Keys::AsJson => {
+                written.retain(|entry| entry.key != key);
+                written.push(Entry { key, at, value });
+            }
+            Some(first) => self.report(at, Problem::DuplicateKey { key, first: *first }),
+            None => {
+                first.insert(self.folded(&key), at);
+                written.push(Entry { key, at, value });
+            }
+        }
     }
 
     /// Adds the keys of `source` that are not taken: what is written wins over
@@ -222,7 +247,7 @@ impl<'a> Loader<'a> {
     /// The form in which keys are compared.
     fn folded(&self, key: &str) -> String {
         match self.keys {
-            Keys::Exact => key.to_owned(),
+            Keys::Exact | Keys::AsJson => key.to_owned(),
             Keys::IgnoreCase => key.to_ascii_lowercase(),
         }
     }
@@ -359,6 +384,14 @@ mod tests {
     fn keys_that_differ_in_case_are_two_where_case_counts() {
         let loaded = load("a: 1\nA: 2\n", Keys::Exact);
         assert_eq!(loaded.root.map(|node| flat(&node)).unwrap(), "{a:1,A:2}");
+        assert_eq!(loaded.problems, []);
+    }
+
+    #[test]
+    fn keys_are_those_of_json_where_readers_turn_files_into_it() {
+        let loaded = load("a: 1\nb: 2\na: 3\non: 4\n'no': 5\n017: 6\n", Keys::AsJson);
+        let flat = loaded.root.map(|node| flat(&node)).unwrap();
+        assert_eq!(flat, "{b:2,a:3,true:4,no:5,15:6}");
         assert_eq!(loaded.problems, []);
     }
 
