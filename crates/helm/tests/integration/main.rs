@@ -1,7 +1,11 @@
-//! Templates compared with Helm itself.
+//! Templates and charts compared with Helm itself.
 
 mod arbitrary;
+mod charts;
+mod comparison;
+mod discovering;
 mod engine;
 mod functions;
+mod generated;
 mod language;
 mod reference;

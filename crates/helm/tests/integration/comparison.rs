@@ -1,0 +1,226 @@
+//! Real Helm, and the comparison of what it renders with what we render.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use helm::capabilities::{ApiSet, Capabilities};
+use helm::chart::Chart;
+use helm::rendering::{Settings, render};
+use helm::{dependencies, values};
+use located_yaml::{Keys, load};
+use oci::ImageRef;
+use serde_json::{Map, Value};
+
+const KUBE_VERSION: &str = "1.34.0";
+
+/// What a chart renders to: documents in the order of file and text, or why it does not.
+pub(crate) type Outcome = Result<Vec<(String, Value)>, String>;
+
+fn helm_program() -> PathBuf {
+    let home = std::env::var_os("HOME").expect("HOME is set");
+    let program = Path::new(&home).join(".cache/landfall/tools/helm-3.22.0/helm");
+    assert!(program.is_file(), "{} is missing; run `cargo xtask tools`", program.display());
+    program
+}
+
+/// What `helm template` makes of a chart.
+pub(crate) fn reference(chart: &Path, values: &str) -> Outcome {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("values.yaml");
+    std::fs::write(&file, values).expect("a values file");
+    let output = Command::new(helm_program())
+        .args(["template", "release-name"])
+        .arg(chart)
+        .args(["--kube-version", KUBE_VERSION, "--include-crds", "--skip-schema-validation"])
+        .arg("-f")
+        .arg(&file)
+        .env("HELM_CACHE_HOME", folder.path())
+        .env("HELM_CONFIG_HOME", folder.path())
+        .env("HELM_DATA_HOME", folder.path())
+        .output()
+        .expect("helm runs");
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    Ok(documents_of(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn documents_of(text: &str) -> Vec<(String, Value)> {
+    let mut documents = Vec::new();
+    let mut file = String::new();
+    for part in format!("\n{text}").split("\n---") {
+        let named =
+            part.trim_start().lines().next().and_then(|line| line.strip_prefix("# Source: "));
+        if let Some(named) = named {
+            file = named.to_owned();
+        }
+        let value = json(part);
+        if !value.is_null() {
+            documents.push((file.clone(), value));
+        }
+    }
+    sorted(documents)
+}
+
+fn json(text: &str) -> Value {
+    let loaded = load(text, Keys::AsJson);
+    loaded.root.unwrap_or_else(|| panic!("not YAML: {text}")).to_json()
+}
+
+fn sorted(mut documents: Vec<(String, Value)>) -> Vec<(String, Value)> {
+    documents.sort_by_key(|(file, value)| (file.clone(), value.to_string()));
+    documents
+}
+
+/// Loads a folder or an archive as the program does.
+pub(crate) fn chart_at(path: &Path) -> Chart {
+    if path.is_file() {
+        return Chart::from_archive(&std::fs::read(path).expect("an archive")).expect("a chart");
+    }
+    let mut files = BTreeMap::new();
+    read_folder(path, "", &mut files);
+    Chart::from_folder(&files).expect("a chart")
+}
+
+fn read_folder(folder: &Path, prefix: &str, files: &mut BTreeMap<String, Vec<u8>>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            read_folder(&entry.path(), &format!("{name}/"), files);
+        } else {
+            files.insert(name, std::fs::read(entry.path()).expect("a file"));
+        }
+    }
+}
+
+/// What we make of a chart, for the APIs that `helm template` assumes.
+pub(crate) fn ours(path: &Path, given: &str) -> Outcome {
+    let mut chart = chart_at(path);
+    let given = values::parse(given).map_err(|error| error.to_string())?;
+    dependencies::process(&mut chart, &given).map_err(|error| error.to_string())?;
+    let scope = values::coalesce(&chart, &given).map_err(|error| error.to_string())?;
+    let capabilities = Capabilities::new(ApiSet::Plain, KUBE_VERSION).expect("a version");
+    let rendering = render(&chart, &scope, &capabilities, &Settings::default());
+    let failures: Vec<String> = rendering.failures.iter().map(ToString::to_string).collect();
+    if !failures.is_empty() {
+        return Err(failures.join("\n"));
+    }
+    let mut documents = Vec::new();
+    for document in rendering.documents(&chart) {
+        match document {
+            Ok(document) => documents.push((document.file, document.root.to_json())),
+            Err((_, helm::documents::DocumentError::Hook(_))) => {}
+            Err((file, error)) => return Err(format!("{file}: {error}")),
+        }
+    }
+    Ok(sorted(documents))
+}
+
+/// The images of pods in documents, found without the code under test.
+pub(crate) fn images_of(documents: &[(String, Value)]) -> BTreeSet<String> {
+    fn visit(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| visit(item, found)),
+            Value::Object(entries) => {
+                for key in ["containers", "initContainers", "ephemeralContainers"] {
+                    for container in
+                        entries.get(key).and_then(Value::as_array).into_iter().flatten()
+                    {
+                        let image = container.get("image").and_then(Value::as_str);
+                        found.extend(image.filter(|image| !image.is_empty()).map(|image| {
+                            let parsed = image.parse::<ImageRef>();
+                            parsed.map_or_else(|_| image.to_owned(), |image| image.to_string())
+                        }));
+                    }
+                }
+                entries.values().for_each(|value| visit(value, found));
+            }
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    documents.iter().for_each(|(_, document)| visit(document, &mut found));
+    found
+}
+
+/// Where two lists of documents differ; empty when they are the same but for values that differ
+/// between two runs of Helm itself.
+pub(crate) fn differences(
+    wanted: &[(String, Value)],
+    again: &[(String, Value)],
+    found: &[(String, Value)],
+) -> Vec<String> {
+    let mut differences = Vec::new();
+    let count = |documents: &[(String, Value)]| {
+        let mut count: BTreeMap<String, usize> = BTreeMap::new();
+        documents.iter().for_each(|(file, _)| *count.entry(file.clone()).or_default() += 1);
+        count
+    };
+    if count(wanted) != count(found) {
+        differences.push(format!("files: {:?} instead of {:?}", count(found), count(wanted)));
+        return differences;
+    }
+    for ((wanted, again), found) in wanted.iter().zip(again).zip(found) {
+        let mut random = BTreeSet::new();
+        compare(&wanted.1, &again.1, &wanted.0, &mut random);
+        let mut different = BTreeSet::new();
+        compare(&wanted.1, &found.1, &wanted.0, &mut different);
+        let is_random = |place: &String| {
+            let path = place.split(": ").next().unwrap_or_default();
+            random.iter().any(|known: &String| known.split(": ").next() == Some(path))
+        };
+        differences.extend(different.into_iter().filter(|place| !is_random(place)));
+    }
+    differences
+}
+
+fn compare(wanted: &Value, found: &Value, path: &str, into: &mut BTreeSet<String>) {
+    match (wanted, found) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            for key in keys {
+                let null = Value::Null;
+                let (a, b) = (a.get(key).unwrap_or(&null), b.get(key).unwrap_or(&null));
+                compare(a, b, &format!("{path} {key}"), into);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (index, (a, b)) in a.iter().zip(b).enumerate() {
+                compare(a, b, &format!("{path} [{index}]"), into);
+            }
+        }
+        (a, b) if a == b => {}
+        (a, b) => {
+            into.insert(format!("{path}: {b} instead of {a}"));
+        }
+    }
+}
+
+/// Overrides that switch on a third of what is off by default: every `enabled: false` of the chart's
+/// own values, one of three.
+pub(crate) fn switched_on(chart: &Chart, third: usize) -> String {
+    fn visit(value: &Map<String, Value>, number: &mut usize, third: usize) -> Map<String, Value> {
+        let mut overrides = Map::new();
+        for (key, value) in value {
+            match value {
+                Value::Bool(false) if key == "enabled" || key == "create" => {
+                    if *number % 3 == third {
+                        overrides.insert(key.clone(), Value::Bool(true));
+                    }
+                    *number += 1;
+                }
+                Value::Object(entries) => {
+                    let below = visit(entries, number, third);
+                    if !below.is_empty() {
+                        overrides.insert(key.clone(), below.into());
+                    }
+                }
+                _ => {}
+            }
+        }
+        overrides
+    }
+    Value::Object(visit(&chart.values, &mut 0, third)).to_string()
+}
