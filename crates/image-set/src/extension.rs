@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::document::ImageSetConfiguration;
 use crate::finding::Position;
+use crate::helm::Helm;
 
 /// A key that other readers refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,23 @@ impl ImageSetConfiguration {
                         used.push(Extension { at: channel.at, key, of });
                     }
                 }
+            }
+        }
+        for repository in self.mirror.helm.iter().flat_map(|helm| &helm.repositories) {
+            if repository.newest_only {
+                let of = format!("the repository {:?}", repository.name);
+                used.push(Extension { at: repository.at, key: "newestOnly", of });
+            }
+        }
+        for chart in self.mirror.helm.iter().flat_map(Helm::charts) {
+            let keys = [
+                (!chart.values.is_empty(), "values"),
+                (!chart.values_files.is_empty(), "valuesFiles"),
+                (chart.guess_images, "guessImages"),
+            ];
+            for (_, key) in keys.into_iter().filter(|(is_used, _)| *is_used) {
+                let of = format!("the chart {:?}", chart.name);
+                used.push(Extension { at: chart.at, key, of });
             }
         }
         used

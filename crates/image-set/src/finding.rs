@@ -190,7 +190,7 @@ pub enum Problem {
     )]
     ApiVersionAlias { found: String },
     #[error(
-        "url {0:?} is no chart repository; write an address that starts with https:// or http://"
+        "url {0:?} is not a chart repository; write an address that starts with https://, http:// or oci://"
     )]
     Url(String),
 }

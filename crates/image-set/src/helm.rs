@@ -1,9 +1,10 @@
-//! `helm`: which charts to find images in.
+//! `helm`: which charts to mirror with their images.
 
 use std::path::PathBuf;
 
 use oci::Platform;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::finding::{Position, Problem};
 use crate::image::platform;
@@ -26,10 +27,14 @@ pub struct Helm {
 #[serde(rename_all = "camelCase")]
 pub struct HelmRepository {
     pub name: String,
+    /// `https://`, `http://` or `oci://`.
     pub url: String,
     /// Empty means every version of every chart.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub charts: Vec<Chart>,
+    /// Where `charts` is empty: only the newest version of every chart.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub newest_only: bool,
     #[serde(skip)]
     pub at: Position,
 }
@@ -46,6 +51,15 @@ pub struct Chart {
     pub image_paths: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub platforms: Vec<Platform>,
+    /// Files with values to render the chart with; each wins over those before it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values_files: Vec<PathBuf>,
+    /// Values to render the chart with; they win over those of the files.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub values: Map<String, Value>,
+    /// Whether to mirror what only looks like an image in the values, too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub guess_images: bool,
     #[serde(skip)]
     pub at: Position,
 }
@@ -60,6 +74,12 @@ pub struct LocalChart {
 }
 
 impl Helm {
+    /// Every chart that is named, of repositories and local ones.
+    pub fn charts(&self) -> impl Iterator<Item = &Chart> {
+        let listed = self.repositories.iter().flat_map(|repository| &repository.charts);
+        listed.chain(self.local.iter().map(|local| &local.chart))
+    }
+
     pub(crate) fn read(place: Place<'_>) -> Option<Self> {
         let mut section =
             Section::open(place, |_| "write `repositories:` or `local:` below it".to_owned())?;
@@ -85,8 +105,18 @@ impl HelmRepository {
             section.finish();
             chart
         });
+        let newest_only = section.flag("newestOnly");
+        if newest_only && !charts.is_empty() {
+            let (key, section_name) =
+                ("newestOnly".to_owned(), "a repository with `charts`".to_owned());
+            let instead = "leave out `version` of a chart to get its newest";
+            section.report_key(
+                "newestOnly",
+                Problem::RefusedKey { key, section: section_name, instead },
+            );
+        }
         section.finish();
-        Some(Self { name: name?.owned(), url: url?, charts, at })
+        Some(Self { name: name?.owned(), url: url?, charts, newest_only, at })
     }
 }
 
@@ -97,7 +127,19 @@ impl Chart {
         let version = section.text("version").map(|text| text.owned());
         let image_paths = section.list("imagePaths", |place| Some(place.text()?.owned()));
         let platforms = section.list("platforms", platform);
-        Some(Self { name: name?.owned(), version, image_paths, platforms, at })
+        let values_files = section.list("valuesFiles", |place| Some(place.text()?.text.into()));
+        let values = section.place("values").and_then(values).unwrap_or_default();
+        let guess_images = section.flag("guessImages");
+        Some(Self {
+            name: name?.owned(),
+            version,
+            image_paths,
+            platforms,
+            values_files,
+            values,
+            guess_images,
+            at,
+        })
     }
 }
 
@@ -111,8 +153,22 @@ impl LocalChart {
     }
 }
 
+fn values(place: Place<'_>) -> Option<Map<String, Value>> {
+    match place.node.to_json() {
+        Value::Object(entries) => Some(entries),
+        _ => {
+            let (what, got) = (place.path.clone(), place.node.shape());
+            let hint =
+                Some("write `KEY: VALUE` below it, or list files in `valuesFiles`".to_owned());
+            place.report(Problem::Shape { what, due: "a map", got, hint });
+            None
+        }
+    }
+}
+
 fn address(text: &str) -> Result<String, Problem> {
-    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let host =
+        ["https://", "http://", "oci://"].iter().find_map(|scheme| text.strip_prefix(scheme));
     match host {
         Some(host) if !host.is_empty() && !host.starts_with('/') => Ok(text.to_owned()),
         _ => Err(Problem::Url(text.to_owned())),

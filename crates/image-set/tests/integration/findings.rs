@@ -401,8 +401,28 @@ fn charts_and_samples_are_checked() {
         ),
         (
             "  helm: {repositories: [{name: r, url: podinfo}]}\n",
-            "4:40: url \"podinfo\" is no chart repository; write an address that starts with \
-             https:// or http://",
+            "4:40: url \"podinfo\" is not a chart repository; write an address that starts with \
+             https://, http:// or oci://",
+        ),
+        (
+            "  helm: {local: [{name: c, path: p, values: [a]}]}\n",
+            "4:45: mirror.helm.local[0].values must be a map, but this is a list; write `KEY: VALUE` \
+             below it, or list files in `valuesFiles`",
+        ),
+        (
+            "  helm: {local: [{name: c, path: p, valuesFiles: v.yaml}]}\n",
+            "4:50: mirror.helm.local[0].valuesFiles must be a list, but this is text; start each item \
+             with `- `",
+        ),
+        (
+            "  helm: {local: [{name: c, path: p, guessImages: maybe}]}\n",
+            "4:50: guessImages must be true or false, but this is \"maybe\"",
+        ),
+        (
+            "  helm: {repositories: [{name: r, url: \"oci://h/x\", newestOnly: true, charts: [{name: \
+             c}]}]}\n",
+            "4:53: key \"newestOnly\" is not allowed in a repository with `charts`: leave out `version` \
+             of a chart to get its newest",
         ),
         (
             "  helm: {repositories: [{name: r, url: \"http://h/\", charts: [{name: c, version: \

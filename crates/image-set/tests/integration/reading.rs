@@ -141,6 +141,27 @@ fn charts_are_read() {
 }
 
 #[test]
+fn values_and_extensions_of_charts_are_read() {
+    let text = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  \
+                helm:\n    repositories:\n    - {name: all, url: 'oci://quay.io/charts', newestOnly: \
+                true}\n    local:\n    - name: mine\n      path: mine\n      valuesFiles: [a.yaml, \
+                b.yaml]\n      values: {replicas: 2, image: {tag: v1, off: true}}\n      guessImages: \
+                true\n";
+    let set = parse_image_set("isc.yaml", text).unwrap_or_else(|findings| panic!("{findings}"));
+    let helm = set.mirror.helm.as_ref().expect("a helm section");
+    assert!(helm.repositories[0].newest_only);
+    let chart = &helm.local[0].chart;
+    assert_eq!(chart.values_files, [Path::new("a.yaml"), Path::new("b.yaml")]);
+    assert_eq!(
+        (&chart.values["replicas"], &chart.values["image"]["tag"]),
+        (&2.into(), &"v1".into())
+    );
+    assert!(chart.guess_images);
+    let keys: Vec<&str> = set.extensions().iter().map(|extension| extension.key).collect();
+    assert_eq!(keys, ["newestOnly", "values", "valuesFiles", "guessImages"]);
+}
+
+#[test]
 fn what_an_image_set_selects_can_be_deleted() {
     let selected = everything();
     let delete = selected.to_delete().to_yaml().expect("YAML");

@@ -211,20 +211,29 @@ fn operator() -> impl Strategy<Value = Operator> {
 }
 
 fn chart() -> impl Strategy<Value = Chart> {
-    (text(), of(text()), vec(text(), 0..3), platforms()).prop_map(
-        |(name, version, image_paths, platforms)| Chart {
+    let values = vec(("[a-z]{1,4}", text()), 0..3);
+    let more = (vec(text(), 0..2), values, any::<bool>());
+    (text(), of(text()), vec(text(), 0..3), platforms(), more).prop_map(
+        |(name, version, image_paths, platforms, (files, values, guess_images))| Chart {
             name,
             version,
             image_paths,
             platforms,
+            values_files: files.into_iter().map(PathBuf::from).collect(),
+            values: values.into_iter().map(|(key, value)| (key, value.into())).collect(),
+            guess_images,
             at: Position::default(),
         },
     )
 }
 
 fn helm() -> impl Strategy<Value = Helm> {
-    let repository = (text(), "https?://[a-z]{1,5}/[#a-z :]{0,5}", vec(chart(), 0..3)).prop_map(
-        |(name, url, charts)| HelmRepository { name, url, charts, at: Position::default() },
+    let url = "(https?|oci)://[a-z]{1,5}/[#a-z :]{0,5}";
+    let repository = (text(), url, vec(chart(), 0..3), any::<bool>()).prop_map(
+        |(name, url, charts, newest_only)| {
+            let newest_only = newest_only && charts.is_empty();
+            HelmRepository { name, url, charts, newest_only, at: Position::default() }
+        },
     );
     let local =
         (chart(), text()).prop_map(|(chart, path)| LocalChart { chart, path: PathBuf::from(path) });
