@@ -40,7 +40,7 @@ fn value_sets(path: &Path) -> Vec<(String, String)> {
 
 #[test]
 fn every_chart_of_the_data_renders_as_with_helm() {
-    let Some(folder) = lab::data_tier("helm-charts") else { return };
+    let Some(folder) = data_tier::data_tier("helm-charts") else { return };
     let mut wrong = Vec::new();
     let (mut rendered, mut images) = (0, 0);
     for path in charts(&folder) {
