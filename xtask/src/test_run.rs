@@ -131,7 +131,10 @@ fn conclude(ended: &[Ended], skipped: &Path) -> Result<Vec<String>> {
         totals.failed,
         totals.ignored + skipped.len()
     );
-    println!("    {} ignored: run on machines by `cargo xtask test --machine`", totals.ignored);
+    println!(
+        "    {} ignored, with the reason in the test; `cargo xtask test --machine` runs those on machines",
+        totals.ignored
+    );
     println!("    {} skipped: their input folder is missing", skipped.len());
     ensure!(failures.is_empty(), "failed: {}", failures.join(", "));
     ensure!(totals.passed > 0, "no test was run");

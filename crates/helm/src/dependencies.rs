@@ -259,13 +259,13 @@ mod tests {
         for (values, wanted) in [
             ("", &["other", "sub"][..]),
             ("sub: {enabled: false}", &["other"]),
-            ("sub: {enabled: true}\nother: {on: false}", &["other", "sub"]),
-            ("sub: {enabled: x}\nother: {on: false}", &["other"]),
+            ("sub: {enabled: true}\nother: {used: false}", &["other", "sub"]),
+            ("sub: {enabled: x}\nother: {used: false}", &["other"]),
             ("tags: {back: false}", &["other"]),
             ("tags: {back: false, front: true}", &["other", "sub"]),
             ("tags: {back: false}\nsub: {enabled: true}", &["other", "sub"]),
         ] {
-            let dependencies = "- name: sub\n  version: '>=1'\n  condition: sub.enabled,other.on\n  \
+            let dependencies = "- name: sub\n  version: '>=1'\n  condition: sub.enabled,other.used\n  \
                                 tags: [back, front]\n";
             let mut chart = top(dependencies, values, "");
             let warnings = process(&mut chart, &Map::new()).unwrap();

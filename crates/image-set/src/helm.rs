@@ -128,7 +128,7 @@ impl Chart {
         let image_paths = section.list("imagePaths", |place| Some(place.text()?.owned()));
         let platforms = section.list("platforms", platform);
         let values_files = section.list("valuesFiles", |place| Some(place.text()?.text.into()));
-        let values = section.place("values").and_then(values).unwrap_or_default();
+        let values = section.place("values").and_then(|place| values(&place)).unwrap_or_default();
         let guess_images = section.flag("guessImages");
         Some(Self {
             name: name?.owned(),
@@ -153,7 +153,7 @@ impl LocalChart {
     }
 }
 
-fn values(place: Place<'_>) -> Option<Map<String, Value>> {
+fn values(place: &Place<'_>) -> Option<Map<String, Value>> {
     match place.node.to_json() {
         Value::Object(entries) => Some(entries),
         _ => {

@@ -13,7 +13,7 @@ items:
   status: {capacity: {cpu: '8'}, addresses: [{type: LegacyHostIP, address: 127.0.0.2}, {type: another, address: 127.0.0.3}]}
 users:
 - {name: myself, user: {}}
-- {name: e2e, user: {username: admin, password: secret}, port: 80, on: true}
+- {name: e2e, user: {username: admin, password: secret}, port: 80, active: true}
 env:
 - {name: IMAGE, value: 'quay.io/a:1 quay.io/b:2'}
 ";
@@ -53,7 +53,7 @@ fn paths_lead_where_kubectl_documents_it() {
         (r#"{.users[?(@.name!='e2e')].name}"#, &["myself"]),
         ("{.users[?(@.port>=80)].name}", &["e2e"]),
         ("{.users[?(@.port<80)].name}", &[]),
-        ("{.users[?(@.on==true)].name}", &["e2e"]),
+        ("{.users[?(@.active==true)].name}", &["e2e"]),
         ("{.users[?(@.port)].name}", &["e2e"]),
         (r"{.items[*].metadata.labels.kubernetes\.io/hostname}", &["a"]),
         ("{.items[*].metadata.labels['kubernetes.io/hostname']}", &["a"]),

@@ -233,11 +233,14 @@ fn requirements_of_the_first_format_and_archives_in_charts() {
     }
 }
 
+/// What is wrong, the files of the chart, values, and a part of the error.
+type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
+
 /// What Helm refuses, we refuse, and for the same reason.
 #[test]
 fn what_helm_refuses_is_an_error() {
     let declared = format!("{TOP}dependencies:\n- {{name: db, version: 1.0.0}}\n");
-    let cases: [(&str, &[(&str, &str)], &str, &str); 6] = [
+    let cases: [Case<'_>; 6] = [
         ("a missing sub-chart", &[("Chart.yaml", &declared)], "", "db"),
         (
             "a required value",

@@ -421,7 +421,7 @@ fn charts_and_samples_are_checked() {
         (
             "  helm: {repositories: [{name: r, url: \"oci://h/x\", newestOnly: true, charts: [{name: \
              c}]}]}\n",
-            "4:53: key \"newestOnly\" is not allowed in a repository with `charts`: leave out `version` \
+            "4:53: unknown field \"newestOnly\" in a repository with `charts`: leave out `version` \
              of a chart to get its newest",
         ),
         (
