@@ -42,7 +42,7 @@ const STEPS: [Step<Context>; 10] = [
     Step { name: "campaigns", about: "wait for the short campaigns", run: campaigns },
 ];
 
-/// The short campaigns: a process of its own runs them beside the tests.
+/// The short campaigns.
 const CAMPAIGNS: [Step<Context>; 7] = [
     Step {
         name: "dist",
@@ -56,6 +56,9 @@ const CAMPAIGNS: [Step<Context>; 7] = [
     Step { name: "machine", about: "boot one emulated machine", run: short_machine },
     Step { name: "coverage", about: "run the short coverage measurement", run: short_coverage },
 ];
+
+/// Those that run beside the tests. The others are run by name: `cargo xtask test --only STEP`.
+const BESIDE_TESTS: [&str; 3] = ["dist", "demo", "torture"];
 
 /// A tier of its own, because emulated machines take minutes to start.
 const MACHINE_STEPS: [Step<Context>; 3] = [
@@ -200,7 +203,7 @@ fn campaigns(context: &mut Context) -> Result<Outcome> {
 }
 
 fn start_campaigns(context: &mut Context) -> Result<Aside> {
-    Aside::start(context.build()?.program("xtask")?, &CAMPAIGNS.map(|step| step.name))
+    Aside::start(context.build()?.program("xtask")?, &BESIDE_TESTS)
 }
 
 fn check_dist(_: &mut Context) -> Result<Outcome> {

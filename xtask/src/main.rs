@@ -28,12 +28,12 @@ Commands:
   demo [--keep]             Mirror images, a release and a catalog from registry to disk to registry
   demo policies [--stay]    Change the network of two nodes by policies, at a real API server; needs root
   test [--only STEP]…       Install what is missing, then run every check and every test; what CI runs
-  test --list               List the steps; `campaigns` runs the last ones beside the tests
+  test --list               List the steps and the short campaigns
   test --machine [--short]  Run the tests on whole emulated machines instead; about ten minutes
   tools [--bench] [--machine]   Install and build what the tests need, once, into the user's cache folder
   docs [--check]            Write the man pages and the reference of flags below docs/, or compare them
 
-Campaigns; `--short` is the variant of at most two minutes that CI runs:
+Campaigns; `--short` is a variant of a few minutes (`test` runs those of dist and torture):
   bench mirror|catalog|operator [--short] [OPTIONS]   Compare with peers and print ratios
   dist [--out DIR] [--check] [--short]                Build what a site downloads; check it
   torture mirror [--kills N] [--seed N] [--short]     Kill runs at random moments; nothing may be lost
