@@ -1,6 +1,8 @@
 //! The command line of `brex-firstboot`: br-ex by NMState at a node's first boot.
 //!
-//!     candidates ─▶ choice ─▶ check ─▶ stage ─▶ (nmstate) ─▶ confirm ─▶ report
+//! ```text
+//! candidates ─▶ choice ─▶ check ─▶ stage ─▶ (nmstate) ─▶ confirm ─▶ report
+//! ```
 //!
 //! What is decided is in the `first-boot` crate; here are the disk, NetworkManager and the order
 //! of things. The order is what makes a crash harmless: the attempt is on the disk before the

@@ -1,7 +1,9 @@
 //! What a node decides at its first boot, and what it says about it. Pure: files, clocks and
 //! NetworkManager are the caller's.
 //!
-//!     documents + machine ──choose──▶ document ──attempt──▶ confirmed or taken back ──▶ report
+//! ```text
+//! documents + machine ──choose──▶ document ──attempt──▶ confirmed or taken back ──▶ report
+//! ```
 //!
 //! | module | idea |
 //! |---|---|

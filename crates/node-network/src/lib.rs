@@ -1,6 +1,8 @@
 //! One change of a node's network: checkpoint, apply, verify, probe, commit or roll back.
 //!
-//!     state ──facts, questions──▶ observation ──▶ decision ──▶ outcome
+//! ```text
+//! state ──facts, questions──▶ observation ──▶ decision ──▶ outcome
+//! ```
 //!
 //! | module | idea | pure |
 //! |---|---|---|
