@@ -2,12 +2,12 @@
 
 use mirror_plan::{Action, Placed, Plan};
 
+use crate::collect::sections::Sections;
 use crate::context::Context;
-use crate::execute::Executed;
-use crate::paperwork;
-use crate::push::{Delivered, Route};
+use crate::modes::push::{Delivered, Route};
+use crate::record::generated_files;
 use crate::report::{Ending, ImageLine, Outcome, Report};
-use crate::sections::Sections;
+use crate::transfer::execute::Executed;
 
 /// Writes the report of a push, and cluster resources for everything selected
 /// that the target holds, whether or not this run brought it there. Without
@@ -32,9 +32,11 @@ pub(crate) fn conclude(
     let Some(delivered) = delivered else {
         report.add_planned(plan, |image| at(image).to_string());
         let placed: Vec<Placed> = plan.images.iter().map(placed).collect();
-        let made = paperwork::resources(context, &placed, sections);
+        let made = generated_files::resources(context, &placed, sections);
         return report.add_files(
-            made.and_then(|resources| paperwork::write_dry_run(context, plan, Some(resources))),
+            made.and_then(|resources| {
+                generated_files::write_dry_run(context, plan, Some(resources))
+            }),
         );
     };
     let mut held = Vec::new();
@@ -52,6 +54,6 @@ pub(crate) fn conclude(
         return;
     }
     if !held.is_empty() {
-        report.add_files(paperwork::write_resources(context, &held, sections));
+        report.add_files(generated_files::write_resources(context, &held, sections));
     }
 }

@@ -13,12 +13,12 @@ use workspace::{
     RunStatus, Workspace,
 };
 
-use crate::catalogs::Needs;
-use crate::chain::chain;
-use crate::execute::Moment;
+use crate::collect::catalogs::Needs;
+use crate::error_chain::chain;
 use crate::progress::{Event, Observer};
 use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
 use crate::settings::{DryRun, Settings};
+use crate::transfer::execute::Moment;
 
 /// A run under way.
 pub(crate) struct Context {

@@ -1,48 +1,29 @@
 //! The engine: collects images, plans, executes, reports.
 //!
-//! `config → collect → plan → execute → report`. The plan is a value; nothing
-//! is written to a destination before it exists.
+//! `collect → select → gather → plan → execute → conclude`, a folder or file each. The plan is a
+//! value; nothing is written to a destination before it exists. The three modes ([`Mode`]) share
+//! the pipeline.
 
-mod archiving;
-mod availability;
-mod catalogs;
-mod chain;
 mod collect;
 mod conclude;
 mod context;
-mod destination_disk;
-mod destination_registry;
-mod disk_to_mirror;
-mod execute;
-mod fetch;
+mod error_chain;
 mod gather;
-mod made;
-mod mirror_to_disk;
-mod mirror_to_mirror;
-mod narrow;
-mod paperwork;
-mod presence;
+mod modes;
+mod plan;
 mod progress;
-mod push;
-mod pushed;
-mod releases;
-mod repair;
+mod record;
 mod report;
 mod run;
-mod schedule;
-mod sections;
+mod select;
 mod settings;
-mod stacked;
-mod stock;
-mod supply;
-mod transfer_error;
-mod trust_check;
-mod verified;
-mod wanted;
+mod transfer;
 
-pub use catalogs::{CatalogLookup, CatalogLookupError, ContentError, OpenError, OpenedCatalog};
+pub use collect::catalogs::{
+    CatalogLookup, CatalogLookupError, ContentError, OpenError, OpenedCatalog,
+};
+pub use collect::releases::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
 pub use progress::{Event, Observer, Unobserved};
-pub use releases::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
 pub use settings::{

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
-use crate::disk_to_mirror::disk_to_mirror;
-use crate::mirror_to_disk::mirror_to_disk;
-use crate::mirror_to_mirror::mirror_to_mirror;
+use crate::modes::disk_to_mirror::disk_to_mirror;
+use crate::modes::mirror_to_disk::mirror_to_disk;
+use crate::modes::mirror_to_mirror::mirror_to_mirror;
 use crate::progress::Observer;
 use crate::report::{Ending, Report};
 use crate::settings::{Mode, Settings};

@@ -1,12 +1,8 @@
-//! From what is wanted to what that is: the manifests and blobs of every image.
+//! From the configuration to the images it selects: sections that name images only indirectly
+//! (releases, catalogs) are resolved to wanted images here.
 
-mod attachments;
-mod content;
-mod layout;
-mod registry_tree;
-mod selection;
-
-pub(crate) use content::blob_of;
-pub(crate) use layout::Layout;
-pub(crate) use registry_tree::{CollectError, Collector, node};
-pub(crate) use selection::{NoInstance, select_from};
+pub(crate) mod built_images;
+pub(crate) mod catalogs;
+pub(crate) mod layered_image;
+pub(crate) mod releases;
+pub(crate) mod sections;

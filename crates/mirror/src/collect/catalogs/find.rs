@@ -1,0 +1,46 @@
+//! Finds the image of a catalog, and lets it in if the trust policy does.
+
+use mirror_plan::{Destination, Found, Wanted};
+use registry::Client;
+
+use crate::collect::built_images::MadeImages;
+use crate::collect::releases::Source;
+use crate::context::Context;
+use crate::gather::carried_content;
+use crate::gather::trust_check::TrustCheck;
+use crate::gather::{Gathered, gather};
+
+/// The catalog as it is: at its registry, in its layout, or among what was carried over.
+pub(crate) async fn find(
+    context: &Context,
+    source: Source<'_>,
+    client: &Client,
+    (wish, name): (Wanted, Destination),
+) -> Result<Found, String> {
+    let nothing = MadeImages::default();
+    let mut gathered = match source {
+        Source::Asked(client) => gather(context, client, vec![(wish, name)], &nothing).await,
+        Source::Held(holdings) => {
+            let found = carried_content::find(holdings, vec![(wish, name)], &nothing);
+            match TrustCheck::of(context, client, holdings) {
+                Some(check) => judged(&check, found).await,
+                None => found,
+            }
+        }
+    };
+    match gathered.lost.pop() {
+        Some((.., why)) => Err(why),
+        None => gathered.found.pop().ok_or_else(|| "interrupted".to_owned()),
+    }
+}
+
+async fn judged(check: &TrustCheck<'_>, gathered: Gathered) -> Gathered {
+    let mut judged = Gathered { found: Vec::new(), lost: gathered.lost };
+    for found in gathered.found {
+        match check.check(&found.wanted.origin, None, &found.tree).await {
+            Ok(()) => judged.found.push(found),
+            Err(why) => judged.lost.push((found.wanted, found.destination, why)),
+        }
+    }
+    judged
+}

@@ -1,0 +1,179 @@
+//! Looks into catalogs without mirroring anything: at registries, in layouts, or in what was
+//! carried over.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use catalog::{Files, LoadError, Unpacked};
+use image_set::ImageSource;
+use mirror_plan::{ImageTree, Kind, Origin};
+use oci::{Digest, ImageRef, Platform};
+use registry::Client;
+use workspace::archive::{Archives, OpenError as ArchiveError};
+use workspace::{Holdings, Workspace};
+
+use super::carried::{KnownLayers, known_layers};
+use super::content::Content;
+use super::open::{Instance, OpenError, open_first};
+use crate::error_chain::chain;
+use crate::gather::carried_content;
+use crate::gather::narrow::narrow;
+use crate::gather::{Collector, Layout};
+use crate::settings::Attachments;
+use crate::transfer::supply::held_manifest;
+
+/// Where catalogs are looked into.
+#[derive(Debug)]
+pub struct CatalogLookup {
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Asked(Client),
+    Held(Holdings),
+}
+
+/// A catalog that was opened. [`OpenedCatalog::files`] is where reading it starts.
+#[derive(Debug)]
+pub struct OpenedCatalog {
+    /// Of the image, with all its platforms.
+    pub digest: Digest,
+    /// Whose catalog it is, where the image says so.
+    pub platform: Option<Platform>,
+    content: Arc<Unpacked>,
+}
+
+impl OpenedCatalog {
+    /// The files of the catalog, for [`catalog::Catalog::load`].
+    pub fn files(&self) -> Result<Files<'_>, LoadError> {
+        self.content.files()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogLookupError {
+    #[error(transparent)]
+    Settings(#[from] registry::SettingsError),
+    #[error("asking whether there is a catalog {image}")]
+    Asking { image: Box<ImageRef>, source: registry::Error },
+    #[error("reading what was carried to {}", directory.display())]
+    Open { directory: PathBuf, source: ArchiveError },
+    #[error(transparent)]
+    Records(#[from] workspace::RecordError),
+    /// Why its image cannot be had, with the causes.
+    #[error("the catalog {catalog}: {why}")]
+    Image { catalog: String, why: String },
+    #[error("the catalog {catalog}")]
+    Catalog { catalog: String, source: Box<OpenError> },
+}
+
+impl CatalogLookup {
+    /// Asks registries; reads layouts.
+    pub fn asking(settings: registry::Settings) -> Result<Self, CatalogLookupError> {
+        Ok(Self { place: Place::Asked(Client::open(settings)?) })
+    }
+
+    /// Reads archives or a workspace; asks nobody.
+    pub fn held(directory: &Path) -> Result<Self, CatalogLookupError> {
+        let workspace = Workspace::open(directory);
+        let archives = match Archives::open(directory) {
+            Ok(archives) => Some(archives),
+            Err(ArchiveError::None(_)) => None,
+            Err(source) => {
+                let directory = directory.to_owned();
+                return Err(CatalogLookupError::Open { directory, source });
+            }
+        };
+        Ok(Self { place: Place::Held(Holdings::new(Some(workspace), archives)) })
+    }
+
+    /// Opens a catalog: the image for `platform`, or the first one that there is.
+    pub async fn open(
+        &self,
+        source: &ImageSource,
+        platform: Option<&Platform>,
+    ) -> Result<OpenedCatalog, CatalogLookupError> {
+        let platforms: Vec<Platform> = platform.cloned().into_iter().collect();
+        let name = || source.to_string();
+        let lost = |why: String| CatalogLookupError::Image { catalog: name(), why };
+        let read = |source: OpenError| CatalogLookupError::Catalog {
+            catalog: name(),
+            source: Box::new(source),
+        };
+        let all = KnownLayers::default();
+        let (tree, instance) = match (&self.place, source) {
+            (Place::Asked(client), ImageSource::Registry(image)) => {
+                let collector = Collector::new(client.clone(), None, Attachments::Remove);
+                let tree = collector.tree(image, &platforms).await;
+                let tree = tree.map_err(|e| lost(chain(&e)))?;
+                let content = Content::Registry { collector: &collector, image };
+                let instance = open_first(&tree, &content, &all).await.map_err(read)?;
+                (tree, instance)
+            }
+            (Place::Asked(_), ImageSource::Layout(path)) => {
+                let layout = Layout::new(path);
+                let (tree, _) = layout.tree(&platforms).map_err(|e| lost(chain(&e)))?;
+                let instance =
+                    open_first(&tree, &Content::Layout(layout), &all).await.map_err(read)?;
+                (tree, instance)
+            }
+            (Place::Held(holdings), source) => {
+                let tree = held_tree(holdings, &origin(source), &platforms).map_err(lost)?;
+                let known = known_layers(holdings, source, &tree).map_err(lost)?;
+                let content = Content::Held(holdings);
+                let instance = open_first(&tree, &content, &known).await.map_err(read)?;
+                (tree, instance)
+            }
+        };
+        let Instance { platform, files, .. } = instance;
+        Ok(OpenedCatalog { digest: tree.root().digest, platform, content: files })
+    }
+
+    /// Whether there is such a catalog, as far as its name tells.
+    pub async fn exists(&self, image: &ImageRef) -> Result<bool, CatalogLookupError> {
+        match &self.place {
+            Place::Asked(client) => match client.head(image).await {
+                Ok(found) => Ok(found.is_some()),
+                Err(source) => {
+                    Err(CatalogLookupError::Asking { image: Box::new(image.clone()), source })
+                }
+            },
+            Place::Held(holdings) => {
+                Ok(holdings.record(&Origin::Registry(image.clone()))?.is_some())
+            }
+        }
+    }
+
+    /// The catalogs that were carried over; none where registries are asked, which do not tell.
+    pub fn carried(&self) -> Result<Vec<ImageSource>, CatalogLookupError> {
+        let Place::Held(holdings) = &self.place else { return Ok(Vec::new()) };
+        let catalogs =
+            holdings.records()?.into_iter().filter(|record| record.kind == Kind::Catalog);
+        let sources = catalogs.filter_map(|record| match record.origin {
+            Origin::Registry(image) => Some(ImageSource::Registry(image)),
+            Origin::Layout(path) => Some(ImageSource::Layout(path)),
+            Origin::Made(_) => None,
+        });
+        Ok(sources.collect())
+    }
+}
+
+/// Where an image of a configuration comes from.
+pub(crate) fn origin(source: &ImageSource) -> Origin {
+    match source {
+        ImageSource::Registry(image) => Origin::Registry(image.clone()),
+        ImageSource::Layout(path) => Origin::Layout(path.clone()),
+    }
+}
+
+/// What is held of an image, as far as `platforms` select it.
+fn held_tree(
+    holdings: &Holdings,
+    origin: &Origin,
+    platforms: &[Platform],
+) -> Result<ImageTree, String> {
+    let record = carried_content::record(holdings, origin, &mut None)?;
+    let stored = |digest: &Digest| held_manifest(holdings, digest).map_err(|e| chain(&e));
+    narrow(&record.tree, platforms, stored).map_err(|e| chain(&e))
+}

@@ -1,0 +1,159 @@
+//! Which releases a section means: those its channels select, or the one it names.
+
+use image_set::{Architecture, PlatformSection};
+use mirror_plan::Exit;
+use oci::{Digest, ImageRef};
+use release::promise::Promise;
+use release::select::{SelectError, select};
+use semver::Version;
+use workspace::Holdings;
+
+use super::documents::Documents;
+use super::{Source, graphs};
+use crate::context::Context;
+use crate::error_chain::chain;
+use crate::report::Failure;
+use crate::settings::SignatureCheck;
+
+/// A release to mirror, known by the digest of its payload.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    /// Always with a digest.
+    pub(crate) payload: ImageRef,
+    pub(crate) version: Option<Version>,
+    pub(crate) architecture: Option<Architecture>,
+    pub(crate) check: SignatureCheck,
+}
+
+/// All releases of a section, and what is to be said about them.
+#[derive(Debug, Default)]
+pub(crate) struct Choice {
+    pub(crate) releases: Vec<Chosen>,
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Chosen {
+    /// What the update graph promised about the payload.
+    pub(crate) fn promise(&self) -> Option<Promise<'_>> {
+        let (version, architecture) = (self.version.as_ref()?, self.architecture?);
+        Some(Promise { version, architecture })
+    }
+
+    /// A reason with the release it concerns, where the payload does not tell.
+    pub(crate) fn told(&self, why: &str) -> String {
+        match (&self.version, self.architecture) {
+            (Some(version), Some(architecture)) => {
+                format!("release {version} for {}: {why}", architecture.as_str())
+            }
+            _ => why.to_owned(),
+        }
+    }
+}
+
+pub(crate) async fn choose(
+    context: &Context,
+    section: &PlatformSection,
+    source: Source<'_>,
+    documents: &mut Documents,
+) -> Choice {
+    match &section.release {
+        Some(release) => named(context, release, source, documents).await,
+        None => from_channels(context, section, source, documents).await,
+    }
+}
+
+async fn from_channels(
+    context: &Context,
+    section: &PlatformSection,
+    source: Source<'_>,
+    documents: &mut Documents,
+) -> Choice {
+    let service = context.settings.releases.update_service.as_ref();
+    let (graphs, faults) = graphs::collect(section, source, service, documents).await;
+    let selection = select(section, &graphs);
+    let mut choice = Choice::default();
+    let file = context.settings.configuration.path.display();
+    for failure in &selection.failures {
+        // The selection knows only that there is no graph; why is known here.
+        let cause = faults.iter().find(|(key, _)| {
+            matches!(failure.error, SelectError::NoGraph { .. })
+                && (&key.channel, key.architecture) == (&failure.channel, failure.architecture)
+        });
+        let why = match cause {
+            Some((_, fault)) => chain(fault),
+            None => chain(&failure.error),
+        };
+        let message = format!("{file}:{}: {why}", failure.at);
+        choice.failures.push(Failure::new(Exit::RELEASE, message));
+    }
+    choice.warnings.extend(selection.notes.iter().map(ToString::to_string));
+    let own = |channel: &str| section.channels.iter().any(|own| own.name == channel);
+    for (_, fault) in faults.iter().filter(|(key, _)| !own(&key.channel)) {
+        choice.warnings.push(chain(fault));
+    }
+    for release in selection.releases {
+        let (version, architecture) = (Some(release.version), Some(release.architecture));
+        let check = SignatureCheck::Enforce;
+        if release.payload.digest.is_some() {
+            let payload = release.payload;
+            choice.releases.push(Chosen { payload, version, architecture, check });
+        } else {
+            let message = format!(
+                "the update graph names the payload of release {} by tag ({}); only a digest can be verified",
+                version.as_ref().map(ToString::to_string).unwrap_or_default(),
+                release.payload
+            );
+            choice.failures.push(Failure::new(Exit::RELEASE, message));
+        }
+    }
+    choice
+}
+
+/// The release that the section names itself.
+async fn named(
+    context: &Context,
+    release: &ImageRef,
+    source: Source<'_>,
+    documents: &mut Documents,
+) -> Choice {
+    let mut choice = Choice::default();
+    let digest = match (&release.digest, source) {
+        (Some(digest), _) => Ok(*digest),
+        (None, Source::Asked(client)) => match client.head(release).await {
+            Ok(Some(found)) => Ok(found.digest),
+            Ok(None) => Err("it does not exist at its registry; check its name and tag".to_owned()),
+            Err(error) => Err(chain(&error)),
+        },
+        (None, Source::Held(holdings)) => held_digest(release, holdings),
+    };
+    match digest {
+        Ok(digest) => {
+            documents.keep(digest_name(release), digest.to_string().into_bytes());
+            choice.releases.push(Chosen {
+                payload: ImageRef { digest: Some(digest), ..release.clone() },
+                version: None,
+                architecture: None,
+                check: context.settings.releases.check,
+            });
+        }
+        Err(why) => {
+            let message = format!("the release {release}: {why}");
+            choice.failures.push(Failure::new(Exit::RELEASE, message));
+        }
+    }
+    choice
+}
+
+/// The digest a tag had when its release was mirrored.
+fn held_digest(release: &ImageRef, holdings: &Holdings) -> Result<Digest, String> {
+    let absent = || "it did not come along: mirror it on the connected side".to_owned();
+    let held = holdings.document(&digest_name(release)).map_err(|e| chain(&e))?;
+    let text = String::from_utf8(held.ok_or_else(absent)?).map_err(|e| chain(&e))?;
+    text.parse().map_err(|error| chain(&error))
+}
+
+/// Where it is kept which digest a release had that was named by its tag.
+fn digest_name(release: &ImageRef) -> String {
+    format!("hold-release/named/{}", release.to_string().replace(['/', ':', '@'], "_"))
+}

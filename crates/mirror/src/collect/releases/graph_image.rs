@@ -1,0 +1,195 @@
+//! The image of the update graph, which an update service in the cluster reads.
+//!
+//! It is made of the graph's data and of an image it stands on. The same data
+//! on the same image give the same image, down to the last byte.
+
+use mirror_plan::{Destination, ImageTree, Kind, Origin, Wanted};
+use oci::{Descriptor, Digest, ImageRef, Pointer, RawManifest};
+use registry::{Client, DocumentRequest, Location, Url};
+use release::graph_image::GraphLayer;
+use workspace::Holdings;
+
+use super::Source;
+use crate::collect::built_images::{Base, MadeImage, MadeImages};
+use crate::collect::layered_image::{self, NewLayer};
+use crate::context::Context;
+use crate::error_chain::chain;
+use crate::gather::gather;
+use crate::gather::{Collector, node};
+
+/// Where the data of OpenShift's graph is.
+const DATA: &str = "https://api.openshift.com/api/upgrades_info/graph-data";
+/// What the image stands on: it has to run a shell.
+const BASE: &str = "registry.access.redhat.com/ubi9/ubi:latest";
+/// A hundred times the real data.
+const MAX_DATA: u64 = 64 << 20;
+const MAX_CONFIG: u64 = 4 << 20;
+
+/// What the image is known by.
+pub(crate) fn origin() -> Origin {
+    Origin::Made("openshift/graph-image".parse().expect("a name written here is one"))
+}
+
+pub(crate) fn wanted() -> Wanted {
+    wanted_from(origin())
+}
+
+fn wanted_from(origin: Origin) -> Wanted {
+    let (target_repository, target_tag) = (None, None);
+    Wanted { kind: Kind::Graph, origin, target_repository, target_tag, platforms: Vec::new() }
+}
+
+/// Makes the image where there is somebody to ask; else it came along.
+pub(crate) async fn make(
+    context: &Context,
+    source: Source<'_>,
+    collector: Option<&Collector>,
+) -> Result<Option<MadeImage>, String> {
+    let (Source::Asked(client), Some(collector)) = (source, collector) else { return Ok(None) };
+    let service = context.settings.releases.update_service.as_ref();
+    let data = match fetch(client, service).await {
+        Ok(data) => data,
+        Err(why) => match made_before(context) {
+            // Inside an enclave nobody may have the data, but it is here.
+            Some(image) if service.is_some() => {
+                context.warn(format!(
+                    "the image of the update graph is that of an earlier run: {why}"
+                ));
+                return Ok(Some(image));
+            }
+            _ => return Err(why),
+        },
+    };
+    let layer = layer(&data)?;
+    let base: ImageRef = BASE.parse().expect("a name written here is one");
+    build(context, client, collector, &base, &layer).await.map(Some)
+}
+
+/// The data, from the update service that is asked for graphs.
+async fn fetch(client: &Client, service: Option<&Url>) -> Result<Vec<u8>, String> {
+    let url = service.map_or_else(|| Url::parse(DATA).expect("an address"), data_of);
+    let request = DocumentRequest { url: &url, accept: "application/gzip, */*", limit: MAX_DATA };
+    let answer = client.document(request).await.map_err(|e| chain(&e))?;
+    answer.ok_or_else(|| {
+        let host = url.host_str().unwrap_or_default();
+        format!("the update service {host} has no data of its graph at {}", url.path())
+    })
+}
+
+/// Where an update service keeps its data: beside the versions of its API.
+fn data_of(service: &Url) -> Url {
+    let mut url = service.clone();
+    let path = url.path().trim_end_matches('/');
+    let base = path.strip_suffix("/v1/graph").or_else(|| path.strip_suffix("/graph"));
+    let path = format!("{}/graph-data", base.unwrap_or(path));
+    url.set_path(&path);
+    url
+}
+
+/// The image that an earlier run left in this workspace, whole.
+fn made_before(context: &Context) -> Option<MadeImage> {
+    let holdings = Holdings::new(Some(context.workspace.clone()), None);
+    let record = holdings.record(&origin()).ok()??;
+    let base: ImageRef = BASE.parse().ok()?;
+    Some(MadeImage { tree: record.tree, base: Base::Registry(Location::from(&base)) })
+}
+
+fn layer(data: &[u8]) -> Result<NewLayer, String> {
+    let GraphLayer { packed, diff_id, command, made_by } =
+        release::graph_image::layer(data).map_err(|e| chain(&e))?;
+    Ok(NewLayer { packed, diff_id, command, made_by })
+}
+
+async fn build(
+    context: &Context,
+    client: &Client,
+    collector: &Collector,
+    base: &ImageRef,
+    layer: &NewLayer,
+) -> Result<MadeImage, String> {
+    // Judged as every image is: by the trust policy, where there is one.
+    let wish = wanted_from(Origin::Registry(base.clone()));
+    let name = Destination::of(&wish).map_err(|e| chain(&e))?;
+    let mut gathered = gather(context, client, vec![(wish, name)], &MadeImages::default()).await;
+    if let Some((.., why)) = gathered.lost.pop() {
+        return Err(format!("it stands on {base}: {why}"));
+    }
+    let below = gathered.found.pop().ok_or("interrupted")?.tree;
+    let mut kept = vec![(Digest::of(&layer.packed), layer.packed.clone())];
+    let mut stacked = Vec::new();
+    for known in below.manifests.iter().filter(|node| !node.media_type.is_index()) {
+        let Some(config) = known.blobs.first().copied() else { continue };
+        let raw = manifest(collector, base, &known.digest).await?;
+        let bytes = collector.small_blob(base, config, MAX_CONFIG).await.map_err(|e| chain(&e))?;
+        let made = layered_image::stack(&raw, &bytes, layer)
+            .map_err(|e| format!("it stands on {base}@{}: {}", raw.digest, chain(&e)))?;
+        kept.push((Digest::of(&made.config), made.config));
+        let mut was = raw.descriptor();
+        was.platform = known.platform.clone();
+        stacked.push((was, made.manifest));
+    }
+    let root = manifest(collector, base, &below.root().digest).await?;
+    let raws = match root.media_type.is_index() {
+        false => stacked,
+        true => {
+            let listed: Vec<(Descriptor, RawManifest)> =
+                stacked.into_iter().filter(|(was, _)| is_for_a_machine(was)).collect();
+            let list = layered_image::list(&root, listed.clone()).map_err(|e| chain(&e))?;
+            std::iter::once((root.descriptor(), list)).chain(listed).collect()
+        }
+    };
+    if context.run().is_some() {
+        let bytes = raws.iter().map(|(_, raw)| (raw.digest, raw.bytes.clone()));
+        for (digest, bytes) in kept.into_iter().chain(bytes) {
+            context.workspace.blobs().put(&digest, &bytes).map_err(|e| chain(&e))?;
+        }
+    }
+    let manifests = raws.iter().map(|(was, raw)| {
+        let parsed = raw.parse().map_err(|e| chain(&e))?;
+        Ok(node(raw, &parsed, was.platform.clone()))
+    });
+    let manifests = manifests.collect::<Result<Vec<_>, String>>()?;
+    let tree = ImageTree { manifests, left_out: Default::default(), attachments: Vec::new() };
+    super::note(
+        context,
+        &format!("the image of the update graph stands on {base}@{}", root.digest),
+    );
+    Ok(MadeImage { tree, base: Base::Registry(Location::from(base)) })
+}
+
+/// Whether a listed manifest is an image, not something about one.
+fn is_for_a_machine(listed: &Descriptor) -> bool {
+    listed.platform.as_ref().is_some_and(|platform| platform.os != "unknown")
+}
+
+async fn manifest(
+    collector: &Collector,
+    base: &ImageRef,
+    digest: &Digest,
+) -> Result<RawManifest, String> {
+    let at = base.with_pointer(Pointer::Digest(*digest));
+    let raw = collector.manifest(&at).await.map_err(|e| chain(&e))?;
+    raw.ok_or_else(|| format!("{at} is not there any more"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_is_beside_the_graph_of_the_same_service() {
+        for (service, data) in [
+            (
+                "https://osus.lan/api/upgrades_info/v1/graph",
+                "https://osus.lan/api/upgrades_info/graph-data",
+            ),
+            (
+                "https://osus.lan/x/api/upgrades_info/graph",
+                "https://osus.lan/x/api/upgrades_info/graph-data",
+            ),
+            ("https://osus.lan/other", "https://osus.lan/other/graph-data"),
+        ] {
+            assert_eq!(data_of(&service.parse().unwrap()).as_str(), data);
+        }
+    }
+}

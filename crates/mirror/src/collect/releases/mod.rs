@@ -1,0 +1,194 @@
+//! Releases: from the `platform` section of a configuration to the images it
+//! means, and to what else a cluster needs to use them.
+//!
+//! ```text
+//! section ──graphs──▶ chosen releases ──signatures──▶ payloads to trust ──contents──▶ wanted images
+//! ```
+//!
+//! The connected sides ask the update service, the store of signatures and the
+//! registry; what they were told is kept as documents. The disconnected side
+//! reads those and goes the same way.
+
+mod choose;
+mod contents;
+mod documents;
+mod graph_image;
+mod graphs;
+mod laid_out;
+mod lookup;
+mod open;
+mod payload_files;
+mod resources;
+mod signatures;
+
+use std::collections::BTreeMap;
+
+use futures_util::stream::{self, StreamExt};
+use image_set::PlatformSection;
+use mirror_plan::{BlobRef, Destination, Exit, Kind, Origin, Wanted};
+use oci::{Digest, ImageRef};
+use registry::Client;
+use workspace::{AuditEvent, Holdings};
+
+use crate::collect::built_images::MadeImages;
+use crate::context::Context;
+use crate::error_chain::chain;
+use crate::gather::Collector;
+use crate::report::Failure;
+use crate::settings::{Attachments, DryRun};
+use choose::Chosen;
+use documents::Documents;
+use laid_out::Part;
+use open::{Opened, Opener};
+
+pub use lookup::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
+
+/// Releases opened at once. Each waits for a few small answers and one layer.
+const AT_ONCE: usize = 6;
+
+/// Where releases are looked up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// The update service, the store of signatures, registries.
+    Asked(&'a Client),
+    /// What was carried over, and nobody else.
+    Held(&'a Holdings),
+}
+
+/// What the `platform` section of a configuration comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Releases {
+    /// Payloads, components, disk images and the graph image.
+    pub(crate) wanted: Vec<Wanted>,
+    /// Releases of which nothing is mirrored, by their payload, and why.
+    pub(crate) lost: Vec<(Wanted, Destination, String)>,
+    /// What went wrong before there was a release to name.
+    pub(crate) failures: Vec<Failure>,
+    /// What the selection was made by.
+    pub(crate) documents: BTreeMap<String, BlobRef>,
+    pub(crate) made: MadeImages,
+    /// The signatures of payloads, for the cluster to check.
+    signatures: BTreeMap<Digest, Vec<Vec<u8>>>,
+    /// What images are called inside their release.
+    parts: BTreeMap<Destination, Part>,
+}
+
+/// Turns the `platform` section of a run's configuration into images. What
+/// fails concerns one release, or one channel; the rest is there all the same.
+pub(crate) async fn collect(context: &Context, source: Source<'_>) -> Releases {
+    let Some(section) = &context.settings.configuration.set.mirror.platform else {
+        return Releases::default();
+    };
+    tokio::select! {
+        biased;
+        () = context.cancel.cancelled() => Releases::default(),
+        releases = collect_section(context, section, source) => releases,
+    }
+}
+
+async fn collect_section(
+    context: &Context,
+    section: &PlatformSection,
+    source: Source<'_>,
+) -> Releases {
+    let mut releases = Releases::default();
+    let mut documents = Documents::default();
+    let chosen = choose::choose(context, section, source, &mut documents).await;
+    releases.failures = chosen.failures;
+    chosen.warnings.into_iter().for_each(|warning| context.warn(warning));
+    let collector = collector(context, source);
+    let opener = Opener { context, section, source, collector: collector.as_ref() };
+    let opener = &opener;
+    let opened: Vec<(Chosen, Result<Opened, String>)> = stream::iter(chosen.releases)
+        .map(|chosen| async move {
+            let opened = opener.open(&chosen).await;
+            (chosen, opened)
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    for (chosen, opened) in opened {
+        match opened {
+            Ok(opened) => releases.take(context, opened, &mut documents),
+            Err(why) => releases.lose(&chosen, &why),
+        }
+    }
+    if section.graph {
+        match graph_image::make(context, source, collector.as_ref()).await {
+            Ok(Some(made)) => releases.made.insert(graph_image::origin(), made),
+            Ok(None) => {}
+            Err(why) => {
+                let message = format!("making the image of the update graph: {why}");
+                releases.failures.push(Failure::new(Exit::RELEASE, message));
+            }
+        }
+        if releases.made.get(&graph_image::origin()).is_some() || matches!(source, Source::Held(_))
+        {
+            releases.wanted.push(graph_image::wanted());
+        }
+    }
+    // What was carried stays as it came: saved again it would look newer than
+    // an archive that was made later and arrives later.
+    let saved = match source {
+        Source::Asked(_) => documents.save(context),
+        Source::Held(_) => Ok(BTreeMap::new()),
+    };
+    match saved {
+        Ok(saved) => releases.documents = saved,
+        Err(why) => {
+            let message = format!("keeping what releases were selected by: {why}");
+            releases.failures.push(Failure::new(Exit::GENERIC, message));
+        }
+    }
+    releases
+}
+
+/// Reads payloads where there is somebody to ask.
+fn collector(context: &Context, source: Source<'_>) -> Option<Collector> {
+    let Source::Asked(client) = source else { return None };
+    let store = match context.settings.dry_run {
+        DryRun::No => Some(context.workspace.blobs().clone()),
+        DryRun::Plan | DryRun::PlanWithLists => None,
+    };
+    Some(Collector::new(client.clone(), store, Attachments::Remove))
+}
+
+impl Releases {
+    fn take(&mut self, context: &Context, opened: Opened, documents: &mut Documents) {
+        note(context, &opened.audited);
+        self.laid_out(context, &opened);
+        self.signatures.insert(opened.digest, opened.signatures);
+        documents.extend(opened.documents);
+        self.wanted.extend(opened.wanted);
+    }
+
+    fn lose(&mut self, chosen: &Chosen, why: &str) {
+        let wanted = Wanted {
+            kind: Kind::ReleasePayload,
+            origin: Origin::Registry(chosen.payload.clone()),
+            target_repository: None,
+            target_tag: None,
+            platforms: Vec::new(),
+        };
+        match Destination::of(&wanted) {
+            Ok(name) => self.lost.push((wanted, name, chosen.told(why))),
+            Err(error) => {
+                let message = format!("{}: {}", chosen.told(why), chain(&error));
+                self.failures.push(Failure::new(Exit::RELEASE, message));
+            }
+        }
+    }
+}
+
+/// Writes to the audit log what was decided about a release.
+fn note(context: &Context, text: &str) {
+    let Some(run) = context.run() else { return };
+    if let Err(error) = run.audit().write(&AuditEvent::Note { text: text.to_owned() }) {
+        context.warn(format!("the audit log could not be written: {}", chain(&error)));
+    }
+}
+
+/// The last word of a repository: `ocp-release`.
+fn last_word(image: &ImageRef) -> &str {
+    image.repository.components().next_back().unwrap_or_default()
+}

@@ -1,0 +1,171 @@
+//! Opens one release: verifies it, and only then reads what it consists of.
+
+use image_set::PlatformSection;
+use mirror_plan::{Kind, Origin, Wanted};
+use oci::{Digest, ImageRef, Tag};
+use release::payload::Wanted as PayloadPart;
+use workspace::Holdings;
+
+use super::choose::Chosen;
+use super::contents::{self, Contents};
+use super::signatures::{self, Signed};
+use super::{Source, last_word};
+use crate::context::Context;
+use crate::error_chain::chain;
+use crate::gather::Collector;
+use crate::settings::SignatureCheck;
+
+/// What releases of one run are opened with.
+pub(crate) struct Opener<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) section: &'a PlatformSection,
+    pub(crate) source: Source<'a>,
+    /// Where there is somebody to ask.
+    pub(crate) collector: Option<&'a Collector>,
+}
+
+/// A release, ready to be mirrored.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) digest: Digest,
+    /// `4.16.3-x86_64`
+    pub(crate) tag: Tag,
+    /// `ocp-release`
+    pub(crate) repository: String,
+    pub(crate) wanted: Vec<Wanted>,
+    /// The name of each of `wanted` inside the release; none for the payload.
+    pub(crate) components: Vec<Option<String>>,
+    pub(crate) documents: Vec<(String, Vec<u8>)>,
+    pub(crate) signatures: Vec<Vec<u8>>,
+    pub(crate) image_references: Vec<u8>,
+    /// One line for the audit log.
+    pub(crate) audited: String,
+}
+
+/// A payload that may be read.
+struct Trusted {
+    /// Its name, with the digest it is pulled by.
+    origin: ImageRef,
+    tag: Tag,
+    signatures: Vec<Vec<u8>>,
+    audited: String,
+}
+
+impl Opener<'_> {
+    pub(crate) async fn open(&self, chosen: &Chosen) -> Result<Opened, String> {
+        let digest = chosen.payload.digest.ok_or("its payload has no digest")?;
+        // Nothing of the release is asked for before this.
+        let Trusted { origin, tag, signatures, audited } = self.trusted(chosen, digest).await?;
+        let promise = chosen.promise();
+        if let (Some(promise), Some(signed)) = (promise, &origin.tag) {
+            promise.check_tag(signed).map_err(|e| chain(&e))?;
+        }
+        let place = format!("hold-release/{}/{tag}", last_word(&origin));
+        let contents = match (self.source, self.collector) {
+            (Source::Held(holdings), _) => contents::carried(holdings, &place, &digest)?,
+            (Source::Asked(_), Some(collector)) => {
+                let wanted = match self.section.kube_virt_container {
+                    true => PayloadPart::BootImages,
+                    false => PayloadPart::Components,
+                };
+                let platforms = &self.section.platforms;
+                contents::fetched(collector, &origin, platforms, wanted).await?
+            }
+            (Source::Asked(_), None) => return Err("there is nobody to ask".to_owned()),
+        };
+        if let (Some(promise), Some(metadata)) = (promise, contents.metadata()) {
+            promise.check_metadata(&metadata).map_err(|e| chain(&e))?;
+        }
+        let mut documents = contents.documents(&place, &digest);
+        for (number, signature) in signatures.iter().enumerate() {
+            let name = signatures::file_name(tag.as_str(), &digest, number);
+            documents.push((name, signature.clone()));
+        }
+        let (wanted, components) = self.wanted(chosen, &origin, &tag, &contents)?;
+        Ok(Opened {
+            digest,
+            repository: last_word(&origin).to_owned(),
+            wanted,
+            components,
+            documents,
+            signatures,
+            image_references: contents.image_references,
+            audited,
+            tag,
+        })
+    }
+
+    /// Lets a payload in that is signed, or that need not be.
+    async fn trusted(&self, chosen: &Chosen, digest: Digest) -> Result<Trusted, String> {
+        let sources = &self.context.settings.releases;
+        if chosen.check == SignatureCheck::IgnoreForNamedRelease {
+            let told = format!(
+                "the release {} is not verified: --ignore-release-signature was given",
+                chosen.payload
+            );
+            self.context.warn(told.clone());
+            let tag: Tag = digest.hex().parse().map_err(|error| chain(&error))?;
+            let origin = ImageRef { tag: None, ..chosen.payload.clone() };
+            return Ok(Trusted { origin, tag, signatures: Vec::new(), audited: told });
+        }
+        let placed = signatures::placed(&self.context.workspace.working_dir(), sources, &digest);
+        let signed = match (placed, self.source) {
+            (Some(signed), _) => Ok(signed),
+            (None, Source::Asked(client)) => {
+                let held = Holdings::new(Some(self.context.workspace.clone()), None);
+                signatures::ask(client, &held, sources, &digest).await
+            }
+            (None, Source::Held(holdings)) => signatures::read(holdings, sources, &digest),
+        };
+        let Signed { reference, key, signatures } = signed.map_err(|e| chain(&e))?;
+        let tag = match reference.tag.clone().or_else(|| chosen.payload.tag.clone()) {
+            Some(tag) => tag,
+            None => digest.hex().parse().map_err(|error| chain(&error))?,
+        };
+        let audited = format!("the release {reference} ({digest}) is signed by key {key}");
+        let origin = ImageRef { tag: Some(tag.clone()), digest: Some(digest), ..reference };
+        Ok(Trusted { origin, tag, signatures, audited })
+    }
+
+    /// The payload first, then all it consists of, each with its name in the release.
+    fn wanted(
+        &self,
+        chosen: &Chosen,
+        origin: &ImageRef,
+        tag: &Tag,
+        contents: &Contents,
+    ) -> Result<(Vec<Wanted>, Vec<Option<String>>), String> {
+        let platforms = &self.section.platforms;
+        let image = |kind, origin: ImageRef, target_tag| Wanted {
+            kind,
+            origin: Origin::Registry(origin),
+            target_repository: None,
+            target_tag,
+            platforms: platforms.clone(),
+        };
+        let mut wanted = vec![image(Kind::ReleasePayload, origin.clone(), None)];
+        let mut names = vec![None];
+        let components = contents.components()?;
+        for (name, image) in components.iter().filter(|(_, image)| image.digest.is_none()) {
+            self.context.warn(chosen.told(&format!(
+                "the component {name} is named by tag ({image}), so the signature of the release does not cover it; the digest that the tag has now is mirrored"
+            )));
+        }
+        let mut disks = Vec::new();
+        if self.section.kube_virt_container {
+            let (found, warning) = contents.disk_images(self.section, chosen.architecture)?;
+            warning.into_iter().for_each(|warning| self.context.warn(chosen.told(&warning)));
+            disks = found;
+        }
+        let components = components.into_iter().map(|part| (Kind::ReleaseComponent, part));
+        let disks = disks.into_iter().map(|part| (Kind::KubeVirt, part));
+        for (kind, (name, reference)) in components.chain(disks) {
+            let target: Tag = format!("{tag}-{name}")
+                .parse()
+                .map_err(|error| format!("the component {name:?} has no usable name: {error}"))?;
+            wanted.push(image(kind, reference, Some(target)));
+            names.push(Some(name));
+        }
+        Ok((wanted, names))
+    }
+}

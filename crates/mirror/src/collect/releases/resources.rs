@@ -1,0 +1,43 @@
+//! What a cluster needs to use mirrored releases, beside the mirror sets.
+
+use mirror_plan::{Kind, Origin, Placed};
+use release::resources::{Maker, signature_config_map, update_service};
+
+use super::Releases;
+use crate::context::Context;
+use crate::error_chain::chain;
+
+impl Releases {
+    /// The files for what the target holds: names and texts. Only payloads
+    /// that are there count, so that nobody updates to what is not.
+    pub(crate) fn resources(
+        &self,
+        context: &Context,
+        placed: &[Placed],
+    ) -> Result<Vec<(String, String)>, String> {
+        let maker =
+            Maker { created_at: context.started, tool_version: context.settings.version.clone() };
+        let of = |kind| placed.iter().filter(move |image| image.kind == kind);
+        let digests = of(Kind::ReleasePayload).filter_map(|image| match &image.origin {
+            Origin::Registry(origin) => origin.digest,
+            Origin::Layout(_) | Origin::Made(_) => None,
+        });
+        let signatures = digests.flat_map(|digest| {
+            let signatures = self.signatures.get(&digest).into_iter().flatten();
+            signatures.map(move |signature| (digest, signature.as_slice()))
+        });
+        let mut files = signature_config_map(signatures, &maker).map_err(|e| chain(&e))?;
+        match (of(Kind::ReleasePayload).next(), of(Kind::Graph).next()) {
+            (Some(payload), Some(graph)) => {
+                let (payload, graph) = (&payload.destination, &graph.destination);
+                files.push(update_service(payload, graph, &maker).map_err(|e| chain(&e))?);
+            }
+            (None, Some(_)) => context.warn(
+                "updateService.yaml is not made: an update service needs at least one release at the target"
+                    .to_owned(),
+            ),
+            _ => {}
+        }
+        Ok(files.into_iter().map(|file| (file.name.to_owned(), file.text)).collect())
+    }
+}

@@ -1,0 +1,104 @@
+//! What the sections of a configuration come to that stand for images nobody
+//! listed: releases and operator catalogs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mirror_plan::{BlobRef, Destination, Placed, Plan, ResourceOptions, Wanted};
+use registry::Client;
+use workspace::Holdings;
+
+use crate::collect::built_images::MadeImages;
+use crate::collect::catalogs::{self, Catalogs};
+use crate::collect::releases::{self, Releases, Source};
+use crate::context::Context;
+use crate::gather::Gathered;
+use crate::report::{Outcome, Report};
+use crate::transfer::supply::Supplies;
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(crate) struct Sections {
+    pub(crate) releases: Releases,
+    pub(crate) catalogs: Catalogs,
+    pub(crate) made: MadeImages,
+}
+
+/// Turns the sections into images. What fails concerns one release, or one
+/// catalog; the rest is there all the same. `client` is for those who check
+/// signatures.
+pub(crate) async fn collect(context: &Context, source: Source<'_>, client: &Client) -> Sections {
+    let mut releases = releases::collect(context, source).await;
+    let mut catalogs = catalogs::collect(context, source, client).await;
+    let mut made = std::mem::take(&mut releases.made);
+    made.extend(std::mem::take(&mut catalogs.made));
+    Sections { releases, catalogs, made }
+}
+
+impl Sections {
+    /// The images, each once.
+    pub(crate) fn take_wanted(&mut self) -> Vec<Wanted> {
+        let mut wanted = std::mem::take(&mut self.releases.wanted);
+        wanted.append(&mut self.catalogs.wanted);
+        wanted
+    }
+
+    /// Tells what could not be had.
+    pub(crate) fn report(
+        &mut self,
+        report: &mut Report,
+        place: impl Fn(&Wanted, &Destination) -> String,
+    ) {
+        report.notes.append(&mut self.catalogs.notes);
+        report.errors.append(&mut self.releases.failures);
+        report.errors.append(&mut self.catalogs.failures);
+        report.add_lost(self.releases.lost.drain(..).chain(self.catalogs.lost.drain(..)), place);
+    }
+
+    /// Where that is asked for: leaves out of catalogs what lacks one of the
+    /// images that `gathered` or `report` have lost.
+    pub(crate) fn leave_out(
+        &mut self,
+        context: &Context,
+        report: &mut Report,
+        gathered: &mut Gathered,
+    ) {
+        self.catalogs.leave_out(context, report, gathered);
+        self.made.extend(std::mem::take(&mut self.catalogs.made));
+        report.notes.append(&mut self.catalogs.notes);
+        report.errors.append(&mut self.catalogs.failures);
+    }
+
+    /// What images were selected by.
+    pub(crate) fn documents(&self) -> BTreeMap<String, BlobRef> {
+        let (releases, catalogs) = (&self.releases.documents, &self.catalogs.documents);
+        releases.iter().chain(catalogs).map(|(name, blob)| (name.clone(), *blob)).collect()
+    }
+
+    /// Where the content of all images of a run comes from.
+    pub(crate) fn supplies(&self, context: &Context, client: &Client) -> Supplies {
+        Supplies::FromOrigins {
+            client: client.clone(),
+            made: Arc::new(self.made.clone()),
+            holdings: Arc::new(Holdings::new(Some(context.workspace.clone()), None)),
+        }
+    }
+
+    /// Lays out what arrived in the workspace, as people look for it.
+    pub(crate) fn lay_out(&self, context: &Context, plan: &Plan, outcomes: &[Outcome]) {
+        self.releases.lay_out(context, plan, outcomes);
+        self.catalogs.lay_out(context, plan, outcomes);
+    }
+
+    /// What a cluster needs besides the mirror sets: names and texts of files.
+    pub(crate) fn resources(
+        &self,
+        context: &Context,
+        placed: &[Placed],
+        options: &ResourceOptions,
+    ) -> Result<Vec<(String, String)>, String> {
+        let mut files = self.releases.resources(context, placed)?;
+        files.extend(self.catalogs.resources(context, placed, options)?);
+        Ok(files)
+    }
+}

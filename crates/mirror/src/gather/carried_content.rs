@@ -1,0 +1,274 @@
+//! What the disconnected side has at hand: archives, a workspace, or both.
+
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt};
+use mirror_plan::{Destination, Exit, Found, ImageRecord, Origin, Wanted};
+use oci::{Digest, Hasher, ImageRef};
+use workspace::archive::{ArchiveStatus, Archives, Finding, OpenError, Severity};
+use workspace::{Holdings, Mode, RunRecord, RunStatus, Workspace};
+
+use crate::collect::built_images::MadeImages;
+use crate::context::Context;
+use crate::error_chain::chain;
+use crate::gather::Gathered;
+use crate::gather::narrow::narrow;
+use crate::progress::Event;
+use crate::report::Failure;
+use crate::transfer::supply::held_manifest;
+
+/// Blobs that are checked at once: hashing keeps a core busy each.
+const CHECKED_AT_ONCE: usize = 4;
+
+/// Opens what is there. Nothing is pushed from a run that was interrupted or
+/// from a damaged archive unless that is asked for.
+pub(crate) fn open(context: &Context) -> Result<Holdings, Vec<Failure>> {
+    let workspace = &context.workspace;
+    let fail = |message: String| vec![Failure::new(Exit::GENERIC, message)];
+    let archives = match Archives::open(workspace.root()) {
+        Ok(archives) => Some(archives),
+        Err(error @ OpenError::None(_)) => {
+            let mut records = workspace.records().map_err(|e| fail(chain(&e)))?;
+            if records.next().is_none() {
+                let hint = "copy the mirror_*.tar files there, or the whole directory of the connected side";
+                return Err(vec![Failure::new(Exit::GENERIC, chain(&error)).with_hint(hint)]);
+            }
+            None
+        }
+        Err(error) => return Err(fail(chain(&error))),
+    };
+    if let Some(archives) = &archives {
+        check_archives(context, archives)?;
+    }
+    check_workspace(context, workspace, archives.is_some())?;
+    Ok(Holdings::new(Some(workspace.clone()), archives))
+}
+
+fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Failure>> {
+    let mut failures = Vec::new();
+    for finding in archives.findings() {
+        match finding.severity() {
+            // A chunk whose first bytes are damaged looks the same, and without
+            // it older content would be pushed as if it were the newest.
+            Severity::Note
+                if matches!(finding, Finding::Foreign { .. })
+                    && !context.settings.allow_incomplete =>
+            {
+                let hint = "copy it again if it is a damaged archive, move it elsewhere if it is something else, or push without it with --allow-incomplete";
+                failures.push(Failure::new(Exit::GENERIC, finding.to_string()).with_hint(hint));
+            }
+            Severity::Note => context.warn(finding.to_string()),
+            // Missing chunks matter when a blob of theirs is needed; then it is named.
+            Severity::Incomplete if archives.indexes().count() > 0 => {
+                context.warn(finding.to_string());
+            }
+            _ if context.settings.allow_incomplete => context.warn(finding.to_string()),
+            _ => failures.push(Failure::new(Exit::GENERIC, finding.to_string())),
+        }
+    }
+    for index in archives.indexes().filter(|index| index.status == ArchiveStatus::Partial) {
+        let failed: Vec<String> = index.failed.iter().map(|f| f.origin.to_string()).collect();
+        if failed.is_empty() {
+            context.warn(format!(
+                "the archive of run {} is partial: not all that its configuration asks for was found",
+                index.run
+            ));
+            continue;
+        }
+        context.warn(format!(
+            "the archive of run {} is partial: {} could not be mirrored",
+            index.run,
+            failed.join(", ")
+        ));
+    }
+    if failures.is_empty() && archives.indexes().count() == 0 {
+        let foreign = archives.findings().iter().map(Finding::to_string).collect::<Vec<_>>();
+        failures.push(Failure::new(Exit::GENERIC, foreign.join("; ")));
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures) }
+}
+
+/// Looks at the last run that filled the workspace. What is `archived` has
+/// told of its failures already.
+fn check_workspace(
+    context: &Context,
+    workspace: &Workspace,
+    archived: bool,
+) -> Result<(), Vec<Failure>> {
+    let fail = |message: String| vec![Failure::new(Exit::GENERIC, message)];
+    let runs = workspace.runs().map_err(|e| fail(chain(&e)))?;
+    let filled =
+        |run: &&RunRecord| run.mode == Mode::MirrorToDisk && run.status != RunStatus::Failed;
+    let Some(last) = runs.iter().rev().find(filled) else { return Ok(()) };
+    match last.status {
+        RunStatus::Interrupted | RunStatus::Running if !context.settings.allow_incomplete => {
+            let message = format!("run {} of this workspace was interrupted", last.number);
+            let hint =
+                "finish it on the connected side, or push what is there with --allow-incomplete";
+            Err(vec![Failure::new(Exit::GENERIC, message).with_hint(hint)])
+        }
+        RunStatus::Partial if !archived => {
+            let failed: Vec<String> = last.failures.iter().map(|f| f.origin.to_string()).collect();
+            context.warn(format!(
+                "run {} of this workspace is partial: {} could not be mirrored",
+                last.number,
+                failed.join(", ")
+            ));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Finds the wanted images in what is at hand, those in `made` included. Asks nobody.
+pub(crate) fn find(
+    holdings: &Holdings,
+    named: Vec<(Wanted, Destination)>,
+    made: &MadeImages,
+) -> Gathered {
+    let mut all: Option<Vec<ImageRecord>> = None;
+    let mut gathered = Gathered::default();
+    for (wanted, destination) in named {
+        let found = match made.tree(&wanted) {
+            Some(tree) => Ok(tree.clone()),
+            None => record(holdings, &wanted.origin, &mut all).and_then(|record| {
+                let stored =
+                    |digest: &Digest| held_manifest(holdings, digest).map_err(|e| chain(&e));
+                narrow(&record.tree, &wanted.platforms, stored).map_err(|e| chain(&e))
+            }),
+        };
+        match found {
+            Ok(tree) => gathered.found.push(Found { wanted, destination, tree }),
+            Err(why) => gathered.lost.push((wanted, destination, why)),
+        }
+    }
+    gathered
+}
+
+/// The record of an image: under its own name, or under another one of the
+/// same repository that is known to be the same digest (a pinned configuration).
+pub(crate) fn record(
+    holdings: &Holdings,
+    origin: &Origin,
+    all: &mut Option<Vec<ImageRecord>>,
+) -> Result<ImageRecord, String> {
+    if let Some(record) = holdings.record(origin).map_err(|e| chain(&e))? {
+        return Ok(record);
+    }
+    let records = match all {
+        Some(records) => &*records,
+        None => &*all.insert(holdings.records().map_err(|e| chain(&e))?),
+    };
+    if let Origin::Registry(ImageRef { digest: Some(digest), registry, repository, .. }) = origin {
+        let same = |record: &&ImageRecord| match &record.origin {
+            Origin::Registry(held) => {
+                (&held.registry, &held.repository) == (registry, repository)
+                    && record.tree.root().digest == *digest
+            }
+            Origin::Layout(_) | Origin::Made(_) => false,
+        };
+        if let Some(record) = records.iter().find(same) {
+            return Ok(record.clone());
+        }
+    }
+    Err(absent(origin, records))
+}
+
+/// Says that an image is not here, and which ones of its repository are.
+fn absent(origin: &Origin, records: &[ImageRecord]) -> String {
+    let mut near: Vec<String> = Vec::new();
+    if let Origin::Registry(image) = origin {
+        near = records
+            .iter()
+            .filter_map(|record| match &record.origin {
+                Origin::Registry(held) if held.name() == image.name() => Some(held.to_string()),
+                _ => None,
+            })
+            .take(3)
+            .collect();
+    }
+    let mut text = "it is neither in an archive here nor in the workspace: mirror it to disk on the connected side".to_owned();
+    if !near.is_empty() {
+        text.push_str(&format!(" (here is {})", near.join(", ")));
+    }
+    text
+}
+
+/// Hashes the blobs that are about to be pushed, so that a damaged file is
+/// named before anything leaves.
+pub(crate) async fn check(
+    context: &Context,
+    holdings: &Arc<Holdings>,
+    blobs: &[Digest],
+) -> Vec<Failure> {
+    context.stage("checking");
+    let mut damaged = Vec::new();
+    let of: u64 = blobs.iter().filter_map(|digest| length(holdings, digest)).sum();
+    let mut bytes = 0;
+    let mut checks = stream::iter(blobs.iter().copied())
+        .map(|digest| {
+            let holdings = Arc::clone(holdings);
+            tokio::task::spawn_blocking(move || (digest, hash(&holdings, &digest)))
+        })
+        .buffer_unordered(CHECKED_AT_ONCE);
+    while let Some(checked) = checks.next().await {
+        match checked {
+            Ok((digest, Ok((got, length)))) => {
+                bytes += length;
+                context.observer.notice(Event::Verified { bytes, of });
+                if got != digest {
+                    damaged.push((digest, "its content is not what its digest says".to_owned()));
+                }
+            }
+            Ok((digest, Err(why))) => damaged.push((digest, why)),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+        if context.cancel.is_cancelled() {
+            return Vec::new();
+        }
+    }
+    damaged.sort();
+    damaged.into_iter().map(|(digest, why)| damage(context, holdings, &digest, &why)).collect()
+}
+
+/// Names the file in which a blob is damaged, and what to do about it.
+fn damage(context: &Context, holdings: &Holdings, digest: &Digest, why: &str) -> Failure {
+    let in_workspace = context.workspace.blobs().has(digest, None).unwrap_or(false);
+    let archived = holdings.archives().filter(|_| !in_workspace);
+    let files = match archived {
+        Some(archives) => archives.files_of(digest),
+        None => vec![context.workspace.blobs().path(digest)],
+    };
+    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let message = format!("{} is damaged: the blob {digest} in it: {why}", files.join(", "));
+    let written = archived.and_then(|archives| archives.written(digest));
+    let hint = match (archived, written) {
+        // Content is checked while it is archived, so the original is damaged only if its disk is.
+        (Some(_), Some(day)) => format!(
+            "copy that file again from the connected side; if it is damaged there too (compare sha256sum), write a new archive there with --since {day}: damaged content is fetched again"
+        ),
+        (Some(_), None) => "copy that file again from the connected side".to_owned(),
+        (None, _) => "copy that file again from the connected side; if it is damaged there too, remove it there and run oc-mirror again: it is fetched again".to_owned(),
+    };
+    Failure::new(Exit::GENERIC, message).with_hint(hint)
+}
+
+fn length(holdings: &Holdings, digest: &Digest) -> Option<u64> {
+    holdings.blob(digest).ok().flatten().map(|reader| reader.length())
+}
+
+fn hash(holdings: &Holdings, digest: &Digest) -> Result<(Digest, u64), String> {
+    use std::io::Read;
+    let reader = holdings.blob(digest).map_err(|e| chain(&e))?;
+    let mut reader = reader.ok_or_else(|| "it is gone".to_owned())?;
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 512 << 10];
+    loop {
+        match reader.read(&mut buffer).map_err(|e| e.to_string())? {
+            0 => break,
+            read => hasher.update(&buffer[..read]),
+        }
+    }
+    let length = hasher.length();
+    Ok((hasher.finish(), length))
+}

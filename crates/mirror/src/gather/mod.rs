@@ -1,0 +1,248 @@
+//! From wanted images to found ones: the manifests and blobs of every image, read with as few
+//! requests as possible.
+
+mod attachments;
+pub(crate) mod carried_content;
+mod content;
+mod layout;
+pub(crate) mod narrow;
+mod registry_tree;
+mod selection;
+pub(crate) mod trust_check;
+
+pub(crate) use content::blob_of;
+pub(crate) use layout::Layout;
+pub(crate) use registry_tree::{CollectError, Collector, node};
+pub(crate) use selection::{NoInstance, select_from};
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::stream::{self, StreamExt};
+use mirror_plan::{Destination, Found, Held, ImageRecord, ImageTree, Origin, Wanted};
+use oci::{Digest, ImageRef, MAX_MANIFEST_BYTES, RawManifest};
+use registry::Client;
+use workspace::{BlobStore, Holdings, Workspace};
+
+use self::narrow::narrow;
+use self::trust_check::TrustCheck;
+use crate::collect::built_images::MadeImages;
+use crate::context::Context;
+use crate::error_chain::chain;
+use crate::progress::Event;
+use crate::settings::{Attachments, DryRun};
+
+/// What was found, what was not, and what the workspace has of it.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) found: Vec<Found>,
+    /// Images that could not be read, with the reason.
+    pub(crate) lost: Vec<(Wanted, Destination, String)>,
+}
+
+impl Gathered {
+    /// Drops what is attached to images unless it is carried.
+    pub(crate) fn leave_behind(&mut self, attachments: Attachments) {
+        if attachments == Attachments::Remove {
+            self.found.iter_mut().for_each(|found| found.tree.attachments.clear());
+        }
+    }
+}
+
+/// Reads the manifests of all `named` images from their registries or layouts.
+/// Of those in `made` they are known.
+pub(crate) async fn gather(
+    context: &Context,
+    client: &Client,
+    named: Vec<(Wanted, Destination)>,
+    made: &MadeImages,
+) -> Gathered {
+    let store = match context.settings.dry_run {
+        DryRun::No => Some(context.workspace.blobs().clone()),
+        DryRun::Plan | DryRun::PlanWithLists => None,
+    };
+    let holdings = Holdings::new(Some(context.workspace.clone()), None);
+    let trust = TrustCheck::of(context, client, &holdings);
+    // A policy is about signatures, be they carried or not.
+    let attachments = match trust {
+        Some(_) => Attachments::Carry,
+        None => context.settings.attachments,
+    };
+    let collector = Collector::new(client.clone(), store, attachments);
+    let reader = Reader {
+        workspace: &context.workspace,
+        collector: &collector,
+        client,
+        attachments,
+        refresh: context.settings.refresh_attachments,
+        trust: trust.as_ref(),
+        made,
+    };
+    let reader = &reader;
+    let at_once = context.limits().slots;
+    let mut gathered = Gathered::default();
+    let mut answers = stream::iter(named)
+        .map(|(wanted, destination)| async move {
+            let tree = reader.trusted_tree(&wanted).await;
+            (wanted, destination, tree)
+        })
+        .buffer_unordered(at_once);
+    loop {
+        let answer = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => break,
+            answer = answers.next() => answer,
+        };
+        let Some((wanted, destination, tree)) = answer else { break };
+        match tree {
+            Ok(tree) => {
+                context.observer.notice(Event::Collected { origin: wanted.origin.clone() });
+                gathered.found.push(Found { wanted, destination, tree });
+            }
+            Err(why) => gathered.lost.push((wanted, destination, why)),
+        }
+    }
+    gathered.leave_behind(context.settings.attachments);
+    gathered
+}
+
+/// Where it was read what an image consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Origin,
+    /// The workspace remembers it.
+    Record,
+}
+
+struct Reader<'a> {
+    workspace: &'a Workspace,
+    collector: &'a Collector,
+    client: &'a Client,
+    attachments: Attachments,
+    refresh: bool,
+    trust: Option<&'a TrustCheck<'a>>,
+    made: &'a MadeImages,
+}
+
+impl Reader<'_> {
+    /// An image that the policy lets in, where there is one.
+    async fn trusted_tree(&self, wanted: &Wanted) -> Result<ImageTree, String> {
+        let (mut tree, source) = self.tree(wanted).await.map_err(|e| chain(&e))?;
+        let Some(trust) = self.trust else { return Ok(tree) };
+        let Origin::Registry(image) = &wanted.origin else {
+            return trust.check(&wanted.origin, None, &tree).await.map(|()| tree);
+        };
+        let mut judged = trust.check(&wanted.origin, Some(image), &tree).await;
+        // It may have been signed since it was mirrored.
+        if judged.is_err() && source == Source::Record && !self.refresh {
+            self.collector.refresh(image, &mut tree).await.map_err(|e| chain(&e))?;
+            judged = trust.check(&wanted.origin, Some(image), &tree).await;
+        }
+        judged.map(|()| tree)
+    }
+
+    async fn tree(&self, wanted: &Wanted) -> Result<(ImageTree, Source), CollectError> {
+        if let Some(tree) = self.made.tree(wanted) {
+            return Ok((tree.clone(), Source::Origin));
+        }
+        match &wanted.origin {
+            Origin::Registry(image) => {
+                if let Some(tree) = self.unchanged(wanted, image).await? {
+                    return Ok((tree, Source::Record));
+                }
+                let tree = self.collector.tree(image, &wanted.platforms).await?;
+                Ok((tree, Source::Origin))
+            }
+            Origin::Layout(path) => {
+                let (tree, raws) = Layout::new(path).tree(&wanted.platforms)?;
+                self.collector.keep(&raws)?;
+                Ok((tree, Source::Origin))
+            }
+            Origin::Made(_) => Err(CollectError::NotMade(Box::new(wanted.origin.clone()))),
+        }
+    }
+
+    /// What the workspace remembers of this image, if that is still true: a
+    /// digest stays what it is, a tag costs one question.
+    async fn unchanged(
+        &self,
+        wanted: &Wanted,
+        image: &ImageRef,
+    ) -> Result<Option<ImageTree>, CollectError> {
+        // A record that cannot be read is made anew.
+        let Ok(Some(record)) = self.workspace.record(&wanted.origin) else { return Ok(None) };
+        let root = record.tree.root().digest;
+        let now = match &image.digest {
+            Some(digest) => *digest,
+            None => match self.client.head(image).await? {
+                Some(found) => found.digest,
+                None => return Err(CollectError::Absent(image.clone())),
+            },
+        };
+        if now != root {
+            return Ok(None);
+        }
+        let stored = |digest: &Digest| stored_manifest(self.workspace.blobs(), digest);
+        let Ok(mut tree) = narrow(&record.tree, &wanted.platforms, stored) else { return Ok(None) };
+        match self.attachments {
+            Attachments::Remove => tree.attachments.clear(),
+            Attachments::Carry if self.refresh || record.attachments_unknown => {
+                self.collector.refresh(image, &mut tree).await?;
+            }
+            Attachments::Carry => {}
+        }
+        Ok(Some(tree))
+    }
+}
+
+fn stored_manifest(store: &BlobStore, digest: &Digest) -> Result<RawManifest, String> {
+    let bytes = store.read(digest, MAX_MANIFEST_BYTES).map_err(|e| chain(&e))?;
+    RawManifest::new(None, bytes).map_err(|e| chain(&e))
+}
+
+/// What the workspace holds, for a plan.
+pub(crate) struct OnDisk<'a> {
+    workspace: &'a Workspace,
+    whole: BTreeMap<Origin, Digest>,
+}
+
+impl<'a> OnDisk<'a> {
+    pub(crate) fn new(context: &'a Context, found: &[Found]) -> Self {
+        let workspace = &context.workspace;
+        let attachments = context.settings.attachments;
+        let whole = found
+            .iter()
+            .filter(|image| is_whole(workspace, image, attachments))
+            .map(|image| (image.wanted.origin.clone(), image.tree.root().digest))
+            .collect();
+        Self { workspace, whole }
+    }
+}
+
+impl Held for OnDisk<'_> {
+    fn image(&self, origin: &Origin, _destination: &Destination) -> Option<Digest> {
+        self.whole.get(origin).copied()
+    }
+
+    fn content(&self, digest: &Digest) -> bool {
+        self.workspace.blobs().has(digest, None).unwrap_or(false)
+    }
+}
+
+/// Whether the workspace has all that was found of an image, and its record says so.
+fn is_whole(workspace: &Workspace, image: &Found, attachments: Attachments) -> bool {
+    let Ok(Some(record)) = workspace.record(&image.wanted.origin) else { return false };
+    let held = |digest: &Digest, size| workspace.blobs().has(digest, Some(size)).unwrap_or(false);
+    record.blobs_held
+        // Saved again, the record says that they are known now.
+        && !(record.attachments_unknown && attachments == Attachments::Carry)
+        && record.names.contains(&image.destination)
+        && covers(&record, &image.tree)
+        && image.tree.all_manifests().all(|node| held(&node.digest, node.size))
+        && image.tree.blobs().iter().all(|(digest, size)| held(digest, *size))
+}
+
+fn covers(record: &ImageRecord, tree: &ImageTree) -> bool {
+    let known: BTreeSet<Digest> = record.tree.all_manifests().map(|node| node.digest).collect();
+    record.tree.root().digest == tree.root().digest
+        && tree.all_manifests().all(|node| known.contains(&node.digest))
+}

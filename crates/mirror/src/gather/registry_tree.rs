@@ -1,0 +1,223 @@
+//! Reads the manifests of an image from its registry.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use mirror_plan::{BlobRef, ImageTree, ManifestNode, Origin};
+use oci::{
+    Descriptor, Digest, ImageRef, MAX_MANIFEST_BYTES, Manifest, ManifestError, Platform, Pointer,
+    RawManifest,
+};
+use registry::Client;
+use workspace::{BlobError, BlobStore, DiskError};
+
+use super::attachments::KnownTags;
+use super::selection::{NoInstance, select_from};
+use crate::settings::Attachments;
+use crate::transfer::verified_body::BodyError;
+
+/// Manifests of one image that are asked for at once.
+const CHILDREN_AT_ONCE: usize = 8;
+/// Indexes may hold indexes, but not without end.
+const MAX_DEPTH: usize = 4;
+/// More manifests than any honest image has.
+const MAX_MANIFESTS: usize = 4096;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CollectError {
+    #[error("{0} does not exist at its registry; check the name and the tag or digest")]
+    Absent(ImageRef),
+    #[error("{image} is listed by {parent} but its registry does not have it")]
+    ChildAbsent { image: Box<ImageRef>, parent: Digest },
+    #[error("reading the manifest {image}")]
+    Manifest { image: Box<ImageRef>, source: ManifestError },
+    #[error("{image} is listed with {listed} bytes but has {has}")]
+    Size { image: Box<ImageRef>, listed: u64, has: u64 },
+    #[error("{0} has more than {MAX_MANIFESTS} manifests or lists nested deeper than {MAX_DEPTH}")]
+    Unbounded(ImageRef),
+    #[error(transparent)]
+    Platform(#[from] NoInstance),
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
+    #[error("{0} is made by this program, and this run did not make it")]
+    NotMade(Box<Origin>),
+    #[error("keeping a manifest or a layer")]
+    Store(#[from] BlobError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error("fetching a layer")]
+    Body(#[source] BodyError),
+    #[error("keeping {digest} for the moment")]
+    Aside { digest: Digest, source: std::io::Error },
+    #[error("{digest} has {size} bytes where at most {limit} are due")]
+    LargeBlob { digest: Digest, size: u64, limit: u64 },
+    #[error("reading the OCI layout {path}: {why}")]
+    Layout { path: String, why: String },
+}
+
+/// Reads images from registries, keeping their manifests in a store when there is one.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    pub(super) client: Client,
+    /// Where manifests are kept; a dry run keeps none.
+    pub(super) store: Option<BlobStore>,
+    pub(super) attachments: Attachments,
+    pub(super) known_tags: KnownTags,
+    pub(super) one_at_a_time: tokio::sync::Mutex<()>,
+}
+
+impl Collector {
+    pub(crate) fn new(client: Client, store: Option<BlobStore>, attachments: Attachments) -> Self {
+        Self {
+            client,
+            store,
+            attachments,
+            known_tags: KnownTags::default(),
+            one_at_a_time: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// Everything that belongs to `image`, as far as `platforms` select it.
+    pub(crate) async fn tree(
+        &self,
+        image: &ImageRef,
+        platforms: &[Platform],
+    ) -> Result<ImageTree, CollectError> {
+        let root = self.manifest(image).await?;
+        let root = root.ok_or_else(|| CollectError::Absent(image.clone()))?;
+        let (manifests, left_out) = self.descend(image, root, platforms).await?;
+        let attachments = match self.attachments {
+            Attachments::Carry => self.attached(image, &manifests).await?,
+            Attachments::Remove => Vec::new(),
+        };
+        Ok(ImageTree { manifests, left_out, attachments })
+    }
+
+    /// What is attached to the manifests of `tree` now.
+    pub(crate) async fn refresh(
+        &self,
+        image: &ImageRef,
+        tree: &mut ImageTree,
+    ) -> Result<(), CollectError> {
+        tree.attachments = self.attached(image, &tree.manifests).await?;
+        Ok(())
+    }
+
+    /// The manifests below `root`, itself first.
+    pub(super) async fn descend(
+        &self,
+        image: &ImageRef,
+        root: RawManifest,
+        platforms: &[Platform],
+    ) -> Result<(Vec<ManifestNode>, BTreeSet<Digest>), CollectError> {
+        let mut nodes: BTreeMap<Digest, usize> = BTreeMap::new();
+        let mut manifests = Vec::new();
+        let mut left_out = BTreeSet::new();
+        let mut level = vec![(root, None::<Platform>)];
+        for _ in 0..MAX_DEPTH {
+            let mut below: Vec<(Digest, Descriptor)> = Vec::new();
+            for (raw, platform) in level.drain(..) {
+                if nodes.contains_key(&raw.digest) {
+                    continue;
+                }
+                let parsed = self.parse(image, &raw)?;
+                let selection = select_from(&parsed, platforms)?;
+                left_out.extend(selection.left_out);
+                below.extend(selection.taken.into_iter().map(|c| (raw.digest, c.clone())));
+                nodes.insert(raw.digest, manifests.len());
+                manifests.push(node(&raw, &parsed, platform));
+            }
+            if below.is_empty() {
+                return Ok((manifests, left_out));
+            }
+            if manifests.len() + below.len() > MAX_MANIFESTS {
+                break;
+            }
+            level = stream::iter(below)
+                .map(|(parent, child)| self.child(image, parent, child))
+                .buffered(CHILDREN_AT_ONCE)
+                .try_collect()
+                .await?;
+        }
+        Err(CollectError::Unbounded(image.clone()))
+    }
+
+    async fn child(
+        &self,
+        image: &ImageRef,
+        parent: Digest,
+        child: Descriptor,
+    ) -> Result<(RawManifest, Option<Platform>), CollectError> {
+        let at = image.with_pointer(Pointer::Digest(child.digest));
+        let Some(raw) = self.manifest(&at).await? else {
+            return Err(CollectError::ChildAbsent { image: Box::new(at), parent });
+        };
+        let has = raw.bytes.len() as u64;
+        if has != child.size {
+            return Err(CollectError::Size { image: Box::new(at), listed: child.size, has });
+        }
+        Ok((raw, child.platform))
+    }
+
+    /// Keeps manifests that came from elsewhere.
+    pub(crate) fn keep(&self, raws: &[RawManifest]) -> Result<(), CollectError> {
+        let Some(store) = &self.store else { return Ok(()) };
+        for raw in raws {
+            store.put(&raw.digest, &raw.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// A manifest, from the store when it is asked for by digest and held there,
+    /// else from the registry, and then kept.
+    pub(crate) async fn manifest(
+        &self,
+        image: &ImageRef,
+    ) -> Result<Option<RawManifest>, CollectError> {
+        if let (Some(store), Some(digest)) = (&self.store, &image.digest)
+            && let Ok(bytes) = store.read(digest, MAX_MANIFEST_BYTES)
+            && let Ok(raw) = RawManifest::new(None, bytes)
+            && raw.digest == *digest
+        {
+            return Ok(Some(raw));
+        }
+        let Some(raw) = self.client.manifest(image).await? else { return Ok(None) };
+        self.keep(std::slice::from_ref(&raw))?;
+        Ok(Some(raw))
+    }
+
+    /// A manifest that an image may well lack, kept if it is there.
+    pub(super) async fn attachment(
+        &self,
+        image: &ImageRef,
+    ) -> Result<Option<RawManifest>, CollectError> {
+        let Some(raw) = self.client.attachment(image).await? else { return Ok(None) };
+        self.keep(std::slice::from_ref(&raw))?;
+        Ok(Some(raw))
+    }
+
+    pub(super) fn parse(
+        &self,
+        image: &ImageRef,
+        raw: &RawManifest,
+    ) -> Result<Manifest, CollectError> {
+        raw.parse()
+            .map_err(|source| CollectError::Manifest { image: Box::new(image.clone()), source })
+    }
+}
+
+/// A manifest as the plan sees it: which blobs it needs.
+pub(crate) fn node(
+    raw: &RawManifest,
+    parsed: &Manifest,
+    platform: Option<Platform>,
+) -> ManifestNode {
+    let blobs = parsed.blobs().into_iter().map(|b| BlobRef { digest: b.digest, size: b.size });
+    ManifestNode {
+        media_type: raw.media_type.clone(),
+        digest: raw.digest,
+        size: raw.bytes.len() as u64,
+        platform,
+        blobs: blobs.collect(),
+    }
+}

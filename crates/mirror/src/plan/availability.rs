@@ -1,0 +1,107 @@
+//! Whether everything a disconnected run needs is at hand.
+//!
+//! The archive of a later run leaves out what an earlier one carried. What is
+//! not here must then be at the target: in the repository itself, or where it
+//! can be mounted from.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use mirror_plan::{Action, Held, Plan};
+use oci::{Digest, ImageRef, Pointer, Repository};
+use registry::{Client, Location};
+use workspace::Holdings;
+
+use crate::error_chain::chain;
+use crate::plan::presence::Presence;
+
+/// Questions asked of the target at once.
+const AT_ONCE: usize = 32;
+
+/// What a run needs, by where it is.
+#[derive(Debug, Default)]
+pub(crate) struct Availability {
+    /// Blobs that are here and may be pushed.
+    pub(crate) here: Vec<Digest>,
+    /// Blobs that are not here, but in the repository they are needed in.
+    pub(crate) there: HashSet<(Repository, Digest)>,
+    /// Content that is nowhere, with the images (by place in the plan) that
+    /// cannot be finished without it.
+    pub(crate) nowhere: BTreeMap<Digest, BTreeSet<usize>>,
+}
+
+/// A piece of content that an image needs and that is not here.
+#[derive(Debug, Clone)]
+struct Lack {
+    image: usize,
+    digest: Digest,
+    is_manifest: bool,
+}
+
+/// Looks for all content of the images that are to be copied.
+pub(crate) async fn look(
+    client: &Client,
+    holdings: &Holdings,
+    plan: &Plan,
+    presence: &Presence,
+) -> Result<Availability, String> {
+    let mut found = Availability::default();
+    let mut seen: BTreeMap<Digest, bool> = BTreeMap::new();
+    let mut lacking = Vec::new();
+    for (image, planned) in plan.images.iter().enumerate() {
+        if planned.action == Action::Present {
+            continue;
+        }
+        let tree = plan.tree(planned);
+        let manifests = tree.all_manifests().map(|node| (node.digest, true));
+        let blobs = tree.blobs().into_keys().map(|digest| (digest, false));
+        for (digest, is_manifest) in manifests.chain(blobs) {
+            let is_here = match seen.get(&digest) {
+                Some(known) => *known,
+                None => {
+                    let held = holdings.blob(&digest).map_err(|e| chain(&e))?.is_some();
+                    seen.insert(digest, held);
+                    if held {
+                        found.here.push(digest);
+                    }
+                    held
+                }
+            };
+            // A blob can be mounted from elsewhere at the target, a manifest cannot.
+            if !is_here && (is_manifest || !presence.content(&digest)) {
+                lacking.push(Lack { image, digest, is_manifest });
+            }
+        }
+    }
+    let Some(target) = &plan.target else { return Ok(found) };
+    let answers: Vec<(Lack, bool)> = stream::iter(lacking)
+        .map(|lack| async {
+            let destination = plan.images[lack.image].destination.at(&target.registry);
+            let there = is_there(client, &destination, &lack).await.map_err(|e| chain(&e))?;
+            Ok::<_, String>((lack, there))
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await?;
+    for (lack, there) in answers {
+        if there {
+            let repository = plan.images[lack.image].destination.repository.clone();
+            found.there.insert((repository, lack.digest));
+        } else {
+            found.nowhere.entry(lack.digest).or_default().insert(lack.image);
+        }
+    }
+    Ok(found)
+}
+
+async fn is_there(
+    client: &Client,
+    destination: &ImageRef,
+    lack: &Lack,
+) -> Result<bool, registry::Error> {
+    if lack.is_manifest {
+        let at = destination.with_pointer(Pointer::Digest(lack.digest));
+        return Ok(client.head(&at).await?.is_some());
+    }
+    client.has_blob(&Location::from(destination), &lack.digest).await
+}

@@ -1,0 +1,4 @@
+//! What a plan is made from: what the target holds, and what is available for the rest.
+
+pub(crate) mod availability;
+pub(crate) mod presence;

@@ -1,0 +1,150 @@
+//! Files a run writes beside the content: pinned configurations, cluster
+//! resources, what a dry run shows.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use image_set::{ImageSetConfiguration, ImageSource};
+use mirror_plan::{
+    Lines, Pin, PinnedFiles, Placed, Plan, ResourceOptions, Scope, cluster_resources,
+    hosts_clusters_refuse, same_but_for_time,
+};
+use oci::{Digest, ImageRef};
+use workspace::atomic_file::{self, Durability};
+
+use crate::collect::sections::Sections;
+use crate::context::Context;
+use crate::error_chain::chain;
+use crate::settings::DryRun;
+
+/// Writes `isc_pinned_<time>.yaml` and `disc_pinned_<time>.yaml`: the
+/// configuration with every tag nailed to the digest it had in this run.
+pub(crate) fn pin(
+    context: &Context,
+    digests: &BTreeMap<ImageRef, Digest>,
+) -> Result<Vec<PathBuf>, String> {
+    let pinned = pinned(&context.settings.configuration.set, digests);
+    let names = PinnedFiles::at(context.started);
+    let directory = context.workspace.working_dir();
+    let files = [
+        (directory.join(names.image_set), pinned.to_yaml().map_err(|e| chain(&e))?),
+        (
+            directory.join(names.delete_image_set),
+            pinned.to_delete().to_yaml().map_err(|e| chain(&e))?,
+        ),
+    ];
+    // A run that finds nothing new leaves no new file either.
+    if let Some(last) = newest_pinned(&directory)
+        && fs::read_to_string(last).is_ok_and(|text| text == files[0].1)
+    {
+        return Ok(Vec::new());
+    }
+    for (path, text) in &files {
+        atomic_file::write(path, text.as_bytes(), Durability::Later).map_err(|e| chain(&e))?;
+    }
+    Ok(files.into_iter().map(|(path, _)| path).collect())
+}
+
+/// The last pinned configuration; names end in times, so the last by name.
+fn newest_pinned(directory: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(directory).ok()?;
+    let names = entries.flatten().map(|entry| entry.path());
+    names.filter(|path| path.to_string_lossy().contains("/isc_pinned_")).max()
+}
+
+fn pinned(
+    set: &ImageSetConfiguration,
+    digests: &BTreeMap<ImageRef, Digest>,
+) -> ImageSetConfiguration {
+    let mut pinned = set.clone();
+    for image in &mut pinned.mirror.additional_images {
+        if let ImageSource::Registry(name) = &image.name
+            && let Some(digest) = digests.get(name)
+        {
+            let pin = Pin { reference: name.clone(), target_tag: image.target_tag.clone() };
+            let Pin { reference, target_tag } = pin.image(digest);
+            image.name = ImageSource::Registry(reference);
+            image.target_tag = target_tag;
+        }
+    }
+    for operator in &mut pinned.mirror.operators {
+        if let ImageSource::Registry(name) = &operator.catalog
+            && let Some(digest) = digests.get(name)
+        {
+            let pin = Pin { reference: name.clone(), target_tag: operator.target_tag.clone() };
+            let Pin { reference, target_tag } = pin.catalog(digest);
+            operator.catalog = ImageSource::Registry(reference);
+            operator.target_tag = target_tag;
+        }
+    }
+    pinned
+}
+
+/// The resources for what the target holds: names and texts.
+pub(crate) fn resources(
+    context: &Context,
+    placed: &[Placed],
+    sections: &Sections,
+) -> Result<Vec<(String, String)>, String> {
+    let settings = &context.settings;
+    let options = ResourceOptions {
+        created_at: context.started,
+        tool_version: settings.version.clone(),
+        scope: match settings.max_nested_paths {
+            Some(_) => Scope::Repository,
+            None => Scope::Namespace,
+        },
+        content_source_policy: settings.content_source_policy,
+    };
+    let files = cluster_resources(placed, &options).map_err(|e| chain(&e))?;
+    let mut files: Vec<(String, String)> =
+        files.into_iter().map(|file| (file.name, file.yaml)).collect();
+    files.extend(sections.resources(context, placed, &options)?);
+    Ok(files)
+}
+
+/// Writes `cluster-resources/`. A file that would change only in its time stays
+/// as it is, so that a repository that tracks it sees no change.
+pub(crate) fn write_resources(
+    context: &Context,
+    placed: &[Placed],
+    sections: &Sections,
+) -> Result<Vec<PathBuf>, String> {
+    for host in hosts_clusters_refuse(placed) {
+        context.warn(format!(
+            "a cluster does not take {host} in mirror sets: use a host name or an IPv4 address for the target"
+        ));
+    }
+    let directory = context.workspace.cluster_resources();
+    let mut files = resources(context, placed, sections)?;
+    for (name, text) in &mut files {
+        if let Ok(old) = fs::read_to_string(directory.join(&*name))
+            && same_but_for_time(&old, text)
+        {
+            *text = old;
+        }
+    }
+    workspace::replace_generated(&directory, &files).map_err(|e| chain(&e))
+}
+
+/// Writes what a run would do below `working-dir/dry-run`, and nothing else.
+pub(crate) fn write_dry_run(
+    context: &Context,
+    plan: &Plan,
+    resources: Option<Vec<(String, String)>>,
+) -> Result<Vec<PathBuf>, String> {
+    let lines = match context.settings.dry_run {
+        DryRun::PlanWithLists => Lines::Manifests,
+        DryRun::Plan | DryRun::No => Lines::Images,
+    };
+    let mut files = vec![
+        ("mapping.txt".to_owned(), plan.mapping(lines)),
+        ("plan.json".to_owned(), plan.to_json().map_err(|e| chain(&e))?),
+        ("plan.txt".to_owned(), plan.table()),
+    ];
+    files.extend(plan.missing(lines).map(|text| ("missing.txt".to_owned(), text)));
+    let made = resources.into_iter().flatten();
+    files.extend(made.map(|(name, text)| (format!("cluster-resources/{name}"), text)));
+    workspace::replace_generated(&context.workspace.dry_run(), &files).map_err(|e| chain(&e))
+}

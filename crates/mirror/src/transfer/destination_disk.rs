@@ -1,0 +1,127 @@
+//! The workspace as a destination: blobs become files, images become records.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::StreamExt;
+use mirror_plan::{BlobRef, ImageRecord, ImageTree};
+use workspace::{DiskError, Workspace};
+
+use crate::error_chain::chain;
+use crate::progress::{Event, Observer};
+use crate::transfer::execute::Destination;
+use crate::transfer::schedule::Job;
+use crate::transfer::supply::{Sources, Supply};
+use crate::transfer::transfer_error::{Cause, ContentError, Step, TransferError};
+
+/// Blobs up to this size are taken into memory first: a partial file would
+/// cost more than asking again.
+const IN_ONE_PIECE: u64 = 128 << 10;
+
+/// A workspace that receives images.
+pub(crate) struct Disk {
+    pub(crate) workspace: Workspace,
+    /// By image id; `None` for images that are not copied.
+    pub(crate) images: Vec<Option<ImageRecord>>,
+    pub(crate) sources: Sources,
+    /// How often content that does not match is requested again from the same source.
+    pub(crate) retries: u32,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) blobs_moved: AtomicU64,
+    pub(crate) bytes_moved: AtomicU64,
+}
+
+impl Destination for Disk {
+    async fn perform(&self, job: Job) -> Result<(), TransferError> {
+        match job {
+            Job::Move { blob, from, .. } => {
+                let BlobRef { digest, size } = blob;
+                self.observer.notice(Event::BlobStarted { digest, size });
+                let moved = self.receive(blob, self.sources.get(from)).await;
+                self.observer.notice(Event::BlobDone { digest });
+                self.blobs_moved.fetch_add(u64::from(moved.is_ok()), Ordering::Relaxed);
+                moved.map_err(|cause| TransferError::new(Step::Fetch(digest), cause))
+            }
+            // A disk has one place for blobs; nothing is ever mounted.
+            Job::Mount { .. } => Ok(()),
+            Job::Finish { image } => match &self.images[image] {
+                Some(record) => self
+                    .workspace
+                    .save_record(record)
+                    .map_err(|error| TransferError::new(Step::Record, error)),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+impl Disk {
+    async fn receive(&self, blob: BlobRef, source: &Supply) -> Result<(), Cause> {
+        let mut attempt = 0;
+        loop {
+            let received = if blob.size <= IN_ONE_PIECE {
+                self.receive_small(blob, source).await
+            } else {
+                self.receive_large(blob, source).await
+            };
+            match received {
+                Ok(()) => return Ok(()),
+                // What an earlier run left may be wrong: starting from zero is not a retry.
+                Err(cause) if cause.is_resumed() => {}
+                Err(cause) if cause.is_wrong_content() && attempt < self.retries => {
+                    attempt += 1;
+                    let message = format!("{}: {}; asking again", blob.digest, chain(&cause));
+                    self.observer.notice(Event::Warning { message });
+                }
+                Err(cause) => return Err(cause),
+            }
+        }
+    }
+
+    async fn receive_small(&self, blob: BlobRef, source: &Supply) -> Result<(), Cause> {
+        let mut body = source.body(blob, 0).await?;
+        let mut bytes = Vec::with_capacity(usize::try_from(blob.size).unwrap_or_default());
+        while let Some(piece) = body.next().await {
+            bytes.extend_from_slice(&piece.map_err(Cause::of_body)?);
+            if bytes.len() as u64 > blob.size {
+                return Err(ContentError::Long(blob).into());
+            }
+        }
+        self.moved(bytes.len() as u64);
+        self.workspace.blobs().put(&blob.digest, &bytes).map_err(Cause::of_store)
+    }
+
+    async fn receive_large(&self, blob: BlobRef, source: &Supply) -> Result<(), Cause> {
+        let begun = self.workspace.blobs().begin(&blob.digest, blob.size);
+        let mut partial = begun.map_err(Cause::of_store)?;
+        self.observer.notice(Event::Moved { bytes: partial.offset() });
+        if partial.offset() < blob.size {
+            let mut body = source.body(blob, partial.offset()).await?;
+            while let Some(piece) = body.next().await {
+                let piece = piece.map_err(Cause::of_body)?;
+                partial.write(&piece).map_err(Cause::of_store)?;
+                self.moved(piece.len() as u64);
+            }
+        }
+        partial.finish().map_err(Cause::of_store)
+    }
+
+    fn moved(&self, bytes: u64) {
+        self.bytes_moved.fetch_add(bytes, Ordering::Relaxed);
+        self.observer.notice(Event::Moved { bytes });
+    }
+}
+
+/// Which of an image's blobs the store lacks.
+pub(crate) fn missing_blobs(
+    workspace: &Workspace,
+    tree: &ImageTree,
+) -> Result<Vec<BlobRef>, DiskError> {
+    let mut missing = Vec::new();
+    for (digest, size) in tree.blobs() {
+        if !workspace.blobs().has(&digest, Some(size))? {
+            missing.push(BlobRef { digest, size });
+        }
+    }
+    Ok(missing)
+}

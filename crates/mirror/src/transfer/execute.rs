@@ -1,0 +1,193 @@
+//! Carries out a schedule: a bounded number of jobs at once, until all are done.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::transfer::schedule::{ImageId, Job, Schedule};
+use crate::transfer::transfer_error::{Cause, ImageError, TransferError};
+
+/// Where blobs and images go: a disk or a registry.
+pub(crate) trait Destination: Send + Sync + 'static {
+    /// Does one job.
+    fn perform(&self, job: Job) -> impl Future<Output = Result<(), TransferError>> + Send;
+}
+
+/// How much at once, and for how long at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) slots: usize,
+    pub(crate) transfer_timeout: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Executed {
+    Entirely,
+    Interrupted,
+}
+
+/// What there is to tell of an image.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Moment<'a> {
+    /// The first of its blobs is on its way.
+    Began,
+    Finished,
+    /// With the reason.
+    Failed(&'a ImageError),
+}
+
+/// Runs `schedule` to its end or until `cancel`. `tell` hears of every image:
+/// that it began, and how it ended, each once.
+pub(crate) async fn execute<D: Destination>(
+    mut schedule: Schedule,
+    destination: Arc<D>,
+    limits: Limits,
+    cancel: &CancellationToken,
+    mut tell: impl FnMut(ImageId, Moment<'_>),
+) -> Executed {
+    let mut flying: JoinSet<(Job, Result<(), TransferError>)> = JoinSet::new();
+    let mut begun: HashSet<ImageId> = HashSet::new();
+    loop {
+        while flying.len() < limits.slots {
+            let Some(job) = schedule.next(limits.slots) else { break };
+            if begun.insert(job.image()) {
+                tell(job.image(), Moment::Began);
+            }
+            let destination = Arc::clone(&destination);
+            flying.spawn(async move {
+                (job, bounded(limits.transfer_timeout, &job, destination.perform(job)).await)
+            });
+        }
+        let landed = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Executed::Interrupted,
+            landed = flying.join_next() => landed,
+        };
+        match landed {
+            None => return Executed::Entirely,
+            Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
+            Some(Ok((job, outcome))) => {
+                if let (Job::Finish { image }, Ok(())) = (job, &outcome) {
+                    tell(image, Moment::Finished);
+                }
+                for failed in schedule.done(&job, outcome) {
+                    tell(failed.image, Moment::Failed(&failed.error));
+                }
+            }
+        }
+    }
+}
+
+async fn bounded(
+    limit: Option<Duration>,
+    job: &Job,
+    performed: impl Future<Output = Result<(), TransferError>>,
+) -> Result<(), TransferError> {
+    let Some(limit) = limit else { return performed.await };
+    tokio::time::timeout(limit, performed)
+        .await
+        .unwrap_or_else(|_| Err(TransferError::new(job.step(), Cause::TimedOut(limit))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use mirror_plan::BlobRef;
+    use oci::Digest;
+
+    use super::*;
+    use crate::transfer::schedule::Need;
+    use crate::transfer::supply::SupplyError;
+
+    /// Counts jobs at once; fails the blob it is told to.
+    #[derive(Default)]
+    struct Counting {
+        now: AtomicUsize,
+        most: AtomicUsize,
+        bad: Option<Digest>,
+        hang: bool,
+    }
+
+    impl Destination for Counting {
+        async fn perform(&self, job: Job) -> Result<(), TransferError> {
+            let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(now, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            if self.hang {
+                std::future::pending::<()>().await;
+            }
+            self.now.fetch_sub(1, Ordering::SeqCst);
+            match job {
+                Job::Move { blob, .. } if Some(blob.digest) == self.bad => {
+                    Err(TransferError::new(job.step(), SupplyError::Missing(blob.digest)))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+
+    fn needs() -> Vec<Option<Need>> {
+        let blob = |n: u8| BlobRef { digest: Digest::of(&[n]), size: 10 };
+        let need = |n| {
+            let blobs = vec![blob(n), blob(200)];
+            Some(Need { repository: 0, source: 0, blobs, is_last: false })
+        };
+        (0..20).map(need).collect()
+    }
+
+    async fn run(destination: Counting, limits: Limits) -> (Executed, Vec<(usize, bool)>, usize) {
+        let destination = Arc::new(destination);
+        let ended = Mutex::new(Vec::new());
+        let cancel = CancellationToken::new();
+        let executed = execute(
+            Schedule::new(needs(), vec![0]),
+            Arc::clone(&destination),
+            limits,
+            &cancel,
+            |image, moment| {
+                if !matches!(moment, Moment::Began) {
+                    ended.lock().unwrap().push((image, matches!(moment, Moment::Finished)));
+                }
+            },
+        )
+        .await;
+        (executed, ended.into_inner().unwrap(), destination.most.load(Ordering::SeqCst))
+    }
+
+    #[tokio::test]
+    async fn every_image_ends_once_and_no_more_jobs_run_than_allowed() {
+        let limits = Limits { slots: 4, transfer_timeout: None };
+        let bad = Some(Digest::of(&[7]));
+        let (executed, mut ended, most) =
+            run(Counting { bad, ..Counting::default() }, limits).await;
+        ended.sort_unstable();
+        assert_eq!(executed, Executed::Entirely);
+        assert_eq!(ended, (0..20).map(|n| (n, n != 7)).collect::<Vec<_>>());
+        assert!(most <= 4, "{most}");
+    }
+
+    #[tokio::test]
+    async fn a_transfer_that_takes_too_long_fails_its_images() {
+        let limits = Limits { slots: 30, transfer_timeout: Some(Duration::from_millis(20)) };
+        let (_, ended, _) = run(Counting { hang: true, ..Counting::default() }, limits).await;
+        assert_eq!(ended.iter().filter(|(_, well)| *well).count(), 0);
+        assert_eq!(ended.len(), 20);
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_run_ends_at_once() {
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let limits = Limits { slots: 4, transfer_timeout: None };
+        let destination = Arc::new(Counting::default());
+        let executed =
+            execute(Schedule::new(needs(), vec![0]), destination, limits, &cancel, |_, _| {}).await;
+        assert_eq!(executed, Executed::Interrupted);
+    }
+}

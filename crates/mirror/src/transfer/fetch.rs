@@ -1,0 +1,94 @@
+//! Moves blobs of a plan into the workspace.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mirror_plan::{Action, BlobRef, ImageRecord, Plan};
+
+use crate::context::Context;
+use crate::error_chain::chain;
+use crate::report::Outcome;
+use crate::select::names_by_origin;
+use crate::settings::Attachments;
+use crate::transfer::destination_disk::{Disk, missing_blobs};
+use crate::transfer::execute::{Executed, Moment, execute};
+use crate::transfer::schedule::{Need, Schedule};
+use crate::transfer::supply::{Sources, Supplies};
+
+/// Of which images the observer is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Announce {
+    All,
+    /// The others were announced before.
+    Failures,
+}
+
+/// The blobs that the workspace lacks, by image; `None` for images that are there. Also the
+/// outcomes to begin with.
+pub(crate) fn missing(context: &Context, plan: &Plan) -> (Vec<Option<Vec<BlobRef>>>, Vec<Outcome>) {
+    let images = plan.images.iter().map(|image| match image.action {
+        Action::Present => (None, Outcome::Present),
+        Action::Copy => match missing_blobs(&context.workspace, &plan.tree(image)) {
+            Ok(blobs) => (Some(blobs), Outcome::Pending),
+            Err(error) => (None, Outcome::Failed { error: chain(&error) }),
+        },
+    });
+    images.unzip()
+}
+
+/// Moves the blobs in `needs` into the workspace, and records each image that then is complete.
+pub(crate) async fn fetch(
+    context: &Context,
+    supplies: &Supplies,
+    plan: &Plan,
+    needs: Vec<Option<Vec<BlobRef>>>,
+    outcomes: &mut [Outcome],
+    announce: Announce,
+) -> Executed {
+    let names = names_by_origin(plan);
+    let mut sources = Sources::default();
+    let mut scheduled = Vec::with_capacity(plan.images.len());
+    let mut images = Vec::with_capacity(plan.images.len());
+    for (image, blobs) in plan.images.iter().zip(needs) {
+        let Some(blobs) = blobs else {
+            scheduled.push(None);
+            images.push(None);
+            continue;
+        };
+        let source = sources.add(supplies.of(&image.origin));
+        scheduled.push(Some(Need { repository: 0, source, blobs, is_last: false }));
+        images.push(Some(ImageRecord {
+            origin: image.origin.clone(),
+            kind: image.kind,
+            tree: plan.tree(image),
+            blobs_held: true,
+            attachments_unknown: context.settings.attachments == Attachments::Remove,
+            names: names.get(&image.origin).cloned().unwrap_or_default(),
+        }));
+    }
+    let schedule = Schedule::new(scheduled, sources.hosts());
+    let disk = Arc::new(Disk {
+        workspace: context.workspace.clone(),
+        images,
+        sources,
+        retries: context.settings.source.retry.times,
+        observer: Arc::clone(&context.observer),
+        blobs_moved: AtomicU64::new(0),
+        bytes_moved: AtomicU64::new(0),
+    });
+    let tell = |index: usize, moment: Moment<'_>| {
+        if announce == Announce::Failures && !matches!(moment, Moment::Failed(_)) {
+            return;
+        }
+        let image = &plan.images[index];
+        let place = || context.workspace.layout_of(&image.origin).display().to_string();
+        if let Some(outcome) = context.tell(image, place, moment) {
+            outcomes[index] = outcome;
+        }
+    };
+    let executed =
+        execute(schedule, Arc::clone(&disk), context.limits(), &context.cancel, tell).await;
+    let (blobs, bytes) = (&disk.blobs_moved, &disk.bytes_moved);
+    context.count(blobs.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed), 0);
+    executed
+}

@@ -1,0 +1,475 @@
+//! In which order blobs move, from which source, and when an image has all of its own.
+//!
+//! Pure: it hands out jobs and takes their outcomes, so that every order of events can be tested
+//! without moving a byte. A blob is moved once however many images need it; at a registry, the
+//! first repository that needs it gets the upload and the others mount it from there.
+//!
+//! A failure is isolated to the images that cannot be completed. A blob that one source does not
+//! supply is requested from the sources of all other images that have it; a repository that
+//! refuses a blob fails the images of that repository only.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use mirror_plan::BlobRef;
+use oci::Digest;
+
+use crate::transfer::transfer_error::{
+    Cause, ContentError, Fault, ImageError, Step, TransferError,
+};
+
+/// Blobs below this size take the small lane: they cost round trips, not bandwidth, so some slots
+/// are always left to them.
+const SMALL: u64 = 1 << 20;
+
+/// A large blob under way holds its buffers, a megabyte and more; so many at once fill a line on
+/// which each connection gets a tenth of it.
+const LARGE: usize = 10;
+
+/// After so many failures that are the host's rather than the content's, its other repositories
+/// are not asked for the same blob: each request waits for all its retries.
+const STRIKES: usize = 3;
+
+/// How many large blobs may be under way; with many slots there are more.
+fn large_at_once(slots: usize) -> usize {
+    slots.min(LARGE.max(slots / 2))
+}
+
+/// An image's place in the work list.
+pub(crate) type ImageId = usize;
+/// A repository's place in the list of repositories. With a disk as the destination there is one
+/// "repository", as a blob is stored only once.
+pub(crate) type RepoId = usize;
+/// A place that content comes from.
+pub(crate) type SourceId = usize;
+/// The host of a source.
+pub(crate) type HostId = usize;
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// Bring the blob from a source to its first repository.
+    Move { blob: BlobRef, from: SourceId, to: RepoId, image: ImageId },
+    /// The blob is at `held`; make it appear at `to`. A target that cannot mount gets it from `from`.
+    Mount { blob: BlobRef, held: RepoId, from: SourceId, to: RepoId, image: ImageId },
+    /// All blobs are there: put the image's manifests.
+    Finish { image: ImageId },
+}
+
+impl Job {
+    /// The image it is done for; others may gain from it.
+    pub(crate) fn image(&self) -> ImageId {
+        match self {
+            Self::Move { image, .. } | Self::Mount { image, .. } | Self::Finish { image } => *image,
+        }
+    }
+
+    /// What it does, for an error.
+    pub(crate) fn step(&self) -> Step {
+        match self {
+            Self::Move { blob, .. } => Step::Copy(blob.digest),
+            Self::Mount { blob, .. } => Step::Mount(blob.digest),
+            Self::Finish { .. } => Step::Publish,
+        }
+    }
+}
+
+/// An image that cannot be completed, and why.
+#[derive(Debug, Clone)]
+pub(crate) struct FailedImage {
+    pub(crate) image: ImageId,
+    pub(crate) error: ImageError,
+}
+
+/// One digest that images need.
+#[derive(Debug, Default)]
+struct Blob {
+    /// What manifests say its size is, the most frequent first. One of them at most is right.
+    claims: Vec<Claim>,
+    /// Where it may come from, in the order of images.
+    sources: Vec<SourceId>,
+    /// Sources that did not supply it, and why.
+    failed: Vec<(SourceId, Arc<TransferError>)>,
+    is_large: bool,
+}
+
+/// The images whose manifests agree on a size.
+#[derive(Debug)]
+struct Claim {
+    size: u64,
+    /// Repositories that need it and the images that wait for it there, in order of first need.
+    places: Vec<(RepoId, Vec<ImageId>)>,
+}
+
+impl Claim {
+    fn waiters(&self) -> impl Iterator<Item = ImageId> {
+        self.places.iter().flat_map(|(_, waiters)| waiters).copied()
+    }
+}
+
+/// Which blobs are still to move, and which images wait for which.
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    blobs: BTreeMap<Digest, Blob>,
+    /// Waiting to be moved: large ones largest first, small ones in order.
+    large: VecDeque<Digest>,
+    small: VecDeque<Digest>,
+    /// Mounts and finishes: quick, and they free images, so they go first.
+    ready: VecDeque<Job>,
+    /// Finishes of those that are last.
+    late: VecDeque<Job>,
+    images: Vec<Image>,
+    /// Images that are under way and not last.
+    early: usize,
+    /// The host of each source.
+    hosts: Vec<HostId>,
+    large_in_flight: usize,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Image {
+    /// Blobs it still waits for; `None` once it failed or is finished.
+    waiting: Option<usize>,
+    source: SourceId,
+    is_last: bool,
+}
+
+/// An image as the schedule sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Need {
+    pub(crate) repository: RepoId,
+    pub(crate) source: SourceId,
+    /// Blobs that are not at the destination yet.
+    pub(crate) blobs: Vec<BlobRef>,
+    /// Whether it is finished after all others: a catalog must not offer what has not arrived.
+    pub(crate) is_last: bool,
+}
+
+impl Schedule {
+    /// A schedule for `needs`, whose positions are the image ids. Images without a need (`None`)
+    /// are not touched. `hosts` has the host of each source.
+    pub(crate) fn new(needs: Vec<Option<Need>>, hosts: Vec<HostId>) -> Self {
+        let mut schedule = Self {
+            images: vec![Image::default(); needs.len()],
+            early: needs.iter().flatten().filter(|need| !need.is_last).count(),
+            hosts,
+            ..Self::default()
+        };
+        for (image, need) in needs.into_iter().enumerate() {
+            let Some(need) = need else { continue };
+            let Need { repository, source, blobs, is_last } = need;
+            let blobs: BTreeSet<BlobRef> = blobs.into_iter().collect();
+            let waiting = Some(blobs.len());
+            for blob in blobs {
+                schedule.add(blob, image, repository, source);
+            }
+            schedule.images[image] = Image { waiting, source, is_last };
+            if waiting == Some(0) {
+                schedule.complete(image);
+            }
+        }
+        let mut order: Vec<(u64, Digest)> = Vec::with_capacity(schedule.blobs.len());
+        for (digest, blob) in &mut schedule.blobs {
+            blob.claims.sort_by_key(|claim| std::cmp::Reverse(claim.waiters().count()));
+            let size = blob.claims.first().map_or(0, |claim| claim.size);
+            blob.is_large = size >= SMALL;
+            order.push((size, *digest));
+        }
+        order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        for (size, digest) in order {
+            let lane = if size < SMALL { &mut schedule.small } else { &mut schedule.large };
+            lane.push_back(digest);
+        }
+        schedule
+    }
+
+    fn add(&mut self, need: BlobRef, image: ImageId, at: RepoId, source: SourceId) {
+        let blob = self.blobs.entry(need.digest).or_default();
+        if !blob.sources.contains(&source) {
+            blob.sources.push(source);
+        }
+        let claim = match blob.claims.iter().position(|claim| claim.size == need.size) {
+            Some(known) => known,
+            None => {
+                blob.claims.push(Claim { size: need.size, places: Vec::new() });
+                blob.claims.len() - 1
+            }
+        };
+        let places = &mut blob.claims[claim].places;
+        match places.iter_mut().find(|(known, _)| *known == at) {
+            Some((_, waiters)) => waiters.push(image),
+            None => places.push((at, vec![image])),
+        }
+    }
+
+    /// The next job, when fewer than `slots` are in flight. Large blobs leave a quarter of the
+    /// slots (at least one, when there are two) to small ones, and there are never more of them
+    /// than [`large_at_once`].
+    pub(crate) fn next(&mut self, slots: usize) -> Option<Job> {
+        if let Some(job) = self.ready.pop_front() {
+            return Some(job);
+        }
+        if self.early == 0
+            && let Some(job) = self.late.pop_front()
+        {
+            return Some(job);
+        }
+        let for_large = if self.small.is_empty() { slots } else { (slots - slots / 4).max(1) };
+        let for_large = for_large.min(large_at_once(slots));
+        loop {
+            let large_first = self.large_in_flight < for_large;
+            let digest = match large_first.then(|| self.large.pop_front()).flatten() {
+                Some(digest) => digest,
+                // What is large waits for one of its kind to arrive.
+                None => self.small.pop_front()?,
+            };
+            // All images that needed it may have failed meanwhile.
+            let Some(job) = self.movement(&digest) else { continue };
+            self.large_in_flight += usize::from(self.blobs[&digest].is_large);
+            return Some(job);
+        }
+    }
+
+    /// How to bring a blob to the first repository where an image waits for it.
+    fn movement(&self, digest: &Digest) -> Option<Job> {
+        let blob = self.blobs.get(digest)?;
+        for claim in &blob.claims {
+            for (to, waiters) in &claim.places {
+                let Some(image) = self.first_waiting(waiters) else { continue };
+                let from = self.usable_source(blob, self.images[image].source)?;
+                let blob = BlobRef { digest: *digest, size: claim.size };
+                return Some(Job::Move { blob, from, to: *to, image });
+            }
+        }
+        None
+    }
+
+    fn first_waiting(&self, waiters: &[ImageId]) -> Option<ImageId> {
+        waiters.iter().copied().find(|image| self.images[*image].waiting.is_some())
+    }
+
+    /// A source that may still supply the blob; `preferred` if it does.
+    fn usable_source(&self, blob: &Blob, preferred: SourceId) -> Option<SourceId> {
+        let host = |source: SourceId| self.hosts.get(source).copied().unwrap_or_default();
+        let is_usable = |source: &SourceId| {
+            let strikes = blob.failed.iter().filter(|(failed, error)| {
+                host(*failed) == host(*source) && error.a_later_attempt_can_help()
+            });
+            blob.failed.iter().all(|(failed, _)| failed != source) && strikes.count() < STRIKES
+        };
+        Some(preferred)
+            .filter(|source| blob.sources.contains(source))
+            .into_iter()
+            .chain(blob.sources.iter().copied())
+            .find(is_usable)
+    }
+
+    /// Takes the outcome of a job. Returns the images that cannot be completed because of it.
+    pub(crate) fn done(
+        &mut self,
+        job: &Job,
+        outcome: Result<(), TransferError>,
+    ) -> Vec<FailedImage> {
+        if let Job::Move { blob, .. } = job {
+            let is_large = self.blobs.get(&blob.digest).is_some_and(|blob| blob.is_large);
+            self.large_in_flight = self.large_in_flight.saturating_sub(usize::from(is_large));
+        }
+        match (*job, outcome) {
+            (Job::Move { blob, from, to, .. }, Ok(())) => {
+                self.placed(blob, to);
+                self.mount_elsewhere(blob, from, to);
+                self.refute(blob)
+            }
+            (Job::Mount { blob, to, .. }, Ok(())) => {
+                self.placed(blob, to);
+                Vec::new()
+            }
+            (Job::Finish { image }, Ok(())) => {
+                self.close(image);
+                Vec::new()
+            }
+            (Job::Move { blob, from, to, .. }, Err(error)) => {
+                let failed = self.not_moved(blob, from, to, error);
+                self.queue_again(&blob.digest);
+                failed
+            }
+            (Job::Mount { blob, held, from, to, image }, Err(error)) => {
+                if !error.another_source_can_help() {
+                    return self.fail(blob, Some(to), &Arc::new(error));
+                }
+                let error = self.note(blob.digest, from, error);
+                match self.blobs.get(&blob.digest).and_then(|b| self.usable_source(b, from)) {
+                    Some(from) => {
+                        self.ready.push_back(Job::Mount { blob, held, from, to, image });
+                        Vec::new()
+                    }
+                    None => self.fail(blob, Some(to), &error),
+                }
+            }
+            (Job::Finish { image }, Err(error)) => {
+                let error = ImageError::new(Arc::new(error), 1);
+                let was_open = self.close(image);
+                was_open.then_some(FailedImage { image, error }).into_iter().collect()
+            }
+        }
+    }
+
+    /// A blob that did not arrive: which images fail by that now.
+    fn not_moved(
+        &mut self,
+        blob: BlobRef,
+        from: SourceId,
+        to: RepoId,
+        error: TransferError,
+    ) -> Vec<FailedImage> {
+        match error.fault() {
+            // Another repository may accept it, from this source or any other.
+            Fault::TargetRefuses => self.fail(blob, Some(to), &Arc::new(error)),
+            Fault::TargetUnreachable | Fault::Disk => self.fail(blob, None, &Arc::new(error)),
+            Fault::SourceAbsent | Fault::SourceRefuses | Fault::Content | Fault::TimedOut => {
+                let error = self.note(blob.digest, from, error);
+                if self.has_usable_source(&blob.digest) {
+                    return Vec::new();
+                }
+                let mut failed = self.fail(blob, None, &error);
+                // The same content may be right with the size that other manifests declare.
+                if let Some(known) = self.blobs.get_mut(&blob.digest) {
+                    known.failed.retain(|(_, error)| error.fault() != Fault::Content);
+                }
+                if !self.has_usable_source(&blob.digest) {
+                    let claims = self.blobs.get(&blob.digest).into_iter().flat_map(|b| &b.claims);
+                    for size in claims.map(|claim| claim.size).collect::<Vec<_>>() {
+                        failed.extend(self.fail(BlobRef { size, ..blob }, None, &error));
+                    }
+                }
+                failed
+            }
+        }
+    }
+
+    fn has_usable_source(&self, digest: &Digest) -> bool {
+        let blob = self.blobs.get(digest);
+        blob.is_some_and(|blob| self.usable_source(blob, SourceId::MAX).is_some())
+    }
+
+    /// Remembers that a source did not supply a blob.
+    fn note(
+        &mut self,
+        digest: Digest,
+        source: SourceId,
+        error: TransferError,
+    ) -> Arc<TransferError> {
+        let error = Arc::new(error);
+        if let Some(blob) = self.blobs.get_mut(&digest) {
+            blob.failed.retain(|(failed, _)| *failed != source);
+            blob.failed.push((source, Arc::clone(&error)));
+        }
+        error
+    }
+
+    /// Puts a blob back into its lane while images wait for it.
+    fn queue_again(&mut self, digest: &Digest) {
+        if self.movement(digest).is_none() {
+            return;
+        }
+        let is_large = self.blobs.get(digest).is_some_and(|blob| blob.is_large);
+        let lane = if is_large { &mut self.large } else { &mut self.small };
+        lane.push_front(*digest);
+    }
+
+    fn placed(&mut self, blob: BlobRef, at: RepoId) {
+        let Some(known) = self.blobs.get(&blob.digest) else { return };
+        let claims = known.claims.iter().filter(|claim| claim.size == blob.size);
+        let places = claims.flat_map(|claim| &claim.places).filter(|(place, _)| *place == at);
+        for image in places.flat_map(|(_, waiters)| waiters).copied().collect::<Vec<_>>() {
+            if let Some(count) = &mut self.images[image].waiting {
+                *count -= 1;
+                if *count == 0 {
+                    self.complete(image);
+                }
+            }
+        }
+    }
+
+    /// All blobs of an image are there.
+    fn complete(&mut self, image: ImageId) {
+        let is_last = self.images[image].is_last;
+        let queue = if is_last { &mut self.late } else { &mut self.ready };
+        queue.push_back(Job::Finish { image });
+    }
+
+    /// An image is finished, or failed. False when it was before.
+    fn close(&mut self, image: ImageId) -> bool {
+        let was_open = self.images[image].waiting.take().is_some();
+        self.early -= usize::from(was_open && !self.images[image].is_last);
+        was_open
+    }
+
+    fn mount_elsewhere(&mut self, blob: BlobRef, from: SourceId, held: RepoId) {
+        let Some(known) = self.blobs.get(&blob.digest) else { return };
+        let claims = known.claims.iter().filter(|claim| claim.size == blob.size);
+        let mut mounts = Vec::new();
+        for (to, waiters) in claims.flat_map(|claim| &claim.places) {
+            if *to == held {
+                continue;
+            }
+            if let Some(image) = self.first_waiting(waiters) {
+                mounts.push(Job::Mount { blob, held, from, to: *to, image });
+            }
+        }
+        self.ready.extend(mounts);
+    }
+
+    /// The content of a digest has one size: images whose manifests declare another are wrong.
+    fn refute(&mut self, right: BlobRef) -> Vec<FailedImage> {
+        let Some(known) = self.blobs.get(&right.digest) else { return Vec::new() };
+        let wrong: Vec<u64> = known
+            .claims
+            .iter()
+            .map(|claim| claim.size)
+            .filter(|size| *size != right.size)
+            .collect();
+        let mut failed = Vec::new();
+        for declared in wrong {
+            let cause = Cause::Content(ContentError::Size { declared, actual: right.size });
+            let error = Arc::new(TransferError::new(Step::Copy(right.digest), cause));
+            let blob = BlobRef { digest: right.digest, size: declared };
+            failed.extend(self.fail(blob, None, &error));
+        }
+        failed
+    }
+
+    /// Fails the images that wait for a blob of this size, at one repository or at all. Each gets
+    /// the error of its own source, if that was asked.
+    fn fail(
+        &mut self,
+        blob: BlobRef,
+        at: Option<RepoId>,
+        error: &Arc<TransferError>,
+    ) -> Vec<FailedImage> {
+        let Some(known) = self.blobs.get(&blob.digest) else { return Vec::new() };
+        let claims = known.claims.iter().filter(|claim| claim.size == blob.size);
+        let places = claims.flat_map(|claim| &claim.places);
+        let places = places.filter(|(place, _)| at.is_none_or(|at| at == *place));
+        let own = |image: ImageId| {
+            let source = self.images[image].source;
+            let by_source = known.failed.iter().rev().find(|(failed, _)| *failed == source);
+            match by_source.filter(|_| error.another_source_can_help()) {
+                Some((_, own)) => ImageError::new(Arc::clone(own), known.failed.len()),
+                None => ImageError::new(Arc::clone(error), 1),
+            }
+        };
+        let waiters: Vec<(ImageId, ImageError)> =
+            places.flat_map(|(_, waiters)| waiters).map(|image| (*image, own(*image))).collect();
+        let mut failed = Vec::new();
+        for (image, error) in waiters {
+            if self.close(image) {
+                failed.push(FailedImage { image, error });
+            }
+        }
+        failed
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! Orders of events, and who fails by them.
+
+use super::*;
+use crate::transfer::supply::SupplyError;
+
+fn digest(n: u8) -> Digest {
+    Digest::of(&[n])
+}
+
+/// An image with a repository and a source of its own number.
+fn need(place: usize, blobs: &[(u8, u64)]) -> Option<Need> {
+    let blobs = blobs.iter().map(|(n, size)| BlobRef { digest: digest(*n), size: *size }).collect();
+    Some(Need { repository: place, source: place, blobs, is_last: false })
+}
+
+/// A schedule whose sources are all at one host.
+fn schedule(needs: Vec<Option<Need>>) -> Schedule {
+    Schedule::new(needs, vec![0; 40])
+}
+
+fn absent() -> TransferError {
+    let cause = SupplyError::Registry(registry::Error::Absent { place: "q.io/a".into() });
+    TransferError::new(Step::Copy(digest(0)), cause)
+}
+
+fn refused() -> TransferError {
+    let cause = Cause::Target(registry::Error::Absent { place: "r.io/a".into() });
+    TransferError::new(Step::Copy(digest(0)), cause)
+}
+
+fn too_long(blob: BlobRef) -> TransferError {
+    TransferError::new(Step::Copy(blob.digest), ContentError::Long(blob))
+}
+
+fn timed_out() -> TransferError {
+    TransferError::new(Step::Copy(digest(0)), Cause::TimedOut(std::time::Duration::from_secs(1)))
+}
+
+/// Runs a schedule to its end. Gives all jobs, and the images that failed with their fault.
+fn run(
+    mut schedule: Schedule,
+    perform: impl Fn(&Job) -> Result<(), TransferError>,
+) -> (Vec<Job>, Vec<(ImageId, Fault)>) {
+    let (mut jobs, mut failed) = (Vec::new(), Vec::new());
+    while let Some(job) = schedule.next(8) {
+        let ended = schedule.done(&job, perform(&job));
+        failed.extend(ended.into_iter().map(|ended| (ended.image, ended.error.fault())));
+        jobs.push(job);
+    }
+    (jobs, failed)
+}
+
+fn all_jobs(schedule: Schedule) -> Vec<Job> {
+    run(schedule, |_| Ok(())).0
+}
+
+fn finished(jobs: &[Job]) -> Vec<ImageId> {
+    let mut images: Vec<ImageId> = jobs
+        .iter()
+        .filter_map(|job| match job {
+            Job::Finish { image } => Some(*image),
+            _ => None,
+        })
+        .collect();
+    images.sort_unstable();
+    images
+}
+
+#[test]
+fn a_blob_is_moved_once_and_mounted_where_else_it_is_needed() {
+    let needs = vec![need(0, &[(1, 10)]), need(1, &[(1, 10)]), need(1, &[(1, 10)])];
+    let jobs = all_jobs(schedule(needs));
+    let moves = jobs.iter().filter(|job| matches!(job, Job::Move { .. })).count();
+    let mounts = jobs.iter().filter(|job| matches!(job, Job::Mount { held: 0, to: 1, .. }));
+    assert_eq!((moves, mounts.count()), (1, 1));
+    assert_eq!(finished(&jobs), [0, 1, 2]);
+}
+
+#[test]
+fn an_image_is_finished_only_after_its_last_blob() {
+    let mut schedule = schedule(vec![need(0, &[(1, 10), (2, 20)])]);
+    let first = schedule.next(8).unwrap();
+    let second = schedule.next(8).unwrap();
+    assert_eq!(schedule.next(8), None);
+    schedule.done(&first, Ok(()));
+    assert_eq!(schedule.next(8), None);
+    schedule.done(&second, Ok(()));
+    assert_eq!(schedule.next(8), Some(Job::Finish { image: 0 }));
+}
+
+#[test]
+fn what_is_last_is_finished_after_all_others_whether_they_finished_or_failed() {
+    let last = |blobs| need(0, blobs).map(|need| Need { is_last: true, ..need });
+    let needs = vec![last(&[]), need(0, &[(1, 10)]), last(&[(1, 10)]), need(0, &[(2, 20)])];
+    let mut schedule = schedule(needs);
+    let mut ended = Vec::new();
+    while let Some(job) = schedule.next(8) {
+        let second = matches!(job, Job::Move { blob: BlobRef { size: 20, .. }, .. });
+        let outcome = if second { Err(absent()) } else { Ok(()) };
+        ended.extend(schedule.done(&job, outcome).into_iter().map(|failed| failed.image));
+        if let Job::Finish { image } = job {
+            ended.push(image);
+        }
+    }
+    ended[..2].sort_unstable();
+    assert_eq!(ended, [1, 3, 0, 2]);
+}
+
+#[test]
+fn an_image_without_missing_blobs_is_finished_at_once() {
+    assert_eq!(all_jobs(schedule(vec![need(0, &[])])), [Job::Finish { image: 0 }]);
+    assert_eq!(all_jobs(schedule(vec![None])), []);
+}
+
+#[test]
+fn large_blobs_go_first_but_leave_slots_to_small_ones() {
+    let blobs: Vec<(u8, u64)> = (0..8).map(|n| (n, SMALL * u64::from(n + 1))).collect();
+    let mut with_small = blobs;
+    with_small.push((100, 5));
+    let mut schedule = schedule(vec![need(0, &with_small)]);
+    let sizes: Vec<u64> = (0..5)
+        .filter_map(|_| match schedule.next(4) {
+            Some(Job::Move { blob, .. }) => Some(blob.size),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sizes[..4], [SMALL * 8, SMALL * 7, SMALL * 6, 5]);
+    assert_eq!(sizes[4], SMALL * 5, "with no small ones left, large ones take all slots");
+}
+
+#[test]
+fn memory_bounds_how_many_large_blobs_are_under_way() {
+    let blobs: Vec<(u8, u64)> = (0..40).map(|n| (n, SMALL)).collect();
+    let under_way = |slots: usize| {
+        let mut schedule = schedule(vec![need(0, &blobs)]);
+        (0..slots).take_while(|_| schedule.next(slots).is_some()).count()
+    };
+    assert_eq!([1, 8, 20, 60].map(under_way), [1, 8, 10, 30]);
+}
+
+#[test]
+fn a_blob_that_one_source_lacks_comes_from_the_source_of_another_image() {
+    let needs = (0..5).map(|n| need(n, &[(1, 10)])).collect();
+    let (jobs, failed) = run(schedule(needs), |job| match job {
+        Job::Move { from: 0 | 1, .. } => Err(absent()),
+        _ => Ok(()),
+    });
+    assert_eq!(failed, []);
+    assert_eq!(finished(&jobs), [0, 1, 2, 3, 4]);
+    let sources: Vec<SourceId> = jobs
+        .iter()
+        .filter_map(|job| match job {
+            Job::Move { from, .. } => Some(*from),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sources, [0, 1, 2], "each source is asked once");
+}
+
+#[test]
+fn a_blob_that_no_source_has_fails_the_images_that_need_it_and_no_other() {
+    let needs = vec![need(0, &[(1, 10), (2, 5)]), need(1, &[(1, 10)]), need(0, &[(3, 1)])];
+    let (jobs, failed) = run(schedule(needs), |job| match job {
+        Job::Move { blob, .. } if blob.digest == digest(1) => Err(absent()),
+        _ => Ok(()),
+    });
+    assert_eq!(failed, [(0, Fault::SourceAbsent), (1, Fault::SourceAbsent)]);
+    assert_eq!(finished(&jobs), [2]);
+    let moved = |n| {
+        jobs.iter().any(|job| matches!(job, Job::Move { blob, .. } if blob.digest == digest(n)))
+    };
+    assert!(!moved(2), "no image that can be completed needs it");
+}
+
+#[test]
+fn a_repository_that_refuses_a_blob_fails_its_own_images_only() {
+    let needs = vec![need(0, &[(1, 10)]), need(1, &[(1, 10)]), need(2, &[(1, 10)])];
+    let (jobs, failed) = run(schedule(needs), |job| match job {
+        Job::Move { to: 0, .. } => Err(refused()),
+        _ => Ok(()),
+    });
+    assert_eq!(failed, [(0, Fault::TargetRefuses)]);
+    assert_eq!(finished(&jobs), [1, 2]);
+}
+
+#[test]
+fn a_wrong_size_fails_only_the_image_whose_manifest_declares_it() {
+    for wrong in [7, 5 * SMALL] {
+        // The wrong manifest is the first, and has the largest or the smallest size.
+        let needs = vec![need(0, &[(1, wrong)]), need(1, &[(1, 10)]), need(2, &[(1, 10)])];
+        let (jobs, failed) = run(schedule(needs), |job| match job {
+            Job::Move { blob, .. } if blob.size == wrong => Err(too_long(*blob)),
+            _ => Ok(()),
+        });
+        assert_eq!(failed, [(0, Fault::Content)]);
+        assert_eq!(finished(&jobs), [1, 2]);
+    }
+}
+
+#[test]
+fn a_wrong_size_that_most_manifests_declare_does_not_fail_the_right_one() {
+    let needs = vec![need(0, &[(1, 7)]), need(1, &[(1, 7)]), need(2, &[(1, 10)])];
+    let (jobs, failed) = run(schedule(needs), |job| match job {
+        Job::Move { blob, .. } if blob.size == 7 => Err(too_long(*blob)),
+        _ => Ok(()),
+    });
+    assert_eq!(failed, [(0, Fault::Content), (1, Fault::Content)]);
+    assert_eq!(finished(&jobs), [2]);
+}
+
+#[test]
+fn two_sizes_of_a_blob_that_no_source_has_fail_both_images() {
+    let needs = vec![need(0, &[(1, 7)]), need(1, &[(1, 10)])];
+    let (jobs, mut failed) = run(schedule(needs), |_| Err(absent()));
+    failed.sort_by_key(|(image, _)| *image);
+    assert_eq!(failed, [(0, Fault::SourceAbsent), (1, Fault::SourceAbsent)]);
+    assert!(finished(&jobs).is_empty());
+}
+
+#[test]
+fn a_host_that_is_in_trouble_is_not_asked_for_all_its_repositories() {
+    let needs: Vec<_> = (0..20).map(|n| need(n, &[(1, 10)])).collect();
+    let (jobs, failed) = run(schedule(needs.clone()), |_| Err(timed_out()));
+    assert_eq!((jobs.len(), failed.len()), (STRIKES, 20));
+    // The last source is at another host.
+    let mut hosts = vec![0; 20];
+    hosts[19] = 1;
+    let (jobs, failed) = run(Schedule::new(needs, hosts), |job| match job {
+        Job::Move { from, .. } if *from < 19 => Err(timed_out()),
+        _ => Ok(()),
+    });
+    assert_eq!(failed, []);
+    assert_eq!(finished(&jobs).len(), 20);
+}
+
+#[test]
+fn a_mount_that_is_refused_fails_only_the_images_of_that_repository() {
+    let needs = vec![need(0, &[(1, 10)]), need(1, &[(1, 10)]), need(2, &[(1, 10)])];
+    let (jobs, failed) = run(schedule(needs), |job| match job {
+        Job::Mount { to: 1, .. } => Err(refused()),
+        _ => Ok(()),
+    });
+    assert_eq!(failed, [(1, Fault::TargetRefuses)]);
+    assert_eq!(finished(&jobs), [0, 2]);
+}
+
+#[test]
+fn a_mount_whose_source_fails_is_tried_from_other_sources() {
+    let needs = vec![need(0, &[(1, 10)]), need(1, &[(1, 10)]), need(2, &[(1, 10)])];
+    let (jobs, failed) = run(schedule(needs), |job| match job {
+        Job::Mount { from: 0, .. } => Err(absent()),
+        _ => Ok(()),
+    });
+    assert_eq!(failed, []);
+    assert_eq!(finished(&jobs), [0, 1, 2]);
+}
+
+#[test]
+fn an_image_is_told_the_error_of_its_own_source() {
+    let needs = vec![need(0, &[(1, 10)]), need(1, &[(1, 10)])];
+    let mut schedule = schedule(needs);
+    let mut texts = Vec::new();
+    while let Some(job) = schedule.next(8) {
+        let Job::Move { from, .. } = job else { panic!("{job:?}") };
+        let error = if from == 0 { absent() } else { timed_out() };
+        texts.extend(schedule.done(&job, Err(error)).iter().map(|f| f.error.to_string()));
+    }
+    assert!(texts[0].contains("does not have it"), "{texts:?}");
+    assert!(texts[1].contains("not done within"), "{texts:?}");
+    assert!(texts[0].contains("none of the 2 repositories"), "{texts:?}");
+}
