@@ -1,59 +1,76 @@
-//! The end of a run that pushed: report lines and what the cluster needs.
+//! The end of a run that pushed: lines for the report and what the cluster needs.
 
-use mirror_plan::{Action, Placed, Plan};
+use mirror_plan::{Placed, Plan, PlannedImage};
 
 use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::modes::push::{Delivered, Route};
 use crate::record::generated_files;
-use crate::report::{Ending, ImageLine, Outcome, Report};
+use crate::report::{ImageLine, Outcome};
+use crate::results::Results;
 use crate::transfer::execute::Executed;
 
-/// Writes the report of a push, and cluster resources for everything selected
-/// that the target holds, whether or not this run brought it there. Without
-/// `delivered` this was a dry run.
-pub(crate) fn conclude(
+/// Adds what a dry run would do, and writes its files.
+pub(crate) fn conclude_dry_run(
     context: &Context,
     route: &Route<'_>,
     plan: &Plan,
-    delivered: Option<Delivered>,
     sections: &Sections,
-    report: &mut Report,
+    results: &mut Results,
 ) {
-    let at = |image: &mirror_plan::PlannedImage| image.destination.at(&route.place.registry);
+    results.add_images(plan, &Outcome::planned(plan), |image| at(route, image).to_string());
+    let placed: Vec<Placed> = plan.images.iter().map(|image| placed(route, image)).collect();
+    let resources = generated_files::resources(context, &placed, sections);
+    results.add_files(
+        resources
+            .and_then(|resources| generated_files::write_dry_run(context, plan, Some(resources))),
+    );
+    results.requests.retries = route.client.traffic().retries;
+}
+
+/// Adds what was pushed, and writes cluster resources for everything selected that the target
+/// holds, whether or not this run brought it there.
+pub(crate) fn conclude(
+    context: &Context,
+    route: &Route<'_>,
+    delivered: Delivered,
+    sections: &mut Sections,
+    results: &mut Results,
+) {
     let traffic = route.client.traffic();
-    report.totals.destination_requests = traffic.requests;
-    report.totals.retries += traffic.retries;
-    let placed = |image: &mirror_plan::PlannedImage| Placed {
-        kind: image.kind,
-        origin: image.origin.clone(),
-        destination: at(image),
-    };
-    let Some(delivered) = delivered else {
-        report.add_planned(plan, |image| at(image).to_string());
-        let placed: Vec<Placed> = plan.images.iter().map(placed).collect();
-        let made = generated_files::resources(context, &placed, sections);
-        return report.add_files(
-            made.and_then(|resources| {
-                generated_files::write_dry_run(context, plan, Some(resources))
-            }),
-        );
-    };
+    results.requests.destination = traffic.requests;
+    results.requests.retries += traffic.retries;
+    results.issues.extend(delivered.issues);
     let mut held = Vec::new();
-    for (index, image) in plan.images.iter().enumerate() {
-        let outcome = delivered.outcomes[index].clone();
-        if image.action == Action::Present || outcome == Outcome::Copied {
-            held.push(placed(image));
+    for part in delivered.parts {
+        for (index, image) in part.plan.images.iter().enumerate() {
+            if part.replaced.contains(&index) {
+                continue;
+            }
+            let outcome = part.outcomes[index].clone();
+            let is_there = matches!(outcome, Outcome::Present | Outcome::Copied);
+            if is_there || part.unchanged.contains(&index) {
+                held.push(placed(route, image));
+            }
+            let mut line = ImageLine::of(&part.plan, image, at(route, image).to_string(), outcome);
+            line.notes = part.notes.get(&index).cloned().unwrap_or_default();
+            results.images.push(line);
         }
-        let mut line = ImageLine::of(plan, image, at(image).to_string(), outcome);
-        line.notes = delivered.notes.get(&index).cloned().unwrap_or_default();
-        report.images.push(line);
     }
+    results.needs = std::mem::take(&mut sections.catalogs.needs);
     if delivered.executed == Executed::Interrupted {
-        report.ending = Ending::Interrupted;
+        results.is_interrupted = true;
         return;
     }
     if !held.is_empty() {
-        report.add_files(generated_files::write_resources(context, &held, sections));
+        results.add_files(generated_files::write_resources(context, &held, sections));
     }
+}
+
+fn at(route: &Route<'_>, image: &PlannedImage) -> oci::ImageRef {
+    image.destination.at(&route.place.registry)
+}
+
+fn placed(route: &Route<'_>, image: &PlannedImage) -> Placed {
+    Placed { kind: image.kind, origin: image.origin.clone(), destination: at(route, image) }
 }

@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use mirror_plan::{Exit, Plan, PlannedImage};
+use mirror_plan::{Destination, Exit, Plan, PlannedImage, Wanted};
 use tokio_util::sync::CancellationToken;
 use workspace::{
     AuditEvent, AuditedImage, AuditedOutcome, DiskError, Lock, Mode, Run, RunRecord, RunStart,
     RunStatus, Workspace,
 };
 
-use crate::collect::catalogs::Needs;
 use crate::error_chain::chain;
 use crate::progress::{Event, Observer};
 use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
+use crate::results::Results;
 use crate::settings::{DryRun, Settings};
 use crate::transfer::execute::Moment;
 
@@ -35,8 +35,6 @@ pub(crate) struct Context {
     writing: Option<(Run, Lock)>,
     counted: Counted,
     warnings: Mutex<Vec<String>>,
-    /// Which bundles of operators need which images.
-    pub(crate) needs: Mutex<Needs>,
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +100,6 @@ impl Context {
             writing,
             counted: Counted::default(),
             warnings: Mutex::new(warnings),
-            needs: Mutex::default(),
         })
     }
 
@@ -163,6 +160,45 @@ impl Context {
         self.counted.mounted.fetch_add(mounted, Ordering::Relaxed);
     }
 
+    /// Where an image that could not be read would be now.
+    fn place(&self, wanted: &Wanted, name: &Destination) -> String {
+        match &self.settings.mode {
+            crate::settings::Mode::MirrorToDisk { .. } => {
+                self.workspace.layout_of(&wanted.origin).display().to_string()
+            }
+            crate::settings::Mode::DiskToMirror { target, .. }
+            | crate::settings::Mode::MirrorToMirror { target, .. } => {
+                name.at(&target.registry).to_string()
+            }
+        }
+    }
+
+    /// Tells of an image that failed without a transfer.
+    pub(crate) fn failed(&self, image: &PlannedImage, destination: String, error: &str) {
+        let outcome = Outcome::Failed { error: error.to_owned() };
+        let (kind, origin) = (image.kind, image.origin.clone());
+        self.observer.notice(Event::ImageDone { kind, origin, destination, outcome });
+    }
+
+    /// Tells of images that the configuration blocks.
+    pub(crate) fn blocked(&self, blocked: &[(Wanted, Destination)]) {
+        let Some(run) = self.run() else { return };
+        for (wanted, name) in blocked {
+            let image = AuditedImage {
+                source: wanted.origin.to_string(),
+                destination: Some(self.place(wanted, name)),
+                digest: None,
+                bytes: 0,
+                outcome: AuditedOutcome::Blocked,
+                error: None,
+            };
+            if let Err(error) = run.audit().write(&AuditEvent::Image(image)) {
+                self.warn(format!("the audit log could not be written: {}", chain(&error)));
+                return;
+            }
+        }
+    }
+
     /// Writes the outcome of images to the audit log.
     pub(crate) fn audit(&self, lines: &[ImageLine]) {
         let Some(run) = self.run() else { return };
@@ -188,16 +224,32 @@ impl Context {
         }
     }
 
-    /// Ends the run: totals, ending, error file, records.
-    pub(crate) fn close(self, mut report: Report) -> Report {
+    /// Ends the run: assembles the report, writes the error file and the records.
+    pub(crate) fn close(self, results: Results) -> Report {
+        let mut report = Report::new(self.settings.mode.name());
+        report.images = results.images;
+        for (wanted, name, error) in results.issues.lost {
+            let place = self.place(&wanted, &name);
+            report.images.push(ImageLine::lost(wanted, place, error));
+        }
         report.images.sort_by(|a, b| (a.kind, &a.origin).cmp(&(b.kind, &b.origin)));
+        report.notes = results.issues.notes;
+        report.errors = results.issues.failures;
+        report.archive = results.archive;
+        report.files = results.files;
         report.count_images();
         report.totals.blobs = self.counted.blobs.load(Ordering::Relaxed);
         report.totals.bytes = self.counted.bytes.load(Ordering::Relaxed);
         report.totals.blobs_mounted = self.counted.mounted.load(Ordering::Relaxed);
+        report.totals.source_requests = results.requests.source;
+        report.totals.destination_requests = results.requests.destination;
+        report.totals.retries = results.requests.retries;
         report.totals.seconds = self.clock.elapsed().as_secs_f64();
+        if results.is_interrupted {
+            report.ending = Ending::Interrupted;
+        }
         report.settle(self.settings.dry_run);
-        self.needs.lock().unwrap_or_else(PoisonError::into_inner).blame(&mut report);
+        report.broken_bundles = results.needs.blame(&mut report.images);
         self.audit(&report.images);
         report.run = self.run().map(Run::number);
         match self.write_errors(&report) {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use catalog::BundleName;
-use mirror_plan::{Action, Destination, Exit, Kind, Origin, Plan, PlannedImage, Wanted};
+use mirror_plan::{Action, Exit, Kind, Origin, Plan, PlannedImage, Wanted};
 use oci::Digest;
 use serde::Serialize;
 use workspace::FailedImage;
@@ -38,6 +38,17 @@ pub enum Outcome {
     },
     /// Would be copied (dry run), or was not reached (interrupted).
     Pending,
+}
+
+impl Outcome {
+    /// The outcomes of a plan that is not carried out.
+    pub(crate) fn planned(plan: &Plan) -> Vec<Self> {
+        let outcomes = plan.images.iter().map(|image| match image.action {
+            Action::Copy => Self::Pending,
+            Action::Present => Self::Present,
+        });
+        outcomes.collect()
+    }
 }
 
 /// One image of a run.
@@ -211,42 +222,7 @@ impl Report {
         }
     }
 
-    /// The images of a plan that is not carried out.
-    pub(crate) fn add_planned(
-        &mut self,
-        plan: &Plan,
-        destination: impl Fn(&PlannedImage) -> String,
-    ) {
-        for image in &plan.images {
-            let outcome = match image.action {
-                Action::Copy => Outcome::Pending,
-                Action::Present => Outcome::Present,
-            };
-            self.images.push(ImageLine::of(plan, image, destination(image), outcome));
-        }
-    }
-
-    /// Takes files that were written, or the reason why they were not.
-    pub(crate) fn add_files(&mut self, files: Result<Vec<PathBuf>, String>) {
-        match files {
-            Ok(files) => self.files.extend(files),
-            Err(why) => self.errors.push(Failure::new(Exit::GENERIC, why)),
-        }
-    }
-
-    /// Takes images that could not be read, by the names they would have had.
-    pub(crate) fn add_lost(
-        &mut self,
-        lost: impl IntoIterator<Item = (Wanted, Destination, String)>,
-        place: impl Fn(&Wanted, &Destination) -> String,
-    ) {
-        for (wanted, name, error) in lost {
-            let place = place(&wanted, &name);
-            self.images.push(ImageLine::lost(wanted, place, error));
-        }
-    }
-
-    /// The images that failed so far.
+    /// The images that failed.
     pub(crate) fn failed_images(&self) -> Vec<FailedImage> {
         let failed = self.images.iter().filter_map(|line| match &line.outcome {
             Outcome::Failed { error } => {
@@ -255,14 +231,6 @@ impl Report {
             _ => None,
         });
         failed.collect()
-    }
-
-    /// There is nothing to copy. That is a mistake only where nothing else is.
-    pub(crate) fn nothing_selected(&mut self) {
-        let lost = |image: &ImageLine| matches!(image.outcome, Outcome::Failed { .. });
-        if self.errors.is_empty() && !self.images.iter().any(lost) {
-            self.errors.push(Failure::nothing_selected());
-        }
     }
 
     /// Counts the images by outcome.

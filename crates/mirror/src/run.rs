@@ -10,6 +10,7 @@ use crate::modes::mirror_to_disk::mirror_to_disk;
 use crate::modes::mirror_to_mirror::mirror_to_mirror;
 use crate::progress::Observer;
 use crate::report::{Ending, Report};
+use crate::results::Results;
 use crate::settings::{Mode, Settings};
 
 /// Mirrors as `settings` say. Always returns a report: what went wrong is in it.
@@ -36,22 +37,26 @@ async fn mirror(
     observer: Arc<dyn Observer>,
     cancel: CancellationToken,
 ) -> Report {
-    let mut report = Report::new(settings.mode.name());
     let mode = settings.mode.clone();
     let context = match Context::open(settings, observer, cancel) {
         Ok(context) => context,
         Err(failure) => {
+            let mut report = Report::new(mode.name());
             report.errors.push(failure);
             report.ending = Ending::Failed;
             return report;
         }
     };
-    match &mode {
-        Mode::MirrorToDisk { .. } => mirror_to_disk(&context, &mut report).await,
-        Mode::DiskToMirror { target, .. } => disk_to_mirror(&context, target, &mut report).await,
+    let mut results = Results::default();
+    let ended = match &mode {
+        Mode::MirrorToDisk { .. } => mirror_to_disk(&context, &mut results).await,
+        Mode::DiskToMirror { target, .. } => disk_to_mirror(&context, target, &mut results).await,
         Mode::MirrorToMirror { target, .. } => {
-            mirror_to_mirror(&context, target, &mut report).await;
+            mirror_to_mirror(&context, target, &mut results).await
         }
+    };
+    if let Err(halt) = ended {
+        results.halt(halt);
     }
-    context.close(report)
+    context.close(results)
 }

@@ -17,6 +17,8 @@ pub(crate) struct Selected {
     /// With the place each gets at the target; without a target, below any registry.
     pub(crate) named: Vec<(Wanted, Destination)>,
     pub(crate) warnings: Vec<String>,
+    /// Images that `blockedImages` keeps out.
+    pub(crate) blocked: Vec<(Wanted, Destination)>,
     /// Images of operators whose names others have.
     pub(crate) lost: Vec<(Wanted, Destination, String)>,
     /// Images of operators that cannot have a name.
@@ -55,6 +57,7 @@ pub(crate) fn select(
             let text =
                 format!("{} is left out: blockedImages has {:?}", wanted.origin, pattern.as_str());
             selected.warnings.push(text);
+            selected.blocked.push((wanted, destination));
             continue;
         }
         selected.named.push((wanted, destination));

@@ -68,7 +68,7 @@ fn a_bad_image_is_told_with_its_bundle_and_everything_else_arrives() {
     );
     let broken = &report["brokenBundles"][0];
     assert_eq!((&broken["package"], &broken["bundle"]), (&json!("foo"), &json!("foo.v0.2.0")));
-    assert_eq!(broken["leftOut"], false);
+    assert_eq!(broken["leftOut"], true);
     assert_eq!(broken["missing"], json!(["oci:///tmp/mine", gone, "quay.io/lab/unpinned"]));
     assert!(ran.errors().contains("the bundle foo.v0.2.0 needs the image \"oci:///tmp/mine\""));
     let told = site.command(&line).output().unwrap();
@@ -79,13 +79,13 @@ fn a_bad_image_is_told_with_its_bundle_and_everything_else_arrives() {
     let errors = files.find(|file| file.contains("mirroring_errors_")).unwrap();
     let errors = std::fs::read_to_string(site.path("").join(errors)).unwrap();
     assert!(errors.contains("(Operator bundles: [foo.v0.2.0] - Operators: [foo])"), "{errors}");
-    // It stays in the catalog unless that is not wanted.
+    // The first catalog at a target does not offer it. Without 0.2.0, nothing leads to 0.1.0.
     let image = format!("{to}/{CATALOG}:{TAG}");
-    assert_eq!(bundles(&site, &image), ["foo.v0.1.0", "foo.v0.2.0", "foo.v0.3.0", "foo.v0.3.1"]);
+    assert_eq!(bundles(&site, &image), ["foo.v0.3.0", "foo.v0.3.1"]);
     let ran = site.run(&format!("{line} --skip-broken-bundles"));
     assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
     assert_eq!(ran.report()["brokenBundles"][0]["leftOut"], true);
-    // Without 0.2.0 nobody gets to what is below it.
+    assert_eq!((ran.total("copied"), ran.total("failed")), (0, 1));
     assert_eq!(bundles(&site, &image), ["foo.v0.3.0", "foo.v0.3.1"]);
 }
 
@@ -217,22 +217,58 @@ fn a_catalog_that_cannot_be_used_is_told_and_others_are_mirrored() {
 }
 
 #[test]
-fn what_the_target_refuses_is_named_and_the_next_run_brings_it() {
+fn a_bundle_that_the_target_refuses_is_not_offered_until_the_next_run_pushes_it() {
     let quay = registry();
     Operators::generate().unwrap().put(&quay).unwrap();
     let site = site(&quay, ALL_FOO);
     let target = registry();
     let to = target.address();
-    // The target refuses one bundle for good: the catalog is published, the bundle is named.
-    target
-        .fault(Fault::on(http::Method::PUT, "lab/foo/manifests/v0.2.0").does(Effect::status(500)));
+    let image = format!("{to}/{CATALOG}:{TAG}");
+    let refused = || Fault::on(http::Method::PUT, "lab/foo/manifests/v0.2.0");
+    target.fault(refused().does(Effect::status(500)));
     let line = format!("-c isc.yaml {PLAIN} --retry-times=0 --workspace file://data docker://{to}");
     let ran = site.run(&line);
     assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
     assert_eq!(ran.total("failed"), 1);
-    assert_eq!(ran.report()["brokenBundles"][0]["bundle"], "foo.v0.2.0");
+    let broken = &ran.report()["brokenBundles"][0];
+    assert_eq!((&broken["bundle"], &broken["leftOut"]), (&json!("foo.v0.2.0"), &json!(true)));
+    assert_eq!(bundles(&site, &image), ["foo.v0.3.0", "foo.v0.3.1"]);
     target.clear_faults();
     let ran = site.succeeds(&line);
-    assert_eq!(ran.total("copied"), 1);
+    assert_eq!(ran.total("copied"), 2, "the bundle and the catalog");
     assert!(ran.report().get("brokenBundles").is_none());
+    assert_eq!(bundles(&site, &image).len(), 4);
+}
+
+#[test]
+fn a_catalog_at_the_target_stays_as_it_is_while_bundles_of_its_successor_fail() {
+    let quay = registry();
+    Operators::generate().unwrap().put(&quay).unwrap();
+    let site = site(&quay, "    packages:\n    - name: foo\n");
+    let target = registry();
+    let to = target.address();
+    let image = format!("{to}/{CATALOG}:{TAG}");
+    let line = format!("-c isc.yaml {PLAIN} --retry-times=0 --workspace file://data docker://{to}");
+    site.succeeds(&line);
+    let before = bundles(&site, &image);
+    assert_eq!(before, ["foo.v0.1.0", "foo.v0.3.1"], "the heads of two channels");
+    site.image_set(
+        "isc.yaml",
+        &format!("  operators:\n  - catalog: {HOST}/{CATALOG}:{TAG}\n{ALL_FOO}"),
+    );
+    let refused = Fault::on(http::Method::PUT, "lab/foo/manifests/v0.2.0");
+    target.fault(refused.does(Effect::status(500)));
+    let ran = site.run(&line);
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    assert_eq!(bundles(&site, &image), before);
+    let error = ran.image(&format!("{CATALOG}/"))["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("images of foo.v0.2.0 are missing"), "{error}");
+    assert!(error.contains("--skip-broken-bundles"), "{error}");
+    assert_eq!(ran.report()["brokenBundles"][0]["leftOut"], false);
+    // A cluster still gets the resource of the catalog that is there.
+    let files = ran.report()["files"].to_string();
+    assert!(files.contains("cs-"), "{files}");
+    let ran = site.run(&format!("{line} --skip-broken-bundles"));
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    assert_eq!(bundles(&site, &image), ["foo.v0.3.0", "foo.v0.3.1"]);
 }

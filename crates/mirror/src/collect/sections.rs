@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mirror_plan::{BlobRef, Destination, Placed, Plan, ResourceOptions, Wanted};
+use mirror_plan::{BlobRef, Placed, Plan, ResourceOptions, Wanted};
 use registry::Client;
 use workspace::Holdings;
 
@@ -12,8 +12,8 @@ use crate::collect::built_images::MadeImages;
 use crate::collect::catalogs::{self, Catalogs};
 use crate::collect::releases::{self, Releases, Source};
 use crate::context::Context;
-use crate::gather::Gathered;
-use crate::report::{Outcome, Report};
+use crate::report::Outcome;
+use crate::results::Issues;
 use crate::transfer::supply::Supplies;
 
 /// All of it.
@@ -28,8 +28,10 @@ pub(crate) struct Sections {
 /// catalog; the rest is there all the same. `client` is for those who check
 /// signatures.
 pub(crate) async fn collect(context: &Context, source: Source<'_>, client: &Client) -> Sections {
-    let mut releases = releases::collect(context, source).await;
-    let mut catalogs = catalogs::collect(context, source, client).await;
+    let (mut releases, mut catalogs) = tokio::join!(
+        releases::collect(context, source),
+        catalogs::collect(context, source, client)
+    );
     let mut made = std::mem::take(&mut releases.made);
     made.extend(std::mem::take(&mut catalogs.made));
     Sections { releases, catalogs, made }
@@ -43,30 +45,15 @@ impl Sections {
         wanted
     }
 
-    /// Tells what could not be had.
-    pub(crate) fn report(
-        &mut self,
-        report: &mut Report,
-        place: impl Fn(&Wanted, &Destination) -> String,
-    ) {
-        report.notes.append(&mut self.catalogs.notes);
-        report.errors.append(&mut self.releases.failures);
-        report.errors.append(&mut self.catalogs.failures);
-        report.add_lost(self.releases.lost.drain(..).chain(self.catalogs.lost.drain(..)), place);
-    }
-
-    /// Where that is asked for: leaves out of catalogs what lacks one of the
-    /// images that `gathered` or `report` have lost.
-    pub(crate) fn leave_out(
-        &mut self,
-        context: &Context,
-        report: &mut Report,
-        gathered: &mut Gathered,
-    ) {
-        self.catalogs.leave_out(context, report, gathered);
-        self.made.extend(std::mem::take(&mut self.catalogs.made));
-        report.notes.append(&mut self.catalogs.notes);
-        report.errors.append(&mut self.catalogs.failures);
+    /// What could not be collected.
+    pub(crate) fn take_issues(&mut self) -> Issues {
+        let mut issues = Issues {
+            lost: std::mem::take(&mut self.releases.lost),
+            failures: std::mem::take(&mut self.releases.failures),
+            notes: Vec::new(),
+        };
+        issues.extend(std::mem::take(&mut self.catalogs.issues));
+        issues
     }
 
     /// What images were selected by.

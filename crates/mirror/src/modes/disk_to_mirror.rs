@@ -3,101 +3,85 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use mirror_plan::{Destination, Exit, Mode, Target, Wanted};
+use mirror_plan::{Exit, Mode, Target};
 use oci::Digest;
-use registry::Client;
 use workspace::Holdings;
 
 use crate::collect::releases::Source;
-use crate::collect::sections;
-use crate::conclude::conclude;
+use crate::conclude::{conclude, conclude_dry_run};
 use crate::context::Context;
-use crate::error_chain::chain;
 use crate::gather::carried_content;
 use crate::gather::trust_check::TrustCheck;
-use crate::modes::push::{Bound, Inspected, Route, bind, deliver};
+use crate::modes::push::{Bound, Inspected, Publishing, Route, bind, deliver};
+use crate::pipeline::{self, Selection, select_images};
 use crate::plan::availability::{self, Availability};
 use crate::plan::presence::Heads;
-use crate::report::{Ending, Failure, ImageLine, Report};
-use crate::select::select;
+use crate::report::{Failure, Outcome};
+use crate::results::{Halt, Results, references, unless_cancelled};
 use crate::settings::DryRun;
 use crate::transfer::supply::Supplies;
 
 /// Pushes what the configuration selects from what was carried over.
-pub(crate) async fn disk_to_mirror(context: &Context, target: &Target, report: &mut Report) {
-    let client = match Client::open(context.settings.destination.clone()) {
-        Ok(client) => client,
-        Err(error) => return report.errors.push(Failure::new(Exit::GENERIC, chain(&error))),
-    };
+pub(crate) async fn disk_to_mirror(
+    context: &Context,
+    target: &Target,
+    results: &mut Results,
+) -> Result<(), Halt> {
+    let client = pipeline::client(&context.settings.destination)?;
     context.stage("collecting");
-    let mut holdings = match carried_content::open(context) {
-        Ok(holdings) => holdings,
-        Err(failures) => return report.errors.extend(failures),
-    };
-    let mut sections = sections::collect(context, Source::Held(&holdings), &client).await;
-    if context.cancel.is_cancelled() {
-        report.ending = Ending::Interrupted;
-        return;
-    }
-    sections.report(report, |_, name| name.at(&target.registry).to_string());
+    let mut holdings = carried_content::open(context)?;
     let naming = context.settings.naming(target);
-    let wanted = sections.take_wanted();
-    let selected = match select(&context.settings.configuration.set, wanted, Some(&naming)) {
-        Ok(selected) => selected,
-        Err(failures) => return report.errors.extend(failures),
-    };
-    selected.warnings.into_iter().for_each(|warning| context.warn(warning));
-    let place = |_: &Wanted, name: &Destination| name.at(&target.registry).to_string();
-    report.add_lost(selected.lost, place);
-    report.errors.extend(selected.failures);
-    if selected.named.is_empty() {
-        return report.nothing_selected();
+    let Selection { mut sections, named, issues } =
+        select_images(context, Source::Held(&holdings), &client, Some(&naming)).await?;
+    results.issues = issues;
+    if named.is_empty() {
+        return Err(Halt::NothingSelected);
     }
-    let mut gathered = carried_content::find(&holdings, selected.named, &sections.made);
-    // From here on only blobs are read.
+    let mut gathered = carried_content::find(&holdings, named, &sections.made);
+    // From here on only blobs and documents are read.
     holdings.forget_images();
     let holdings = Arc::new(holdings);
     if let Some(check) = TrustCheck::of(context, &client, &holdings) {
         gathered = check.held(gathered, &target.registry).await;
     }
     gathered.leave_behind(context.settings.attachments);
-    sections.leave_out(context, report, &mut gathered);
-    report.add_lost(gathered.lost, place);
+    results.issues.lost.append(&mut gathered.lost);
     let route = Route {
         place: target,
-        client,
+        client: client.clone(),
         holdings: Arc::clone(&holdings),
         supplies: Supplies::FromDisk(Arc::clone(&holdings)),
     };
-    let bound =
-        match bind(context, &route, Mode::DiskToMirror, gathered.found, Heads::default()).await {
-            Ok(bound) => bound,
-            Err(why) => return report.errors.push(Failure::new(Exit::GENERIC, why)),
-        };
-    for (found, error) in &bound.lost {
-        let place = found.destination.at(&target.registry).to_string();
-        report.images.push(ImageLine::lost(found.wanted.clone(), place, error.clone()));
-    }
+    let mut bound =
+        bind(context, &route, Mode::DiskToMirror, gathered.found, Heads::default()).await?;
+    results.issues.lost.append(&mut bound.lost);
     context.planned(&bound.plan);
-    let plan = Arc::clone(&bound.plan);
+    results.requests.destination = client.traffic().requests;
     if context.settings.dry_run != DryRun::No {
-        return conclude(context, &route, &plan, None, &sections, report);
+        results.needs = std::mem::take(&mut sections.catalogs.needs);
+        conclude_dry_run(context, &route, &bound.plan, &sections, results);
+        return Ok(());
     }
     let inspected = match inspect(context, &route, &bound).await {
         Ok(inspected) => inspected,
         Err(failures) => {
-            report.errors.extend(failures);
-            return report
-                .add_planned(&plan, |image| image.destination.at(&target.registry).to_string());
+            results.add_images(&bound.plan, &Outcome::planned(&bound.plan), |image| {
+                image.destination.at(&target.registry).to_string()
+            });
+            return Err(failures.into());
         }
     };
-    if context.cancel.is_cancelled() {
-        report.ending = Ending::Interrupted;
-        return;
-    }
+    unless_cancelled(context)?;
     context.stage("copying");
-    let delivered = deliver(context, &route, bound, &inspected, |_, _| {}).await;
-    conclude(context, &route, &plan, Some(delivered), &sections, report);
+    let publishing = Publishing {
+        sections: &mut sections,
+        source: Source::Held(&holdings),
+        client: &client,
+        lost: references(&results.issues.lost),
+    };
+    let delivered = deliver(context, &route, bound, &inspected, publishing, |_, _| {}).await;
+    conclude(context, &route, delivered, &mut sections, results);
+    Ok(())
 }
 
 /// Looks at everything that is about to be pushed. What is missing or damaged

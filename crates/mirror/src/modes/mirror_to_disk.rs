@@ -2,109 +2,113 @@
 
 use std::collections::BTreeMap;
 
-use mirror_plan::{Destination, Exit, Journey, Mode, Origin, Plan, Wanted, plan};
+use mirror_plan::{Exit, Journey, Mode, Origin, Plan, PlannedImage, plan};
 use oci::{Digest, ImageRef};
 use registry::Client;
 
 use crate::collect::releases::Source;
-use crate::collect::sections::{self, Sections};
+use crate::collect::sections::Sections;
 use crate::context::Context;
-use crate::error_chain::chain;
-use crate::gather::{OnDisk, gather};
-use crate::record::archive::{self, Archived, Content};
+use crate::gather::{Gathered, OnDisk, gather};
+use crate::pipeline::{self, Selection, select_images};
+use crate::record::archive::{self, Content};
 use crate::record::generated_files;
-use crate::report::{Ending, Failure, ImageLine, Report};
-use crate::select::select;
-use crate::settings::DryRun;
+use crate::report::{Failure, Outcome};
+use crate::results::{Halt, Issues, Results, failed_images, references, unless_cancelled};
+use crate::settings::{BrokenBundles, DryRun};
 use crate::transfer::execute::Executed;
 use crate::transfer::fetch::{self, Announce};
 use crate::transfer::repair::Repair;
 
 /// Fetches what the configuration selects, then writes the archive of it.
-pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
-    let client = match Client::open(context.settings.source.clone()) {
-        Ok(client) => client,
-        Err(error) => return report.errors.push(Failure::new(Exit::GENERIC, chain(&error))),
-    };
-    if let Err(failure) = archive::check_removal(context) {
-        return report.errors.push(failure);
+pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> Result<(), Halt> {
+    let client = pipeline::client(&context.settings.source)?;
+    archive::check_removal(context)?;
+    let Selection { mut sections, named, issues } =
+        select_images(context, Source::Asked(&client), &client, None).await?;
+    results.issues = issues;
+    if named.is_empty() {
+        return Err(Halt::NothingSelected);
     }
-    context.stage("collecting");
-    let mut sections = sections::collect(context, Source::Asked(&client), &client).await;
-    if context.cancel.is_cancelled() {
-        report.ending = Ending::Interrupted;
-        return;
+    let mut gathered = gather(context, &client, named, &sections.made).await;
+    unless_cancelled(context)?;
+    results.issues.lost.append(&mut gathered.lost);
+    if context.settings.broken_bundles == BrokenBundles::LeaveOut {
+        let missing = references(&results.issues.lost);
+        let issues = leave_out(context, &client, &mut sections, &missing, &mut gathered).await;
+        results.issues.extend(issues);
     }
-    sections.report(report, |wanted, _| {
-        context.workspace.layout_of(&wanted.origin).display().to_string()
-    });
-    let wanted = sections.take_wanted();
-    let selected = match select(&context.settings.configuration.set, wanted, None) {
-        Ok(selected) => selected,
-        Err(failures) => return report.errors.extend(failures),
-    };
-    selected.warnings.into_iter().for_each(|warning| context.warn(warning));
-    let place = |wanted: &Wanted, _: &Destination| {
-        context.workspace.layout_of(&wanted.origin).display().to_string()
-    };
-    report.add_lost(selected.lost, place);
-    report.errors.extend(selected.failures);
-    if selected.named.is_empty() {
-        return report.nothing_selected();
-    }
-    let mut gathered = gather(context, &client, selected.named, &sections.made).await;
-    if context.cancel.is_cancelled() {
-        report.ending = Ending::Interrupted;
-        return;
-    }
-    sections.leave_out(context, report, &mut gathered);
     gathered.found.append(&mut sections.catalogs.stored);
-    report.add_lost(gathered.lost, place);
     let held = OnDisk::new(context, &gathered.found);
     let journey = Journey { mode: Mode::MirrorToDisk, target: None };
     let plan = plan(journey, gathered.found, &held);
     context.planned(&plan);
+    let place =
+        |image: &PlannedImage| context.workspace.layout_of(&image.origin).display().to_string();
+    results.needs = std::mem::take(&mut sections.catalogs.needs);
     if context.settings.dry_run != DryRun::No {
-        report.add_planned(&plan, |image| {
-            context.workspace.layout_of(&image.origin).display().to_string()
-        });
-        return report.add_files(generated_files::write_dry_run(context, &plan, None));
+        results.add_images(&plan, &Outcome::planned(&plan), place);
+        results.add_files(generated_files::write_dry_run(context, &plan, None));
+        return Ok(());
     }
     context.stage("copying");
     let supplies = sections.supplies(context, &client);
     let (needs, mut outcomes) = fetch::missing(context, &plan);
     let executed =
         fetch::fetch(context, &supplies, &plan, needs, &mut outcomes, Announce::All).await;
-    let mut archived = Archived::default();
-    let mut files = Vec::new();
     if executed == Executed::Entirely {
-        files.push(generated_files::pin(context, &digests(&plan, &sections)));
+        results.add_files(generated_files::pin(context, &digests(&plan, &sections)));
         sections.lay_out(context, &plan, &outcomes);
         if context.settings.archiving.write {
             let documents = sections.documents();
             let content = Content {
                 plan: &plan,
                 documents: documents.clone(),
-                lost: report.failed_images(),
-                is_incomplete: !report.errors.is_empty(),
+                lost: failed_images(&results.issues.lost),
+                is_incomplete: !results.issues.failures.is_empty(),
             };
             let repair = Repair { client: &client, supplies: &supplies, documents: &documents };
-            archived = archive::archive(context, &content, &repair, &mut outcomes).await;
+            let archived = archive::archive(context, &content, &repair, &mut outcomes).await;
+            results.archive = archived.line;
+            results.issues.notes.extend(archived.notes);
+            results.issues.failures.extend(archived.failures);
         }
     }
-    report.totals.source_requests = client.traffic().requests;
-    report.totals.retries = client.traffic().retries;
-    for (image, outcome) in plan.images.iter().zip(&outcomes) {
-        let place = context.workspace.layout_of(&image.origin).display().to_string();
-        report.images.push(ImageLine::of(&plan, image, place, outcome.clone()));
+    results.requests.source = client.traffic().requests;
+    results.requests.retries = client.traffic().retries;
+    results.add_images(&plan, &outcomes, place);
+    results.is_interrupted = executed == Executed::Interrupted || context.cancel.is_cancelled();
+    Ok(())
+}
+
+/// Replaces catalogs by ones without the bundles that lack one of the `missing` images.
+async fn leave_out(
+    context: &Context,
+    client: &Client,
+    sections: &mut Sections,
+    missing: &std::collections::BTreeSet<ImageRef>,
+    gathered: &mut Gathered,
+) -> Issues {
+    let mut failures = Vec::new();
+    for incomplete in sections.catalogs.incomplete(missing) {
+        let before = &incomplete.published;
+        let at = gathered.found.iter().position(|found| found.wanted == *before);
+        let reader = (Source::Asked(client), client);
+        match sections.catalogs.without(context, reader, &incomplete, None).await {
+            Ok(found) => {
+                at.map(|at| gathered.found.remove(at));
+                gathered.found.extend(found);
+            }
+            Err(why) => {
+                let message = format!("building the catalog {} again: {why}", before.origin);
+                failures.push(Failure::new(Exit::OPERATOR, message));
+            }
+        }
     }
-    if executed == Executed::Interrupted || context.cancel.is_cancelled() {
-        report.ending = Ending::Interrupted;
-    }
-    files.into_iter().for_each(|files| report.add_files(files));
-    report.archive = archived.line;
-    report.notes.extend(archived.notes);
-    report.errors.extend(archived.failures);
+    sections.made.extend(std::mem::take(&mut sections.catalogs.made));
+    let mut issues = sections.take_issues();
+    issues.failures.extend(failures);
+    issues
 }
 
 /// The digest each reference had.

@@ -4,106 +4,79 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use mirror_plan::{Action, Destination, Exit, ImageRecord, Mode, Plan, Target, Wanted};
-use registry::Client;
+use mirror_plan::{Action, ImageRecord, Mode, Plan, Target};
 use workspace::Holdings;
 
 use crate::collect::releases::Source;
-use crate::collect::sections;
-use crate::conclude::conclude;
+use crate::conclude::{conclude, conclude_dry_run};
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::gather;
 use crate::modes::mirror_to_disk::digests;
-use crate::modes::push::{Inspected, Route, bind, deliver};
+use crate::modes::push::{Inspected, Publishing, Route, bind, deliver};
+use crate::pipeline::{self, Selection, select_images};
 use crate::plan::presence;
 use crate::record::generated_files;
-use crate::report::{Ending, Failure, ImageLine, Report};
-use crate::select::select;
+use crate::results::{Halt, Results, references, unless_cancelled};
 use crate::settings::{Attachments, DryRun};
 
 /// Copies what the configuration selects straight to `target`.
-pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report: &mut Report) {
-    let clients = Client::open(context.settings.source.clone())
-        .and_then(|source| Ok((source, Client::open(context.settings.destination.clone())?)));
-    let (source, destination) = match clients {
-        Ok(clients) => clients,
-        Err(error) => return report.errors.push(Failure::new(Exit::GENERIC, chain(&error))),
-    };
-    context.stage("collecting");
-    let mut sections = sections::collect(context, Source::Asked(&source), &source).await;
-    if context.cancel.is_cancelled() {
-        report.ending = Ending::Interrupted;
-        return;
-    }
-    sections.report(report, |_, name| name.at(&target.registry).to_string());
+pub(crate) async fn mirror_to_mirror(
+    context: &Context,
+    target: &Target,
+    results: &mut Results,
+) -> Result<(), Halt> {
+    let source = pipeline::client(&context.settings.source)?;
+    let destination = pipeline::client(&context.settings.destination)?;
     let naming = context.settings.naming(target);
-    let wanted = sections.take_wanted();
-    let selected = match select(&context.settings.configuration.set, wanted, Some(&naming)) {
-        Ok(selected) => selected,
-        Err(failures) => return report.errors.extend(failures),
-    };
-    selected.warnings.into_iter().for_each(|warning| context.warn(warning));
-    let place = |_: &Wanted, name: &Destination| name.at(&target.registry).to_string();
-    report.add_lost(selected.lost, place);
-    report.errors.extend(selected.failures);
-    if selected.named.is_empty() {
-        return report.nothing_selected();
+    let Selection { mut sections, named, issues } =
+        select_images(context, Source::Asked(&source), &source, Some(&naming)).await?;
+    results.issues = issues;
+    if named.is_empty() {
+        return Err(Halt::NothingSelected);
     }
     // Both registries are asked at the same time.
-    let names = selected.named.iter().map(|(_, name)| name.clone()).collect();
+    let names = named.iter().map(|(_, name)| name.clone()).collect();
     let heads = presence::heads(&destination, &target.registry, names);
     let heads = context.cancel.run_until_cancelled(heads);
-    let gathered = gather(context, &source, selected.named, &sections.made);
+    let gathered = gather(context, &source, named, &sections.made);
     let (mut gathered, heads) = tokio::join!(gathered, heads);
-    if context.cancel.is_cancelled() {
-        report.ending = Ending::Interrupted;
-        return;
-    }
-    sections.leave_out(context, report, &mut gathered);
-    report.add_lost(gathered.lost, place);
+    unless_cancelled(context)?;
+    results.issues.lost.append(&mut gathered.lost);
     let route = Route {
         place: target,
         client: destination,
         holdings: Arc::new(Holdings::new(Some(context.workspace.clone()), None)),
         supplies: sections.supplies(context, &source),
     };
-    let bound = match bind(
-        context,
-        &route,
-        Mode::MirrorToMirror,
-        gathered.found,
-        heads.unwrap_or_default(),
-    )
-    .await
-    {
-        Ok(bound) => bound,
-        Err(why) => return report.errors.push(Failure::new(Exit::GENERIC, why)),
-    };
-    for (found, error) in &bound.lost {
-        let place = found.destination.at(&target.registry).to_string();
-        report.images.push(ImageLine::lost(found.wanted.clone(), place, error.clone()));
-    }
+    let heads = heads.unwrap_or_default();
+    let mut bound = bind(context, &route, Mode::MirrorToMirror, gathered.found, heads).await?;
+    results.issues.lost.append(&mut bound.lost);
     context.planned(&bound.plan);
-    if context.settings.dry_run == DryRun::No {
-        report.add_files(generated_files::pin(context, &digests(&bound.plan, &sections)));
+    if context.settings.dry_run != DryRun::No {
+        results.needs = std::mem::take(&mut sections.catalogs.needs);
+        conclude_dry_run(context, &route, &bound.plan, &sections, results);
+    } else {
+        results.add_files(generated_files::pin(context, &digests(&bound.plan, &sections)));
         // What was there already is known too.
         for image in bound.plan.images.iter().filter(|image| image.action == Action::Present) {
             remember(context, &bound.plan, image);
         }
         context.stage("copying");
+        let publishing = Publishing {
+            sections: &mut sections,
+            source: Source::Asked(&source),
+            client: &source,
+            lost: references(&results.issues.lost),
+        };
+        let landed = |index: usize, plan: &Plan| remember(context, plan, &plan.images[index]);
+        let inspected = Inspected::default();
+        let delivered = deliver(context, &route, bound, &inspected, publishing, landed).await;
+        conclude(context, &route, delivered, &mut sections, results);
     }
-    let plan = Arc::clone(&bound.plan);
-    let delivered = match context.settings.dry_run {
-        DryRun::No => {
-            let landed = |index: usize, plan: &Plan| remember(context, plan, &plan.images[index]);
-            Some(deliver(context, &route, bound, &Inspected::default(), landed).await)
-        }
-        DryRun::Plan | DryRun::PlanWithLists => None,
-    };
-    report.totals.source_requests = source.traffic().requests;
-    report.totals.retries = source.traffic().retries;
-    conclude(context, &route, &plan, delivered, &sections, report);
+    results.requests.source = source.traffic().requests;
+    results.requests.retries += source.traffic().retries;
+    Ok(())
 }
 
 /// Records an image of which only manifests are kept.

@@ -1,5 +1,8 @@
-//! Brings found images to a target registry: the common part of disk to mirror
-//! and mirror to mirror.
+//! Pushes found images to a target registry: the common part of disk to mirror and mirror to
+//! mirror.
+//!
+//! Images go first. Catalogs follow once it is known which images have arrived, so that no catalog
+//! offers a bundle that cannot be pulled.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -8,15 +11,20 @@ use std::sync::atomic::Ordering;
 use mirror_plan::{
     Action, BlobRef, Found, Journey, Kind, Mode, Names, Plan, Target as Place, plan,
 };
-use oci::{Digest, Repository};
+use oci::{Digest, ImageRef, Repository};
 use registry::Client;
 use workspace::Holdings;
 
+use crate::collect::catalogs::Incomplete;
+use crate::collect::releases::Source;
+use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::plan::presence::{self, Heads, Presence};
 use crate::record::pushed_log::Pushed;
 use crate::report::Outcome;
+use crate::results::{Halt, Issues, Lost, reference};
+use crate::settings::BrokenBundles;
 use crate::transfer::destination_registry::{Outgoing, Tally, Target, TargetRepository};
 use crate::transfer::execute::{Executed, Limits, Moment, execute};
 use crate::transfer::schedule::{Need, Schedule};
@@ -27,8 +35,8 @@ pub(crate) struct Bound {
     pub(crate) plan: Arc<Plan>,
     pub(crate) presence: Presence,
     pushed: Pushed,
-    /// Images the target could not be asked about, and why.
-    pub(crate) lost: Vec<(Found, String)>,
+    /// Images the target could not be asked about.
+    pub(crate) lost: Vec<Lost>,
 }
 
 /// Where a push goes and what it takes from.
@@ -47,12 +55,16 @@ pub(crate) async fn bind(
     mode: Mode,
     found: Vec<Found>,
     heads: Heads,
-) -> Result<Bound, String> {
+) -> Result<Bound, Halt> {
     let mut pushed = Pushed::open(&context.workspace, &route.place.registry);
     let asked = presence::ask(&route.client, &route.place.registry, found, heads, &mut pushed)
         .await
-        .map_err(|e| format!("asking {} what it holds: {}", route.place.registry, chain(&e)))?;
-    let lost = asked.lost.into_iter().map(|(found, e)| (found, chain(&e))).collect();
+        .map_err(|e| {
+            let registry = &route.place.registry;
+            Halt::generic(format!("asking {registry} what it holds: {}", chain(&e)))
+        })?;
+    let lost = asked.lost.into_iter();
+    let lost = lost.map(|(found, e)| (found.wanted, found.destination, chain(&e))).collect();
     let journey = Journey { mode, target: Some(route.place.clone()) };
     let plan = Arc::new(plan(journey, asked.found, &asked.presence));
     Ok(Bound { plan, presence: asked.presence, pushed, lost })
@@ -61,9 +73,21 @@ pub(crate) async fn bind(
 /// What a push left behind.
 pub(crate) struct Delivered {
     pub(crate) executed: Executed,
+    /// The plan, and one for catalogs that were built again.
+    pub(crate) parts: Vec<Part>,
+    pub(crate) issues: Issues,
+}
+
+/// A plan that was carried out.
+pub(crate) struct Part {
+    pub(crate) plan: Arc<Plan>,
     /// Outcome of each image, by its place in the plan.
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) notes: BTreeMap<usize, Vec<String>>,
+    /// Catalogs that another plan has in their place.
+    pub(crate) replaced: BTreeSet<usize>,
+    /// Catalogs that stay at the target as they are.
+    pub(crate) unchanged: BTreeSet<usize>,
 }
 
 /// What looking at the content before pushing it has shown.
@@ -75,82 +99,241 @@ pub(crate) struct Inspected {
     pub(crate) there: HashSet<(Repository, Digest)>,
 }
 
+/// What is needed to decide on catalogs once all other images are pushed.
+pub(crate) struct Publishing<'a> {
+    pub(crate) sections: &'a mut Sections,
+    pub(crate) source: Source<'a>,
+    /// For content of the source.
+    pub(crate) client: &'a Client,
+    /// Images that were lost before there was a plan.
+    pub(crate) lost: BTreeSet<ImageRef>,
+}
+
 /// Carries the plan out. `landed` hears of each image that arrived.
 pub(crate) async fn deliver(
     context: &Context,
     route: &Route<'_>,
     bound: Bound,
     inspected: &Inspected,
+    publishing: Publishing<'_>,
     mut landed: impl FnMut(usize, &Plan),
 ) -> Delivered {
-    let Bound { plan, presence, mut pushed, .. } = bound;
-    let (repositories, repository_of) = repositories(context, &plan, &presence);
-    let known = inspected
-        .there
-        .iter()
-        .filter_map(|(repository, digest)| Some((*repository_of.get(repository)?, *digest)));
-    let mut there: HashSet<(usize, Digest)> = known.collect();
-    let mut held_elsewhere: HashMap<Digest, Repository> = HashMap::new();
-    for (repository, digest) in &inspected.there {
-        held_elsewhere.entry(*digest).or_insert_with(|| repository.clone());
-    }
-    for image in plan.images.iter().filter(|image| image.action == Action::Present) {
-        for digest in plan.tree(image).blobs().into_keys() {
-            there.insert((repository_of[&image.destination.repository], digest));
-            held_elsewhere.entry(digest).or_insert_with(|| image.destination.repository.clone());
+    let mode = bound.plan.mode;
+    let mut push = Push::new(context, route, &route.supplies, bound, inspected);
+    let mut executed = push.transfer(|kind| kind != Kind::Catalog, &mut landed).await;
+    let mut delivered = Delivered { executed, parts: Vec::new(), issues: Issues::default() };
+    if executed == Executed::Entirely {
+        let rebuilt = push.decide(publishing, &mut delivered.issues).await;
+        executed = push.transfer(|kind| kind == Kind::Catalog, &mut landed).await;
+        if let Some((found, supplies)) = rebuilt
+            && executed == Executed::Entirely
+        {
+            match bind(context, route, mode, found, Heads::default()).await {
+                Ok(mut bound) => {
+                    delivered.issues.lost.append(&mut bound.lost);
+                    let mut again = Push::new(context, route, &supplies, bound, inspected);
+                    executed = again.transfer(|_| true, &mut landed).await;
+                    delivered.parts.push(again.part);
+                }
+                Err(Halt::Failed(issues)) => delivered.issues.extend(issues),
+                Err(Halt::Interrupted | Halt::NothingSelected) => {
+                    executed = Executed::Interrupted;
+                }
+            }
         }
     }
-    let names = Names::new(plan.images.iter().map(|image| &image.destination));
-    let mut sources = Sources::default();
-    let mut needs = Vec::with_capacity(plan.images.len());
-    let mut images = Vec::with_capacity(plan.images.len());
-    let mut outcomes = Vec::with_capacity(plan.images.len());
-    for (index, image) in plan.images.iter().enumerate() {
-        let (need, outgoing, outcome) = match (image.action, inspected.given_up.get(&index)) {
-            (Action::Present, _) => (None, None, Outcome::Present),
-            (Action::Copy, Some(why)) => (None, None, Outcome::Failed { error: why.clone() }),
-            (Action::Copy, None) => {
-                let tree = plan.tree(image);
-                let repository = repository_of[&image.destination.repository];
-                let blobs = tree.blobs().into_iter();
-                let missing = blobs.filter(|(d, _)| !there.contains(&(repository, *d)));
-                let missing = missing.map(|(digest, size)| BlobRef { digest, size }).collect();
-                let subjects = tree.manifests.iter().map(|node| node.digest);
-                let taken = |subject: &Digest| {
-                    names.fallback_tag(&image.destination.repository, subject).is_none()
-                };
-                let outgoing = Outgoing {
-                    destination: image.destination.at(&route.place.registry),
-                    fallback_taken: subjects.filter(taken).collect(),
-                };
-                let source = sources.add(route.supplies.of(&image.origin));
-                let is_last = image.kind == Kind::Catalog;
-                let need = Need { repository, source, blobs: missing, is_last };
-                (Some(need), Some(outgoing), Outcome::Pending)
+    delivered.executed = executed;
+    delivered.parts.push(push.part);
+    delivered
+}
+
+/// A plan on its way to the target.
+struct Push<'a> {
+    context: &'a Context,
+    route: &'a Route<'a>,
+    supplies: &'a Supplies,
+    inspected: &'a Inspected,
+    presence: Presence,
+    pushed: Pushed,
+    part: Part,
+}
+
+impl<'a> Push<'a> {
+    fn new(
+        context: &'a Context,
+        route: &'a Route<'a>,
+        supplies: &'a Supplies,
+        bound: Bound,
+        inspected: &'a Inspected,
+    ) -> Self {
+        let Bound { plan, presence, pushed, .. } = bound;
+        let mut outcomes = Outcome::planned(&plan);
+        for (index, why) in &inspected.given_up {
+            if let Some(outcome @ Outcome::Pending) = outcomes.get_mut(*index) {
+                *outcome = Outcome::Failed { error: why.clone() };
             }
+        }
+        let part = Part {
+            plan,
+            outcomes,
+            notes: BTreeMap::new(),
+            replaced: BTreeSet::new(),
+            unchanged: BTreeSet::new(),
         };
-        needs.push(need);
-        images.push(outgoing);
-        outcomes.push(outcome);
+        Self { context, route, supplies, inspected, presence, pushed, part }
     }
-    let schedule = Schedule::new(needs, sources.hosts());
-    let target = Arc::new(Target {
-        client: route.client.clone(),
-        registry: route.place.registry.clone(),
-        repositories,
-        plan: Arc::clone(&plan),
-        images,
-        sources,
-        spool: context.workspace.blobs().root().to_owned(),
-        manifests: Arc::clone(&route.holdings),
-        held_elsewhere,
-        source_retries: context.settings.source.retry.times,
-        observer: Arc::clone(&context.observer),
-        tally: Tally::default(),
-        referrer_lists: tokio::sync::Mutex::new(()),
-    });
-    let limits = context.limits();
-    let executed = {
+
+    /// Decides what becomes of catalogs with bundles that lack an image: one that exists at the
+    /// target stays as it is, a new one is built without those bundles. Returns the catalogs that
+    /// were built, with their content.
+    async fn decide(
+        &mut self,
+        publishing: Publishing<'_>,
+        issues: &mut Issues,
+    ) -> Option<(Vec<Found>, Supplies)> {
+        let Publishing { sections, source, client, lost: mut missing } = publishing;
+        let outcomes = self.part.plan.images.iter().zip(&self.part.outcomes);
+        let failed = outcomes.filter(|(_, outcome)| matches!(outcome, Outcome::Failed { .. }));
+        missing.extend(failed.filter_map(|(image, _)| reference(&image.origin)).cloned());
+        let naming = self.context.settings.naming(self.route.place);
+        let mut rebuilt = Vec::new();
+        for incomplete in sections.catalogs.incomplete(&missing) {
+            let Some(index) = self.keeps(&incomplete) else { continue };
+            let reader = (source, client);
+            let built =
+                sections.catalogs.without(self.context, reader, &incomplete, Some(&naming)).await;
+            match built {
+                Ok(Some(found)) => {
+                    self.part.replaced.insert(index);
+                    rebuilt.push(found);
+                }
+                Ok(None) => self.fail(index, "no bundle of it has all its images".to_owned()),
+                Err(why) => self.fail(index, format!("building it again: {why}")),
+            }
+        }
+        issues.extend(sections.take_issues());
+        if rebuilt.is_empty() {
+            return None;
+        }
+        sections.made.extend(std::mem::take(&mut sections.catalogs.made));
+        let supplies = match self.supplies {
+            Supplies::FromDisk(holdings) => Supplies::FromDisk(Arc::clone(holdings)),
+            Supplies::FromOrigins { client, .. } => sections.supplies(self.context, client),
+        };
+        Some((rebuilt, supplies))
+    }
+
+    /// The place of an incomplete catalog in the plan, if it is to be built without the bundles;
+    /// none if it stays as it is at the target.
+    fn keeps(&mut self, incomplete: &Incomplete) -> Option<usize> {
+        let is_it = |image: &mirror_plan::PlannedImage| {
+            image.kind == Kind::Catalog && image.origin == incomplete.published.origin
+        };
+        let index = self.part.plan.images.iter().position(is_it)?;
+        if self.context.settings.broken_bundles == BrokenBundles::LeaveOut {
+            return Some(index);
+        }
+        if self.part.outcomes[index] != Outcome::Pending {
+            return None;
+        }
+        if !self.presence.has_name(&self.part.plan.images[index].destination) {
+            return Some(index);
+        }
+        let names: Vec<&str> = incomplete.bundles.iter().map(|name| &*name.bundle).collect();
+        self.fail(
+            index,
+            format!(
+                "not published: images of {} are missing, and the catalog at the target stays as it is; use --skip-broken-bundles to publish it without these bundles",
+                names.join(", ")
+            ),
+        );
+        self.part.unchanged.insert(index);
+        None
+    }
+
+    fn fail(&mut self, index: usize, error: String) {
+        let image = &self.part.plan.images[index];
+        let destination = image.destination.at(&self.route.place.registry);
+        self.context.failed(image, destination.to_string(), &error);
+        self.part.outcomes[index] = Outcome::Failed { error };
+    }
+
+    /// Copies the images of these kinds that are not at the target.
+    async fn transfer(
+        &mut self,
+        kinds: impl Fn(Kind) -> bool,
+        landed: &mut impl FnMut(usize, &Plan),
+    ) -> Executed {
+        let (context, route, inspected) = (self.context, self.route, self.inspected);
+        let plan = Arc::clone(&self.part.plan);
+        let is_due = |index: usize| {
+            kinds(plan.images[index].kind)
+                && self.part.outcomes[index] == Outcome::Pending
+                && !self.part.replaced.contains(&index)
+        };
+        if !(0..plan.images.len()).any(is_due) {
+            return self.save(Executed::Entirely);
+        }
+        let (repositories, repository_of) = repositories(context, &plan, &self.presence);
+        let known = inspected
+            .there
+            .iter()
+            .filter_map(|(repository, digest)| Some((*repository_of.get(repository)?, *digest)));
+        let mut there: HashSet<(usize, Digest)> = known.collect();
+        let mut held_elsewhere: HashMap<Digest, Repository> = HashMap::new();
+        for (repository, digest) in &inspected.there {
+            held_elsewhere.entry(*digest).or_insert_with(|| repository.clone());
+        }
+        for image in plan.images.iter().filter(|image| image.action == Action::Present) {
+            for digest in plan.tree(image).blobs().into_keys() {
+                let repository = &image.destination.repository;
+                there.insert((repository_of[repository], digest));
+                held_elsewhere.entry(digest).or_insert_with(|| repository.clone());
+            }
+        }
+        let names = Names::new(plan.images.iter().map(|image| &image.destination));
+        let mut sources = Sources::default();
+        let mut needs = Vec::with_capacity(plan.images.len());
+        let mut images = Vec::with_capacity(plan.images.len());
+        for (index, image) in plan.images.iter().enumerate() {
+            if !is_due(index) {
+                needs.push(None);
+                images.push(None);
+                continue;
+            }
+            let tree = plan.tree(image);
+            let repository = repository_of[&image.destination.repository];
+            let blobs = tree.blobs().into_iter();
+            let missing = blobs.filter(|(d, _)| !there.contains(&(repository, *d)));
+            let missing = missing.map(|(digest, size)| BlobRef { digest, size }).collect();
+            let subjects = tree.manifests.iter().map(|node| node.digest);
+            let taken = |subject: &Digest| {
+                names.fallback_tag(&image.destination.repository, subject).is_none()
+            };
+            images.push(Some(Outgoing {
+                destination: image.destination.at(&route.place.registry),
+                fallback_taken: subjects.filter(taken).collect(),
+            }));
+            let source = sources.add(self.supplies.of(&image.origin));
+            needs.push(Some(Need { repository, source, blobs: missing }));
+        }
+        let schedule = Schedule::new(needs, sources.hosts());
+        let target = Arc::new(Target {
+            client: route.client.clone(),
+            registry: route.place.registry.clone(),
+            repositories,
+            plan: Arc::clone(&plan),
+            images,
+            sources,
+            spool: context.workspace.blobs().root().to_owned(),
+            manifests: Arc::clone(&route.holdings),
+            held_elsewhere,
+            source_retries: context.settings.source.retry.times,
+            observer: Arc::clone(&context.observer),
+            tally: Tally::default(),
+            referrer_lists: tokio::sync::Mutex::new(()),
+        });
+        let (pushed, outcomes) = (&mut self.pushed, &mut self.part.outcomes);
         let tell = |index: usize, moment: Moment<'_>| {
             let image = &plan.images[index];
             let destination = image.destination.at(&route.place.registry);
@@ -163,17 +346,23 @@ pub(crate) async fn deliver(
             }
             outcomes[index] = outcome;
         };
-        execute(schedule, Arc::clone(&target), limits, &context.cancel, tell).await
-    };
-    if let Err(error) = pushed.save() {
-        context.warn(format!("what was pushed could not be noted: {}", chain(&error)));
+        let executed =
+            execute(schedule, Arc::clone(&target), context.limits(), &context.cancel, tell).await;
+        context.count(
+            target.tally.blobs.load(Ordering::Relaxed),
+            target.tally.bytes.load(Ordering::Relaxed),
+            target.tally.mounted.load(Ordering::Relaxed),
+        );
+        self.part.notes.extend(target.tally.take_notes());
+        self.save(executed)
     }
-    context.count(
-        target.tally.blobs.load(Ordering::Relaxed),
-        target.tally.bytes.load(Ordering::Relaxed),
-        target.tally.mounted.load(Ordering::Relaxed),
-    );
-    Delivered { executed, outcomes, notes: target.tally.take_notes() }
+
+    fn save(&self, executed: Executed) -> Executed {
+        if let Err(error) = self.pushed.save() {
+            self.context.warn(format!("what was pushed could not be recorded: {}", chain(&error)));
+        }
+        executed
+    }
 }
 
 /// The repositories of a plan, and the place of each in the list.

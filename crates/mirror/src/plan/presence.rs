@@ -20,8 +20,17 @@ pub(crate) struct Presence {
     whole: BTreeMap<Destination, Digest>,
     /// Everything whole images consist of.
     contents: HashSet<Digest>,
+    /// Names that exist at the target, whatever they refer to.
+    named: HashSet<Destination>,
     /// Repositories that hold nothing at all.
     pub(crate) new_repositories: HashSet<Repository>,
+}
+
+impl Presence {
+    /// Whether the target has an image of this name.
+    pub(crate) fn has_name(&self, destination: &Destination) -> bool {
+        self.named.contains(destination)
+    }
 }
 
 impl Held for Presence {
@@ -97,6 +106,9 @@ pub(crate) async fn ask(
             }
         };
         *seen.entry(image.destination.repository.clone()).or_default() |= answer != Answer::Nothing;
+        if answer != Answer::Nothing {
+            presence.named.insert(image.destination.clone());
+        }
         if answer == Answer::Whole {
             presence.whole.insert(image.destination.clone(), image.tree.root().digest);
             presence.contents.extend(image.tree.all_manifests().map(|node| node.digest));

@@ -136,7 +136,7 @@ mod tests {
         let blob = |n: u8| BlobRef { digest: Digest::of(&[n]), size: 10 };
         let need = |n| {
             let blobs = vec![blob(n), blob(200)];
-            Some(Need { repository: 0, source: 0, blobs, is_last: false })
+            Some(Need { repository: 0, source: 0, blobs })
         };
         (0..20).map(need).collect()
     }

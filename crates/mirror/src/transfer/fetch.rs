@@ -56,7 +56,7 @@ pub(crate) async fn fetch(
             continue;
         };
         let source = sources.add(supplies.of(&image.origin));
-        scheduled.push(Some(Need { repository: 0, source, blobs, is_last: false }));
+        scheduled.push(Some(Need { repository: 0, source, blobs }));
         images.push(Some(ImageRecord {
             origin: image.origin.clone(),
             kind: image.kind,

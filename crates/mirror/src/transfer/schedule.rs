@@ -116,11 +116,7 @@ pub(crate) struct Schedule {
     small: VecDeque<Digest>,
     /// Mounts and finishes: quick, and they free images, so they go first.
     ready: VecDeque<Job>,
-    /// Finishes of those that are last.
-    late: VecDeque<Job>,
     images: Vec<Image>,
-    /// Images that are under way and not last.
-    early: usize,
     /// The host of each source.
     hosts: Vec<HostId>,
     large_in_flight: usize,
@@ -131,7 +127,6 @@ struct Image {
     /// Blobs it still waits for; `None` once it failed or is finished.
     waiting: Option<usize>,
     source: SourceId,
-    is_last: bool,
 }
 
 /// An image as the schedule sees it.
@@ -141,29 +136,23 @@ pub(crate) struct Need {
     pub(crate) source: SourceId,
     /// Blobs that are not at the destination yet.
     pub(crate) blobs: Vec<BlobRef>,
-    /// Whether it is finished after all others: a catalog must not offer what has not arrived.
-    pub(crate) is_last: bool,
 }
 
 impl Schedule {
     /// A schedule for `needs`, whose positions are the image ids. Images without a need (`None`)
     /// are not touched. `hosts` has the host of each source.
     pub(crate) fn new(needs: Vec<Option<Need>>, hosts: Vec<HostId>) -> Self {
-        let mut schedule = Self {
-            images: vec![Image::default(); needs.len()],
-            early: needs.iter().flatten().filter(|need| !need.is_last).count(),
-            hosts,
-            ..Self::default()
-        };
+        let mut schedule =
+            Self { images: vec![Image::default(); needs.len()], hosts, ..Self::default() };
         for (image, need) in needs.into_iter().enumerate() {
             let Some(need) = need else { continue };
-            let Need { repository, source, blobs, is_last } = need;
+            let Need { repository, source, blobs } = need;
             let blobs: BTreeSet<BlobRef> = blobs.into_iter().collect();
             let waiting = Some(blobs.len());
             for blob in blobs {
                 schedule.add(blob, image, repository, source);
             }
-            schedule.images[image] = Image { waiting, source, is_last };
+            schedule.images[image] = Image { waiting, source };
             if waiting == Some(0) {
                 schedule.complete(image);
             }
@@ -207,11 +196,6 @@ impl Schedule {
     /// than [`large_at_once`].
     pub(crate) fn next(&mut self, slots: usize) -> Option<Job> {
         if let Some(job) = self.ready.pop_front() {
-            return Some(job);
-        }
-        if self.early == 0
-            && let Some(job) = self.late.pop_front()
-        {
             return Some(job);
         }
         let for_large = if self.small.is_empty() { slots } else { (slots - slots / 4).max(1) };
@@ -393,16 +377,12 @@ impl Schedule {
 
     /// All blobs of an image are there.
     fn complete(&mut self, image: ImageId) {
-        let is_last = self.images[image].is_last;
-        let queue = if is_last { &mut self.late } else { &mut self.ready };
-        queue.push_back(Job::Finish { image });
+        self.ready.push_back(Job::Finish { image });
     }
 
     /// An image is finished, or failed. False when it was before.
     fn close(&mut self, image: ImageId) -> bool {
-        let was_open = self.images[image].waiting.take().is_some();
-        self.early -= usize::from(was_open && !self.images[image].is_last);
-        was_open
+        self.images[image].waiting.take().is_some()
     }
 
     fn mount_elsewhere(&mut self, blob: BlobRef, from: SourceId, held: RepoId) {

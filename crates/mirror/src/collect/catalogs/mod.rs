@@ -13,6 +13,7 @@ mod build;
 mod carried;
 mod content;
 mod find;
+mod incomplete;
 mod laid_out;
 mod lookup;
 mod needs;
@@ -21,10 +22,9 @@ mod resources;
 mod selected;
 mod taken;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
 
-use catalog::{BundleName, Weight};
+use catalog::Weight;
 use image_set::Operator;
 use mirror_plan::{BlobRef, CatalogSourceTemplate, Destination, Exit, Found, Kind, Origin, Wanted};
 use oci::{Digest, ImageRef};
@@ -34,15 +34,15 @@ use crate::collect::built_images::MadeImages;
 use crate::collect::releases::Source;
 use crate::context::Context;
 use crate::error_chain::chain;
-use crate::gather::Gathered;
-use crate::report::{Failure, Outcome, Report};
-use crate::settings::{BrokenBundles, Mode};
+use crate::report::Failure;
+use crate::results::Issues;
+use crate::settings::Mode;
 use laid_out::Part;
 use needs::CatalogNeeds;
-use open::Instance;
 use taken::Taken;
 
 pub use content::ContentError;
+pub(crate) use incomplete::Incomplete;
 pub use lookup::{CatalogLookup, CatalogLookupError, OpenedCatalog};
 pub(crate) use needs::Needs;
 pub use open::OpenError;
@@ -52,11 +52,10 @@ pub use open::OpenError;
 pub(crate) struct Catalogs {
     /// Bundles, what they need, and the catalogs as they are published.
     pub(crate) wanted: Vec<Wanted>,
-    /// Catalogs of which nothing is mirrored, and why.
-    pub(crate) lost: Vec<(Wanted, Destination, String)>,
-    /// What was asked for and is not there.
-    pub(crate) failures: Vec<Failure>,
-    pub(crate) notes: Vec<String>,
+    /// Catalogs of which nothing is mirrored, and content that was requested and does not exist.
+    pub(crate) issues: Issues,
+    /// Which bundles need which images.
+    pub(crate) needs: Needs,
     /// Catalogs as they are, for the other side to select from.
     pub(crate) stored: Vec<Found>,
     /// What an archive carries of the catalogs, whatever earlier ones held.
@@ -77,8 +76,6 @@ struct Entry {
     original: Found,
     /// As it is published; none when nothing of it is.
     published: Option<Wanted>,
-    /// Kept only where the catalog may have to be made again.
-    instances: Vec<Instance>,
     template: Option<CatalogSourceTemplate>,
 }
 
@@ -109,7 +106,7 @@ async fn collect_section(
         let name = match Destination::of(&wish) {
             Ok(name) => name,
             Err(error) => {
-                catalogs.failures.push(Failure::new(Exit::OPERATOR, chain(&error)));
+                catalogs.issues.failures.push(Failure::new(Exit::OPERATOR, chain(&error)));
                 continue;
             }
         };
@@ -119,7 +116,7 @@ async fn collect_section(
         };
         match taken {
             Ok(taken) => catalogs.take(context, operator, taken),
-            Err(why) => catalogs.lost.push((wish, name, why)),
+            Err(why) => catalogs.issues.lost.push((wish, name, why)),
         }
     }
     catalogs
@@ -144,7 +141,7 @@ impl Catalogs {
         }
         self.tell(context, &selection.findings);
         for unusable in &selection.images.unusable {
-            self.failures.push(Failure::new(Exit::OPERATOR, unusable.to_string()));
+            self.issues.failures.push(Failure::new(Exit::OPERATOR, unusable.to_string()));
         }
         for image in &selection.images.images {
             self.wanted.push(Wanted {
@@ -156,10 +153,7 @@ impl Catalogs {
             });
         }
         self.note_parts(&selection.images);
-        let needs = CatalogNeeds::of(&selection.images);
-        let mut all = context.needs.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(operator.catalog.to_string(), needs);
-        drop(all);
+        self.needs.insert(operator.catalog.to_string(), CatalogNeeds::of(&selection.images));
         laid_out::keep_index(context, &original, &instances);
         let to_disk = matches!(context.settings.mode, Mode::MirrorToDisk { .. });
         if selection.whole {
@@ -172,7 +166,7 @@ impl Catalogs {
                 Ok(carried) => self.documents.extend(carried),
                 Err(why) => {
                     let message = format!("keeping what {} has: {why}", operator.catalog);
-                    self.failures.push(Failure::new(Exit::GENERIC, message));
+                    self.issues.failures.push(Failure::new(Exit::GENERIC, message));
                 }
             }
         }
@@ -184,14 +178,7 @@ impl Catalogs {
             wanted
         });
         let template = self.template(context, operator);
-        let again = context.settings.broken_bundles == BrokenBundles::LeaveOut;
-        self.entries.push(Entry {
-            operator: operator.clone(),
-            original,
-            published,
-            instances: if again { instances } else { Vec::new() },
-            template,
-        });
+        self.entries.push(Entry { operator: operator.clone(), original, published, template });
     }
 
     /// Keeps a catalog as it is, under a name that no published one has.
@@ -213,97 +200,10 @@ impl Catalogs {
                 _ => format!("{file}:{finding}"),
             };
             match finding.weight() {
-                Weight::Note => self.notes.push(text),
+                Weight::Note => self.issues.notes.push(text),
                 Weight::Warning => context.warn(text),
-                Weight::Error => self.failures.push(Failure::new(Exit::OPERATOR, text)),
+                Weight::Error => self.issues.failures.push(Failure::new(Exit::OPERATOR, text)),
             }
         }
     }
-
-    /// Where that is asked for: makes catalogs anew without the bundles that lack an image, and
-    /// puts them in the place of those that were found.
-    pub(crate) fn leave_out(
-        &mut self,
-        context: &Context,
-        report: &Report,
-        gathered: &mut Gathered,
-    ) {
-        if context.settings.broken_bundles == BrokenBundles::Keep {
-            return;
-        }
-        let missing = missing(report, gathered);
-        for mut entry in std::mem::take(&mut self.entries) {
-            let catalog = entry.operator.catalog.to_string();
-            let broken = {
-                let needs = context.needs.lock().unwrap_or_else(PoisonError::into_inner);
-                needs.broken(&catalog, &missing)
-            };
-            if !broken.is_empty() && entry.published.is_some() {
-                match self.made_without(context, &mut entry, &broken, gathered) {
-                    Ok(()) => {
-                        let mut needs =
-                            context.needs.lock().unwrap_or_else(PoisonError::into_inner);
-                        needs.leave_out(&catalog, &broken);
-                    }
-                    Err(why) => {
-                        let message = format!("making the catalog {catalog} anew: {why}");
-                        self.failures.push(Failure::new(Exit::OPERATOR, message));
-                    }
-                }
-            }
-            self.entries.push(entry);
-        }
-    }
-
-    fn made_without(
-        &mut self,
-        context: &Context,
-        entry: &mut Entry,
-        broken: &BTreeSet<BundleName>,
-        gathered: &mut Gathered,
-    ) -> Result<(), String> {
-        let Entry { operator, original, instances, published, .. } = entry;
-        let (selection, again) = taken::select(context, operator, original, instances, broken)?;
-        let left_out: Vec<_> = selection.findings.into_iter().filter(is_left_out).collect();
-        self.tell(context, &left_out);
-        let before = published.take();
-        let at = gathered.found.iter().position(|found| Some(&found.wanted) == before.as_ref());
-        let Some((wanted, made)) = again else {
-            // Nothing of it is left.
-            at.map(|at| gathered.found.remove(at));
-            return Ok(());
-        };
-        if let (Some(at), Some(made)) = (at, made) {
-            let found = &mut gathered.found[at];
-            found.tree = made.tree.clone();
-            if let Some(tag) = &wanted.target_tag {
-                found.destination.tag = tag.clone();
-            }
-            found.wanted = wanted.clone();
-            self.made.insert(wanted.origin.clone(), made);
-            if matches!(context.settings.mode, Mode::MirrorToDisk { .. }) {
-                self.store(original);
-            }
-        }
-        *published = Some(wanted);
-        Ok(())
-    }
-}
-
-fn is_left_out(finding: &catalog::Finding) -> bool {
-    matches!(finding.problem, catalog::Problem::LeftOut { .. })
-}
-
-/// The images that cannot be had, as far as that shows before anything is copied.
-fn missing(report: &Report, gathered: &Gathered) -> BTreeSet<ImageRef> {
-    let told = report.images.iter().filter_map(|line| match line.outcome {
-        Outcome::Failed { .. } => Some(&line.origin),
-        _ => None,
-    });
-    let lost = gathered.lost.iter().map(|(wanted, ..)| &wanted.origin);
-    let images = told.chain(lost).filter_map(|origin| match origin {
-        Origin::Registry(image) => Some(image.clone()),
-        Origin::Layout(_) | Origin::Made(_) => None,
-    });
-    images.collect()
 }

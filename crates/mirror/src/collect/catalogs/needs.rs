@@ -6,7 +6,7 @@ use catalog::{BundleName, RelatedImages};
 use mirror_plan::Origin;
 use oci::ImageRef;
 
-use crate::report::{BrokenBundle, Outcome, Report};
+use crate::report::{BrokenBundle, ImageLine, Outcome};
 
 /// What the bundles of all catalogs of a run need.
 #[derive(Debug, Default)]
@@ -70,15 +70,16 @@ impl Needs {
         }
     }
 
-    /// Notes in the report who needs the images that failed, and which bundles cannot work.
-    pub(crate) fn blame(&self, report: &mut Report) {
+    /// Names the bundles that need each of the failed `images`, and returns all bundles that cannot
+    /// work.
+    pub(crate) fn blame(&self, images: &mut [ImageLine]) -> Vec<BrokenBundle> {
         let mut broken: BTreeMap<(&String, &BundleName), BTreeSet<String>> = BTreeMap::new();
         for (catalog, needs) in &self.catalogs {
             for (bundle, texts) in &needs.unusable {
                 broken.entry((catalog, bundle)).or_default().extend(texts.iter().cloned());
             }
         }
-        for line in &mut report.images {
+        for line in images {
             let (Outcome::Failed { .. }, Origin::Registry(image)) = (&line.outcome, &line.origin)
             else {
                 continue;
@@ -92,7 +93,7 @@ impl Needs {
             }
             line.needed_by = users.into_iter().collect();
         }
-        report.broken_bundles = broken
+        broken
             .into_iter()
             .map(|((catalog, bundle), missing)| BrokenBundle {
                 catalog: catalog.clone(),
@@ -100,7 +101,7 @@ impl Needs {
                 missing: missing.into_iter().collect(),
                 left_out: self.catalogs[catalog].left_out.contains(bundle),
             })
-            .collect();
+            .collect()
     }
 }
 
@@ -110,7 +111,6 @@ mod tests {
     use mirror_plan::Kind;
 
     use super::*;
-    use crate::report::ImageLine;
 
     fn bundle(name: &str) -> BundleName {
         BundleName { package: "foo".to_owned(), bundle: name.to_owned() }
@@ -149,18 +149,16 @@ mod tests {
         assert_eq!(all.broken("one", &missing), [bundle("foo.v1"), bundle("foo.v2")].into());
         all.leave_out("two", &all.broken("two", &missing));
 
-        let mut report = Report::new("mirrorToDisk");
-        report.images.push(failed(&gone));
-        all.blame(&mut report);
-        assert_eq!(report.images[0].needed_by, [bundle("foo.v1"), bundle("foo.v2")]);
-        let broken: Vec<(&str, &str, bool)> = report
-            .broken_bundles
+        let mut images = [failed(&gone)];
+        let broken_bundles = all.blame(&mut images);
+        assert_eq!(images[0].needed_by, [bundle("foo.v1"), bundle("foo.v2")]);
+        let broken: Vec<(&str, &str, bool)> = broken_bundles
             .iter()
             .map(|broken| (&*broken.catalog, &*broken.name.bundle, broken.left_out))
             .collect();
         let expected =
             [("one", "foo.v1", false), ("one", "foo.v2", false), ("two", "foo.v1", true)];
         assert_eq!(broken, expected);
-        assert!(report.broken_bundles.iter().all(|bundle| bundle.missing == ["quay.io/a/gone:1"]));
+        assert!(broken_bundles.iter().all(|bundle| bundle.missing == ["quay.io/a/gone:1"]));
     }
 }

@@ -73,7 +73,7 @@ impl Catalogs {
                     operator.catalog,
                     path.display()
                 );
-                self.failures.push(Failure::new(Exit::OPERATOR, message));
+                self.issues.failures.push(Failure::new(Exit::OPERATOR, message));
             })
             .ok()
     }

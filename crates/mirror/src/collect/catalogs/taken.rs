@@ -40,6 +40,20 @@ pub(crate) async fn take_in(
     operator: &Operator,
     original: Found,
 ) -> Result<Taken, String> {
+    let instances = open_content(context, source, client, operator, &original).await?;
+    let nothing = BTreeSet::new();
+    let (selection, published) = select(context, operator, &original, &instances, &nothing)?;
+    Ok(Taken { original, selection, instances, published })
+}
+
+/// Opens the files of a catalog, for every platform.
+pub(crate) async fn open_content(
+    context: &Context,
+    source: Source<'_>,
+    client: &Client,
+    operator: &Operator,
+    original: &Found,
+) -> Result<Vec<Instance>, String> {
     let store = match context.settings.dry_run {
         DryRun::No => Some(context.workspace.blobs().clone()),
         DryRun::Plan | DryRun::PlanWithLists => None,
@@ -56,10 +70,7 @@ pub(crate) async fn take_in(
         Source::Held(holdings) => known_layers(holdings, &operator.catalog, &original.tree)?,
         Source::Asked(_) => KnownLayers::default(),
     };
-    let instances = open(&original.tree, &content, &known).await.map_err(|e| chain(&e))?;
-    let nothing = BTreeSet::new();
-    let (selection, published) = select(context, operator, &original, &instances, &nothing)?;
-    Ok(Taken { original, selection, instances, published })
+    open(&original.tree, &content, &known).await.map_err(|e| chain(&e))
 }
 
 /// Selects without the bundles in `lost`, and makes the catalog of that.

@@ -10,7 +10,7 @@ fn digest(n: u8) -> Digest {
 /// An image with a repository and a source of its own number.
 fn need(place: usize, blobs: &[(u8, u64)]) -> Option<Need> {
     let blobs = blobs.iter().map(|(n, size)| BlobRef { digest: digest(*n), size: *size }).collect();
-    Some(Need { repository: place, source: place, blobs, is_last: false })
+    Some(Need { repository: place, source: place, blobs })
 }
 
 /// A schedule whose sources are all at one host.
@@ -86,24 +86,6 @@ fn an_image_is_finished_only_after_its_last_blob() {
     assert_eq!(schedule.next(8), None);
     schedule.done(&second, Ok(()));
     assert_eq!(schedule.next(8), Some(Job::Finish { image: 0 }));
-}
-
-#[test]
-fn what_is_last_is_finished_after_all_others_whether_they_finished_or_failed() {
-    let last = |blobs| need(0, blobs).map(|need| Need { is_last: true, ..need });
-    let needs = vec![last(&[]), need(0, &[(1, 10)]), last(&[(1, 10)]), need(0, &[(2, 20)])];
-    let mut schedule = schedule(needs);
-    let mut ended = Vec::new();
-    while let Some(job) = schedule.next(8) {
-        let second = matches!(job, Job::Move { blob: BlobRef { size: 20, .. }, .. });
-        let outcome = if second { Err(absent()) } else { Ok(()) };
-        ended.extend(schedule.done(&job, outcome).into_iter().map(|failed| failed.image));
-        if let Job::Finish { image } = job {
-            ended.push(image);
-        }
-    }
-    ended[..2].sort_unstable();
-    assert_eq!(ended, [1, 3, 0, 2]);
 }
 
 #[test]
