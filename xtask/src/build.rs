@@ -115,6 +115,19 @@ pub(crate) fn linted(arguments: &[&str]) -> Command {
 /// Builds some targets together, so that they share what they depend on. Returns where each is, in
 /// the same order.
 pub(crate) fn targets(targets: &[Target<'_>], profile: Profile) -> Result<Vec<PathBuf>> {
+    let flags = match profile {
+        Profile::Release => &["--release"][..],
+        Profile::Development => &[],
+    };
+    programs(targets, flags)
+}
+
+/// Builds development programs without their optional features, which takes a third less time.
+pub(crate) fn without_features(targets: &[Target<'_>]) -> Result<Vec<PathBuf>> {
+    programs(targets, &["--no-default-features"])
+}
+
+fn programs(targets: &[Target<'_>], flags: &[&str]) -> Result<Vec<PathBuf>> {
     let mut arguments = vec!["build", "--locked"];
     for target in targets {
         match target {
@@ -126,9 +139,7 @@ pub(crate) fn targets(targets: &[Target<'_>], profile: Profile) -> Result<Vec<Pa
             }
         }
     }
-    if profile == Profile::Release {
-        arguments.push("--release");
-    }
+    arguments.extend(flags);
     println!("$ cargo {}", arguments.join(" "));
     // Cargo knows where it puts things; a guess would miss its configuration.
     arguments.push("--message-format=json-render-diagnostics");

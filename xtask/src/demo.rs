@@ -20,8 +20,9 @@ pub(crate) fn demo(mut arguments: Vec<OsString>) -> Result<()> {
     let [keep] = flags(arguments, ["keep"])?;
     println!("==> Building oc-mirror and the demo; the first time 3 to 5 minutes on two cores");
     let oc_mirror = Target::Program { package: "oc-mirror", name: "oc-mirror" };
-    // A release build would take far longer, and a few megabytes do not need it.
-    let programs = build::targets(&[oc_mirror, DEMO], Profile::Development)?;
+    // A release build would take far longer, and a few megabytes do not need it; nor is there a
+    // cluster to connect to.
+    let programs = build::without_features(&[oc_mirror, DEMO])?;
     let [oc_mirror, demo] = &programs[..] else { unreachable!("two targets give two programs") };
     let mut command = show(demo, "mirroring", oc_mirror);
     if keep {

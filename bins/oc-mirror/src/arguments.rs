@@ -10,11 +10,13 @@ use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, 
 use crate::go_syntax;
 use crate::ignored::Ignored;
 use crate::init_command::InitArguments;
+#[cfg(feature = "cluster")]
 use crate::inventory_command::InventoryArguments;
 use crate::list_command::ListArguments;
 use crate::refused::Refused;
 use crate::retry_arguments::RetryArguments;
 use crate::side_arguments::{DestinationArguments, SourceArguments};
+use crate::status_command::StatusArguments;
 use crate::upgrade_path_command::UpgradePathArguments;
 
 const EXAMPLES: &str = "\
@@ -31,6 +33,8 @@ Examples:
   What a cluster has, and a configuration for what it needs next:
     oc-mirror inventory -o cluster.json
     oc-mirror init --for cluster.json -o isc.yaml
+  What a run is doing, and what is missing:
+    oc-mirror status file:///data --follow
   The workspace itself as a read-only registry:
     oc-mirror serve file:///data --listen 127.0.0.1:5000
 
@@ -113,6 +117,9 @@ pub(crate) struct MirrorArguments {
     /// Mirror to mirror: the directory that keeps manifests, plan and log
     #[arg(long, value_name = "file://DIR")]
     pub(crate) workspace: Option<String>,
+    /// Mirror to mirror: keep all content in the workspace too, instead of copying it directly
+    #[arg(long, requires = "workspace")]
+    pub(crate) through_workspace: bool,
     /// Write what would be done below working-dir/dry-run; change nothing else
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -179,10 +186,10 @@ pub(crate) struct MirrorArguments {
     #[command(flatten)]
     pub(crate) destination: DestinationArguments,
 
-    /// Images handled at once
+    /// Images copied at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = at_once, help_heading = SPEED)]
     pub(crate) parallel_images: u16,
-    /// Layers moved at once per image
+    /// Layers copied at once, of each image
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_once, help_heading = SPEED)]
     pub(crate) parallel_layers: u16,
     #[command(flatten)]
@@ -196,6 +203,9 @@ pub(crate) struct MirrorArguments {
     )]
     pub(crate) image_timeout: Option<Duration>,
 
+    /// Wait while another process uses the workspace, instead of ending with an error
+    #[arg(long, help_heading = SPEED)]
+    pub(crate) wait: bool,
     /// No progress; only errors and the report
     #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
@@ -225,6 +235,8 @@ fn at_once(text: &str) -> Result<u16, String> {
 pub(crate) enum Command {
     /// Serve a workspace as a read-only registry, under the names a target would have
     Serve(ServeArguments),
+    /// Show the runs of a workspace, live progress, and what is missing; pause, resume or stop a run
+    Status(StatusArguments),
     /// List what there is to mirror
     List(ListArguments),
     /// Show how a cluster gets from one version to another
@@ -232,6 +244,7 @@ pub(crate) enum Command {
     /// Make a configuration to start from, or one for what a cluster needs next
     Init(InitArguments),
     /// Write down what a cluster has: release, channel, operators, catalogs, mirrors
+    #[cfg(feature = "cluster")]
     Inventory(InventoryArguments),
     /// Print the version
     Version(VersionArguments),

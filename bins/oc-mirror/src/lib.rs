@@ -4,6 +4,7 @@
 
 mod arguments;
 mod catalog_arguments;
+#[cfg(feature = "cluster")]
 mod cluster_connection;
 mod completion;
 mod configuration;
@@ -12,6 +13,7 @@ mod go_syntax;
 mod ignored;
 mod init_command;
 mod interrupt;
+#[cfg(feature = "cluster")]
 mod inventory_command;
 mod list_command;
 mod list_format;
@@ -36,6 +38,7 @@ mod route;
 mod secret;
 mod serve_command;
 mod side_arguments;
+mod status_command;
 mod upgrade_path_command;
 mod upgrade_path_operator;
 mod version;
@@ -78,6 +81,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
     match &arguments.command {
         None => mirror_command::mirror(&arguments.mirror, line, surroundings, &log, console),
         Some(Command::Serve(arguments)) => serve_command::serve(arguments),
+        Some(Command::Status(arguments)) => status_command::status(arguments),
         Some(Command::List(arguments)) => {
             print(list_command::list(arguments, surroundings).map(String::into_bytes))
         }
@@ -87,6 +91,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(Command::Init(arguments)) => {
             print(init_command::init(arguments, surroundings).map(String::into_bytes))
         }
+        #[cfg(feature = "cluster")]
         Some(Command::Inventory(arguments)) => {
             print(inventory_command::inventory(arguments, surroundings).map(String::into_bytes))
         }
@@ -98,7 +103,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
             tracing::error!(
-                "`{name}` is not part of this version; it has: mirroring, list, upgrade-path, inventory, init, serve, version, completion"
+                "`{name}` is not part of this version; it has: mirroring, status, list, upgrade-path, inventory, init, serve, version, completion"
             );
             ExitCode::FAILURE
         }

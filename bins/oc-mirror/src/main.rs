@@ -6,7 +6,7 @@ use oc_mirror::Surroundings;
 
 /// The system's allocator keeps two to three times as much memory as is in use
 /// when many images pass through few threads; this one gives it back.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "jemalloc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

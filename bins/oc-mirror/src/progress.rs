@@ -7,7 +7,7 @@ mod tally;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use mirror::{Event, Observer, Outcome};
+use mirror::{Event, ImageDone, Observer, Outcome};
 
 use crate::console::Console;
 use crate::log::IMAGES;
@@ -101,7 +101,7 @@ fn speak(event: &Event) {
         Event::BlobStarted { digest, size } => tracing::trace!("moving blob {digest} ({size} B)"),
         Event::BlobDone { digest } => tracing::trace!("moved blob {digest}"),
         Event::ImageStarted { origin, .. } => tracing::debug!("copying {origin}"),
-        Event::ImageDone { origin, destination, outcome, .. } => match outcome {
+        Event::ImageDone(ImageDone { origin, destination, outcome, .. }) => match outcome {
             // Scripts count these lines by their first words, as oc-mirror v2 writes them.
             Outcome::Copied => {
                 tracing::info!(target: IMAGES, "Success copying {origin} -> {destination}");

@@ -3,22 +3,28 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mirror_plan::{Destination, Exit, Plan, PlannedImage, Wanted};
+use mirror_plan::{Action, Destination, Exit, Origin, Plan, PlannedImage, Wanted};
 use tokio_util::sync::CancellationToken;
 use workspace::{
-    AuditEvent, AuditedImage, AuditedOutcome, DiskError, Lock, Mode, Run, RunRecord, RunStart,
-    RunStatus, Workspace,
+    AuditEvent, AuditedImage, AuditedOutcome, ControlSocket, Controlled, DiskError, Lock,
+    LockError, Run, RunStart, RunStatus, Workspace,
 };
 
+use crate::control::RunControl;
 use crate::error_chain::chain;
-use crate::progress::{Event, Observer};
+use crate::gather::Turns;
+use crate::progress::{Event, ImageDone, Observer};
+use crate::recorder::Recorder;
 use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
-use crate::results::Results;
+use crate::results::{Lost, Results};
 use crate::settings::{DryRun, Settings};
 use crate::transfer::execute::Moment;
+
+/// How often a run that waits for the workspace tries again.
+const LOCK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A run under way.
 pub(crate) struct Context {
@@ -30,11 +36,23 @@ pub(crate) struct Context {
     /// The last push from this workspace did not bring everything: a target may
     /// hold blobs that no image there names yet.
     pub(crate) after_unfinished_push: bool,
+    pub(crate) control: Arc<RunControl>,
+    /// Who fetches which blob while images are collected.
+    pub(crate) turns: Arc<Turns>,
     clock: Instant,
     /// None in a dry run, which leaves no trace.
-    writing: Option<(Run, Lock)>,
+    writing: Option<Writing>,
     counted: Counted,
     warnings: Mutex<Vec<String>>,
+}
+
+/// What only a run has that changes something. Fields are dropped in this order: the socket must
+/// be gone before another process can have the lock.
+struct Writing {
+    _socket: Option<ControlSocket>,
+    recorder: Arc<Recorder>,
+    run: Run,
+    lock: Lock,
 }
 
 #[derive(Debug, Default)]
@@ -48,30 +66,31 @@ impl Context {
     /// Opens the workspace; unless this is a dry run, takes its lock and a run number.
     pub(crate) fn open(
         settings: Settings,
-        observer: Arc<dyn Observer>,
+        mut observer: Arc<dyn Observer>,
         cancel: CancellationToken,
     ) -> Result<Self, Failure> {
         let fail =
             |error: &(dyn std::error::Error + 'static)| Failure::new(Exit::GENERIC, chain(error));
         let workspace = Workspace::open(settings.mode.directory());
         let started = Timestamp::now();
-        let runs = workspace.runs().map_err(|e| fail(&e))?;
-        let pushes =
-            |run: &&RunRecord| matches!(run.mode, Mode::DiskToMirror | Mode::MirrorToMirror);
-        let after_unfinished_push =
-            runs.iter().rev().find(pushes).is_some_and(|run| run.status != RunStatus::Complete);
         let mut warnings = Vec::new();
-        let writing = match settings.dry_run {
-            DryRun::Plan | DryRun::PlanWithLists => None,
+        let mut control = Arc::new(RunControl::new(cancel.clone(), None));
+        let (writing, history) = match settings.dry_run {
+            DryRun::Plan | DryRun::PlanWithLists => {
+                (None, workspace.run_history().map_err(|e| fail(&e))?)
+            }
             DryRun::No => {
-                let lock = workspace.lock(&settings.arguments).map_err(|e| fail(&e))?;
+                let lock = lock(&settings, &workspace, &*observer, &cancel);
+                let lock = lock.map_err(|e| fail(&e))?;
                 let name = settings.configuration.path.display().to_string();
+                let target = settings.mode.target().map(ToString::to_string);
                 let start = RunStart {
                     mode: settings.mode.recorded(),
                     started,
                     program: &format!("oc-mirror {}", settings.version),
                     arguments: &settings.arguments,
                     configuration: Some((&name, &settings.configuration.text)),
+                    target: target.as_deref(),
                 };
                 let run = workspace.begin_run(&lock, &start).map_err(|e| fail(&e))?;
                 if let Some(trust) = &settings.trust {
@@ -86,7 +105,17 @@ impl Context {
                         recovery.blobs_removed.len(),
                     ));
                 }
-                Some((run, lock))
+                let recorder = Arc::new(Recorder::new(observer, &run));
+                observer = Arc::clone(&recorder) as Arc<dyn Observer>;
+                let journal = Some(Arc::clone(run.journal()));
+                control = Arc::new(RunControl::new(cancel.clone(), journal));
+                // Not every file system has sockets; the run can do without.
+                let socket = workspace.open_control(Arc::clone(&control) as Arc<dyn Controlled>);
+                let socket = socket.inspect_err(|error| {
+                    tracing::debug!("the run cannot be controlled: {}", chain(error));
+                });
+                let history = run.history();
+                (Some(Writing { _socket: socket.ok(), recorder, run, lock }), history)
             }
         };
         Ok(Self {
@@ -95,7 +124,9 @@ impl Context {
             cancel,
             workspace,
             started,
-            after_unfinished_push,
+            after_unfinished_push: history.push_unfinished,
+            control,
+            turns: Arc::default(),
             clock: Instant::now(),
             writing,
             counted: Counted::default(),
@@ -104,20 +135,21 @@ impl Context {
     }
 
     pub(crate) fn run(&self) -> Option<&Run> {
-        self.writing.as_ref().map(|(run, _)| run)
+        self.writing.as_ref().map(|writing| &writing.run)
     }
 
     /// The run and its lock; none in a dry run.
     pub(crate) fn writing(&self) -> Option<(&Run, &Lock)> {
-        self.writing.as_ref().map(|(run, lock)| (run, lock))
+        self.writing.as_ref().map(|Writing { run, lock, .. }| (run, lock))
     }
 
     pub(crate) fn stage(&self, name: &'static str) {
         self.observer.notice(Event::Stage { name });
     }
 
-    /// Tells how much there is to do.
-    pub(crate) fn planned(&self, plan: &Plan) {
+    /// Tells how much there is to do; keeps the plan, and records the images that need no transfer
+    /// or cannot have one.
+    pub(crate) fn planned(&self, plan: &Plan, lost: &[Lost]) {
         let totals = &plan.totals;
         self.observer.notice(Event::Planned {
             images: totals.images,
@@ -125,27 +157,93 @@ impl Context {
             blobs: totals.blobs_to_move as u64,
             bytes: totals.bytes_to_move,
         });
+        let Some(writing) = &self.writing else { return };
+        let kept = match plan.to_json() {
+            Ok(json) => writing.run.keep_plan(&json).map_err(|e| chain(&e)),
+            Err(error) => Err(chain(&error)),
+        };
+        if let Err(why) = kept {
+            self.warn(format!("the plan could not be kept: {why}"));
+        }
+        for image in plan.images.iter().filter(|image| image.action == Action::Present) {
+            writing.recorder.image(AuditedImage {
+                source: image.origin.to_string(),
+                destination: Some(self.place(&image.origin, &image.destination)),
+                digest: Some(image.tree.manifests[0].digest),
+                bytes: plan.size(image),
+                outcome: AuditedOutcome::Present,
+                error: None,
+            });
+        }
+        self.record_lost(lost);
     }
 
-    /// Tells of an image; gives its outcome once that is known.
+    /// Records images that cannot be mirrored.
+    pub(crate) fn record_lost(&self, lost: &[Lost]) {
+        for (wanted, name, error) in lost {
+            self.record(wanted, name, AuditedOutcome::Failed, Some(error.clone()));
+        }
+    }
+
+    /// Records images that the configuration blocks.
+    pub(crate) fn record_blocked(&self, blocked: &[(Wanted, Destination)]) {
+        for (wanted, name) in blocked {
+            self.record(wanted, name, AuditedOutcome::Blocked, None);
+        }
+    }
+
+    fn record(
+        &self,
+        wanted: &Wanted,
+        name: &Destination,
+        outcome: AuditedOutcome,
+        error: Option<String>,
+    ) {
+        let Some(writing) = &self.writing else { return };
+        writing.recorder.image(AuditedImage {
+            source: wanted.origin.to_string(),
+            destination: Some(self.place(&wanted.origin, name)),
+            digest: None,
+            bytes: 0,
+            outcome,
+            error,
+        });
+    }
+
+    /// Tells of an image of a plan; returns its outcome once that is known.
     pub(crate) fn tell(
         &self,
+        plan: &Plan,
         image: &PlannedImage,
-        destination: impl Fn() -> String,
         moment: Moment<'_>,
     ) -> Option<Outcome> {
-        let (kind, origin) = (image.kind, image.origin.clone());
-        let outcome = match moment {
-            Moment::Began => {
-                self.observer.notice(Event::ImageStarted { kind, origin });
-                return None;
-            }
-            Moment::Finished => Outcome::Copied,
-            Moment::Failed(error) => Outcome::Failed { error: error.to_string() },
+        let Some(outcome) = moment.outcome() else {
+            let (kind, origin) = (image.kind, image.origin.clone());
+            self.observer.notice(Event::ImageStarted { kind, origin });
+            return None;
         };
-        let (destination, told) = (destination(), outcome.clone());
-        self.observer.notice(Event::ImageDone { kind, origin, destination, outcome: told });
+        self.done(plan, image, outcome.clone());
         Some(outcome)
+    }
+
+    /// Tells how an image of a plan ended.
+    pub(crate) fn done(&self, plan: &Plan, image: &PlannedImage, outcome: Outcome) {
+        self.observer.notice(Event::ImageDone(ImageDone {
+            kind: image.kind,
+            origin: image.origin.clone(),
+            destination: self.place(&image.origin, &image.destination),
+            digest: Some(image.tree.manifests[0].digest),
+            bytes: plan.size(image),
+            outcome,
+        }));
+    }
+
+    /// Where an image is, or would be: a reference at the target, or its folder in the workspace.
+    pub(crate) fn place(&self, origin: &Origin, name: &Destination) -> String {
+        match self.settings.mode.target() {
+            None => self.workspace.layout_of(origin).display().to_string(),
+            Some(target) => name.at(&target.registry).to_string(),
+        }
     }
 
     /// Tells of something that a person should know and that stops nothing.
@@ -160,76 +258,12 @@ impl Context {
         self.counted.mounted.fetch_add(mounted, Ordering::Relaxed);
     }
 
-    /// Where an image that could not be read would be now.
-    fn place(&self, wanted: &Wanted, name: &Destination) -> String {
-        match &self.settings.mode {
-            crate::settings::Mode::MirrorToDisk { .. } => {
-                self.workspace.layout_of(&wanted.origin).display().to_string()
-            }
-            crate::settings::Mode::DiskToMirror { target, .. }
-            | crate::settings::Mode::MirrorToMirror { target, .. } => {
-                name.at(&target.registry).to_string()
-            }
-        }
-    }
-
-    /// Tells of an image that failed without a transfer.
-    pub(crate) fn failed(&self, image: &PlannedImage, destination: String, error: &str) {
-        let outcome = Outcome::Failed { error: error.to_owned() };
-        let (kind, origin) = (image.kind, image.origin.clone());
-        self.observer.notice(Event::ImageDone { kind, origin, destination, outcome });
-    }
-
-    /// Tells of images that the configuration blocks.
-    pub(crate) fn blocked(&self, blocked: &[(Wanted, Destination)]) {
-        let Some(run) = self.run() else { return };
-        for (wanted, name) in blocked {
-            let image = AuditedImage {
-                source: wanted.origin.to_string(),
-                destination: Some(self.place(wanted, name)),
-                digest: None,
-                bytes: 0,
-                outcome: AuditedOutcome::Blocked,
-                error: None,
-            };
-            if let Err(error) = run.audit().write(&AuditEvent::Image(image)) {
-                self.warn(format!("the audit log could not be written: {}", chain(&error)));
-                return;
-            }
-        }
-    }
-
-    /// Writes the outcome of images to the audit log.
-    pub(crate) fn audit(&self, lines: &[ImageLine]) {
-        let Some(run) = self.run() else { return };
-        for line in lines {
-            let (outcome, error) = match &line.outcome {
-                Outcome::Copied => (AuditedOutcome::Copied, None),
-                Outcome::Present => (AuditedOutcome::Present, None),
-                Outcome::Failed { error } => (AuditedOutcome::Failed, Some(error.clone())),
-                Outcome::Pending => (AuditedOutcome::NotReached, None),
-            };
-            let image = AuditedImage {
-                source: line.origin.to_string(),
-                destination: Some(line.destination.clone()),
-                digest: line.digest,
-                bytes: line.bytes,
-                outcome,
-                error,
-            };
-            if let Err(error) = run.audit().write(&AuditEvent::Image(image)) {
-                self.warn(format!("the audit log could not be written: {}", chain(&error)));
-                return;
-            }
-        }
-    }
-
     /// Ends the run: assembles the report, writes the error file and the records.
     pub(crate) fn close(self, results: Results) -> Report {
         let mut report = Report::new(self.settings.mode.name());
         report.images = results.images;
         for (wanted, name, error) in results.issues.lost {
-            let place = self.place(&wanted, &name);
+            let place = self.place(&wanted.origin, &name);
             report.images.push(ImageLine::lost(wanted, place, error));
         }
         report.images.sort_by(|a, b| (a.kind, &a.origin).cmp(&(b.kind, &b.origin)));
@@ -250,7 +284,7 @@ impl Context {
         }
         report.settle(self.settings.dry_run);
         report.broken_bundles = results.needs.blame(&mut report.images);
-        self.audit(&report.images);
+        self.record_unreached(&report);
         report.run = self.run().map(Run::number);
         match self.write_errors(&report) {
             Ok(Some(path)) => report.files.push(path),
@@ -258,7 +292,7 @@ impl Context {
             Err(error) => self.warn(format!("the error file: {}", chain(&error))),
         }
         report.warnings = self.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let Some((run, _lock)) = self.writing else { return report };
+        let Some(Writing { run, lock: _lock, .. }) = self.writing else { return report };
         let failures = report.failed_images();
         let status = match report.ending {
             Ending::Complete | Ending::Planned => RunStatus::Complete,
@@ -270,6 +304,21 @@ impl Context {
             report.errors.push(Failure::new(Exit::GENERIC, chain(&error)));
         }
         report
+    }
+
+    /// Records images that the run ended before.
+    fn record_unreached(&self, report: &Report) {
+        let Some(writing) = &self.writing else { return };
+        for line in report.images.iter().filter(|line| line.outcome == Outcome::Pending) {
+            writing.recorder.image(AuditedImage {
+                source: line.origin.to_string(),
+                destination: Some(line.destination.clone()),
+                digest: line.digest,
+                bytes: line.bytes,
+                outcome: AuditedOutcome::NotReached,
+                error: None,
+            });
+        }
     }
 
     /// `mirroring_errors_<time>.txt`: one line per image that failed.
@@ -295,6 +344,33 @@ impl Context {
         )?;
         Ok(Some(path))
     }
+}
+
+/// Takes the lock of the workspace; waits for it where that is asked for.
+fn lock(
+    settings: &Settings,
+    workspace: &Workspace,
+    observer: &dyn Observer,
+    cancel: &CancellationToken,
+) -> Result<Lock, LockError> {
+    if !settings.wait_for_workspace {
+        return workspace.lock(&settings.arguments);
+    }
+    let mut is_told = false;
+    workspace.lock_waiting(&settings.arguments, |error| {
+        if !std::mem::replace(&mut is_told, true) {
+            let message = match error {
+                LockError::Held { holder, .. } => format!(
+                    "waiting for process {} on {}, which uses the workspace since {}",
+                    holder.pid, holder.host, holder.started
+                ),
+                _ => "waiting for another process that uses the workspace".to_owned(),
+            };
+            observer.notice(Event::Warning { message });
+        }
+        std::thread::sleep(LOCK_INTERVAL);
+        !cancel.is_cancelled()
+    })
 }
 
 /// The bundles that need an image, in the form that scripts read.

@@ -7,6 +7,7 @@
 mod collect;
 mod conclude;
 mod context;
+mod control;
 mod error_chain;
 mod gather;
 mod modes;
@@ -14,6 +15,7 @@ mod pipeline;
 mod plan;
 mod progress;
 mod record;
+mod recorder;
 mod report;
 mod results;
 mod run;
@@ -25,7 +27,7 @@ pub use collect::catalogs::{
     CatalogLookup, CatalogLookupError, ContentError, OpenError, OpenedCatalog,
 };
 pub use collect::releases::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
-pub use progress::{Event, Observer, Unobserved};
+pub use progress::{Event, ImageDone, Observer, Unobserved};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
 pub use settings::{

@@ -44,7 +44,7 @@ pub(crate) async fn select_images(
         }
     };
     selected.warnings.into_iter().for_each(|warning| context.warn(warning));
-    context.blocked(&selected.blocked);
+    context.record_blocked(&selected.blocked);
     issues.lost.extend(selected.lost);
     issues.failures.extend(selected.failures);
     Ok(Selection { sections, named: selected.named, issues })

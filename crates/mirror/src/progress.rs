@@ -38,12 +38,7 @@ pub enum Event {
         kind: Kind,
         origin: Origin,
     },
-    ImageDone {
-        kind: Kind,
-        origin: Origin,
-        destination: String,
-        outcome: Outcome,
-    },
+    ImageDone(ImageDone),
     /// Bytes of the archive written so far, of how many.
     Archived {
         bytes: u64,
@@ -57,6 +52,18 @@ pub enum Event {
     Warning {
         message: String,
     },
+}
+
+/// An image, and what became of it.
+#[derive(Debug, Clone)]
+pub struct ImageDone {
+    pub kind: Kind,
+    pub origin: Origin,
+    pub destination: String,
+    pub digest: Option<Digest>,
+    /// Of the whole image, shared layers included.
+    pub bytes: u64,
+    pub outcome: Outcome,
 }
 
 /// Receives events, from several threads, and returns quickly.

@@ -39,6 +39,14 @@ impl Mode {
         }
     }
 
+    /// Where images go; none when that is the workspace.
+    pub fn target(&self) -> Option<&Target> {
+        match self {
+            Self::MirrorToDisk { .. } => None,
+            Self::DiskToMirror { target, .. } | Self::MirrorToMirror { target, .. } => Some(target),
+        }
+    }
+
     pub(crate) fn recorded(&self) -> workspace::Mode {
         match self {
             Self::MirrorToDisk { .. } => workspace::Mode::MirrorToDisk,
@@ -129,9 +137,9 @@ pub struct Settings {
     /// How registries are talked to, per side. Nothing of one side reaches the other.
     pub source: registry::Settings,
     pub destination: registry::Settings,
-    /// Images whose manifests are handled at once; with `parallel_layers`, the
-    /// number of blobs in flight is their product.
+    /// Images that are copied at once.
     pub parallel_images: NonZeroUsize,
+    /// Layers that are copied at once, of each image.
     pub parallel_layers: NonZeroUsize,
     pub attachments: Attachments,
     /// Ask again for signatures of images that are already held.
@@ -141,6 +149,8 @@ pub struct Settings {
     /// Images that it refuses fail. None: everything is let in.
     pub trust: Option<TrustPolicy>,
     pub max_nested_paths: Option<NonZeroUsize>,
+    /// Mirror to mirror keeps all content in the workspace, as the other modes do.
+    pub through_workspace: bool,
     pub archiving: Archiving,
     /// Push archives of an interrupted or damaged run as far as they go.
     pub allow_incomplete: bool,
@@ -150,6 +160,8 @@ pub struct Settings {
     /// connection ends a transfer.
     pub transfer_timeout: Option<Duration>,
     pub dry_run: DryRun,
+    /// Wait while another process uses the workspace, instead of ending with an error.
+    pub wait_for_workspace: bool,
     /// The command line, for the audit log; redacted there.
     pub arguments: Vec<String>,
     /// Version of the program, for resources and records.

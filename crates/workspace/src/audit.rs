@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use oci::Digest;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::disk_error::{At, DiskError};
-use crate::runs::{Mode, RunStatus};
+use crate::runs::{Mode, RecordedFile, RunStatus};
 
 /// One line of the log, without its time.
 #[derive(Debug, Clone, Serialize)]
@@ -22,7 +22,7 @@ pub enum AuditEvent {
         mode: Mode,
         program: String,
         arguments: Vec<String>,
-        configuration: Option<AuditedFile>,
+        configuration: Option<RecordedFile>,
     },
     Image(AuditedImage),
     /// Anything else worth keeping: a warning, a recovery, an archive made.
@@ -36,31 +36,22 @@ pub enum AuditEvent {
     },
 }
 
-/// A configuration as it was read.
-#[derive(Debug, Clone, Serialize)]
-pub struct AuditedFile {
-    pub name: String,
-    pub digest: Digest,
-    /// Its text, with credentials in URLs hidden.
-    pub text: String,
-}
-
 /// What became of one image.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditedImage {
     pub source: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
     pub bytes: u64,
     pub outcome: AuditedOutcome,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AuditedOutcome {
     Copied,

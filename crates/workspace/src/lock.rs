@@ -41,11 +41,11 @@ pub struct Holder {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error(
-        "the workspace {} is in use by process {} on {} since {}: {} (wait until it ends, or use another directory)",
+        "the workspace {} is in use by process {} on {} since {}: {} (wait until it ends, use --wait, or use another directory)",
         workspace.display(), holder.pid, holder.host, holder.started, holder.command
     )]
     Held { workspace: PathBuf, holder: Holder },
-    #[error("the workspace {} is in use by another process (wait until it ends, or use another directory)", workspace.display())]
+    #[error("the workspace {} is in use by another process (wait until it ends, use --wait, or use another directory)", workspace.display())]
     HeldBySomebody { workspace: PathBuf },
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -78,8 +78,32 @@ impl Workspace {
         Ok(Lock { file })
     }
 
+    /// Like [`Workspace::lock`], and waits while another process holds it. `wait` is called before
+    /// each attempt after the first, with the error of the last; it returns false to give up.
+    pub fn lock_waiting(
+        &self,
+        arguments: &[String],
+        mut wait: impl FnMut(&LockError) -> bool,
+    ) -> Result<Lock, LockError> {
+        loop {
+            match self.lock(arguments) {
+                Err(error @ (LockError::Held { .. } | LockError::HeldBySomebody { .. })) => {
+                    if !wait(&error) {
+                        return Err(error);
+                    }
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// The process that writes to this workspace now, if one does.
+    pub fn holder(&self) -> Result<Option<Holder>, DiskError> {
+        Ok(if self.is_locked()? { read_holder(&self.lock_path()) } else { None })
+    }
+
     /// Whether some process writes to this workspace now.
-    pub(crate) fn is_locked(&self) -> Result<bool, DiskError> {
+    pub fn is_locked(&self) -> Result<bool, DiskError> {
         let path = self.lock_path();
         let Some(file) = unless_absent(File::open(&path)).at("locking", &path)? else {
             return Ok(false);
@@ -148,6 +172,25 @@ mod tests {
         drop(lock);
         assert!(!workspace.is_locked().unwrap());
         workspace.lock(&[]).unwrap();
+    }
+
+    #[test]
+    fn a_waiting_writer_gets_the_lock_once_it_is_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        let mut lock = Some(workspace.lock(&[]).unwrap());
+        let mut waits = 0;
+        let waited = workspace.lock_waiting(&[], |error| {
+            assert!(matches!(error, LockError::Held { .. }));
+            waits += 1;
+            if waits == 2 {
+                lock.take();
+            }
+            true
+        });
+        assert!(waited.is_ok());
+        assert_eq!(waits, 2);
+        assert!(workspace.lock_waiting(&[], |_| false).is_err());
     }
 
     #[test]

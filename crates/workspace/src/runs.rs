@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -12,9 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
 use crate::atomic_file::{self, Durability};
-use crate::audit::{AuditEvent, AuditLog, AuditedFile};
+use crate::audit::{AuditEvent, AuditLog};
 use crate::disk_error::{At, DiskError, unless_absent};
 use crate::durability::{Boot, Recovery};
+use crate::journal::{Journal, JournalEvent};
 use crate::lock::Lock;
 use crate::redact::{redact_arguments, redact_urls};
 use crate::workspace::file_time;
@@ -62,6 +64,52 @@ pub struct RunRecord {
     pub status: RunStatus,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailedImage>,
+    /// The registry and namespace it pushed to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<RecordedFile>,
+    /// The plan that it carried out, in the folder of plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Digest>,
+    /// What the runs before it came to; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    history: Option<RunHistory>,
+}
+
+/// A configuration as it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedFile {
+    pub name: String,
+    /// Of the text before credentials were removed.
+    pub digest: Digest,
+    /// Without credentials in URLs.
+    pub text: String,
+}
+
+/// What later runs need to know of earlier ones. Each record repeats it, so that a run reads one
+/// record however many there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunHistory {
+    /// The last run that pushed did not push everything.
+    pub push_unfinished: bool,
+    /// The last run that filled the workspace, and how it ended.
+    pub last_fill: Option<(u64, RunStatus)>,
+}
+
+impl RunHistory {
+    fn after(self, run: &RunRecord) -> Self {
+        match run.mode {
+            Mode::DiskToMirror | Mode::MirrorToMirror => {
+                Self { push_unfinished: run.status != RunStatus::Complete, ..self }
+            }
+            Mode::MirrorToDisk if run.status != RunStatus::Failed => {
+                Self { last_fill: Some((run.number, run.status)), ..self }
+            }
+            Mode::MirrorToDisk | Mode::Delete => self,
+        }
+    }
 }
 
 /// What a run starts with.
@@ -74,6 +122,8 @@ pub struct RunStart<'a> {
     pub arguments: &'a [String],
     /// File name and text of the configuration.
     pub configuration: Option<(&'a str, &'a str)>,
+    /// The registry and namespace it pushes to.
+    pub target: Option<&'a str>,
 }
 
 /// A run under way. When it is dropped without [`Run::end`], as by a kill, its
@@ -83,7 +133,9 @@ pub struct RunStart<'a> {
 pub struct Run {
     workspace: Workspace,
     record: RunRecord,
-    audit: AuditLog,
+    audit: Arc<AuditLog>,
+    journal: Arc<Journal>,
+    plan: OnceLock<Digest>,
     recovery: Option<Recovery>,
     clock: Instant,
 }
@@ -94,13 +146,17 @@ impl Workspace {
     pub fn begin_run(&self, _lock: &Lock, start: &RunStart<'_>) -> Result<Run, DiskError> {
         let recovery = self.begin_writing(&Boot::current())?;
         self.blobs().sweep()?;
-        let records = self.run_records()?;
-        for mut record in records.iter().filter(|r| r.status == RunStatus::Running).cloned() {
-            record.status = RunStatus::Interrupted;
-            self.save_run(&record, Durability::Whole)?;
+        let newest = self.newest_record()?;
+        let mut history = self.history_before(newest.as_ref())?;
+        if let Some(mut record) = newest.clone() {
+            if record.status == RunStatus::Running {
+                record.status = RunStatus::Interrupted;
+                self.save_run(&record, Durability::Whole)?;
+            }
+            history = history.after(&record);
         }
         let mut identity = self.identity()?;
-        let last = records.last().map_or(0, |record| record.number);
+        let last = newest.map_or(0, |record| record.number);
         identity.last_run = identity.last_run.max(last) + 1;
         // Nothing stands under this number yet: what a power cut takes now, it takes with it.
         self.save_identity(&identity, Durability::Whole)?;
@@ -111,6 +167,14 @@ impl Workspace {
             ended: None,
             status: RunStatus::Running,
             failures: Vec::new(),
+            target: start.target.map(str::to_owned),
+            configuration: start.configuration.map(|(name, text)| RecordedFile {
+                name: name.to_owned(),
+                digest: Digest::of(text.as_bytes()),
+                text: redact_urls(text),
+            }),
+            plan: None,
+            history: Some(history),
         };
         self.save_run(&record, Durability::Whole)?;
         let name = format!("audit-{:06}-{}.jsonl", record.number, file_time(start.started));
@@ -121,14 +185,19 @@ impl Workspace {
             mode: start.mode,
             program: start.program.to_owned(),
             arguments: redact_arguments(start.arguments),
-            configuration: start.configuration.map(|(name, text)| AuditedFile {
-                name: name.to_owned(),
-                digest: Digest::of(text.as_bytes()),
-                text: redact_urls(text),
-            }),
+            configuration: record.configuration.clone(),
         })?;
+        let journal = Journal::create(&self.journal_path(record.number))?;
+        journal.append(JournalEvent::Started {
+            run: record.number,
+            mode: record.mode,
+            target: record.target.clone(),
+            pid: std::process::id(),
+        })?;
+        self.remove_old_journals(record.number)?;
         let clock = Instant::now();
-        Ok(Run { workspace: self.clone(), record, audit, recovery, clock })
+        let (audit, journal, plan) = (Arc::new(audit), Arc::new(journal), OnceLock::new());
+        Ok(Run { workspace: self.clone(), record, audit, journal, plan, recovery, clock })
     }
 
     /// All runs, oldest first, as they are now.
@@ -143,6 +212,61 @@ impl Workspace {
         Ok(records)
     }
 
+    /// What the runs so far came to.
+    pub fn run_history(&self) -> Result<RunHistory, DiskError> {
+        let newest = self.newest_record()?;
+        let history = self.history_before(newest.as_ref())?;
+        let Some(mut record) = newest else { return Ok(history) };
+        if record.status == RunStatus::Running {
+            if self.is_locked()? {
+                return Ok(history);
+            }
+            record.status = RunStatus::Interrupted;
+        }
+        Ok(history.after(&record))
+    }
+
+    /// What the runs before `record` came to. Records of earlier versions do not have it: then all
+    /// are read.
+    fn history_before(&self, record: Option<&RunRecord>) -> Result<RunHistory, DiskError> {
+        let Some(record) = record else { return Ok(RunHistory::default()) };
+        if let Some(history) = record.history {
+            return Ok(history);
+        }
+        let earlier = self.run_records()?;
+        let earlier = earlier.iter().filter(|earlier| earlier.number < record.number);
+        Ok(earlier.fold(RunHistory::default(), |history, run| {
+            let mut run = run.clone();
+            if run.status == RunStatus::Running {
+                run.status = RunStatus::Interrupted;
+            }
+            history.after(&run)
+        }))
+    }
+
+    /// The record of one run.
+    pub fn run_record(&self, number: u64) -> Result<RunRecord, DiskError> {
+        self.read_run(&self.run_path(number))
+    }
+
+    fn newest_record(&self) -> Result<Option<RunRecord>, DiskError> {
+        let directory = self.runs_dir();
+        let entries = unless_absent(fs::read_dir(&directory)).at("reading", &directory)?;
+        let mut newest = None;
+        for entry in entries.into_iter().flatten() {
+            let name = entry.at("reading", &directory)?.file_name();
+            let name = name.to_string_lossy();
+            let number = name.strip_suffix(".run.json").and_then(|number| number.parse().ok());
+            newest = newest.max(number);
+        }
+        newest.map(|number: u64| self.read_run(&self.run_path(number))).transpose()
+    }
+
+    fn read_run(&self, path: &Path) -> Result<RunRecord, DiskError> {
+        let text = fs::read(path).at("reading", path)?;
+        serde_json::from_slice(&text).map_err(io::Error::other).at("reading", path)
+    }
+
     fn run_records(&self) -> Result<Vec<RunRecord>, DiskError> {
         let directory = self.runs_dir();
         let entries = unless_absent(fs::read_dir(&directory)).at("reading", &directory)?;
@@ -150,9 +274,7 @@ impl Workspace {
         for entry in entries.into_iter().flatten() {
             let path = entry.at("reading", &directory)?.path();
             if path.to_string_lossy().ends_with(".run.json") {
-                let text = fs::read(&path).at("reading", &path)?;
-                let record = serde_json::from_slice(&text).map_err(io::Error::other);
-                records.push(record.at("reading", &path)?);
+                records.push(self.read_run(&path)?);
             }
         }
         records.sort_by_key(|record| record.number);
@@ -163,6 +285,11 @@ impl Workspace {
         let path = self.run_path(record.number);
         let text = serde_json::to_vec_pretty(record).map_err(io::Error::other);
         atomic_file::write(&path, &text.at("writing", &path)?, durability)
+    }
+
+    /// Where a plan is kept.
+    pub fn plan_path(&self, digest: &Digest) -> PathBuf {
+        self.working_dir().join("plans").join(format!("{}.json", digest.hex()))
     }
 
     fn run_path(&self, number: u64) -> PathBuf {
@@ -179,8 +306,29 @@ impl Run {
         self.record.started
     }
 
-    pub fn audit(&self) -> &AuditLog {
+    pub fn audit(&self) -> &Arc<AuditLog> {
         &self.audit
+    }
+
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// What the runs before this one came to.
+    pub fn history(&self) -> RunHistory {
+        self.record.history.unwrap_or_default()
+    }
+
+    /// Keeps the plan that this run carries out. Runs with the same plan share the file.
+    pub fn keep_plan(&self, json: &str) -> Result<(), DiskError> {
+        let digest = Digest::of(json.as_bytes());
+        let path = self.workspace.plan_path(&digest);
+        if !path.exists() {
+            atomic_file::write(&path, json.as_bytes(), Durability::Later)?;
+        }
+        let plan = *self.plan.get_or_init(|| digest);
+        let record = RunRecord { plan: Some(plan), ..self.record.clone() };
+        self.workspace.save_run(&record, Durability::Later)
     }
 
     /// What was repaired at the start, when the machine had lost power.
@@ -201,9 +349,12 @@ impl Run {
         failures.sort_by(|a, b| a.origin.cmp(&b.origin));
         let failed = failures.len();
         self.record.failures = failures;
+        self.record.plan = self.plan.get().copied();
         self.record.status = status;
         self.record.ended = Some(Timestamp::now());
-        self.audit.write(&AuditEvent::Ended { run: self.record.number, status, failed })?;
+        let run = self.record.number;
+        self.audit.write(&AuditEvent::Ended { run, status, failed })?;
+        self.journal.append(JournalEvent::Ended { run, status, failed })?;
         self.workspace.save_run(&self.record, Durability::Now)?;
         self.workspace.end_writing(self.clock.elapsed())?;
         Ok(self.record)
@@ -221,6 +372,7 @@ mod tests {
             program: "oc-mirror 0.1.0",
             arguments,
             configuration: Some(("isc.yaml", "helm: https://u:hush@h/x")),
+            target: None,
         }
     }
 
@@ -299,5 +451,51 @@ mod tests {
             fs::remove_dir_all(workspace.runs_dir()).unwrap();
             fs::remove_dir_all(workspace.logs()).unwrap();
         }
+    }
+
+    #[test]
+    fn every_run_knows_what_earlier_ones_came_to_from_one_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        let lock = workspace.lock(&[]).unwrap();
+        let run = |mode, status| {
+            let run = workspace.begin_run(&lock, &RunStart { mode, ..start(&[]) }).unwrap();
+            run.end(status, Vec::new()).unwrap();
+        };
+        run(Mode::MirrorToDisk, RunStatus::Partial);
+        run(Mode::MirrorToMirror, RunStatus::Interrupted);
+        run(Mode::Delete, RunStatus::Complete);
+        let expected =
+            RunHistory { push_unfinished: true, last_fill: Some((1, RunStatus::Partial)) };
+        assert_eq!(workspace.run_history().unwrap(), expected);
+        // Only the newest record is read.
+        fs::remove_file(workspace.run_path(1)).unwrap();
+        fs::write(workspace.run_path(2), b"damaged").unwrap();
+        assert_eq!(workspace.run_history().unwrap(), expected);
+        run(Mode::DiskToMirror, RunStatus::Complete);
+        assert!(!workspace.run_history().unwrap().push_unfinished);
+    }
+
+    #[test]
+    fn records_of_earlier_versions_are_all_read_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        fs::create_dir_all(workspace.runs_dir()).unwrap();
+        let write = |number: u64, mode: &str, status: &str| {
+            let time = "2026-03-04T05:06:07Z";
+            let text = format!(
+                r#"{{"number":{number},"mode":"{mode}","started":"{time}","status":"{status}"}}"#
+            );
+            fs::write(workspace.run_path(number), text).unwrap();
+        };
+        write(1, "mirrorToDisk", "complete");
+        write(2, "mirrorToMirror", "partial");
+        write(3, "mirrorToDisk", "running");
+        let expected =
+            RunHistory { push_unfinished: true, last_fill: Some((3, RunStatus::Interrupted)) };
+        assert_eq!(workspace.run_history().unwrap(), expected);
+        let lock = workspace.lock(&[]).unwrap();
+        let run = workspace.begin_run(&lock, &start(&[])).unwrap();
+        assert_eq!((run.number(), run.history()), (4, expected));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mirror::Event;
+use mirror::{Event, ImageDone};
 use mirror_plan::Origin;
 
 use crate::quantity;
@@ -68,7 +68,7 @@ impl Tally {
                 (self.bytes, self.of) = (*bytes, *of);
             }
             Event::ImageStarted { origin, .. } => self.in_flight.push(origin.clone()),
-            Event::ImageDone { origin, .. } => {
+            Event::ImageDone(ImageDone { origin, .. }) => {
                 self.images_done += 1;
                 if let Some(index) = self.in_flight.iter().position(|one| one == origin) {
                     self.in_flight.remove(index);
@@ -137,12 +137,14 @@ mod tests {
     }
 
     fn done(name: &str) -> Event {
-        Event::ImageDone {
+        Event::ImageDone(ImageDone {
             kind: Kind::Additional,
             origin: origin(name),
             destination: String::new(),
+            digest: None,
+            bytes: 0,
             outcome: Outcome::Copied,
-        }
+        })
     }
 
     fn tally(events: &[Event]) -> Tally {

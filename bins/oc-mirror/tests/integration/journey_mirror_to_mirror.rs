@@ -177,3 +177,28 @@ fn a_tag_that_moved_is_copied_again_and_its_shared_layers_are_not() {
     let held = site.raw(&format!("docker://{place}"), &["--tls-verify=false"]);
     assert_eq!(held, corpus.entries[0].image.root().bytes);
 }
+
+#[test]
+fn through_the_workspace_all_content_stays_there_and_can_be_pushed_again() {
+    let corpus = Corpus::sample(&SigningKey::generate().unwrap()).unwrap();
+    let (source, target, other) = (registry(), registry(), registry());
+    corpus.fill(&source).unwrap();
+    let site = Site::new();
+    let from = source.host().unwrap();
+    site.write("isc.yaml", &corpus.image_set(&from));
+    let to = target.address();
+    let line = format!("-c isc.yaml {PLAIN} --workspace file://data docker://{to}");
+    site.succeeds(&line);
+    let direct = target.content();
+    // What is at the target already is fetched too.
+    let ran = site.succeeds(&format!("{line} --through-workspace"));
+    assert_eq!((ran.total("copied"), ran.total("failed")), (0, 0));
+    assert_eq!(target.content(), direct);
+    source.wipe();
+    let again = other.address();
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --from file://data docker://{again}"));
+    assert_eq!(other.content(), direct);
+    let refused = site.run(&format!("-c isc.yaml {PLAIN} --through-workspace file://data"));
+    assert_eq!(refused.code, 1);
+    assert!(refused.err.contains("--workspace"), "{}", refused.err);
+}

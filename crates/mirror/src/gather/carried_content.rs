@@ -6,7 +6,7 @@ use futures_util::stream::{self, StreamExt};
 use mirror_plan::{Destination, Exit, Found, ImageRecord, Origin, Wanted};
 use oci::{Digest, Hasher, ImageRef};
 use workspace::archive::{ArchiveStatus, Archives, Finding, OpenError, Severity};
-use workspace::{Holdings, Mode, RunRecord, RunStatus, Workspace};
+use workspace::{Holdings, RunStatus, Workspace};
 
 use crate::collect::built_images::MadeImages;
 use crate::context::Context;
@@ -96,22 +96,20 @@ fn check_workspace(
     archived: bool,
 ) -> Result<(), Vec<Failure>> {
     let fail = |message: String| vec![Failure::new(Exit::GENERIC, message)];
-    let runs = workspace.runs().map_err(|e| fail(chain(&e)))?;
-    let filled =
-        |run: &&RunRecord| run.mode == Mode::MirrorToDisk && run.status != RunStatus::Failed;
-    let Some(last) = runs.iter().rev().find(filled) else { return Ok(()) };
-    match last.status {
+    let history = workspace.run_history().map_err(|e| fail(chain(&e)))?;
+    let Some((number, status)) = history.last_fill else { return Ok(()) };
+    match status {
         RunStatus::Interrupted | RunStatus::Running if !context.settings.allow_incomplete => {
-            let message = format!("run {} of this workspace was interrupted", last.number);
+            let message = format!("run {number} of this workspace was interrupted");
             let hint =
                 "finish it on the connected side, or push what is there with --allow-incomplete";
             Err(vec![Failure::new(Exit::GENERIC, message).with_hint(hint)])
         }
         RunStatus::Partial if !archived => {
+            let last = workspace.run_record(number).map_err(|e| fail(chain(&e)))?;
             let failed: Vec<String> = last.failures.iter().map(|f| f.origin.to_string()).collect();
             context.warn(format!(
-                "run {} of this workspace is partial: {} could not be mirrored",
-                last.number,
+                "run {number} of this workspace is partial: {} could not be mirrored",
                 failed.join(", ")
             ));
             Ok(())

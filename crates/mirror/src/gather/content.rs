@@ -59,8 +59,7 @@ impl Collector {
         image: &ImageRef,
         blob: BlobRef,
     ) -> Result<File, CollectError> {
-        // Images share layers, and a store takes each from one writer only.
-        let _turn = self.one_at_a_time.lock().await;
+        let _turn = self.turns.of(blob.digest).await;
         if let Some(store) = &self.store
             && store.has(&blob.digest, Some(blob.size))?
         {

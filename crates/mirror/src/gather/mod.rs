@@ -9,13 +9,16 @@ pub(crate) mod narrow;
 mod registry_tree;
 mod selection;
 pub(crate) mod trust_check;
+mod turns;
 
 pub(crate) use content::blob_of;
 pub(crate) use layout::Layout;
 pub(crate) use registry_tree::{CollectError, Collector, node};
 pub(crate) use selection::{NoInstance, select_from};
+pub(crate) use turns::Turns;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 use mirror_plan::{Destination, Found, Held, ImageRecord, ImageTree, Origin, Wanted};
@@ -67,7 +70,7 @@ pub(crate) async fn gather(
         Some(_) => Attachments::Carry,
         None => context.settings.attachments,
     };
-    let collector = Collector::new(client.clone(), store, attachments);
+    let collector = Collector::new(client.clone(), store, attachments, Arc::clone(&context.turns));
     let reader = Reader {
         workspace: &context.workspace,
         collector: &collector,
@@ -78,7 +81,7 @@ pub(crate) async fn gather(
         made,
     };
     let reader = &reader;
-    let at_once = context.limits().slots;
+    let at_once = context.limits().parallel.jobs();
     let mut gathered = Gathered::default();
     let mut answers = stream::iter(named)
         .map(|(wanted, destination)| async move {

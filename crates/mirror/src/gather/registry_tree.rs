@@ -1,6 +1,7 @@
 //! Reads the manifests of an image from its registry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use mirror_plan::{BlobRef, ImageTree, ManifestNode, Origin};
@@ -13,6 +14,7 @@ use workspace::{BlobError, BlobStore, DiskError};
 
 use super::attachments::KnownTags;
 use super::selection::{NoInstance, select_from};
+use super::turns::Turns;
 use crate::settings::Attachments;
 use crate::transfer::verified_body::BodyError;
 
@@ -22,6 +24,8 @@ const CHILDREN_AT_ONCE: usize = 8;
 const MAX_DEPTH: usize = 4;
 /// More manifests than any honest image has.
 const MAX_MANIFESTS: usize = 4096;
+/// And more bytes in them: what is known of them is held in memory.
+const MAX_TREE_MIB: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CollectError {
@@ -33,7 +37,9 @@ pub(crate) enum CollectError {
     Manifest { image: Box<ImageRef>, source: ManifestError },
     #[error("{image} is listed with {listed} bytes but has {has}")]
     Size { image: Box<ImageRef>, listed: u64, has: u64 },
-    #[error("{0} has more than {MAX_MANIFESTS} manifests or lists nested deeper than {MAX_DEPTH}")]
+    #[error(
+        "{0} has more than {MAX_MANIFESTS} manifests, more than {MAX_TREE_MIB} MiB of them, or lists nested deeper than {MAX_DEPTH}"
+    )]
     Unbounded(ImageRef),
     #[error(transparent)]
     Platform(#[from] NoInstance),
@@ -63,18 +69,17 @@ pub(crate) struct Collector {
     pub(super) store: Option<BlobStore>,
     pub(super) attachments: Attachments,
     pub(super) known_tags: KnownTags,
-    pub(super) one_at_a_time: tokio::sync::Mutex<()>,
+    pub(super) turns: Arc<Turns>,
 }
 
 impl Collector {
-    pub(crate) fn new(client: Client, store: Option<BlobStore>, attachments: Attachments) -> Self {
-        Self {
-            client,
-            store,
-            attachments,
-            known_tags: KnownTags::default(),
-            one_at_a_time: tokio::sync::Mutex::new(()),
-        }
+    pub(crate) fn new(
+        client: Client,
+        store: Option<BlobStore>,
+        attachments: Attachments,
+        turns: Arc<Turns>,
+    ) -> Self {
+        Self { client, store, attachments, known_tags: KnownTags::default(), turns }
     }
 
     /// Everything that belongs to `image`, as far as `platforms` select it.
@@ -110,34 +115,41 @@ impl Collector {
         root: RawManifest,
         platforms: &[Platform],
     ) -> Result<(Vec<ManifestNode>, BTreeSet<Digest>), CollectError> {
-        let mut nodes: BTreeMap<Digest, usize> = BTreeMap::new();
+        let mut known: BTreeSet<Digest> = BTreeSet::new();
         let mut manifests = Vec::new();
         let mut left_out = BTreeSet::new();
-        let mut level = vec![(root, None::<Platform>)];
+        let mut bytes = 0;
+        let mut level = vec![Child::Root(root)];
         for _ in 0..MAX_DEPTH {
-            let mut below: Vec<(Digest, Descriptor)> = Vec::new();
-            for (raw, platform) in level.drain(..) {
-                if nodes.contains_key(&raw.digest) {
+            let mut below: Vec<Child> = Vec::new();
+            // Each is taken in as it arrives: a hostile list names thousands of large ones.
+            let mut raws = stream::iter(level)
+                .map(|child| self.child(image, child))
+                .buffered(CHILDREN_AT_ONCE);
+            while let Some((raw, platform)) = raws.try_next().await? {
+                if !known.insert(raw.digest) {
                     continue;
                 }
+                bytes += raw.bytes.len();
                 let parsed = self.parse(image, &raw)?;
                 let selection = select_from(&parsed, platforms)?;
                 left_out.extend(selection.left_out);
-                below.extend(selection.taken.into_iter().map(|c| (raw.digest, c.clone())));
-                nodes.insert(raw.digest, manifests.len());
+                let parent = raw.digest;
+                below.extend(
+                    selection
+                        .taken
+                        .into_iter()
+                        .map(|child| Child::Listed { parent, child: child.clone() }),
+                );
                 manifests.push(node(&raw, &parsed, platform));
+                if manifests.len() + below.len() > MAX_MANIFESTS || bytes > MAX_TREE_MIB << 20 {
+                    return Err(CollectError::Unbounded(image.clone()));
+                }
             }
             if below.is_empty() {
                 return Ok((manifests, left_out));
             }
-            if manifests.len() + below.len() > MAX_MANIFESTS {
-                break;
-            }
-            level = stream::iter(below)
-                .map(|(parent, child)| self.child(image, parent, child))
-                .buffered(CHILDREN_AT_ONCE)
-                .try_collect()
-                .await?;
+            level = below;
         }
         Err(CollectError::Unbounded(image.clone()))
     }
@@ -145,9 +157,12 @@ impl Collector {
     async fn child(
         &self,
         image: &ImageRef,
-        parent: Digest,
-        child: Descriptor,
+        child: Child,
     ) -> Result<(RawManifest, Option<Platform>), CollectError> {
+        let (parent, child) = match child {
+            Child::Root(raw) => return Ok((raw, None)),
+            Child::Listed { parent, child } => (parent, child),
+        };
         let at = image.with_pointer(Pointer::Digest(child.digest));
         let Some(raw) = self.manifest(&at).await? else {
             return Err(CollectError::ChildAbsent { image: Box::new(at), parent });
@@ -204,6 +219,16 @@ impl Collector {
         raw.parse()
             .map_err(|source| CollectError::Manifest { image: Box::new(image.clone()), source })
     }
+}
+
+/// A manifest on the way down from the root.
+enum Child {
+    /// It was read already.
+    Root(RawManifest),
+    Listed {
+        parent: Digest,
+        child: Descriptor,
+    },
 }
 
 /// A manifest as the plan sees it: which blobs it needs.

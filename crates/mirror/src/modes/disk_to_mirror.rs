@@ -55,7 +55,7 @@ pub(crate) async fn disk_to_mirror(
     let mut bound =
         bind(context, &route, Mode::DiskToMirror, gathered.found, Heads::default()).await?;
     results.issues.lost.append(&mut bound.lost);
-    context.planned(&bound.plan);
+    context.planned(&bound.plan, &results.issues.lost);
     results.requests.destination = client.traffic().requests;
     if context.settings.dry_run != DryRun::No {
         results.needs = std::mem::take(&mut sections.catalogs.needs);

@@ -42,7 +42,7 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     let held = OnDisk::new(context, &gathered.found);
     let journey = Journey { mode: Mode::MirrorToDisk, target: None };
     let plan = plan(journey, gathered.found, &held);
-    context.planned(&plan);
+    context.planned(&plan, &results.issues.lost);
     let place =
         |image: &PlannedImage| context.workspace.layout_of(&image.origin).display().to_string();
     results.needs = std::mem::take(&mut sections.catalogs.needs);

@@ -1,7 +1,7 @@
 //! Registries → a registry, every blob passing once. The workspace gets
 //! manifests, records and log.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mirror_plan::{Action, ImageRecord, Mode, Plan, Target};
@@ -17,8 +17,11 @@ use crate::modes::push::{Inspected, Publishing, Route, bind, deliver};
 use crate::pipeline::{self, Selection, select_images};
 use crate::plan::presence;
 use crate::record::generated_files;
+use crate::report::Outcome;
 use crate::results::{Halt, Results, references, unless_cancelled};
 use crate::settings::{Attachments, DryRun};
+use crate::transfer::fetch::{self, Announce};
+use crate::transfer::supply::Supplies;
 
 /// Copies what the configuration selects straight to `target`.
 pub(crate) async fn mirror_to_mirror(
@@ -43,7 +46,7 @@ pub(crate) async fn mirror_to_mirror(
     let (mut gathered, heads) = tokio::join!(gathered, heads);
     unless_cancelled(context)?;
     results.issues.lost.append(&mut gathered.lost);
-    let route = Route {
+    let mut route = Route {
         place: target,
         client: destination,
         holdings: Arc::new(Holdings::new(Some(context.workspace.clone()), None)),
@@ -52,7 +55,7 @@ pub(crate) async fn mirror_to_mirror(
     let heads = heads.unwrap_or_default();
     let mut bound = bind(context, &route, Mode::MirrorToMirror, gathered.found, heads).await?;
     results.issues.lost.append(&mut bound.lost);
-    context.planned(&bound.plan);
+    context.planned(&bound.plan, &results.issues.lost);
     if context.settings.dry_run != DryRun::No {
         results.needs = std::mem::take(&mut sections.catalogs.needs);
         conclude_dry_run(context, &route, &bound.plan, &sections, results);
@@ -70,13 +73,35 @@ pub(crate) async fn mirror_to_mirror(
             lost: references(&results.issues.lost),
         };
         let landed = |index: usize, plan: &Plan| remember(context, plan, &plan.images[index]);
-        let inspected = Inspected::default();
+        let mut inspected = Inspected::default();
+        if context.settings.through_workspace {
+            inspected.given_up = keep_content(context, &route, &bound.plan).await?;
+            route.supplies = Supplies::FromDisk(Arc::clone(&route.holdings));
+        }
         let delivered = deliver(context, &route, bound, &inspected, publishing, landed).await;
         conclude(context, &route, delivered, &mut sections, results);
     }
     results.requests.source = source.traffic().requests;
     results.requests.retries += source.traffic().retries;
     Ok(())
+}
+
+/// Fetches the content of all images into the workspace. Returns the images for which that is not
+/// possible, by place in the plan, and why.
+async fn keep_content(
+    context: &Context,
+    route: &Route<'_>,
+    plan: &Plan,
+) -> Result<BTreeMap<usize, String>, Halt> {
+    let (needs, mut outcomes) = fetch::all_missing(context, plan);
+    let supplies = &route.supplies;
+    fetch::fetch(context, supplies, plan, needs, &mut outcomes, Announce::Nothing).await;
+    unless_cancelled(context)?;
+    let failed = outcomes.into_iter().enumerate().filter_map(|(index, outcome)| match outcome {
+        Outcome::Failed { error } => Some((index, error)),
+        Outcome::Copied | Outcome::Present | Outcome::Pending => None,
+    });
+    Ok(failed.collect())
 }
 
 /// Records an image of which only manifests are kept.

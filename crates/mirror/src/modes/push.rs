@@ -26,8 +26,8 @@ use crate::report::Outcome;
 use crate::results::{Halt, Issues, Lost, reference};
 use crate::settings::BrokenBundles;
 use crate::transfer::destination_registry::{Outgoing, Tally, Target, TargetRepository};
-use crate::transfer::execute::{Executed, Limits, Moment, execute};
-use crate::transfer::schedule::{Need, Schedule};
+use crate::transfer::execute::{Executed, Limits, Moment, Stops, execute};
+use crate::transfer::schedule::{Need, Parallel, Schedule};
 use crate::transfer::supply::{Sources, Supplies};
 
 /// A plan for a target, and what it was made from.
@@ -130,6 +130,7 @@ pub(crate) async fn deliver(
         {
             match bind(context, route, mode, found, Heads::default()).await {
                 Ok(mut bound) => {
+                    context.record_lost(&bound.lost);
                     delivered.issues.lost.append(&mut bound.lost);
                     let mut again = Push::new(context, route, &supplies, bound, inspected);
                     executed = again.transfer(|_| true, &mut landed).await;
@@ -171,6 +172,7 @@ impl<'a> Push<'a> {
         for (index, why) in &inspected.given_up {
             if let Some(outcome @ Outcome::Pending) = outcomes.get_mut(*index) {
                 *outcome = Outcome::Failed { error: why.clone() };
+                context.done(&plan, &plan.images[*index], outcome.clone());
             }
         }
         let part = Part {
@@ -252,10 +254,9 @@ impl<'a> Push<'a> {
     }
 
     fn fail(&mut self, index: usize, error: String) {
-        let image = &self.part.plan.images[index];
-        let destination = image.destination.at(&self.route.place.registry);
-        self.context.failed(image, destination.to_string(), &error);
-        self.part.outcomes[index] = Outcome::Failed { error };
+        let outcome = Outcome::Failed { error };
+        self.context.done(&self.part.plan, &self.part.plan.images[index], outcome.clone());
+        self.part.outcomes[index] = outcome;
     }
 
     /// Copies the images of these kinds that are not at the target.
@@ -336,18 +337,16 @@ impl<'a> Push<'a> {
         let (pushed, outcomes) = (&mut self.pushed, &mut self.part.outcomes);
         let tell = |index: usize, moment: Moment<'_>| {
             let image = &plan.images[index];
-            let destination = image.destination.at(&route.place.registry);
-            let Some(outcome) = context.tell(image, || destination.to_string(), moment) else {
-                return;
-            };
+            let Some(outcome) = context.tell(&plan, image, moment) else { return };
             if outcome == Outcome::Copied {
+                let destination = image.destination.at(&route.place.registry);
                 pushed.insert(&destination, &plan.tree(image));
                 landed(index, &plan);
             }
             outcomes[index] = outcome;
         };
         let executed =
-            execute(schedule, Arc::clone(&target), context.limits(), &context.cancel, tell).await;
+            execute(schedule, Arc::clone(&target), context.limits(), context.stops(), tell).await;
         context.count(
             target.tally.blobs.load(Ordering::Relaxed),
             target.tally.bytes.load(Ordering::Relaxed),
@@ -383,10 +382,18 @@ fn repositories(
 }
 
 impl Context {
+    /// What ends transfers, or holds them.
+    pub(crate) fn stops(&self) -> Stops {
+        Stops { cancel: self.cancel.clone(), hold: self.control.hold() }
+    }
+
     pub(crate) fn limits(&self) -> Limits {
         let settings = &self.settings;
         Limits {
-            slots: settings.parallel_images.get().saturating_mul(settings.parallel_layers.get()),
+            parallel: Parallel {
+                images: settings.parallel_images.get(),
+                layers: settings.parallel_layers.get(),
+            },
             transfer_timeout: settings.transfer_timeout,
         }
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::transfer::schedule::{ImageId, Job, Schedule};
+use crate::control::Hold;
+use crate::report::Outcome;
+use crate::transfer::schedule::{ImageId, Job, Parallel, Schedule};
 use crate::transfer::transfer_error::{Cause, ImageError, TransferError};
 
 /// Where blobs and images go: a disk or a registry.
@@ -20,7 +22,7 @@ pub(crate) trait Destination: Send + Sync + 'static {
 /// How much at once, and for how long at most.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    pub(crate) slots: usize,
+    pub(crate) parallel: Parallel,
     pub(crate) transfer_timeout: Option<Duration>,
 }
 
@@ -40,20 +42,39 @@ pub(crate) enum Moment<'a> {
     Failed(&'a ImageError),
 }
 
-/// Runs `schedule` to its end or until `cancel`. `tell` hears of every image:
-/// that it began, and how it ended, each once.
+impl Moment<'_> {
+    /// How the image ended, if it did.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Began => None,
+            Self::Finished => Some(Outcome::Copied),
+            Self::Failed(error) => Some(Outcome::Failed { error: error.to_string() }),
+        }
+    }
+}
+
+/// What ends transfers, or holds them.
+#[derive(Debug)]
+pub(crate) struct Stops {
+    pub(crate) cancel: CancellationToken,
+    pub(crate) hold: Hold,
+}
+
+/// Runs `schedule` to its end or until it is cancelled. While it is held, no job begins, and those
+/// under way end. `tell` hears of every image: that it began, and how it ended, each once.
 pub(crate) async fn execute<D: Destination>(
     mut schedule: Schedule,
     destination: Arc<D>,
     limits: Limits,
-    cancel: &CancellationToken,
+    mut stops: Stops,
     mut tell: impl FnMut(ImageId, Moment<'_>),
 ) -> Executed {
     let mut flying: JoinSet<(Job, Result<(), TransferError>)> = JoinSet::new();
     let mut begun: HashSet<ImageId> = HashSet::new();
     loop {
-        while flying.len() < limits.slots {
-            let Some(job) = schedule.next(limits.slots) else { break };
+        let is_held = stops.hold.is_held();
+        while !is_held && flying.len() < limits.parallel.jobs() {
+            let Some(job) = schedule.next(limits.parallel) else { break };
             if begun.insert(job.image()) {
                 tell(job.image(), Moment::Began);
             }
@@ -64,8 +85,9 @@ pub(crate) async fn execute<D: Destination>(
         }
         let landed = tokio::select! {
             biased;
-            () = cancel.cancelled() => return Executed::Interrupted,
-            landed = flying.join_next() => landed,
+            () = stops.cancel.cancelled() => return Executed::Interrupted,
+            () = stops.hold.changed() => continue,
+            landed = flying.join_next(), if !(is_held && flying.is_empty()) => landed,
         };
         match landed {
             None => return Executed::Entirely,
@@ -98,10 +120,14 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use std::pin::pin;
+
     use mirror_plan::BlobRef;
     use oci::Digest;
+    use workspace::{ControlRequest, ControlState, Controlled};
 
     use super::*;
+    use crate::control::RunControl;
     use crate::transfer::schedule::Need;
     use crate::transfer::supply::SupplyError;
 
@@ -132,6 +158,10 @@ mod tests {
         }
     }
 
+    fn stops(control: &RunControl) -> Stops {
+        Stops { cancel: control.token(), hold: control.hold() }
+    }
+
     fn needs() -> Vec<Option<Need>> {
         let blob = |n: u8| BlobRef { digest: Digest::of(&[n]), size: 10 };
         let need = |n| {
@@ -144,12 +174,12 @@ mod tests {
     async fn run(destination: Counting, limits: Limits) -> (Executed, Vec<(usize, bool)>, usize) {
         let destination = Arc::new(destination);
         let ended = Mutex::new(Vec::new());
-        let cancel = CancellationToken::new();
+        let control = RunControl::new(CancellationToken::new(), None);
         let executed = execute(
             Schedule::new(needs(), vec![0]),
             Arc::clone(&destination),
             limits,
-            &cancel,
+            stops(&control),
             |image, moment| {
                 if !matches!(moment, Moment::Began) {
                     ended.lock().unwrap().push((image, matches!(moment, Moment::Finished)));
@@ -162,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_image_ends_once_and_no_more_jobs_run_than_allowed() {
-        let limits = Limits { slots: 4, transfer_timeout: None };
+        let limits = Limits { parallel: Parallel { images: 4, layers: 1 }, transfer_timeout: None };
         let bad = Some(Digest::of(&[7]));
         let (executed, mut ended, most) =
             run(Counting { bad, ..Counting::default() }, limits).await;
@@ -174,7 +204,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_transfer_that_takes_too_long_fails_its_images() {
-        let limits = Limits { slots: 30, transfer_timeout: Some(Duration::from_millis(20)) };
+        let limits = Limits {
+            parallel: Parallel { images: 30, layers: 1 },
+            transfer_timeout: Some(Duration::from_millis(20)),
+        };
         let (_, ended, _) = run(Counting { hang: true, ..Counting::default() }, limits).await;
         assert_eq!(ended.iter().filter(|(_, well)| *well).count(), 0);
         assert_eq!(ended.len(), 20);
@@ -182,12 +215,29 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancelled_run_ends_at_once() {
-        let cancel = CancellationToken::new();
-        cancel.cancel();
-        let limits = Limits { slots: 4, transfer_timeout: None };
+        let control = RunControl::new(CancellationToken::new(), None);
+        assert_eq!(control.control(ControlRequest::Stop), ControlState::Stopping);
+        let limits = Limits { parallel: Parallel { images: 4, layers: 1 }, transfer_timeout: None };
         let destination = Arc::new(Counting::default());
-        let executed =
-            execute(Schedule::new(needs(), vec![0]), destination, limits, &cancel, |_, _| {}).await;
+        let schedule = Schedule::new(needs(), vec![0]);
+        let executed = execute(schedule, destination, limits, stops(&control), |_, _| {}).await;
         assert_eq!(executed, Executed::Interrupted);
+    }
+
+    #[tokio::test]
+    async fn a_paused_run_begins_nothing_until_it_is_resumed() {
+        let control = RunControl::new(CancellationToken::new(), None);
+        assert_eq!(control.control(ControlRequest::Pause), ControlState::Paused);
+        let limits = Limits { parallel: Parallel { images: 4, layers: 1 }, transfer_timeout: None };
+        let destination = Arc::new(Counting::default());
+        let schedule = Schedule::new(needs(), vec![0]);
+        let executed =
+            execute(schedule, Arc::clone(&destination), limits, stops(&control), |_, _| {});
+        let mut executed = pin!(executed);
+        let waiting = tokio::time::timeout(Duration::from_millis(20), &mut executed).await;
+        assert!(waiting.is_err());
+        assert_eq!(destination.most.load(Ordering::SeqCst), 0);
+        assert_eq!(control.control(ControlRequest::Resume), ControlState::Running);
+        assert_eq!(executed.await, Executed::Entirely);
     }
 }

@@ -1,5 +1,6 @@
 //! Moves blobs of a plan into the workspace.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +22,8 @@ pub(crate) enum Announce {
     All,
     /// The others were announced before.
     Failures,
+    /// The same images are announced later.
+    Nothing,
 }
 
 /// The blobs that the workspace lacks, by image; `None` for images that are there. Also the
@@ -36,6 +39,20 @@ pub(crate) fn missing(context: &Context, plan: &Plan) -> (Vec<Option<Vec<BlobRef
     images.unzip()
 }
 
+/// The blobs that the workspace lacks of every image of a plan, at the target or not.
+pub(crate) fn all_missing(
+    context: &Context,
+    plan: &Plan,
+) -> (Vec<Option<Vec<BlobRef>>>, Vec<Outcome>) {
+    let images = plan.images.iter().map(|image| {
+        match missing_blobs(&context.workspace, &plan.tree(image)) {
+            Ok(blobs) => (Some(blobs), Outcome::Pending),
+            Err(error) => (None, Outcome::Failed { error: chain(&error) }),
+        }
+    });
+    images.unzip()
+}
+
 /// Moves the blobs in `needs` into the workspace, and records each image that then is complete.
 pub(crate) async fn fetch(
     context: &Context,
@@ -45,7 +62,11 @@ pub(crate) async fn fetch(
     outcomes: &mut [Outcome],
     announce: Announce,
 ) -> Executed {
-    let names = names_by_origin(plan);
+    // The namespace of a target is not part of a name.
+    let names = match context.settings.mode.target() {
+        None => names_by_origin(plan),
+        Some(_) => BTreeMap::new(),
+    };
     let mut sources = Sources::default();
     let mut scheduled = Vec::with_capacity(plan.images.len());
     let mut images = Vec::with_capacity(plan.images.len());
@@ -77,17 +98,19 @@ pub(crate) async fn fetch(
         bytes_moved: AtomicU64::new(0),
     });
     let tell = |index: usize, moment: Moment<'_>| {
-        if announce == Announce::Failures && !matches!(moment, Moment::Failed(_)) {
-            return;
-        }
-        let image = &plan.images[index];
-        let place = || context.workspace.layout_of(&image.origin).display().to_string();
-        if let Some(outcome) = context.tell(image, place, moment) {
+        let outcome = match (announce, moment) {
+            (Announce::Failures, Moment::Began | Moment::Finished) => None,
+            (Announce::Nothing, moment) => moment.outcome(),
+            (Announce::All | Announce::Failures, moment) => {
+                context.tell(plan, &plan.images[index], moment)
+            }
+        };
+        if let Some(outcome) = outcome {
             outcomes[index] = outcome;
         }
     };
     let executed =
-        execute(schedule, Arc::clone(&disk), context.limits(), &context.cancel, tell).await;
+        execute(schedule, Arc::clone(&disk), context.limits(), context.stops(), tell).await;
     let (blobs, bytes) = (&disk.blobs_moved, &disk.bytes_moved);
     context.count(blobs.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed), 0);
     executed

@@ -4,11 +4,14 @@
 //! without moving a byte. A blob is moved once however many images need it; at a registry, the
 //! first repository that needs it gets the upload and the others mount it from there.
 //!
+//! At most so many images are under way at once, and of each so many layers. An image is under way
+//! from its first layer until it is finished or has failed.
+//!
 //! A failure is isolated to the images that cannot be completed. A blob that one source does not
 //! supply is requested from the sources of all other images that have it; a repository that
 //! refuses a blob fails the images of that repository only.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use mirror_plan::BlobRef;
@@ -81,6 +84,21 @@ pub(crate) struct FailedImage {
     pub(crate) error: ImageError,
 }
 
+/// How much may be under way at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parallel {
+    pub(crate) images: usize,
+    /// Of each image.
+    pub(crate) layers: usize,
+}
+
+impl Parallel {
+    /// Jobs at once, at most.
+    pub(crate) fn jobs(self) -> usize {
+        self.images.saturating_mul(self.layers)
+    }
+}
+
 /// One digest that images need.
 #[derive(Debug, Default)]
 struct Blob {
@@ -91,19 +109,33 @@ struct Blob {
     /// Sources that did not supply it, and why.
     failed: Vec<(SourceId, Arc<TransferError>)>,
     is_large: bool,
+    /// The image that it is being moved for.
+    moving_for: Option<ImageId>,
+    /// The repository that it was moved to, and the source it came from.
+    held: Option<(RepoId, SourceId)>,
 }
 
 /// The images whose manifests agree on a size.
 #[derive(Debug)]
 struct Claim {
     size: u64,
-    /// Repositories that need it and the images that wait for it there, in order of first need.
-    places: Vec<(RepoId, Vec<ImageId>)>,
+    /// Repositories that need it, in order of first need.
+    places: Vec<Needed>,
+}
+
+/// A repository that needs a blob.
+#[derive(Debug)]
+struct Needed {
+    at: RepoId,
+    /// The images that wait for it there.
+    waiters: Vec<ImageId>,
+    /// Whether it is there, or being mounted.
+    is_provided: bool,
 }
 
 impl Claim {
     fn waiters(&self) -> impl Iterator<Item = ImageId> {
-        self.places.iter().flat_map(|(_, waiters)| waiters).copied()
+        self.places.iter().flat_map(|place| &place.waiters).copied()
     }
 }
 
@@ -111,9 +143,10 @@ impl Claim {
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     blobs: BTreeMap<Digest, Blob>,
-    /// Waiting to be moved: large ones largest first, small ones in order.
-    large: VecDeque<Digest>,
-    small: VecDeque<Digest>,
+    /// Images that are not under way yet: those with the largest blobs first.
+    order: VecDeque<ImageId>,
+    /// Images that are under way.
+    open: Vec<ImageId>,
     /// Mounts and finishes: quick, and they free images, so they go first.
     ready: VecDeque<Job>,
     images: Vec<Image>,
@@ -127,6 +160,10 @@ struct Image {
     /// Blobs it still waits for; `None` once it failed or is finished.
     waiting: Option<usize>,
     source: SourceId,
+    /// Its blobs, the largest first.
+    blobs: Vec<Digest>,
+    /// How many of them are being moved for it.
+    moving: usize,
 }
 
 /// An image as the schedule sees it.
@@ -144,31 +181,27 @@ impl Schedule {
     pub(crate) fn new(needs: Vec<Option<Need>>, hosts: Vec<HostId>) -> Self {
         let mut schedule =
             Self { images: vec![Image::default(); needs.len()], hosts, ..Self::default() };
+        let mut order = Vec::new();
         for (image, need) in needs.into_iter().enumerate() {
             let Some(need) = need else { continue };
-            let Need { repository, source, blobs } = need;
-            let blobs: BTreeSet<BlobRef> = blobs.into_iter().collect();
+            let Need { repository, source, mut blobs } = need;
+            blobs.sort_unstable_by(|a, b| b.size.cmp(&a.size).then(a.digest.cmp(&b.digest)));
+            blobs.dedup();
             let waiting = Some(blobs.len());
-            for blob in blobs {
-                schedule.add(blob, image, repository, source);
+            for blob in &blobs {
+                schedule.add(*blob, image, repository, source);
             }
-            schedule.images[image] = Image { waiting, source };
-            if waiting == Some(0) {
-                schedule.complete(image);
-            }
+            let largest = blobs.first().map_or(0, |blob| blob.size);
+            order.push((std::cmp::Reverse(largest), image));
+            let blobs = blobs.into_iter().map(|blob| blob.digest).collect();
+            schedule.images[image] = Image { waiting, source, blobs, moving: 0 };
         }
-        let mut order: Vec<(u64, Digest)> = Vec::with_capacity(schedule.blobs.len());
-        for (digest, blob) in &mut schedule.blobs {
+        for blob in schedule.blobs.values_mut() {
             blob.claims.sort_by_key(|claim| std::cmp::Reverse(claim.waiters().count()));
-            let size = blob.claims.first().map_or(0, |claim| claim.size);
-            blob.is_large = size >= SMALL;
-            order.push((size, *digest));
+            blob.is_large = blob.claims.first().is_some_and(|claim| claim.size >= SMALL);
         }
-        order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-        for (size, digest) in order {
-            let lane = if size < SMALL { &mut schedule.small } else { &mut schedule.large };
-            lane.push_back(digest);
-        }
+        order.sort_unstable();
+        schedule.order = order.into_iter().map(|(_, image)| image).collect();
         schedule
     }
 
@@ -185,45 +218,91 @@ impl Schedule {
             }
         };
         let places = &mut blob.claims[claim].places;
-        match places.iter_mut().find(|(known, _)| *known == at) {
-            Some((_, waiters)) => waiters.push(image),
-            None => places.push((at, vec![image])),
+        match places.iter_mut().find(|place| place.at == at) {
+            Some(place) => place.waiters.push(image),
+            None => places.push(Needed { at, waiters: vec![image], is_provided: false }),
         }
     }
 
-    /// The next job, when fewer than `slots` are in flight. Large blobs leave a quarter of the
-    /// slots (at least one, when there are two) to small ones, and there are never more of them
-    /// than [`large_at_once`].
-    pub(crate) fn next(&mut self, slots: usize) -> Option<Job> {
-        if let Some(job) = self.ready.pop_front() {
-            return Some(job);
-        }
-        let for_large = if self.small.is_empty() { slots } else { (slots - slots / 4).max(1) };
-        let for_large = for_large.min(large_at_once(slots));
+    /// The next job. Large blobs leave a quarter of all jobs (at least one, when there are two) to
+    /// small ones, and there are never more of them than [`large_at_once`].
+    pub(crate) fn next(&mut self, parallel: Parallel) -> Option<Job> {
+        let jobs = parallel.jobs();
         loop {
-            let large_first = self.large_in_flight < for_large;
-            let digest = match large_first.then(|| self.large.pop_front()).flatten() {
-                Some(digest) => digest,
-                // What is large waits for one of its kind to arrive.
-                None => self.small.pop_front()?,
-            };
-            // All images that needed it may have failed meanwhile.
-            let Some(job) = self.movement(&digest) else { continue };
-            self.large_in_flight += usize::from(self.blobs[&digest].is_large);
-            return Some(job);
+            if let Some(job) = self.ready.pop_front() {
+                return Some(job);
+            }
+            let has_small = self.open.iter().any(|image| self.small_waits(*image));
+            let for_large = if has_small { (jobs - jobs / 4).max(1) } else { jobs };
+            let takes_large = self.large_in_flight < for_large.min(large_at_once(jobs));
+            for image in self.open.clone() {
+                if self.images[image].moving < parallel.layers
+                    && let Some(job) = self.layer(image, takes_large)
+                {
+                    return Some(job);
+                }
+            }
+            if self.open.len() >= parallel.images {
+                return None;
+            }
+            let image = self.order.pop_front()?;
+            self.open(image);
         }
     }
 
-    /// How to bring a blob to the first repository where an image waits for it.
-    fn movement(&self, digest: &Digest) -> Option<Job> {
+    /// Begins an image, unless it has failed already.
+    fn open(&mut self, image: ImageId) {
+        let Some(waiting) = self.images[image].waiting else { return };
+        self.open.push(image);
+        if waiting == 0 {
+            self.complete(image);
+            return;
+        }
+        // What others brought to the target meanwhile is mounted.
+        for digest in self.images[image].blobs.clone() {
+            if let Some((held, from)) = self.blobs.get(&digest).and_then(|blob| blob.held) {
+                self.mount(digest, held, from);
+            }
+        }
+    }
+
+    /// Whether a small blob of an image can be moved.
+    fn small_waits(&self, image: ImageId) -> bool {
+        let mut blobs = self.images[image].blobs.iter().rev().map(|digest| &self.blobs[digest]);
+        blobs.any(|blob| !blob.is_large && blob.moving_for.is_none() && blob.held.is_none())
+    }
+
+    /// Moves the next blob of an image.
+    fn layer(&mut self, image: ImageId, takes_large: bool) -> Option<Job> {
+        let waits = |digest: &&Digest| {
+            let blob = &self.blobs[*digest];
+            let is_idle = blob.moving_for.is_none() && blob.held.is_none();
+            is_idle && (takes_large || !blob.is_large) && self.movement(digest, image).is_some()
+        };
+        let digest = *self.images[image].blobs.iter().find(waits)?;
+        let job = self.movement(&digest, image)?;
+        let blob = self.blobs.get_mut(&digest)?;
+        blob.moving_for = Some(image);
+        self.large_in_flight += usize::from(blob.is_large);
+        self.images[image].moving += 1;
+        Some(job)
+    }
+
+    /// How to bring a blob to a repository where an image waits for it: that of `preferred`, if
+    /// its manifest agrees with most others on the size.
+    fn movement(&self, digest: &Digest, preferred: ImageId) -> Option<Job> {
         let blob = self.blobs.get(digest)?;
         for claim in &blob.claims {
-            for (to, waiters) in &claim.places {
-                let Some(image) = self.first_waiting(waiters) else { continue };
-                let from = self.usable_source(blob, self.images[image].source)?;
-                let blob = BlobRef { digest: *digest, size: claim.size };
-                return Some(Job::Move { blob, from, to: *to, image });
-            }
+            let waiting = claim.places.iter().filter_map(|place| {
+                let prefers =
+                    place.waiters.contains(&preferred) && self.images[preferred].waiting.is_some();
+                let image = if prefers { preferred } else { self.first_waiting(&place.waiters)? };
+                Some((!prefers, place.at, image))
+            });
+            let Some((_, to, image)) = waiting.min_by_key(|(other, ..)| *other) else { continue };
+            let from = self.usable_source(blob, self.images[image].source)?;
+            let blob = BlobRef { digest: *digest, size: claim.size };
+            return Some(Job::Move { blob, from, to, image });
         }
         None
     }
@@ -254,14 +333,23 @@ impl Schedule {
         job: &Job,
         outcome: Result<(), TransferError>,
     ) -> Vec<FailedImage> {
-        if let Job::Move { blob, .. } = job {
-            let is_large = self.blobs.get(&blob.digest).is_some_and(|blob| blob.is_large);
-            self.large_in_flight = self.large_in_flight.saturating_sub(usize::from(is_large));
+        if let Job::Move { blob, .. } = job
+            && let Some(known) = self.blobs.get_mut(&blob.digest)
+        {
+            self.large_in_flight = self.large_in_flight.saturating_sub(usize::from(known.is_large));
+            if let Some(image) = known.moving_for.take() {
+                self.images[image].moving -= 1;
+            }
         }
         match (*job, outcome) {
             (Job::Move { blob, from, to, .. }, Ok(())) => {
+                if let Some(known) = self.blobs.get_mut(&blob.digest) {
+                    known.held = Some((to, from));
+                    // Images whose manifests declare another size fail below.
+                    known.claims.sort_by_key(|claim| claim.size != blob.size);
+                }
                 self.placed(blob, to);
-                self.mount_elsewhere(blob, from, to);
+                self.mount(blob.digest, to, from);
                 self.refute(blob)
             }
             (Job::Mount { blob, to, .. }, Ok(())) => {
@@ -272,11 +360,7 @@ impl Schedule {
                 self.close(image);
                 Vec::new()
             }
-            (Job::Move { blob, from, to, .. }, Err(error)) => {
-                let failed = self.not_moved(blob, from, to, error);
-                self.queue_again(&blob.digest);
-                failed
-            }
+            (Job::Move { blob, from, to, .. }, Err(error)) => self.not_moved(blob, from, to, error),
             (Job::Mount { blob, held, from, to, image }, Err(error)) => {
                 if !error.another_source_can_help() {
                     return self.fail(blob, Some(to), &Arc::new(error));
@@ -351,21 +435,15 @@ impl Schedule {
         error
     }
 
-    /// Puts a blob back into its lane while images wait for it.
-    fn queue_again(&mut self, digest: &Digest) {
-        if self.movement(digest).is_none() {
-            return;
-        }
-        let is_large = self.blobs.get(digest).is_some_and(|blob| blob.is_large);
-        let lane = if is_large { &mut self.large } else { &mut self.small };
-        lane.push_front(*digest);
-    }
-
     fn placed(&mut self, blob: BlobRef, at: RepoId) {
-        let Some(known) = self.blobs.get(&blob.digest) else { return };
-        let claims = known.claims.iter().filter(|claim| claim.size == blob.size);
-        let places = claims.flat_map(|claim| &claim.places).filter(|(place, _)| *place == at);
-        for image in places.flat_map(|(_, waiters)| waiters).copied().collect::<Vec<_>>() {
+        let Some(known) = self.blobs.get_mut(&blob.digest) else { return };
+        let claims = known.claims.iter_mut().filter(|claim| claim.size == blob.size);
+        let mut waiters = Vec::new();
+        for place in claims.flat_map(|claim| &mut claim.places).filter(|place| place.at == at) {
+            place.is_provided = true;
+            waiters.extend_from_slice(&place.waiters);
+        }
+        for image in waiters {
             if let Some(count) = &mut self.images[image].waiting {
                 *count -= 1;
                 if *count == 0 {
@@ -377,27 +455,33 @@ impl Schedule {
 
     /// All blobs of an image are there.
     fn complete(&mut self, image: ImageId) {
-        self.ready.push_back(Job::Finish { image });
+        if self.open.contains(&image) {
+            self.ready.push_back(Job::Finish { image });
+        }
     }
 
     /// An image is finished, or failed. False when it was before.
     fn close(&mut self, image: ImageId) -> bool {
+        self.open.retain(|open| *open != image);
         self.images[image].waiting.take().is_some()
     }
 
-    fn mount_elsewhere(&mut self, blob: BlobRef, from: SourceId, held: RepoId) {
-        let Some(known) = self.blobs.get(&blob.digest) else { return };
-        let claims = known.claims.iter().filter(|claim| claim.size == blob.size);
-        let mut mounts = Vec::new();
-        for (to, waiters) in claims.flat_map(|claim| &claim.places) {
-            if *to == held {
-                continue;
-            }
-            if let Some(image) = self.first_waiting(waiters) {
-                mounts.push(Job::Mount { blob, held, from, to: *to, image });
+    /// Mounts a blob that is at `held` in the other repositories where images under way need it.
+    fn mount(&mut self, digest: Digest, held: RepoId, from: SourceId) {
+        let Some(known) = self.blobs.get_mut(&digest) else { return };
+        // The first claim is the right one, now that the content is known.
+        let Some(claim) = known.claims.first_mut() else { return };
+        let blob = BlobRef { digest, size: claim.size };
+        for place in claim.places.iter_mut().filter(|place| !place.is_provided) {
+            let waits = |image: &&ImageId| {
+                self.open.contains(image) && self.images[**image].waiting.is_some()
+            };
+            if let Some(image) = place.waiters.iter().find(waits) {
+                place.is_provided = true;
+                let (to, image) = (place.at, *image);
+                self.ready.push_back(Job::Mount { blob, held, from, to, image });
             }
         }
-        self.ready.extend(mounts);
     }
 
     /// The content of a digest has one size: images whose manifests declare another are wrong.
@@ -430,7 +514,7 @@ impl Schedule {
         let Some(known) = self.blobs.get(&blob.digest) else { return Vec::new() };
         let claims = known.claims.iter().filter(|claim| claim.size == blob.size);
         let places = claims.flat_map(|claim| &claim.places);
-        let places = places.filter(|(place, _)| at.is_none_or(|at| at == *place));
+        let places = places.filter(|place| at.is_none_or(|at| at == place.at));
         let own = |image: ImageId| {
             let source = self.images[image].source;
             let by_source = known.failed.iter().rev().find(|(failed, _)| *failed == source);
@@ -440,7 +524,7 @@ impl Schedule {
             }
         };
         let waiters: Vec<(ImageId, ImageError)> =
-            places.flat_map(|(_, waiters)| waiters).map(|image| (*image, own(*image))).collect();
+            places.flat_map(|place| &place.waiters).map(|image| (*image, own(*image))).collect();
         let mut failed = Vec::new();
         for (image, error) in waiters {
             if self.close(image) {

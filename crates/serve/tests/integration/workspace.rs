@@ -22,6 +22,7 @@ fn mirror(stock: &Stock, to: &Path) -> Workspace {
         program: "test",
         arguments: &[],
         configuration: None,
+        target: None,
     };
     let run = workspace.begin_run(&lock, &start).unwrap();
     for entry in fs::read_dir(stock.dir.path()).unwrap() {

@@ -104,7 +104,8 @@ impl CatalogLookup {
         let all = KnownLayers::default();
         let (tree, instance) = match (&self.place, source) {
             (Place::Asked(client), ImageSource::Registry(image)) => {
-                let collector = Collector::new(client.clone(), None, Attachments::Remove);
+                let collector =
+                    Collector::new(client.clone(), None, Attachments::Remove, Arc::default());
                 let tree = collector.tree(image, &platforms).await;
                 let tree = tree.map_err(|e| lost(chain(&e)))?;
                 let content = Content::Registry { collector: &collector, image };

@@ -1,6 +1,7 @@
 //! Takes one catalog in: opens it, selects from it, makes what is published of it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use catalog::{BundleName, filter_hash};
 use image_set::{ImageSource, Operator};
@@ -58,7 +59,8 @@ pub(crate) async fn open_content(
         DryRun::No => Some(context.workspace.blobs().clone()),
         DryRun::Plan | DryRun::PlanWithLists => None,
     };
-    let collector = Collector::new(client.clone(), store, Attachments::Remove);
+    let collector =
+        Collector::new(client.clone(), store, Attachments::Remove, Arc::clone(&context.turns));
     let content = match (source, &operator.catalog) {
         (Source::Held(holdings), _) => Content::Held(holdings),
         (Source::Asked(_), ImageSource::Registry(image)) => {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 use image_set::{Architecture, Distribution};
@@ -237,7 +238,8 @@ impl ReleaseLookup {
     async fn read(&self, origin: &ImageRef, digest: &Digest) -> Result<Contents, String> {
         match &self.place {
             Place::Asked(client) => {
-                let collector = Collector::new(client.clone(), None, Attachments::Remove);
+                let collector =
+                    Collector::new(client.clone(), None, Attachments::Remove, Arc::default());
                 contents::fetched(&collector, origin, &[], PayloadPart::Components).await
             }
             Place::Held(holdings) => {
@@ -253,7 +255,8 @@ impl ReleaseLookup {
     async fn sizes(&self, parts: Vec<(String, ImageRef)>) -> (Vec<ComponentLine>, Option<u64>) {
         let trees: Vec<(String, ImageRef, Option<ImageTree>)> = match &self.place {
             Place::Asked(client) => {
-                let collector = Collector::new(client.clone(), None, Attachments::Remove);
+                let collector =
+                    Collector::new(client.clone(), None, Attachments::Remove, Arc::default());
                 let collector = &collector;
                 stream::iter(parts)
                     .map(|(name, image)| async move {

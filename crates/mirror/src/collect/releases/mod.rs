@@ -22,6 +22,7 @@ mod resources;
 mod signatures;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 use image_set::PlatformSection;
@@ -150,7 +151,7 @@ fn collector(context: &Context, source: Source<'_>) -> Option<Collector> {
         DryRun::No => Some(context.workspace.blobs().clone()),
         DryRun::Plan | DryRun::PlanWithLists => None,
     };
-    Some(Collector::new(client.clone(), store, Attachments::Remove))
+    Some(Collector::new(client.clone(), store, Attachments::Remove, Arc::clone(&context.turns)))
 }
 
 impl Releases {

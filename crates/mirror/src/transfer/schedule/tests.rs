@@ -3,6 +3,12 @@
 use super::*;
 use crate::transfer::supply::SupplyError;
 
+const EIGHT: Parallel = jobs(8, 8);
+
+const fn jobs(images: usize, layers: usize) -> Parallel {
+    Parallel { images, layers }
+}
+
 fn digest(n: u8) -> Digest {
     Digest::of(&[n])
 }
@@ -42,7 +48,7 @@ fn run(
     perform: impl Fn(&Job) -> Result<(), TransferError>,
 ) -> (Vec<Job>, Vec<(ImageId, Fault)>) {
     let (mut jobs, mut failed) = (Vec::new(), Vec::new());
-    while let Some(job) = schedule.next(8) {
+    while let Some(job) = schedule.next(EIGHT) {
         let ended = schedule.done(&job, perform(&job));
         failed.extend(ended.into_iter().map(|ended| (ended.image, ended.error.fault())));
         jobs.push(job);
@@ -79,13 +85,13 @@ fn a_blob_is_moved_once_and_mounted_where_else_it_is_needed() {
 #[test]
 fn an_image_is_finished_only_after_its_last_blob() {
     let mut schedule = schedule(vec![need(0, &[(1, 10), (2, 20)])]);
-    let first = schedule.next(8).unwrap();
-    let second = schedule.next(8).unwrap();
-    assert_eq!(schedule.next(8), None);
+    let first = schedule.next(EIGHT).unwrap();
+    let second = schedule.next(EIGHT).unwrap();
+    assert_eq!(schedule.next(EIGHT), None);
     schedule.done(&first, Ok(()));
-    assert_eq!(schedule.next(8), None);
+    assert_eq!(schedule.next(EIGHT), None);
     schedule.done(&second, Ok(()));
-    assert_eq!(schedule.next(8), Some(Job::Finish { image: 0 }));
+    assert_eq!(schedule.next(EIGHT), Some(Job::Finish { image: 0 }));
 }
 
 #[test]
@@ -100,14 +106,17 @@ fn large_blobs_go_first_but_leave_slots_to_small_ones() {
     let mut with_small = blobs;
     with_small.push((100, 5));
     let mut schedule = schedule(vec![need(0, &with_small)]);
-    let sizes: Vec<u64> = (0..5)
-        .filter_map(|_| match schedule.next(4) {
-            Some(Job::Move { blob, .. }) => Some(blob.size),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(sizes[..4], [SMALL * 8, SMALL * 7, SMALL * 6, 5]);
-    assert_eq!(sizes[4], SMALL * 5, "with no small ones left, large ones take all slots");
+    let size = |job: &Job| match job {
+        Job::Move { blob, .. } => blob.size,
+        _ => 0,
+    };
+    let under_way: Vec<Job> = (0..4).filter_map(|_| schedule.next(jobs(1, 4))).collect();
+    let sizes: Vec<u64> = under_way.iter().map(size).collect();
+    assert_eq!(sizes, [SMALL * 8, SMALL * 7, SMALL * 6, 5]);
+    assert_eq!(schedule.next(jobs(1, 4)), None);
+    schedule.done(&under_way[3], Ok(()));
+    let next = schedule.next(jobs(1, 4)).unwrap();
+    assert_eq!(size(&next), SMALL * 5, "with no small ones left, large ones take all slots");
 }
 
 #[test]
@@ -115,9 +124,41 @@ fn memory_bounds_how_many_large_blobs_are_under_way() {
     let blobs: Vec<(u8, u64)> = (0..40).map(|n| (n, SMALL)).collect();
     let under_way = |slots: usize| {
         let mut schedule = schedule(vec![need(0, &blobs)]);
-        (0..slots).take_while(|_| schedule.next(slots).is_some()).count()
+        (0..slots).take_while(|_| schedule.next(jobs(1, slots)).is_some()).count()
     };
     assert_eq!([1, 8, 20, 60].map(under_way), [1, 8, 10, 30]);
+}
+
+#[test]
+fn images_and_layers_are_limited_each_by_its_own_number() {
+    // Ten images of four layers; all images share one of them.
+    let needs = (0..10).map(|n| {
+        let own = (0..3).map(|layer| (100 + 10 * layer + n, 50));
+        need(n.into(), &[(1, 10)].into_iter().chain(own).collect::<Vec<_>>())
+    });
+    let mut schedule = schedule(needs.collect());
+    let parallel = jobs(3, 2);
+    let mut flying: VecDeque<Job> = VecDeque::new();
+    let (mut most_images, mut most_layers, mut ended) = (0, 0, Vec::new());
+    loop {
+        while let Some(job) = schedule.next(parallel) {
+            flying.push_back(job);
+            let mut layers: BTreeMap<ImageId, usize> = BTreeMap::new();
+            for job in &flying {
+                *layers.entry(job.image()).or_default() +=
+                    usize::from(matches!(job, Job::Move { .. }));
+            }
+            most_images = most_images.max(layers.len());
+            most_layers = most_layers.max(layers.into_values().max().unwrap_or_default());
+        }
+        let Some(job) = flying.pop_front() else { break };
+        assert!(schedule.done(&job, Ok(())).is_empty());
+        ended.push(job);
+    }
+    assert_eq!((most_images, most_layers), (3, 2));
+    assert_eq!(finished(&ended), (0..10).collect::<Vec<_>>());
+    let moved = ended.iter().filter(|job| matches!(job, Job::Move { .. })).count();
+    assert_eq!(moved, 1 + 30, "what is shared is moved once");
 }
 
 #[test]
@@ -242,7 +283,7 @@ fn an_image_is_told_the_error_of_its_own_source() {
     let needs = vec![need(0, &[(1, 10)]), need(1, &[(1, 10)])];
     let mut schedule = schedule(needs);
     let mut texts = Vec::new();
-    while let Some(job) = schedule.next(8) {
+    while let Some(job) = schedule.next(EIGHT) {
         let Job::Move { from, .. } = job else { panic!("{job:?}") };
         let error = if from == 0 { absent() } else { timed_out() };
         texts.extend(schedule.done(&job, Err(error)).iter().map(|f| f.error.to_string()));

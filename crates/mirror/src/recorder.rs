@@ -1,0 +1,115 @@
+//! Writes events to the journal of a run as they happen, and passes them on.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use workspace::{
+    AuditEvent, AuditLog, AuditedImage, AuditedOutcome, DiskError, Journal, JournalEvent, Run,
+};
+
+use crate::error_chain::chain;
+use crate::progress::{Event, ImageDone, Observer};
+use crate::report::Outcome;
+
+/// How often the journal is told how much was moved.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// The observer of a run that leaves records.
+pub(crate) struct Recorder {
+    inner: Arc<dyn Observer>,
+    journal: Arc<Journal>,
+    audit: Arc<AuditLog>,
+    moved: AtomicU64,
+    told: Mutex<Instant>,
+    has_failed: AtomicBool,
+}
+
+impl Recorder {
+    pub(crate) fn new(inner: Arc<dyn Observer>, run: &Run) -> Self {
+        Self {
+            inner,
+            journal: Arc::clone(run.journal()),
+            audit: Arc::clone(run.audit()),
+            moved: AtomicU64::new(0),
+            told: Mutex::new(Instant::now()),
+            has_failed: AtomicBool::new(false),
+        }
+    }
+
+    fn record(&self, event: &Event) -> Result<(), DiskError> {
+        let event = match event {
+            Event::Stage { name } => JournalEvent::Stage { name: (*name).to_owned() },
+            &Event::Planned { images, present, blobs, bytes } => {
+                JournalEvent::Planned { images, present, blobs, bytes }
+            }
+            Event::Moved { bytes } => {
+                let bytes = self.moved.fetch_add(*bytes, Ordering::Relaxed) + bytes;
+                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+                if told.elapsed() < BETWEEN {
+                    return Ok(());
+                }
+                *told = Instant::now();
+                JournalEvent::Progress { bytes }
+            }
+            Event::BlobDone { digest } => JournalEvent::Blob { digest: *digest },
+            Event::ImageDone(done) => {
+                return self.write_image(audited(done));
+            }
+            Event::Warning { message } => JournalEvent::Warning { message: message.clone() },
+            Event::Collected { .. }
+            | Event::BlobStarted { .. }
+            | Event::ImageStarted { .. }
+            | Event::Archived { .. }
+            | Event::Verified { .. } => return Ok(()),
+        };
+        self.journal.append(event)
+    }
+}
+
+impl Recorder {
+    /// Records an image of which observers are not told.
+    pub(crate) fn image(&self, image: AuditedImage) {
+        self.check(self.write_image(image));
+    }
+
+    fn write_image(&self, image: AuditedImage) -> Result<(), DiskError> {
+        self.audit.write(&AuditEvent::Image(image.clone()))?;
+        self.journal.append(JournalEvent::Image(image))
+    }
+
+    /// A journal that cannot be written does not end the run; the user is told once.
+    fn check(&self, recorded: Result<(), DiskError>) {
+        if let Err(error) = recorded
+            && !self.has_failed.swap(true, Ordering::Relaxed)
+        {
+            let message = format!("the journal of the run could not be written: {}", chain(&error));
+            self.inner.notice(Event::Warning { message });
+        }
+    }
+}
+
+impl Observer for Recorder {
+    fn notice(&self, event: Event) {
+        let recorded = self.record(&event);
+        self.inner.notice(event);
+        self.check(recorded);
+    }
+}
+
+fn audited(done: &ImageDone) -> AuditedImage {
+    let (outcome, error) = match &done.outcome {
+        Outcome::Copied => (AuditedOutcome::Copied, None),
+        Outcome::Present => (AuditedOutcome::Present, None),
+        Outcome::Failed { error } => (AuditedOutcome::Failed, Some(error.clone())),
+        Outcome::Pending => (AuditedOutcome::NotReached, None),
+    };
+    AuditedImage {
+        source: done.origin.to_string(),
+        destination: Some(done.destination.clone()),
+        digest: done.digest,
+        bytes: done.bytes,
+        outcome,
+        error,
+    }
+}
