@@ -165,9 +165,10 @@ where
     let outflow = Outflow { stream: Box::pin(stream), left: size, flow: Arc::clone(&flow) };
     outgoing.body = Some(reqwest::Body::wrap_stream(outflow));
     let timeouts = session.transport.timeouts;
+    let url = outgoing.url.clone();
     let sent = tokio::select! {
         answer = session.transport.exchange(outgoing, None) => answer,
-        (wait, after) = watch(&flow, size, timeouts) => Err(Error::Timeout { asked: asked.clone(), wait, after }),
+        (wait, after) = watch(&flow, size, timeouts) => Err(session.transport.timed_out(&asked, &url, wait, after)),
     };
     session.transport.counters.sent(usize::try_from(flow.moved()).unwrap_or(usize::MAX));
     sent.map_err(|error| match flow.take_failure() {
