@@ -13,6 +13,7 @@ use url::Url;
 use crate::credentials::Provenance;
 use crate::error::{Asked, Error, Wait};
 use crate::proxies::{Proxies, ProxyError};
+use crate::rate_limit::Limits;
 use crate::retry::parse_retry_after;
 use crate::route::{Contact, Contacts, Route};
 use crate::said::{MAX_ERROR_BYTES, Said};
@@ -29,6 +30,7 @@ pub(crate) struct Transport {
     user_agent: String,
     pub(crate) timeouts: Timeouts,
     pub(crate) counters: Counters,
+    pub(crate) limits: Limits,
     contacts: Contacts,
     hosts: Mutex<HashMap<(String, Verify), Arc<Connections>>>,
 }
@@ -72,6 +74,7 @@ pub(crate) struct Answer {
     response: reqwest::Response,
     route: Route,
     timeouts: Timeouts,
+    limits: Limits,
 }
 
 impl Transport {
@@ -82,6 +85,7 @@ impl Transport {
             user_agent: settings.user_agent.clone(),
             timeouts: settings.timeouts,
             counters: Counters::default(),
+            limits: Limits::new(&settings.limits),
             contacts: Contacts::default(),
             hosts: Mutex::default(),
         })
@@ -138,6 +142,7 @@ impl Transport {
             request.headers_mut().insert(AUTHORIZATION, authorization);
         }
         *request.body_mut() = body;
+        self.limits.open().await;
         self.counters.request();
         let sent = client.execute(request);
         let response = match patience {
@@ -158,7 +163,8 @@ impl Transport {
         })?;
         self.contacts.responded(&host_with_port(&url));
         tracing::debug!(status = response.status().as_u16(), "{asked}");
-        Ok(Answer { asked, response, route: self.route(&url), timeouts: self.timeouts })
+        let (route, timeouts, limits) = (self.route(&url), self.timeouts, self.limits.clone());
+        Ok(Answer { asked, response, route, timeouts, limits })
     }
 
     /// The way to `url`, for a failure other than that of a connection.
@@ -272,7 +278,8 @@ impl Answer {
         target.map(Some).ok_or_else(|| self.broken("a redirect without a usable Location"))
     }
 
-    /// The next piece of the body.
+    /// The next piece of the body, at the rate that is allowed. What is not read meanwhile waits
+    /// at the sender.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let after = self.timeouts.stall;
         match tokio::time::timeout(after, self.response.chunk()).await {
@@ -288,7 +295,11 @@ impl Answer {
                 self.route.clone(),
                 self.timeouts.connect,
             )),
-            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Ok(chunk)) => {
+                // Outside the limit for a stall: this wait is our own.
+                self.limits.pass(chunk.as_ref().map_or(0, Bytes::len)).await;
+                Ok(chunk)
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use oci::{Digest, Repository};
@@ -162,6 +162,14 @@ where
     E: Into<BodyError> + 'static,
 {
     let flow = Arc::new(Flow::default());
+    let limits = session.transport.limits.clone();
+    let stream = stream.map_err(Into::<BodyError>::into).then(move |piece| {
+        let limits = limits.clone();
+        async move {
+            limits.pass(piece.as_ref().map_or(0, Bytes::len)).await;
+            piece
+        }
+    });
     let outflow = Outflow { stream: Box::pin(stream), left: size, flow: Arc::clone(&flow) };
     outgoing.body = Some(reqwest::Body::wrap_stream(outflow));
     let timeouts = session.transport.timeouts;
