@@ -20,16 +20,18 @@ pub enum DeadlineError {
 pub fn deadline(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, DeadlineError> {
     let syntax = || DeadlineError::Syntax(text.to_owned());
     let local = zone.to_datetime(now);
-    if let Ok(time) = Time::strptime("%H:%M", text) {
+    let time = ["%H:%M", "%H:%M:%S"].iter().find_map(|format| Time::strptime(format, text).ok());
+    if let Some(time) = time {
         let today = local.date().to_datetime(time);
         let day =
             if today > local { today } else { today.checked_add(1.day()).map_err(|_| syntax())? };
         return zone.to_timestamp(day).map_err(|_| syntax());
     }
-    let date: DateTime = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]
-        .iter()
-        .find_map(|format| DateTime::strptime(format, text).ok())
-        .ok_or_else(syntax)?;
+    let date: DateTime =
+        ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
+            .iter()
+            .find_map(|format| DateTime::strptime(format, text).ok())
+            .ok_or_else(syntax)?;
     let time = zone.to_timestamp(date).map_err(|_| syntax())?;
     if time <= now { Err(DeadlineError::Past(date)) } else { Ok(time) }
 }
@@ -46,6 +48,7 @@ mod tests {
         for (text, expected) in [
             ("19:00", "2026-11-16T19:00:00"),
             ("18:30", "2026-11-17T18:30:00"),
+            ("18:30:05", "2026-11-16T18:30:05"),
             ("04:00", "2026-11-17T04:00:00"),
             ("2026-12-01T04:00", "2026-12-01T04:00:00"),
             ("2026-12-01 04:00", "2026-12-01T04:00:00"),
