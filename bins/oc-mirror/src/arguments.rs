@@ -13,6 +13,7 @@ use crate::init_command::InitArguments;
 #[cfg(feature = "cluster")]
 use crate::inventory_command::InventoryArguments;
 use crate::list_command::ListArguments;
+use crate::pace_arguments::PaceArguments;
 use crate::refused::Refused;
 use crate::retry_arguments::RetryArguments;
 use crate::side_arguments::{DestinationArguments, SourceArguments};
@@ -39,7 +40,7 @@ Examples:
     oc-mirror serve file:///data --listen 127.0.0.1:5000
 
 Exit code: 0 done; 1 wrong usage or a general failure; else the sum of what failed:
-2 releases, 4 operators, 8 additional images, 16 Helm charts. 130: interrupted.";
+2 releases, 4 operators, 8 additional images, 16 Helm charts. 32: stopped by --until, run again to continue. 130: interrupted.";
 
 /// Carries container images across an air gap: registry to disk, disk to registry, registry to registry
 #[derive(Debug, Parser)]
@@ -167,7 +168,10 @@ pub(crate) struct MirrorArguments {
     /// Remove archives of runs before this one, once the new archive is complete
     #[arg(long, value_name = "RUN", help_heading = ARCHIVE)]
     pub(crate) remove_archives_before: Option<u64>,
-    /// Push archives of an interrupted run as far as they go
+    /// Write an archive of what has arrived when --until stops the run; the other side reads it with --allow-incomplete
+    #[arg(long, help_heading = ARCHIVE)]
+    pub(crate) archive_partial: bool,
+    /// Push archives of a paused or interrupted run as far as they go
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) allow_incomplete: bool,
     /// Always so: no chunk is larger than archiveSize, as blobs are split
@@ -194,6 +198,8 @@ pub(crate) struct MirrorArguments {
     pub(crate) parallel_layers: u16,
     #[command(flatten)]
     pub(crate) retry: RetryArguments,
+    #[command(flatten)]
+    pub(crate) pace: PaceArguments,
     /// Longest time for one blob or manifest, retries included [default: none; a stalled connection ends by itself]
     #[arg(
         long,

@@ -22,6 +22,8 @@ mod log;
 mod lookup_arguments;
 mod mirror_command;
 mod output_file;
+mod pace_arguments;
+mod pacing;
 mod path_format;
 mod policy_file;
 mod problem;

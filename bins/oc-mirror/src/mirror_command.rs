@@ -22,6 +22,8 @@ use crate::configuration::{self, Checked, Compatibility, ConfigurationError};
 use crate::console::{self, Console};
 use crate::interrupt::{self, Ended};
 use crate::log::Log;
+use crate::pace_arguments::Pace;
+use crate::pacing;
 use crate::policy_file;
 use crate::problem::{Problem, chain};
 use crate::progress::{Display, PLAIN_INTERVAL, Progress};
@@ -41,7 +43,7 @@ pub(crate) fn mirror(
     log: &Log,
     console: Console,
 ) -> ExitCode {
-    let settings = match settings(arguments, command_line, surroundings) {
+    let (settings, pace) = match settings(arguments, command_line, surroundings) {
         Ok(settings) => settings,
         Err(refusal) => {
             refusal.tell(&console);
@@ -82,7 +84,7 @@ pub(crate) fn mirror(
         settings.dry_run == DryRun::No && !matches!(settings.mode, Mode::DiskToMirror { .. });
     let working_dir = Workspace::open(settings.mode.directory()).working_dir();
     let display = Display::choose(arguments.quiet, io::stderr().is_terminal());
-    let report = match execute(settings, display, console) {
+    let report = match execute(settings, &pace, display, console) {
         Ok(report) => report,
         Err(stopped) => return stopped,
     };
@@ -156,7 +158,7 @@ fn settings(
     arguments: &MirrorArguments,
     command_line: &[OsString],
     surroundings: &Surroundings,
-) -> Result<Settings, Refusal> {
+) -> Result<(Settings, Pace), Refusal> {
     let request = request(arguments).map_err(Refusal::Usage)?;
     // Nothing must be made in a place that was only mistyped.
     if let Mode::DiskToMirror { dir, .. } = &request.mode
@@ -190,8 +192,13 @@ fn settings(
         tracing::warn!("{warning}");
     }
     let releases = release_sources(arguments, surroundings, &configuration)?;
+    let times = configuration.set.transfer_times.as_ref();
+    let pace = arguments.pace.pace(times, Timestamp::now());
+    let pace = pace.map_err(|problem| Refusal::Usage(vec![problem]))?;
     let line = command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    Ok(request.settings(arguments, surroundings, configuration, (releases, trust), line))
+    let checks = (releases, trust);
+    let settings = request.settings(arguments, surroundings, configuration, checks, &pace, line);
+    Ok((settings, pace))
 }
 
 /// Where releases come from. Variables that nothing uses may say what they want.
@@ -221,7 +228,12 @@ fn release_sources(
 }
 
 /// Runs the engine, with progress, until it ends or a signal ends it.
-fn execute(settings: Settings, display: Display, console: Console) -> Result<Report, ExitCode> {
+fn execute(
+    settings: Settings,
+    pace: &Pace,
+    display: Display,
+    console: Console,
+) -> Result<Report, ExitCode> {
     let runtime = crate::runtime().map_err(|error| {
         tracing::error!("starting threads: {error}");
         ExitCode::from(USAGE)
@@ -241,6 +253,7 @@ fn execute(settings: Settings, display: Display, console: Console) -> Result<Rep
         tokio::select! {
             ended = run => ended,
             () = watch => unreachable!("watching never ends"),
+            () = pacing::follow(pace.schedule.as_ref()) => unreachable!("a timetable never ends"),
         }
     });
     progress.finish();

@@ -175,6 +175,7 @@ fn list(text: &mut String, title: &str, lines: &[String]) {
 fn archive(text: &mut String, report: &Report, archive: &ArchiveLine, surround: &Surround<'_>) {
     let missing = match report.ending {
         Ending::Partial => "; it lacks the images that failed, and its index lists them",
+        Ending::Paused => "; it holds what has arrived so far: push it with --allow-incomplete",
         _ => "",
     };
     let base = match archive.base {
@@ -250,6 +251,9 @@ fn ending(text: &mut String, report: &Report) {
         Ending::Complete => "complete",
         Ending::Partial => "partial",
         Ending::Interrupted => "interrupted: run the same command again to continue",
+        Ending::Paused => {
+            "paused at the time that --until names: run the same command again to continue"
+        }
         Ending::Failed => "failed",
         Ending::Planned => "dry run: nothing was mirrored",
     };

@@ -11,9 +11,10 @@ use mirror::{
     Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode, ReleaseSources, Settings,
     TrustPolicy,
 };
-use registry::{Retry, Side};
+use registry::{RateLimiter, Retry, Side};
 
 use crate::arguments::MirrorArguments;
+use crate::pace_arguments::Pace;
 use crate::policy_file::PolicyChoice;
 use crate::problem::Problem;
 use crate::release_sources::ReleaseVariables;
@@ -116,6 +117,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
     if mode.is_some() && !to_disk {
         for (flag, given) in [
             ("--no-archive", arguments.no_archive),
+            ("--archive-partial", arguments.archive_partial),
             ("--remove-archives-before", arguments.remove_archives_before.is_some()),
         ] {
             if given {
@@ -129,6 +131,11 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         problems.push(Problem::new(
             "--no-archive and --remove-archives-before cannot be used together: \
              old archives are removed once a new one is complete",
+        ));
+    }
+    if arguments.archive_partial && (!arguments.pace.has_deadline() || arguments.no_archive) {
+        problems.push(Problem::new(
+            "--archive-partial has an effect only together with --until and without --no-archive",
         ));
     }
     if arguments.allow_incomplete
@@ -173,6 +180,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
             write: !arguments.no_archive,
             since: since.flatten(),
             remove_before: arguments.remove_archives_before,
+            partial: arguments.archive_partial,
         },
     })
 }
@@ -201,13 +209,14 @@ impl Request {
         surroundings: &Surroundings,
         configuration: Configuration,
         checks: (ReleaseSources, Option<TrustPolicy>),
+        pace: &Pace,
         command_line: Vec<String>,
     ) -> Settings {
         let version = crate::version::NUMBER;
         let (releases, trust) = checks;
         let blobs_at_once =
             usize::from(arguments.parallel_images) * usize::from(arguments.parallel_layers);
-        let side = |side: Side, choice: SideChoice| {
+        let side = |side: Side, choice: SideChoice, limits: &[RateLimiter]| {
             let defaults = registry::Settings::new(surroundings.registries.clone(), side);
             registry::Settings {
                 tls_verify: choice.tls_verify,
@@ -215,13 +224,15 @@ impl Request {
                 cert_dir: choice.cert_dir,
                 retry: self.retry,
                 per_host: at_least_one(blobs_at_once),
+                limits: limits.to_vec(),
                 user_agent: format!("oc-mirror/{version}"),
                 ..defaults
             }
         };
         Settings {
-            source: side(Side::Source, self.source),
-            destination: side(Side::Destination, self.destination),
+            source: side(Side::Source, self.source, &pace.source),
+            destination: side(Side::Destination, self.destination, &pace.destination),
+            until: pace.until,
             mode: self.mode,
             configuration,
             parallel_images: at_least_one(arguments.parallel_images.into()),

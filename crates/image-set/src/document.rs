@@ -2,6 +2,7 @@
 
 use located_yaml::{Keys, Loaded, Meaning, Value};
 use serde::Serialize;
+use timetable::Timetable;
 
 use crate::finding::{Finding, Findings, Position, Problem};
 use crate::helm::Helm;
@@ -30,7 +31,19 @@ pub struct ImageSetConfiguration {
     /// The most that one file of an archive holds, in GiB. `None` where the
     /// configuration leaves it to the program.
     pub archive_size: Option<u64>,
+    pub transfer_times: Option<TransferTimes>,
     pub mirror: Mirror,
+}
+
+/// When content is transferred, and how fast: the keys `timetable` and `timezone`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TransferTimes {
+    pub timetable: Option<Timetable>,
+    /// As it is written.
+    pub timetable_text: Option<String>,
+    /// A name of the IANA database. Without one, the machine's own zone.
+    pub timezone: Option<String>,
+    pub at: Position,
 }
 
 /// What to delete from a target.
@@ -203,10 +216,11 @@ fn read_api_version(root: &mut Section<'_>) {
 impl ImageSetConfiguration {
     fn read(root: &mut Section<'_>) -> Self {
         let archive_size = read_archive_size(root);
+        let transfer_times = TransferTimes::read(root);
         root.require_key("mirror", "{additionalImages: []}");
         let mirror = root.place("mirror").and_then(Mirror::read).unwrap_or_default();
         root.refuse("delete", "it belongs to kind DeleteImageSetConfiguration");
-        Self { archive_size, mirror }
+        Self { archive_size, transfer_times, mirror }
     }
 }
 
@@ -216,7 +230,30 @@ impl DeleteImageSetConfiguration {
         let delete = root.place("delete").and_then(Delete::read).unwrap_or_default();
         root.refuse("mirror", "it belongs to kind ImageSetConfiguration");
         root.refuse("archiveSize", "deleting makes no archive; remove it");
+        root.refuse("timetable", "deleting transfers no content; remove it");
+        root.refuse("timezone", "deleting transfers no content; remove it");
         Self { delete }
+    }
+}
+
+impl TransferTimes {
+    fn read(root: &mut Section<'_>) -> Option<Self> {
+        let (table, zone) = (root.text("timetable"), root.text("timezone"));
+        let at = table.as_ref().or(zone.as_ref()).map(|text| text.at)?;
+        let timezone = zone.and_then(|text| {
+            text.parse(|key, name| match timetable::zone(Some(name)) {
+                Ok(_) => Ok(name.to_owned()),
+                Err(error) => Err(Problem::Timezone { key, why: error.to_string() }),
+            })
+        });
+        let parsed = table.and_then(|text| {
+            text.parse(|key, table| match table.parse::<Timetable>() {
+                Ok(parsed) => Ok((parsed, table.to_owned())),
+                Err(error) => Err(Problem::Timetable { key, why: error }),
+            })
+        });
+        let (timetable, timetable_text) = parsed.unzip();
+        Some(Self { timetable, timetable_text, timezone, at })
     }
 }
 

@@ -20,6 +20,13 @@ impl ImageSetConfiguration {
     /// The extensions that are used, in the order of the file. None in a file that others can read.
     pub fn extensions(&self) -> Vec<Extension> {
         let mut used = Vec::new();
+        if let Some(times) = &self.transfer_times {
+            let keys =
+                [(times.timetable.is_some(), "timetable"), (times.timezone.is_some(), "timezone")];
+            for (_, key) in keys.into_iter().filter(|(is_used, _)| *is_used) {
+                used.push(Extension { at: times.at, key, of: "the configuration".to_owned() });
+            }
+        }
         for operator in &self.mirror.operators {
             if operator.include_dependencies {
                 let of = format!("the catalog {}", operator.catalog);

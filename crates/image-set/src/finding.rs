@@ -136,6 +136,10 @@ pub enum Problem {
     ApiVersion(String),
     #[error("archiveSize must be a whole number of GiB from 0 to {max}, but this is {text}")]
     ArchiveSize { text: String, max: u64 },
+    #[error("{key}: {why}")]
+    Timetable { key: String, why: timetable::TimetableError },
+    #[error("{key}: {why}")]
+    Timezone { key: String, why: String },
     #[error("{key} {text:?} is no image: {why}")]
     Reference { key: String, text: String, why: oci::ReferenceError },
     #[error(

@@ -21,7 +21,7 @@ mod write;
 
 pub use document::{
     Delete, DeleteImageSetConfiguration, Document, ImageSetConfiguration, Mirror, Parsed, Sample,
-    parse, parse_delete, parse_image_set, parse_image_set_with_warnings,
+    TransferTimes, parse, parse_delete, parse_image_set, parse_image_set_with_warnings,
 };
 pub use extension::Extension;
 pub use finding::{Finding, Findings, Position, Problem};

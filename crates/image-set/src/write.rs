@@ -18,6 +18,10 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     archive_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    timetable: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timezone: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     mirror: Option<&'a Mirror>,
     #[serde(skip_serializing_if = "Option::is_none")]
     delete: Option<&'a Delete>,
@@ -27,10 +31,13 @@ impl ImageSetConfiguration {
     /// The configuration as YAML that reads back as an equal one. Keys come in
     /// a fixed order; what has its default is left out.
     pub fn to_yaml(&self) -> Result<String, WriteError> {
+        let times = self.transfer_times.as_ref();
         Ok(serde_saphyr::to_string(&Written {
             kind: "ImageSetConfiguration",
             api_version: API_VERSION,
             archive_size: self.archive_size,
+            timetable: times.and_then(|times| times.timetable_text.as_deref()),
+            timezone: times.and_then(|times| times.timezone.as_deref()),
             mirror: Some(&self.mirror),
             delete: None,
         })?)
@@ -54,6 +61,8 @@ impl DeleteImageSetConfiguration {
             kind: "DeleteImageSetConfiguration",
             api_version: API_VERSION,
             archive_size: None,
+            timetable: None,
+            timezone: None,
             mirror: None,
             delete: Some(&self.delete),
         })?)

@@ -280,7 +280,10 @@ impl Context {
         report.totals.retries = results.requests.retries;
         report.totals.seconds = self.clock.elapsed().as_secs_f64();
         if results.is_interrupted {
-            report.ending = Ending::Interrupted;
+            report.ending = match self.settings.is_past_deadline() {
+                true => Ending::Paused,
+                false => Ending::Interrupted,
+            };
         }
         report.settle(self.settings.dry_run);
         report.broken_bundles = results.needs.blame(&mut report.images);
@@ -298,6 +301,7 @@ impl Context {
             Ending::Complete | Ending::Planned => RunStatus::Complete,
             Ending::Partial => RunStatus::Partial,
             Ending::Interrupted => RunStatus::Interrupted,
+            Ending::Paused => RunStatus::Paused,
             Ending::Failed => RunStatus::Failed,
         };
         if let Err(error) = run.end(status, failures) {

@@ -20,6 +20,8 @@ pub enum Ending {
     Partial,
     /// Stopped by a signal; a rerun continues.
     Interrupted,
+    /// Stopped at the time that was set; a rerun continues.
+    Paused,
     /// Nothing was changed: the run could not start, or there was nothing to do it with.
     Failed,
     /// A dry run.
@@ -247,7 +249,7 @@ impl Report {
     /// Decides how the run ended, from what happened to its images.
     pub(crate) fn settle(&mut self, dry_run: DryRun) {
         self.ending = match self.ending {
-            Ending::Interrupted => Ending::Interrupted,
+            ending @ (Ending::Interrupted | Ending::Paused) => ending,
             _ if dry_run != DryRun::No && self.errors.is_empty() => Ending::Planned,
             _ if !self.errors.is_empty() && self.totals.copied + self.totals.present == 0 => {
                 Ending::Failed
@@ -257,10 +259,12 @@ impl Report {
         };
     }
 
-    /// The bits of all failed kinds together; 130 when interrupted.
+    /// The bits of all failed kinds together; 32 when paused, 130 when interrupted.
     pub fn exit_code(&self) -> u8 {
-        if self.ending == Ending::Interrupted {
-            return 130;
+        match self.ending {
+            Ending::Paused => return 32,
+            Ending::Interrupted => return 130,
+            _ => {}
         }
         let images = self.images.iter().filter_map(|image| match image.outcome {
             Outcome::Failed { .. } => Some(image.kind.exit().0),
@@ -297,5 +301,7 @@ mod tests {
         assert_eq!(report.exit_code(), 21);
         report.ending = Ending::Interrupted;
         assert_eq!(report.exit_code(), 130);
+        report.ending = Ending::Paused;
+        assert_eq!(report.exit_code(), 32);
     }
 }

@@ -1,7 +1,9 @@
 //! A whole run: one of three recipes, and a report in any case.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
@@ -10,7 +12,7 @@ use crate::modes::mirror_to_disk::mirror_to_disk;
 use crate::modes::mirror_to_mirror::mirror_to_mirror;
 use crate::progress::Observer;
 use crate::report::{Ending, Report};
-use crate::results::Results;
+use crate::results::{Halt, Results};
 use crate::settings::{Mode, Settings};
 
 /// Mirrors as `settings` say. Always returns a report: what went wrong is in it.
@@ -32,6 +34,19 @@ pub async fn run(
     }
 }
 
+/// Waits for a time of the clock on the wall. That clock may be set, and the machine suspended, so
+/// it is read again and again.
+async fn until(deadline: Option<Timestamp>) {
+    const STEP: Duration = Duration::from_secs(20);
+    let Some(deadline) = deadline else { return std::future::pending().await };
+    loop {
+        match Duration::try_from(deadline.duration_since(Timestamp::now())) {
+            Ok(left) if !left.is_zero() => tokio::time::sleep(left.min(STEP)).await,
+            _ => return,
+        }
+    }
+}
+
 async fn mirror(
     settings: Settings,
     observer: Arc<dyn Observer>,
@@ -48,15 +63,35 @@ async fn mirror(
         }
     };
     let mut results = Results::default();
-    let ended = match &mode {
-        Mode::MirrorToDisk { .. } => mirror_to_disk(&context, &mut results).await,
-        Mode::DiskToMirror { target, .. } => disk_to_mirror(&context, target, &mut results).await,
-        Mode::MirrorToMirror { target, .. } => {
-            mirror_to_mirror(&context, target, &mut results).await
-        }
-    };
-    if let Err(halt) = ended {
+    if let Err(halt) = execute_until_deadline(&context, &mode, &mut results).await {
         results.halt(halt);
     }
     context.close(results)
+}
+
+async fn execute_until_deadline(
+    context: &Context,
+    mode: &Mode,
+    results: &mut Results,
+) -> Result<(), Halt> {
+    let mut recipe = std::pin::pin!(execute(context, mode, results));
+    tokio::select! {
+        ended = &mut recipe => ended,
+        () = until(context.settings.until) => {
+            context.cancel.cancel();
+            recipe.await
+        }
+    }
+}
+
+async fn execute(context: &Context, mode: &Mode, results: &mut Results) -> Result<(), Halt> {
+    match mode {
+        Mode::MirrorToDisk { .. } => Box::pin(mirror_to_disk(context, results)).await,
+        Mode::DiskToMirror { target, .. } => {
+            Box::pin(disk_to_mirror(context, target, results)).await
+        }
+        Mode::MirrorToMirror { target, .. } => {
+            Box::pin(mirror_to_mirror(context, target, results)).await
+        }
+    }
 }

@@ -127,6 +127,8 @@ pub struct Archiving {
     pub since: Option<jiff::civil::Date>,
     /// Frees the space of archives of runs before this one, once the new archive is complete.
     pub remove_before: Option<u64>,
+    /// Archive what has arrived when [`Settings::until`] ends the run.
+    pub partial: bool,
 }
 
 /// Everything a run needs to know. Made by the command line, read by all stages.
@@ -159,6 +161,8 @@ pub struct Settings {
     /// Bound on one blob or manifest, retries included. None: only a stalled
     /// connection ends a transfer.
     pub transfer_timeout: Option<Duration>,
+    /// When the run stops, whatever is left to do.
+    pub until: Option<jiff::Timestamp>,
     pub dry_run: DryRun,
     /// Wait while another process uses the workspace, instead of ending with an error.
     pub wait_for_workspace: bool,
@@ -169,6 +173,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether the time to stop has come.
+    pub(crate) fn is_past_deadline(&self) -> bool {
+        self.until.is_some_and(|until| jiff::Timestamp::now() >= until)
+    }
+
     /// How this run names images at `target`.
     pub(crate) fn naming(&self, target: &Target) -> Naming {
         Naming { target: target.clone(), max_nested_paths: self.max_nested_paths }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -66,6 +67,8 @@ struct Read {
 struct Stamp {
     modified: Option<SystemTime>,
     length: u64,
+    /// Tools replace the file; a second change within one tick of a coarse clock shows here.
+    inode: u64,
 }
 
 #[derive(Debug)]
@@ -186,7 +189,9 @@ impl Credentials {
     fn file(&self, path: &Path) -> Result<Option<Arc<AuthFile>>, AuthFileError> {
         let failed = |source| AuthFileError::Read { path: path.into(), source };
         let stamp = match std::fs::metadata(path) {
-            Ok(about) => Stamp { modified: about.modified().ok(), length: about.len() },
+            Ok(about) => {
+                Stamp { modified: about.modified().ok(), length: about.len(), inode: about.ino() }
+            }
             Err(error) if self.may_be_absent(&error) => return Ok(None),
             Err(error) => return Err(failed(error)),
         };

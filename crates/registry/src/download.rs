@@ -11,7 +11,6 @@ use crate::client::{Blob, Client};
 use crate::error::Error;
 use crate::location::Location;
 use crate::registries_conf::Asking;
-use crate::retry::wait;
 use crate::session::{Call, Spot};
 use crate::throttle::{Lane, Permit};
 use crate::token::Scope;
@@ -120,9 +119,9 @@ impl BlobStream {
                     let failed = self.broken.again(self.offset);
                     let session = self.client.session();
                     let Some(pause) = session.retry.after(failed, &error) else {
-                        return Err(error);
+                        return Err(error.after_attempts(failed + 1));
                     };
-                    wait(&session.transport.counters, &error, pause).await;
+                    session.retry.wait(&session.transport.counters, failed, &error, pause).await;
                 }
             }
         }

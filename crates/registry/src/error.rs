@@ -13,6 +13,7 @@ use url::Url;
 use crate::authfile::AuthFileError;
 use crate::credentials::Provenance;
 use crate::registries_conf::ResolveError;
+use crate::route::Route;
 use crate::said::Said;
 use crate::tls::TlsError;
 
@@ -56,15 +57,16 @@ pub enum Error {
     #[error("{asked}: the server answered {status}{said}")]
     Answered { asked: Asked, status: StatusCode, said: Said, retry_after: Option<Duration> },
     // Scripts search for `http request`.
-    #[error("{asked}: http request failed: {fault}")]
+    #[error("{asked}: http request failed: {}", describe(*fault, route))]
     Transport {
         asked: Asked,
         fault: Fault,
+        route: Route,
         #[source]
         source: RootCause,
     },
-    #[error("{asked}: {wait} within {} s", after.as_secs_f64())]
-    Timeout { asked: Asked, wait: Wait, after: Duration },
+    #[error("{asked}: {wait}{route} within {} s", after.as_secs_f64())]
+    Timeout { asked: Asked, wait: Wait, route: Route, after: Duration },
     #[error("{asked}: {got} bytes came where {wanted} were due")]
     Length { asked: Asked, wanted: u64, got: u64 },
     #[error("{asked}: the answer is longer than the {limit} bytes that are read")]
@@ -87,6 +89,9 @@ pub enum Error {
         #[source]
         source: BodyError,
     },
+    /// A request that was repeated and failed each time; the error is that of the last attempt.
+    #[error("{} (after {attempts} attempts)", error.chain())]
+    Repeated { attempts: u32, error: Box<Error> },
     /// The registry and all its mirrors failed.
     #[error("{name}: no place it can come from works: {}", list(tried))]
     Everywhere { name: String, tried: Vec<Error> },
@@ -105,7 +110,11 @@ pub enum Fault {
     Certificate,
     NotTls,
     Handshake,
+    /// An alert of the other side that concerns this connection, not the two parties.
+    Alert,
     Cut,
+    /// The proxy requires credentials.
+    ProxyLogin,
     Request,
 }
 
@@ -127,9 +136,14 @@ impl Error {
                 matches!(status.as_u16(), 408 | 429 | 500..=504)
             }
             Self::Transport { fault, .. } => {
-                matches!(fault, Fault::Resolve | Fault::Connect | Fault::Cut)
+                matches!(fault, Fault::Resolve | Fault::Connect | Fault::Alert | Fault::Cut)
             }
-            Self::Timeout { .. } | Self::Length { .. } | Self::UploadLost { .. } => true,
+            // Bytes that a proxy or a bad cable changed arrive unchanged the next time.
+            Self::Timeout { .. }
+            | Self::Length { .. }
+            | Self::Digest { .. }
+            | Self::UploadLost { .. } => true,
+            Self::Repeated { error, .. } => error.is_retryable(),
             Self::Everywhere { tried, .. } => tried.iter().any(Self::is_retryable),
             Self::NoPointer { .. }
             | Self::Address { .. }
@@ -142,7 +156,6 @@ impl Error {
             | Self::Denied { .. }
             | Self::SparseList { .. }
             | Self::Large { .. }
-            | Self::Digest { .. }
             | Self::Manifest { .. }
             | Self::Protocol { .. }
             | Self::Body { .. } => false,
@@ -153,6 +166,7 @@ impl Error {
     pub fn is_denied(&self) -> bool {
         match self {
             Self::Denied { .. } => true,
+            Self::Repeated { error, .. } => error.is_denied(),
             Self::Everywhere { tried, .. } => tried.iter().any(Self::is_denied),
             _ => false,
         }
@@ -163,7 +177,43 @@ impl Error {
         match self {
             Self::Transport { fault, .. } => matches!(fault, Fault::Resolve | Fault::Connect),
             Self::Timeout { wait, .. } => *wait == Wait::Connect,
+            Self::Repeated { error, .. } => error.is_unreachable(),
             _ => false,
+        }
+    }
+
+    /// The error of the last attempt, without the number of attempts.
+    pub fn last(&self) -> &Self {
+        match self {
+            Self::Repeated { error, .. } => error.last(),
+            error => error,
+        }
+    }
+
+    /// This error, after so many attempts.
+    pub(crate) fn after_attempts(self, attempts: u32) -> Self {
+        match self {
+            Self::Repeated { .. } => self,
+            error if attempts > 1 => Self::Repeated { attempts, error: Box::new(error) },
+            error => error,
+        }
+    }
+
+    /// How many retries make sense at most, whatever the settings allow. A host that did not
+    /// respond yet in this run is more likely misspelt or switched off than busy.
+    pub(crate) fn most_retries(&self) -> u32 {
+        match self {
+            Self::Transport { fault: Fault::Resolve | Fault::Connect, route, .. } => {
+                route.contact.most_retries()
+            }
+            Self::Timeout { wait: Wait::Connect, route, .. } => route.contact.most_retries(),
+            Self::Digest { .. } => 2,
+            Self::Repeated { error, .. } => error.most_retries(),
+            Self::Everywhere { tried, .. } => {
+                let retryable = tried.iter().filter(|error| error.is_retryable());
+                retryable.map(Self::most_retries).max().unwrap_or(0)
+            }
+            _ => u32::MAX,
         }
     }
 
@@ -171,6 +221,7 @@ impl Error {
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } | Self::Answered { retry_after, .. } => *retry_after,
+            Self::Repeated { error, .. } => error.retry_after(),
             Self::Everywhere { tried, .. } => tried.iter().filter_map(Self::retry_after).max(),
             _ => None,
         }
@@ -189,13 +240,18 @@ impl Error {
     }
 
     /// Sorts an error of the HTTP library.
-    pub(crate) fn of_transport(asked: Asked, error: reqwest::Error, connect: Duration) -> Self {
+    pub(crate) fn of_transport(
+        asked: Asked,
+        error: reqwest::Error,
+        route: Route,
+        connect: Duration,
+    ) -> Self {
         let error = error.without_url();
         if error.is_connect() && error.is_timeout() {
-            return Self::Timeout { asked, wait: Wait::Connect, after: connect };
+            return Self::Timeout { asked, wait: Wait::Connect, route, after: connect };
         }
         let fault = fault(&error);
-        Self::Transport { asked, fault, source: RootCause(Box::new(error)) }
+        Self::Transport { asked, fault, route, source: RootCause(Box::new(error)) }
     }
 }
 
@@ -204,17 +260,26 @@ fn list(tried: &[Error]) -> String {
     lines.concat()
 }
 
+/// What broke, and through which proxy where that may be the cause.
+fn describe(fault: Fault, route: &Route) -> String {
+    match fault {
+        Fault::Resolve if route.proxy.is_some() => {
+            format!("no connection{route}: its host name cannot be resolved")
+        }
+        Fault::Connect | Fault::ProxyLogin | Fault::Handshake | Fault::Alert | Fault::Cut => {
+            format!("{fault}{route}")
+        }
+        _ => fault.to_string(),
+    }
+}
+
 fn fault(error: &reqwest::Error) -> Fault {
     if let Some(tls) = causes(error).find_map(tls_error) {
-        return match tls {
-            rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => {
-                Fault::Certificate
-            }
-            rustls::Error::InvalidMessage(_) => Fault::NotTls,
-            _ => Fault::Handshake,
-        };
+        return tls_fault(tls, error.is_connect());
     }
-    if error.is_dns() {
+    if root_text(error) == PROXY_LOGIN {
+        Fault::ProxyLogin
+    } else if error.is_dns() {
         Fault::Resolve
     } else if error.is_connect() {
         Fault::Connect
@@ -223,6 +288,38 @@ fn fault(error: &reqwest::Error) -> Fault {
     } else {
         Fault::Cut
     }
+}
+
+/// What a TLS error means. Inside an established connection all but a refusal of this client is an
+/// accident of this connection: damaged records, or a balancer that is being restarted.
+fn tls_fault(error: &rustls::Error, connecting: bool) -> Fault {
+    use rustls::{AlertDescription as Alert, Error as Tls};
+    match error {
+        Tls::InvalidCertificate(_) | Tls::NoCertificatesPresented => Fault::Certificate,
+        Tls::AlertReceived(
+            Alert::CloseNotify
+            | Alert::UnexpectedMessage
+            | Alert::BadRecordMac
+            | Alert::RecordOverflow
+            | Alert::DecodeError
+            | Alert::DecryptError
+            | Alert::InternalError
+            | Alert::UserCanceled,
+        )
+        | Tls::DecryptError => Fault::Alert,
+        Tls::AlertReceived(_) => Fault::Handshake,
+        Tls::InvalidMessage(_) if connecting => Fault::NotTls,
+        _ if connecting => Fault::Handshake,
+        _ => Fault::Alert,
+    }
+}
+
+/// Texts of the HTTP library for a proxy's response to CONNECT; their type is not public.
+const PROXY_LOGIN: &str = "tunnel error: proxy authorization required";
+const PROXY_REFUSED: &str = "tunnel error: unsuccessful";
+
+fn root_text(error: &reqwest::Error) -> String {
+    causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
 /// The error and all that caused it, including those that `io::Error` carries
@@ -272,6 +369,8 @@ impl fmt::Display for Fault {
                 "the answer is not TLS; if the registry speaks plain HTTP, switch verification off for this side or mark it insecure in registries.conf"
             }
             Self::Handshake => "the TLS handshake failed",
+            Self::Alert => "the TLS connection failed",
+            Self::ProxyLogin => "no connection",
             Self::Cut => "the connection broke",
             Self::Request => "the request cannot be made",
         })
@@ -304,7 +403,14 @@ impl fmt::Display for RootCause {
         };
         match causes(&*self.0).last() {
             Some(root) if refused(root) => f.write_str("connection refused"),
-            Some(root) => fmt::Display::fmt(root, f),
+            Some(root) => match root.to_string().as_str() {
+                PROXY_LOGIN => f.write_str(
+                    "the proxy requires credentials: put them into its address, \
+                     http://user:password@host:port",
+                ),
+                PROXY_REFUSED => f.write_str("the proxy did not open a connection to the host"),
+                text => f.write_str(text),
+            },
             None => fmt::Display::fmt(&self.0, f),
         }
     }
@@ -349,7 +455,26 @@ mod tests {
         let length = Error::Length { asked: asked(), wanted: 2, got: 1 };
         assert!(length.is_retryable());
         let digest = Digest::of(b"");
-        assert!(!Error::Digest { asked: asked(), wanted: digest, got: digest }.is_retryable());
+        let digest = Error::Digest { asked: asked(), wanted: digest, got: digest };
+        assert!(digest.is_retryable() && digest.most_retries() == 2);
+    }
+
+    #[test]
+    fn tls_alerts_about_the_connection_are_retried_and_refusals_are_not() {
+        use rustls::{AlertDescription as Alert, Error as Tls};
+        for (error, connecting, expected) in [
+            (Tls::AlertReceived(Alert::InternalError), true, Fault::Alert),
+            (Tls::AlertReceived(Alert::BadRecordMac), false, Fault::Alert),
+            (Tls::DecryptError, false, Fault::Alert),
+            (Tls::InvalidMessage(rustls::InvalidMessage::InvalidCcs), false, Fault::Alert),
+            (Tls::InvalidMessage(rustls::InvalidMessage::InvalidCcs), true, Fault::NotTls),
+            (Tls::AlertReceived(Alert::HandshakeFailure), true, Fault::Handshake),
+            (Tls::AlertReceived(Alert::CertificateRequired), false, Fault::Handshake),
+            (Tls::AlertReceived(Alert::UnknownCA), false, Fault::Handshake),
+            (Tls::AlertReceived(Alert::AccessDenied), false, Fault::Handshake),
+        ] {
+            assert_eq!(tls_fault(&error, connecting), expected, "{error:?} {connecting}");
+        }
     }
 
     #[test]

@@ -105,23 +105,21 @@ impl Client {
         let sent_as = answer.header(CONTENT_TYPE.as_str()).map(str::to_owned);
         let counters = &self.session().transport.counters;
         let (asked, bytes) = answer.body(MAX_MANIFEST_BYTES, counters).await?;
-        let manifest = match RawManifest::new(sent_as.as_deref(), bytes) {
-            Ok(manifest) => manifest,
-            Err(_) if is_web_page(sent_as.as_deref()) => {
-                let what = "a web page came instead of a manifest: a proxy or its log-in page answers in the registry's place".to_owned();
-                return Err(Error::Protocol { asked, what });
-            }
-            Err(source) => return Err(Error::Manifest { asked, source }),
-        };
         let wanted = match pointer {
             Pointer::Digest(wanted) => Some(*wanted),
             Pointer::Tag(_) => told,
         };
-        match wanted {
-            Some(wanted) if wanted != manifest.digest => {
-                Err(Error::Digest { asked, wanted, got: manifest.digest })
+        let got = Digest::of(&bytes);
+        let damaged = wanted.filter(|wanted| *wanted != got);
+        // Damaged bytes are requested again; a manifest that does not parse is not.
+        match (RawManifest::new(sent_as.as_deref(), bytes), damaged) {
+            (Err(_), _) if is_web_page(sent_as.as_deref()) => {
+                let what = "a web page came instead of a manifest: a proxy or its log-in page answers in the registry's place".to_owned();
+                Err(Error::Protocol { asked, what })
             }
-            _ => Ok(Some(manifest)),
+            (_, Some(wanted)) => Err(Error::Digest { asked, wanted, got }),
+            (Err(source), None) => Err(Error::Manifest { asked, source }),
+            (Ok(manifest), None) => Ok(Some(manifest)),
         }
     }
 

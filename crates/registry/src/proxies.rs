@@ -1,6 +1,11 @@
 //! Which hosts are reached through a proxy: `HTTP_PROXY`, `HTTPS_PROXY` and
 //! `NO_PROXY`, read as the programs of this field read them.
 
+use std::sync::Arc;
+
+use hyper_util::client::proxy::matcher::Matcher;
+use url::Url;
+
 use crate::environment::Environment;
 
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +28,8 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.0/8", "::1"];
 /// No `Debug`: the addresses may hold passwords.
 pub(crate) struct Proxies {
     proxies: Vec<reqwest::Proxy>,
+    http: Option<String>,
+    https: Option<String>,
     except: Vec<String>,
 }
 
@@ -47,7 +54,26 @@ impl Proxies {
         }
         let except = environment.no_proxy.iter().flat_map(|list| list.split(','));
         let except = except.map(|entry| entry.trim().to_owned()).collect();
-        Ok(Self { proxies, except })
+        let (http, https) = (environment.http_proxy.clone(), environment.https_proxy.clone());
+        Ok(Self { proxies, http, https, except })
+    }
+
+    /// The proxy on the way to `url`, as errors name it: address without credentials, and the
+    /// variable it comes from.
+    pub(crate) fn named(&self, url: &Url) -> Option<Arc<str>> {
+        if self.proxies.is_empty() || self.except.iter().any(|entry| entry == "*") {
+            return None;
+        }
+        let matcher = Matcher::builder()
+            .http(self.http.clone().unwrap_or_default())
+            .https(self.https.clone().unwrap_or_default())
+            .no(exceptions(&self.except, url.port()))
+            .build();
+        let used = matcher.intercept(&url.as_str().parse().ok()?)?;
+        let variable = if url.scheme() == "https" { "HTTPS_PROXY" } else { "HTTP_PROXY" };
+        let (scheme, host) = (used.uri().scheme_str().unwrap_or("http"), used.uri().host()?);
+        let port = used.uri().port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+        Some(format!("{scheme}://{host}{port} ({variable})").into())
     }
 
     /// The proxies for one host, each with the exceptions that concern it.
@@ -95,6 +121,22 @@ mod tests {
         for bad in ["http://", "socks5://proxy:1080", "http://proxy:port", "::"] {
             let Err(error) = with(bad) else { panic!("{bad} was taken") };
             assert!(error.to_string().contains("HTTPS_PROXY"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_is_named_without_its_credentials_and_only_where_it_is_used() {
+        let environment = Environment {
+            https_proxy: Some("http://me:secret@proxy.lan:3128".into()),
+            no_proxy: Some("inside.lan, 10.0.0.0/8".into()),
+            ..Environment::default()
+        };
+        let Ok(proxies) = Proxies::new(&environment) else { panic!() };
+        let named = |url: &str| proxies.named(&Url::parse(url).unwrap());
+        let expected = Some("http://proxy.lan:3128 (HTTPS_PROXY)");
+        assert_eq!(named("https://quay.io/v2/").as_deref(), expected);
+        for direct in ["http://quay.io/", "https://x.inside.lan/", "https://10.1.1.1:5000/"] {
+            assert_eq!(named(direct), None, "{direct}");
         }
     }
 

@@ -10,6 +10,8 @@ use crate::traffic::Counters;
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// The longest exponential delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(120);
+/// Before the only retry of a host that has not responded yet.
+const QUICK_DELAY: Duration = Duration::from_millis(500);
 
 /// How often, and how far apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +41,19 @@ impl Retry {
     /// What to do after `error`, the `failed`-th failure in a row (from 0):
     /// wait this long and try again, or `None`: give up.
     pub(crate) fn after(&self, failed: u32, error: &Error) -> Option<Duration> {
-        if failed >= self.times || !error.is_retryable() {
+        if failed >= self.attempts(error) - 1 {
             return None;
         }
         let pause = self.pause(failed, jitter());
+        if error.most_retries() <= 1 {
+            return Some(pause.min(QUICK_DELAY));
+        }
         Some(error.retry_after().map_or(pause, |asked| asked.max(pause)))
+    }
+
+    /// How many attempts a request gets that fails with `error` each time.
+    fn attempts(&self, error: &Error) -> u32 {
+        if error.is_retryable() { 1 + self.times.min(error.most_retries()) } else { 1 }
     }
 
     /// Runs `attempt` until it succeeds, fails for good, or the attempts are
@@ -58,20 +68,33 @@ impl Retry {
             match attempt().await {
                 Ok(value) => return Ok(value),
                 Err(error) => match self.after(failed, &error) {
-                    None => return Err(error),
-                    Some(pause) => wait(counters, &error, pause).await,
+                    None => return Err(error.after_attempts(failed + 1)),
+                    Some(pause) => self.wait(counters, failed, &error, pause).await,
                 },
             }
             failed += 1;
         }
     }
-}
 
-/// Says that there will be another attempt, and waits for it.
-pub(crate) async fn wait(counters: &Counters, error: &Error, pause: Duration) {
-    counters.retry();
-    tracing::warn!("retrying in {}: {}", seconds(pause), error.chain());
-    tokio::time::sleep(pause).await;
+    /// Reports that there will be another attempt after the `failed`-th failure (from 0), and
+    /// waits for it.
+    pub(crate) async fn wait(
+        &self,
+        counters: &Counters,
+        failed: u32,
+        error: &Error,
+        pause: Duration,
+    ) {
+        counters.retry();
+        tracing::warn!(
+            "retrying in {} (attempt {} of {}): {}",
+            seconds(pause),
+            failed + 2,
+            self.attempts(error),
+            error.chain()
+        );
+        tokio::time::sleep(pause).await;
+    }
 }
 
 fn seconds(pause: Duration) -> String {
@@ -88,11 +111,14 @@ fn jitter() -> f64 {
     RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64
 }
 
-/// What a `Retry-After` header asks for: seconds, or a date.
+/// What a `Retry-After` header contains: seconds, with a fraction from some servers, or a date in
+/// one of the three forms of HTTP. `now` is the time of the server, where it sent one: its clock and
+/// ours may differ.
 pub(crate) fn parse_retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
-    let wait = match value.parse::<u64>() {
-        Ok(seconds) => Duration::from_secs(seconds),
+    let wait = match value.parse::<f64>() {
+        Ok(seconds) if seconds >= LONGEST_WAIT.as_secs_f64() => LONGEST_WAIT,
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
         Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(now).unwrap_or_default(),
     };
     Some(wait.min(LONGEST_WAIT))
@@ -114,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_both_forms_and_never_believed_for_long() {
+    fn retry_after_is_read_in_all_its_forms_and_bounded() {
         // 1994-11-06 08:49:37 UTC, the example date of the HTTP standard.
         let example = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         let now = example - Duration::from_secs(90);
@@ -123,7 +149,11 @@ mod tests {
             ("120", now, Some(120)),
             (" 0 ", now, Some(0)),
             ("31536000", now, Some(600)),
+            ("1e400", now, Some(600)),
+            ("NaN", now, None),
             (date, now, Some(90)),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", now, Some(90)),
+            ("Sun Nov  6 08:49:37 1994", now, Some(90)),
             (date, example + Duration::from_secs(5), Some(0)),
             ("soon", now, None),
             ("-1", now, None),
@@ -132,6 +162,7 @@ mod tests {
             let wanted = wanted.map(Duration::from_secs);
             assert_eq!(parse_retry_after(value, now), wanted, "{value}");
         }
+        assert_eq!(parse_retry_after("0.5", now), Some(Duration::from_millis(500)));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::environment::Environment;
+use crate::rate_limit::RateLimiter;
 use crate::retry::Retry;
 
 /// Everything a [`Client`](crate::Client) is made from. Source and destination
@@ -26,6 +27,9 @@ pub struct Settings {
     /// questions) and transfers of blobs.
     pub per_host: NonZeroUsize,
     pub timeouts: Timeouts,
+    /// Limits on the rate of transfers; all of them apply. A limiter that is part of several
+    /// settings counts the bytes of all.
+    pub limits: Vec<RateLimiter>,
     pub user_agent: String,
 }
 
@@ -78,6 +82,7 @@ impl Settings {
             retry: Retry::default(),
             per_host: const { NonZeroUsize::new(16).unwrap() },
             timeouts: Timeouts::default(),
+            limits: Vec::new(),
             user_agent: concat!("oc-mirror/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }

@@ -3,17 +3,19 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use http::header::{AUTHORIZATION, DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Method, StatusCode};
 use url::Url;
 
 use crate::credentials::Provenance;
 use crate::error::{Asked, Error, Wait};
 use crate::proxies::{Proxies, ProxyError};
+use crate::rate_limit::Limits;
 use crate::retry::parse_retry_after;
+use crate::route::{Contact, Contacts, Route};
 use crate::said::{MAX_ERROR_BYTES, Said};
 use crate::settings::{Settings, Timeouts};
 use crate::tls::Trust;
@@ -28,6 +30,8 @@ pub(crate) struct Transport {
     user_agent: String,
     pub(crate) timeouts: Timeouts,
     pub(crate) counters: Counters,
+    pub(crate) limits: Limits,
+    contacts: Contacts,
     hosts: Mutex<HashMap<(String, Verify), Arc<Connections>>>,
 }
 
@@ -68,7 +72,9 @@ pub(crate) struct Outgoing {
 pub(crate) struct Answer {
     pub(crate) asked: Asked,
     response: reqwest::Response,
+    route: Route,
     timeouts: Timeouts,
+    limits: Limits,
 }
 
 impl Transport {
@@ -79,6 +85,8 @@ impl Transport {
             user_agent: settings.user_agent.clone(),
             timeouts: settings.timeouts,
             counters: Counters::default(),
+            limits: Limits::new(&settings.limits),
+            contacts: Contacts::default(),
             hosts: Mutex::default(),
         })
     }
@@ -128,28 +136,45 @@ impl Transport {
             Protocol::Any => &connections.any,
             Protocol::Http1 => &connections.http1,
         };
-        let mut request = reqwest::Request::new(method, url);
+        let mut request = reqwest::Request::new(method, url.clone());
         *request.headers_mut() = headers;
         if let Some(authorization) = authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization);
         }
         *request.body_mut() = body;
+        self.limits.open().await;
         self.counters.request();
         let sent = client.execute(request);
-        let response =
-            match patience {
-                None => sent.await,
-                Some(after) => tokio::time::timeout(after, sent).await.map_err(|_| {
-                    Error::Timeout { asked: asked.clone(), wait: Wait::Answer, after }
-                })?,
-            };
+        let response = match patience {
+            None => sent.await,
+            Some(after) => tokio::time::timeout(after, sent)
+                .await
+                .map_err(|_| self.timed_out(&asked, &url, Wait::Answer, after))?,
+        };
         let response = response.map_err(|error| {
-            let error = Error::of_transport(asked.clone(), error, self.timeouts.connect);
+            let mut route = self.route(&url);
+            // A host that broke a connection was there to break it.
+            if error.is_connect() {
+                route.contact = self.contacts.failed(&host_with_port(&url), Instant::now());
+            }
+            let error = Error::of_transport(asked.clone(), error, route, self.timeouts.connect);
             tracing::debug!("{}", error.chain());
             error
         })?;
+        self.contacts.responded(&host_with_port(&url));
         tracing::debug!(status = response.status().as_u16(), "{asked}");
-        Ok(Answer { asked, response, timeouts: self.timeouts })
+        let (route, timeouts, limits) = (self.route(&url), self.timeouts, self.limits.clone());
+        Ok(Answer { asked, response, route, timeouts, limits })
+    }
+
+    /// The way to `url`, for a failure other than that of a connection.
+    fn route(&self, url: &Url) -> Route {
+        Route { proxy: self.proxies.named(url), contact: Contact::Established }
+    }
+
+    /// A wait at `url` that was in vain.
+    pub(crate) fn timed_out(&self, asked: &Asked, url: &Url, wait: Wait, after: Duration) -> Error {
+        Error::Timeout { asked: asked.clone(), wait, route: self.route(url), after }
     }
 
     fn connections(
@@ -170,7 +195,9 @@ impl Transport {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let http1 = config.clone();
         config.alpn_protocols.insert(0, b"h2".to_vec());
-        let made = |error| Error::of_transport(asked.clone(), error, self.timeouts.connect);
+        let made = |error| {
+            Error::of_transport(asked.clone(), error, self.route(url), self.timeouts.connect)
+        };
         let connections = Arc::new(Connections {
             any: self.client(config, Protocol::Any, url.port()).map_err(made)?,
             http1: self.client(http1, Protocol::Http1, url.port()).map_err(made)?,
@@ -238,7 +265,8 @@ impl Answer {
     }
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        parse_retry_after(self.header(RETRY_AFTER.as_str())?, SystemTime::now())
+        let own = self.header(DATE.as_str()).and_then(|date| httpdate::parse_http_date(date).ok());
+        parse_retry_after(self.header(RETRY_AFTER.as_str())?, own.unwrap_or_else(SystemTime::now))
     }
 
     fn redirect(&self) -> Result<Option<Url>, Error> {
@@ -250,15 +278,28 @@ impl Answer {
         target.map(Some).ok_or_else(|| self.broken("a redirect without a usable Location"))
     }
 
-    /// The next piece of the body.
+    /// The next piece of the body, at the rate that is allowed. What is not read meanwhile waits
+    /// at the sender.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let after = self.timeouts.stall;
         match tokio::time::timeout(after, self.response.chunk()).await {
-            Err(_) => Err(Error::Timeout { asked: self.asked.clone(), wait: Wait::Receive, after }),
-            Ok(Err(error)) => {
-                Err(Error::of_transport(self.asked.clone(), error, self.timeouts.connect))
+            Err(_) => Err(Error::Timeout {
+                asked: self.asked.clone(),
+                wait: Wait::Receive,
+                route: self.route.clone(),
+                after,
+            }),
+            Ok(Err(error)) => Err(Error::of_transport(
+                self.asked.clone(),
+                error,
+                self.route.clone(),
+                self.timeouts.connect,
+            )),
+            Ok(Ok(chunk)) => {
+                // Outside the limit for a stall: this wait is our own.
+                self.limits.pass(chunk.as_ref().map_or(0, Bytes::len)).await;
+                Ok(chunk)
             }
-            Ok(Ok(chunk)) => Ok(chunk),
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use oci::{Digest, Repository};
@@ -162,12 +162,21 @@ where
     E: Into<BodyError> + 'static,
 {
     let flow = Arc::new(Flow::default());
+    let limits = session.transport.limits.clone();
+    let stream = stream.map_err(Into::<BodyError>::into).then(move |piece| {
+        let limits = limits.clone();
+        async move {
+            limits.pass(piece.as_ref().map_or(0, Bytes::len)).await;
+            piece
+        }
+    });
     let outflow = Outflow { stream: Box::pin(stream), left: size, flow: Arc::clone(&flow) };
     outgoing.body = Some(reqwest::Body::wrap_stream(outflow));
     let timeouts = session.transport.timeouts;
+    let url = outgoing.url.clone();
     let sent = tokio::select! {
         answer = session.transport.exchange(outgoing, None) => answer,
-        (wait, after) = watch(&flow, size, timeouts) => Err(Error::Timeout { asked: asked.clone(), wait, after }),
+        (wait, after) = watch(&flow, size, timeouts) => Err(session.transport.timed_out(&asked, &url, wait, after)),
     };
     session.transport.counters.sent(usize::try_from(flow.moved()).unwrap_or(usize::MAX));
     sent.map_err(|error| match flow.take_failure() {

@@ -41,6 +41,8 @@ pub enum RunStatus {
     Partial,
     /// Stopped, or killed.
     Interrupted,
+    /// Stopped at the time that was set for it.
+    Paused,
     /// Ended by itself before anything arrived; the workspace is as it was.
     Failed,
 }

@@ -21,6 +21,7 @@ fn settings(line: &str) -> Settings {
         &surroundings,
         configuration,
         (surroundings.releases.sources(mirror::SignatureCheck::Enforce).unwrap(), None),
+        &arguments.mirror.pace.pace(None, jiff::Timestamp::now()).unwrap(),
         vec![line.to_owned()],
     )
 }
@@ -48,6 +49,7 @@ fn contradictions_are_refused_with_the_reason() {
         (format!("{DISK} --remove-signatures --refresh-signatures"), "cannot be used together"),
         (format!("{DISK} --policy p.json"), "--policy is used together with --secure-policy only"),
         (format!("{DISK} --v1"), "--v1 is not supported"),
+        (format!("{DISK} --archive-partial"), "only together with --until"),
         (format!("{DISK} --strict-dry-run"), "--strict-dry-run has an effect only together"),
         (format!("{DISK} --src-creds a:b --src-no-creds"), "cannot be used together"),
     ] {

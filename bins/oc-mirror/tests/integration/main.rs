@@ -31,6 +31,7 @@ mod journey_release_resources;
 mod journey_releases;
 mod journey_signatures;
 mod journey_status;
+mod journey_transfer_times;
 mod journey_upgrade_path;
 mod journey_workspace;
 mod known_texts;

@@ -66,6 +66,25 @@ fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Fail
             _ => failures.push(Failure::new(Exit::GENERIC, finding.to_string())),
         }
     }
+    // A later archive completes it.
+    if let Some(last) = archives.indexes().last()
+        && last.status == ArchiveStatus::Paused
+    {
+        let message = format!(
+            "the archive of run {} is not complete: the run was paused before it reached {}",
+            last.run,
+            match last.failed.len() {
+                1 => "1 image".to_owned(),
+                count => format!("{count} images"),
+            }
+        );
+        if context.settings.allow_incomplete {
+            context.warn(message);
+        } else {
+            let hint = "bring the archive of the run that continues it, or push what is there with --allow-incomplete";
+            failures.push(Failure::new(Exit::GENERIC, message).with_hint(hint));
+        }
+    }
     for index in archives.indexes().filter(|index| index.status == ArchiveStatus::Partial) {
         let failed: Vec<String> = index.failed.iter().map(|f| f.origin.to_string()).collect();
         if failed.is_empty() {
@@ -99,8 +118,11 @@ fn check_workspace(
     let history = workspace.run_history().map_err(|e| fail(chain(&e)))?;
     let Some((number, status)) = history.last_fill else { return Ok(()) };
     match status {
-        RunStatus::Interrupted | RunStatus::Running if !context.settings.allow_incomplete => {
-            let message = format!("run {number} of this workspace was interrupted");
+        RunStatus::Interrupted | RunStatus::Paused | RunStatus::Running
+            if !context.settings.allow_incomplete =>
+        {
+            let what = if status == RunStatus::Paused { "paused" } else { "interrupted" };
+            let message = format!("run {number} of this workspace was {what}");
             let hint =
                 "finish it on the connected side, or push what is there with --allow-incomplete";
             Err(vec![Failure::new(Exit::GENERIC, message).with_hint(hint)])

@@ -59,20 +59,23 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     if executed == Executed::Entirely {
         results.add_files(generated_files::pin(context, &digests(&plan, &sections)));
         sections.lay_out(context, &plan, &outcomes);
-        if context.settings.archiving.write {
-            let documents = sections.documents();
-            let content = Content {
-                plan: &plan,
-                documents: documents.clone(),
-                lost: failed_images(&results.issues.lost),
-                is_incomplete: !results.issues.failures.is_empty(),
-            };
-            let repair = Repair { client: &client, supplies: &supplies, documents: &documents };
-            let archived = archive::archive(context, &content, &repair, &mut outcomes).await;
-            results.archive = archived.line;
-            results.issues.notes.extend(archived.notes);
-            results.issues.failures.extend(archived.failures);
-        }
+    }
+    let archiving = &context.settings.archiving;
+    let is_paused = executed == Executed::Interrupted && context.settings.is_past_deadline();
+    if archiving.write && (executed == Executed::Entirely || (is_paused && archiving.partial)) {
+        let documents = sections.documents();
+        let content = Content {
+            plan: &plan,
+            documents: documents.clone(),
+            lost: failed_images(&results.issues.lost),
+            is_incomplete: !results.issues.failures.is_empty(),
+            is_paused,
+        };
+        let repair = Repair { client: &client, supplies: &supplies, documents: &documents };
+        let archived = archive::archive(context, &content, &repair, &mut outcomes).await;
+        results.archive = archived.line;
+        results.issues.notes.extend(archived.notes);
+        results.issues.failures.extend(archived.failures);
     }
     results.requests.source = client.traffic().requests;
     results.requests.retries = client.traffic().retries;

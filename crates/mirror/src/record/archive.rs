@@ -34,6 +34,8 @@ pub(crate) struct Content<'a> {
     pub(crate) lost: Vec<FailedImage>,
     /// Something else went wrong before.
     pub(crate) is_incomplete: bool,
+    /// The run stopped before it reached all images.
+    pub(crate) is_paused: bool,
 }
 
 /// What became of the archive.
@@ -143,14 +145,19 @@ fn request(
     let mut files = content.documents.clone();
     files.insert(CONFIGURATION.to_owned(), blob);
     let failed = content.plan.images.iter().zip(outcomes).filter_map(|(image, outcome)| {
-        let Outcome::Failed { error } = outcome else { return None };
-        Some(FailedImage { origin: image.origin.clone(), error: error.clone() })
+        let error = match outcome {
+            Outcome::Failed { error } => error.clone(),
+            Outcome::Pending => "not reached before the run was paused".to_owned(),
+            Outcome::Copied | Outcome::Present => return None,
+        };
+        Some(FailedImage { origin: image.origin.clone(), error })
     });
     let failed: Vec<FailedImage> = content.lost.iter().cloned().chain(failed).collect();
     Ok(ArchiveRequest {
         run: run.number(),
         created: context.started,
         status: match failed.is_empty() && !content.is_incomplete {
+            _ if content.is_paused => ArchiveStatus::Paused,
             true => ArchiveStatus::Complete,
             false => ArchiveStatus::Partial,
         },

@@ -144,7 +144,7 @@ impl Cause {
         use registry::Error;
         match self {
             Self::Source(SupplyError::Missing(_)) => Fault::SourceAbsent,
-            Self::Source(SupplyError::Registry(error)) => match error {
+            Self::Source(SupplyError::Registry(error)) => match error.last() {
                 Error::Absent { .. } => Fault::SourceAbsent,
                 Error::Everywhere { tried, .. } if tried.iter().all(is_absent) => {
                     Fault::SourceAbsent
@@ -159,10 +159,10 @@ impl Cause {
             | Self::Record(_) => Fault::Disk,
             Self::Content(_) => Fault::Content,
             Self::Manifest(_) => Fault::SourceAbsent,
-            Self::Target(Error::Transport { .. } | Error::Timeout { .. }) => {
-                Fault::TargetUnreachable
-            }
-            Self::Target(_) => Fault::TargetRefuses,
+            Self::Target(error) => match error.last() {
+                Error::Transport { .. } | Error::Timeout { .. } => Fault::TargetUnreachable,
+                _ => Fault::TargetRefuses,
+            },
             Self::TimedOut(_) => Fault::TimedOut,
         }
     }

@@ -10,6 +10,8 @@ mod downloads;
 mod manifests;
 mod mirrors;
 mod odd_answers;
+mod rate_limits;
+mod retries;
 mod secure_connections;
 mod uploads;
 

@@ -80,13 +80,16 @@ async fn a_registry_that_lies_about_a_digest_is_refused() {
     let by_digest = by_tag.with_pointer(oci::Pointer::Digest(image.digest()));
     let client = source();
     registry.fault(Fault::on_any("/manifests/").does(Effect::WrongDigestHeader));
-    assert!(matches!(client.manifest(&by_tag).await, Err(Error::Digest { .. })));
-    assert!(matches!(client.head(&by_digest).await, Err(Error::Digest { .. })));
+    let error = client.manifest(&by_tag).await.unwrap_err();
+    assert!(matches!(error.last(), Error::Digest { .. }), "{error}");
+    let error = client.head(&by_digest).await.unwrap_err();
+    assert!(matches!(error.last(), Error::Digest { .. }), "{error}");
     registry.clear_faults();
     registry.fault(Fault::on(Method::GET, "/manifests/").does(Effect::WrongBytes));
     let error = client.manifest(&by_digest).await.unwrap_err();
-    assert!(matches!(error, Error::Digest { .. } | Error::Manifest { .. }), "{error}");
-    assert_eq!(client.traffic().retries, 0);
+    assert!(matches!(error.last(), Error::Digest { .. }), "{error}");
+    // Bytes may have been damaged on the way: two more attempts each.
+    assert_eq!(client.traffic().retries, 6);
 }
 
 #[tokio::test]
@@ -126,7 +129,8 @@ async fn attempts_are_counted_and_then_the_last_error_is_given() {
     registry.clear_faults();
     registry.fault(Fault::on_any("/manifests/").does(Effect::too_many_requests(0)));
     let error = client.manifest(&registry.image("a", "v1").unwrap()).await.unwrap_err();
-    assert!(error.to_string().ends_with("429 Too Many Requests: 429 Too Many Requests"), "{error}");
+    let ending = "429 Too Many Requests: 429 Too Many Requests (after 4 attempts)";
+    assert!(error.to_string().ends_with(ending), "{error}");
 }
 
 #[tokio::test]

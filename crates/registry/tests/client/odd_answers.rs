@@ -125,8 +125,8 @@ async fn more_bytes_than_due_are_an_error_even_without_a_promised_length() {
         assert_eq!(got.is_ok(), fine, "{size}: {got:?}");
     }
     assert_eq!(client.traffic().retries, 0);
-    let got = fetch(&client, &odd.at(), registry::Blob { digest, size: 7 }, 0).await;
-    assert!(matches!(got, Err(Error::Length { wanted: 7, .. })), "{got:?}");
+    let error = fetch(&client, &odd.at(), registry::Blob { digest, size: 7 }, 0).await.unwrap_err();
+    assert!(matches!(error.last(), Error::Length { wanted: 7, .. }), "{error}");
 }
 
 #[tokio::test]

@@ -25,6 +25,8 @@ pub enum ArchiveStatus {
     Complete,
     /// Some failed; `failed` lists them.
     Partial,
+    /// The run was paused; `failed` lists what it did not reach.
+    Paused,
 }
 
 /// An archive's table of contents.

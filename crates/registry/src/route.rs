@@ -1,0 +1,100 @@
+//! The way to a host: through which proxy, and whether the host has responded before.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Failures within this time of the first count as the same: requests in parallel fail together,
+/// and each of them may be retried.
+const FIRST_FAILURES: Duration = Duration::from_secs(1);
+
+/// How a request travelled, for messages and for the number of retries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// The proxy's address without credentials, and the variable that names it.
+    pub proxy: Option<Arc<str>>,
+    pub contact: Contact,
+}
+
+/// What is known about a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contact {
+    /// It responded earlier in this run.
+    Established,
+    /// It did not respond yet.
+    New,
+    /// It did not respond, and an earlier request was already retried.
+    Failed,
+}
+
+impl Contact {
+    /// How often a failed connection is retried at most. A host that responded before gets all
+    /// the retries of the settings: a link may be down for a while.
+    pub(crate) fn most_retries(self) -> u32 {
+        match self {
+            Self::Established => u32::MAX,
+            Self::New => 1,
+            Self::Failed => 0,
+        }
+    }
+}
+
+/// Ends a sentence such as "no connection".
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.proxy {
+            Some(proxy) => write!(f, " through the proxy {proxy}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The hosts of a run, by name and port.
+#[derive(Debug, Default)]
+pub(crate) struct Contacts(Mutex<HashMap<String, State>>);
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Responded,
+    FailedSince(Instant),
+}
+
+impl Contacts {
+    pub(crate) fn responded(&self, host: &str) {
+        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match hosts.get_mut(host) {
+            Some(state) => *state = State::Responded,
+            None => drop(hosts.insert(host.to_owned(), State::Responded)),
+        }
+    }
+
+    /// Records a failure, and returns what was known before it.
+    pub(crate) fn failed(&self, host: &str, now: Instant) -> Contact {
+        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match hosts.entry(host.to_owned()).or_insert(State::FailedSince(now)) {
+            State::Responded => Contact::Established,
+            State::FailedSince(first) if now.duration_since(*first) <= FIRST_FAILURES => {
+                Contact::New
+            }
+            State::FailedSince(_) => Contact::Failed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_never_responded_is_retried_once_and_one_that_did_as_often_as_allowed() {
+        let contacts = Contacts::default();
+        let now = Instant::now();
+        assert_eq!(contacts.failed("a", now), Contact::New);
+        assert_eq!(contacts.failed("a", now + FIRST_FAILURES / 2), Contact::New);
+        assert_eq!(contacts.failed("a", now + FIRST_FAILURES * 2), Contact::Failed);
+        assert_eq!(contacts.failed("b", now), Contact::New);
+        contacts.responded("a");
+        assert_eq!(contacts.failed("a", now + FIRST_FAILURES * 3), Contact::Established);
+    }
+}
