@@ -142,7 +142,7 @@ impl Category {
             Kind::ReleasePayload | Kind::ReleaseComponent | Kind::KubeVirt => Some(Self::Release),
             Kind::Bundle | Kind::RelatedImage => Some(Self::Operator),
             Kind::Additional | Kind::Helm => Some(Self::Generic),
-            Kind::Graph | Kind::Catalog => None,
+            Kind::Graph | Kind::Catalog | Kind::Chart => None,
         }
     }
 

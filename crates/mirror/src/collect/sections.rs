@@ -1,5 +1,5 @@
-//! What the sections of a configuration come to that stand for images nobody
-//! listed: releases and operator catalogs.
+//! The sections of a configuration that select images indirectly: releases, operator catalogs and
+//! Helm charts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use workspace::Holdings;
 
 use crate::collect::built_images::MadeImages;
 use crate::collect::catalogs::{self, Catalogs};
+use crate::collect::charts::{self, Charts};
 use crate::collect::releases::{self, Releases, Source};
 use crate::context::Context;
 use crate::gather::Gathered;
@@ -21,6 +22,7 @@ use crate::transfer::supply::Supplies;
 pub(crate) struct Sections {
     pub(crate) releases: Releases,
     pub(crate) catalogs: Catalogs,
+    pub(crate) charts: Charts,
     pub(crate) made: MadeImages,
 }
 
@@ -30,9 +32,11 @@ pub(crate) struct Sections {
 pub(crate) async fn collect(context: &Context, source: Source<'_>, client: &Client) -> Sections {
     let mut releases = releases::collect(context, source).await;
     let mut catalogs = catalogs::collect(context, source, client).await;
+    let mut charts = charts::collect(context, source).await;
     let mut made = std::mem::take(&mut releases.made);
     made.extend(std::mem::take(&mut catalogs.made));
-    Sections { releases, catalogs, made }
+    made.extend(std::mem::take(&mut charts.made));
+    Sections { releases, catalogs, charts, made }
 }
 
 impl Sections {
@@ -40,6 +44,7 @@ impl Sections {
     pub(crate) fn take_wanted(&mut self) -> Vec<Wanted> {
         let mut wanted = std::mem::take(&mut self.releases.wanted);
         wanted.append(&mut self.catalogs.wanted);
+        wanted.append(&mut self.charts.wanted);
         wanted
     }
 
@@ -50,8 +55,10 @@ impl Sections {
         place: impl Fn(&Wanted, &Destination) -> String,
     ) {
         report.notes.append(&mut self.catalogs.notes);
+        report.notes.append(&mut self.charts.notes);
         report.errors.append(&mut self.releases.failures);
         report.errors.append(&mut self.catalogs.failures);
+        report.errors.append(&mut self.charts.failures);
         report.add_lost(self.releases.lost.drain(..).chain(self.catalogs.lost.drain(..)), place);
     }
 
@@ -72,7 +79,8 @@ impl Sections {
     /// What images were selected by.
     pub(crate) fn documents(&self) -> BTreeMap<String, BlobRef> {
         let (releases, catalogs) = (&self.releases.documents, &self.catalogs.documents);
-        releases.iter().chain(catalogs).map(|(name, blob)| (name.clone(), *blob)).collect()
+        let all = releases.iter().chain(catalogs).chain(&self.charts.documents);
+        all.map(|(name, blob)| (name.clone(), *blob)).collect()
     }
 
     /// Where the content of all images of a run comes from.

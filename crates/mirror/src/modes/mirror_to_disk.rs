@@ -78,7 +78,8 @@ pub(crate) async fn mirror_to_disk(context: &Context, report: &mut Report) {
     let mut archived = Archived::default();
     let mut files = Vec::new();
     if executed == Executed::Entirely {
-        files.push(generated_files::pin(context, &digests(&plan, &sections)));
+        let digests = digests(&plan, &sections);
+        files.push(generated_files::pin(context, &digests, &sections.charts.versions));
         sections.lay_out(context, &plan, &outcomes);
         if context.settings.archiving.write {
             let documents = sections.documents();

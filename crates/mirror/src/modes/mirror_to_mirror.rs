@@ -86,7 +86,8 @@ pub(crate) async fn mirror_to_mirror(context: &Context, target: &Target, report:
     }
     context.planned(&bound.plan);
     if context.settings.dry_run == DryRun::No {
-        report.add_files(generated_files::pin(context, &digests(&bound.plan, &sections)));
+        let digests = digests(&bound.plan, &sections);
+        report.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
         // What was there already is known too.
         for image in bound.plan.images.iter().filter(|image| image.action == Action::Present) {
             remember(context, &bound.plan, image);

@@ -19,12 +19,13 @@ use crate::error_chain::chain;
 use crate::settings::DryRun;
 
 /// Writes `isc_pinned_<time>.yaml` and `disc_pinned_<time>.yaml`: the
-/// configuration with every tag nailed to the digest it had in this run.
+/// configuration with every tag pinned to the digest, and every chart to the version, of this run.
 pub(crate) fn pin(
     context: &Context,
     digests: &BTreeMap<ImageRef, Digest>,
+    charts: &BTreeMap<(usize, usize), String>,
 ) -> Result<Vec<PathBuf>, String> {
-    let pinned = pinned(&context.settings.configuration.set, digests);
+    let pinned = pinned(&context.settings.configuration.set, digests, charts);
     let names = PinnedFiles::at(context.started);
     let directory = context.workspace.working_dir();
     let files = [
@@ -56,6 +57,7 @@ fn newest_pinned(directory: &Path) -> Option<PathBuf> {
 fn pinned(
     set: &ImageSetConfiguration,
     digests: &BTreeMap<ImageRef, Digest>,
+    charts: &BTreeMap<(usize, usize), String>,
 ) -> ImageSetConfiguration {
     let mut pinned = set.clone();
     for image in &mut pinned.mirror.additional_images {
@@ -76,6 +78,14 @@ fn pinned(
             let Pin { reference, target_tag } = pin.catalog(digest);
             operator.catalog = ImageSource::Registry(reference);
             operator.target_tag = target_tag;
+        }
+    }
+    let repositories = pinned.mirror.helm.iter_mut().flat_map(|helm| &mut helm.repositories);
+    for (at, repository) in repositories.enumerate() {
+        for (place, chart) in repository.charts.iter_mut().enumerate() {
+            if let Some(version) = charts.get(&(at, place)) {
+                chart.version = Some(version.clone());
+            }
         }
     }
     pinned
