@@ -149,15 +149,8 @@ fn parse(file_name: &str, text: &str) -> Result<Parsed<ImageSetConfiguration>, C
 
 /// The sections that have no collector yet, where they start.
 fn not_yet(mirror: &Mirror) -> Vec<(Position, &'static str, &'static str)> {
-    let mut sections: Vec<_> = [
-        mirror.helm.as_ref().map(|section| (section.at, "helm", "Helm charts")),
-        mirror.samples.first().map(|first| (first.at, "samples", "samples")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    sections.sort_by_key(|(at, ..)| (at.line, at.column));
-    sections
+    let samples = mirror.samples.first().map(|first| (first.at, "samples", "samples"));
+    samples.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -167,7 +160,7 @@ mod tests {
     const HEAD: &str = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\n";
 
     #[test]
-    fn sections_without_a_collector_are_refused_by_name_and_place_all_at_once() {
+    fn sections_without_a_collector_are_refused_by_name_and_place() {
         let text = format!(
             "{HEAD}mirror:\n  operators:\n  - catalog: quay.io/a/catalog:v1\n  \
              samples:\n  - name: ruby\n  helm:\n    repositories: []\n  \
@@ -175,10 +168,9 @@ mod tests {
         );
         let error = parse("isc.yaml", &text).unwrap_err().to_string();
         let lines: Vec<&str> = error.lines().collect();
-        assert_eq!(lines.len(), 2, "{error}");
+        assert_eq!(lines.len(), 1, "{error}");
         assert!(lines[0].starts_with("isc.yaml:7:"), "{error}");
         assert!(lines[0].contains("mirror.samples is not supported by this version"), "{error}");
-        assert!(lines[1].contains("mirror.helm is not supported by this version"), "{error}");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod archive;
 mod ignore;
 mod metadata;
+mod pack;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::yaml::{self, YamlError};
 pub use archive::{ArchiveError, unpack};
 pub use ignore::{IgnoreError, IgnoreRules};
 pub use metadata::{Dependency, ImportValue, Kind, Maintainer, Metadata, MetadataError};
+pub use pack::pack;
 
 /// How deep charts may be nested. Real ones reach four.
 const MAX_DEPTH: usize = 16;
@@ -77,6 +79,8 @@ pub enum ChartError {
     Metadata { file: &'static str, source: MetadataError },
     #[error("values.yaml is {0}, expected a map")]
     Values(&'static str),
+    #[error("packing the chart")]
+    Packing(#[source] std::io::Error),
     #[error("loading the sub-chart {name:?}")]
     SubChart { name: String, source: Box<ChartError> },
 }

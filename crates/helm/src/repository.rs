@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use oci::Digest;
+use oci::{Digest, Tag};
 use semver::Version;
 use serde::Deserialize;
 use url::Url;
 
+use crate::artifact;
 use crate::chart::{Kind, Metadata};
 use crate::version::{Constraint, VersionError, version};
 use crate::yaml::{self, YamlError};
@@ -139,6 +140,20 @@ impl Index {
             index.charts.insert(name.clone(), usable);
         }
         Ok(index)
+    }
+
+    /// The versions of one chart in a registry, by its tags. Tags that are not versions, such as
+    /// those of signatures, are left out.
+    pub fn of_tags<'t>(name: &str, tags: impl Iterator<Item = &'t Tag>) -> Self {
+        let known = tags.filter_map(|tag| {
+            let text = artifact::version_of(tag);
+            let version = version(&text).ok()?;
+            let metadata = Metadata { name: name.to_owned(), version: text, ..Metadata::default() };
+            Some(ChartVersion { metadata, version, urls: Vec::new(), digest: None })
+        });
+        let mut versions: Vec<ChartVersion> = known.collect();
+        versions.sort_by(|a, b| b.version.cmp_precedence(&a.version));
+        Self { charts: [(name.to_owned(), versions)].into(), skipped: Vec::new() }
     }
 
     /// Charts in the order of their names, each with its versions, the newest first.
@@ -360,6 +375,16 @@ mod tests {
             assert!(error.contains(wanted), "{text}: {error}");
         }
         assert!(matches!(Index::parse(&[0xff]), Err(IndexError::Encoding)));
+    }
+
+    #[test]
+    fn tags_are_versions_unless_they_are_not() {
+        let tags = ["1.2.0", "latest", "1.10.0_b1", "sha256-00.sig", "2.0.0-rc.1"];
+        let tags: Vec<Tag> = tags.iter().map(|tag| tag.parse().unwrap()).collect();
+        let index = Index::of_tags("web", tags.iter());
+        let version = |wanted| index.select("web", wanted).unwrap().metadata.version.clone();
+        assert_eq!(version(None), "1.10.0+b1");
+        assert_eq!(version(Some("~1.2")), "1.2.0");
     }
 
     #[test]

@@ -23,7 +23,10 @@ pub enum Kind {
     Bundle,
     RelatedImage,
     Additional,
+    /// An image that a Helm chart uses.
     Helm,
+    /// A Helm chart itself.
+    Chart,
 }
 
 /// The bits of the exit code, one per kind of content that failed.
@@ -46,7 +49,7 @@ impl Kind {
             }
             Self::Catalog | Self::Bundle | Self::RelatedImage => Exit::OPERATOR,
             Self::Additional => Exit::ADDITIONAL,
-            Self::Helm => Exit::HELM,
+            Self::Helm | Self::Chart => Exit::HELM,
         }
     }
 }

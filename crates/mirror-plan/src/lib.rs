@@ -27,8 +27,8 @@ pub use plan::{
 };
 pub use referrers::Names;
 pub use resources::{
-    CatalogSourceTemplate, Placed, PlacedCatalog, ResourceError, ResourceFile, ResourceOptions,
-    Scope, TemplateError, catalog_resources, cluster_resources, hosts_clusters_refuse,
-    same_but_for_time,
+    CatalogSourceTemplate, IMAGE_DIGEST_SOURCES, Placed, PlacedCatalog, ResourceError,
+    ResourceFile, ResourceOptions, Scope, TemplateError, catalog_resources, cluster_resources,
+    hosts_clusters_refuse, image_digest_sources, same_but_for_time,
 };
 pub use target::{Target, TargetError};

@@ -14,10 +14,12 @@ use crate::{Kind, Origin};
 
 mod catalog;
 mod document;
+mod install_config;
 mod scope;
 
 pub use catalog::{CatalogSourceTemplate, PlacedCatalog, TemplateError, catalog_resources};
 use document::{Document, Entry};
+pub use install_config::{IMAGE_DIGEST_SOURCES, image_digest_sources};
 
 /// An image and where it is in the mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,7 +144,7 @@ impl Category {
             Kind::ReleasePayload | Kind::ReleaseComponent | Kind::KubeVirt => Some(Self::Release),
             Kind::Bundle | Kind::RelatedImage => Some(Self::Operator),
             Kind::Additional | Kind::Helm => Some(Self::Generic),
-            Kind::Graph | Kind::Catalog => None,
+            Kind::Graph | Kind::Catalog | Kind::Chart => None,
         }
     }
 

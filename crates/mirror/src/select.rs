@@ -19,16 +19,16 @@ pub(crate) struct Selected {
     pub(crate) warnings: Vec<String>,
     /// Images that `blockedImages` keeps out.
     pub(crate) blocked: Vec<(Wanted, Destination)>,
-    /// Images of operators whose names others have.
+    /// Images of operators and charts whose names others have.
     pub(crate) lost: Vec<(Wanted, Destination, String)>,
-    /// Images of operators that cannot have a name.
+    /// Images of operators and charts that cannot have a name.
     pub(crate) failures: Vec<Failure>,
 }
 
 /// Selects and names: what the configuration lists itself, and what its other
 /// sections were `collected` to. Two origins with one name are an error: one
 /// would silently overwrite the other. What users wrote they can correct;
-/// what operators want they cannot, so of those only one is given up.
+/// what operators and charts want they cannot, so of those only one is given up.
 pub(crate) fn select(
     set: &ImageSetConfiguration,
     collected: Vec<Wanted>,
@@ -48,8 +48,8 @@ pub(crate) fn select(
             Ok(destination) => destination,
             Err(error) => {
                 let failure = Failure::new(wanted.kind.exit(), crate::error_chain::chain(&error));
-                let of_operator = is_of_operator(&wanted);
-                if of_operator { &mut selected.failures } else { &mut failures }.push(failure);
+                if is_indirect(&wanted) { &mut selected.failures } else { &mut failures }
+                    .push(failure);
                 continue;
             }
         };
@@ -64,7 +64,7 @@ pub(crate) fn select(
     }
     for collision in collisions(&selected.named) {
         let claims = |(wanted, name): &(Wanted, Destination)| {
-            *name == collision.destination && !is_of_operator(wanted)
+            *name == collision.destination && !is_indirect(wanted)
         };
         if selected.named.iter().any(claims) {
             let exit = collision_exit(&selected.named, &collision);
@@ -77,8 +77,9 @@ pub(crate) fn select(
     if failures.is_empty() { Ok(selected) } else { Err(failures) }
 }
 
-fn is_of_operator(wanted: &Wanted) -> bool {
-    matches!(wanted.kind, Kind::Bundle | Kind::RelatedImage)
+/// Whether a bundle or a chart selects the image, and not the configuration.
+fn is_indirect(wanted: &Wanted) -> bool {
+    matches!(wanted.kind, Kind::Bundle | Kind::RelatedImage | Kind::Helm | Kind::Chart)
 }
 
 impl Selected {

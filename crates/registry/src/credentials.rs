@@ -120,6 +120,10 @@ impl Credentials {
         Ok(credentials)
     }
 
+    pub(crate) fn source(&self) -> &CredentialSource {
+        &self.source
+    }
+
     pub(crate) async fn find(&self, at: &Location) -> Result<Found, AuthFileError> {
         let given = |secret| Found { secret: Some(secret), provenance: Provenance::Given };
         match &self.source {

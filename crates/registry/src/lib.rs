@@ -41,7 +41,7 @@ pub use authfile::AuthFileError;
 pub use challenge::Challenge;
 pub use client::{Blob, Client, SettingsError};
 pub use credentials::Provenance;
-pub use documents::DocumentRequest;
+pub use documents::{Access, DocumentRequest};
 pub use download::BlobStream;
 pub use environment::Environment;
 pub use error::{Asked, BodyError, Error, Fault, RootCause, Wait};

@@ -1,8 +1,9 @@
 //! From the configuration to the images it selects: sections that name images only indirectly
-//! (releases, catalogs) are resolved to wanted images here.
+//! (releases, catalogs, charts) are resolved to wanted images here.
 
 pub(crate) mod built_images;
 pub(crate) mod catalogs;
+pub(crate) mod charts;
 pub(crate) mod layered_image;
 pub(crate) mod releases;
 pub(crate) mod sections;

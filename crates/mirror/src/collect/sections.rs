@@ -1,5 +1,5 @@
-//! What the sections of a configuration come to that stand for images nobody
-//! listed: releases and operator catalogs.
+//! The sections of a configuration that select images indirectly: releases, operator catalogs and
+//! Helm charts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use workspace::Holdings;
 
 use crate::collect::built_images::MadeImages;
 use crate::collect::catalogs::{self, Catalogs};
+use crate::collect::charts::{self, Charts};
 use crate::collect::releases::{self, Releases, Source};
 use crate::context::Context;
 use crate::report::Outcome;
@@ -21,6 +22,7 @@ use crate::transfer::supply::Supplies;
 pub(crate) struct Sections {
     pub(crate) releases: Releases,
     pub(crate) catalogs: Catalogs,
+    pub(crate) charts: Charts,
     pub(crate) made: MadeImages,
 }
 
@@ -28,13 +30,15 @@ pub(crate) struct Sections {
 /// catalog; the rest is there all the same. `client` is for those who check
 /// signatures.
 pub(crate) async fn collect(context: &Context, source: Source<'_>, client: &Client) -> Sections {
-    let (mut releases, mut catalogs) = tokio::join!(
+    let (mut releases, mut catalogs, mut charts) = tokio::join!(
         releases::collect(context, source),
-        catalogs::collect(context, source, client)
+        catalogs::collect(context, source, client),
+        charts::collect(context, source)
     );
     let mut made = std::mem::take(&mut releases.made);
     made.extend(std::mem::take(&mut catalogs.made));
-    Sections { releases, catalogs, made }
+    made.extend(std::mem::take(&mut charts.made));
+    Sections { releases, catalogs, charts, made }
 }
 
 impl Sections {
@@ -42,6 +46,7 @@ impl Sections {
     pub(crate) fn take_wanted(&mut self) -> Vec<Wanted> {
         let mut wanted = std::mem::take(&mut self.releases.wanted);
         wanted.append(&mut self.catalogs.wanted);
+        wanted.append(&mut self.charts.wanted);
         wanted
     }
 
@@ -53,13 +58,16 @@ impl Sections {
             notes: Vec::new(),
         };
         issues.extend(std::mem::take(&mut self.catalogs.issues));
+        issues.failures.append(&mut self.charts.failures);
+        issues.notes.append(&mut self.charts.notes);
         issues
     }
 
     /// What images were selected by.
     pub(crate) fn documents(&self) -> BTreeMap<String, BlobRef> {
         let (releases, catalogs) = (&self.releases.documents, &self.catalogs.documents);
-        releases.iter().chain(catalogs).map(|(name, blob)| (name.clone(), *blob)).collect()
+        let all = releases.iter().chain(catalogs).chain(&self.charts.documents);
+        all.map(|(name, blob)| (name.clone(), *blob)).collect()
     }
 
     /// Where the content of all images of a run comes from.

@@ -57,7 +57,8 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     let executed =
         fetch::fetch(context, &supplies, &plan, needs, &mut outcomes, Announce::All).await;
     if executed == Executed::Entirely {
-        results.add_files(generated_files::pin(context, &digests(&plan, &sections)));
+        let digests = digests(&plan, &sections);
+        results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
         sections.lay_out(context, &plan, &outcomes);
     }
     let archiving = &context.settings.archiving;

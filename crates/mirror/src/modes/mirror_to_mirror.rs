@@ -60,7 +60,8 @@ pub(crate) async fn mirror_to_mirror(
         results.needs = std::mem::take(&mut sections.catalogs.needs);
         conclude_dry_run(context, &route, &bound.plan, &sections, results);
     } else {
-        results.add_files(generated_files::pin(context, &digests(&bound.plan, &sections)));
+        let digests = digests(&bound.plan, &sections);
+        results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
         // What was there already is known too.
         for image in bound.plan.images.iter().filter(|image| image.action == Action::Present) {
             remember(context, &bound.plan, image);

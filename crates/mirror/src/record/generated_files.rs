@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use image_set::{ImageSetConfiguration, ImageSource};
 use mirror_plan::{
-    Lines, Pin, PinnedFiles, Placed, Plan, ResourceOptions, Scope, cluster_resources,
-    hosts_clusters_refuse, same_but_for_time,
+    IMAGE_DIGEST_SOURCES, Lines, Pin, PinnedFiles, Placed, Plan, ResourceOptions, Scope,
+    cluster_resources, hosts_clusters_refuse, image_digest_sources, same_but_for_time,
 };
 use oci::{Digest, ImageRef};
 use workspace::atomic_file::{self, Durability};
@@ -19,12 +19,13 @@ use crate::error_chain::chain;
 use crate::settings::DryRun;
 
 /// Writes `isc_pinned_<time>.yaml` and `disc_pinned_<time>.yaml`: the
-/// configuration with every tag nailed to the digest it had in this run.
+/// configuration with every tag pinned to the digest, and every chart to the version, of this run.
 pub(crate) fn pin(
     context: &Context,
     digests: &BTreeMap<ImageRef, Digest>,
+    charts: &BTreeMap<(usize, usize), String>,
 ) -> Result<Vec<PathBuf>, String> {
-    let pinned = pinned(&context.settings.configuration.set, digests);
+    let pinned = pinned(&context.settings.configuration.set, digests, charts);
     let names = PinnedFiles::at(context.started);
     let directory = context.workspace.working_dir();
     let files = [
@@ -56,6 +57,7 @@ fn newest_pinned(directory: &Path) -> Option<PathBuf> {
 fn pinned(
     set: &ImageSetConfiguration,
     digests: &BTreeMap<ImageRef, Digest>,
+    charts: &BTreeMap<(usize, usize), String>,
 ) -> ImageSetConfiguration {
     let mut pinned = set.clone();
     for image in &mut pinned.mirror.additional_images {
@@ -78,7 +80,28 @@ fn pinned(
             operator.target_tag = target_tag;
         }
     }
+    let repositories = pinned.mirror.helm.iter_mut().flat_map(|helm| &mut helm.repositories);
+    for (at, repository) in repositories.enumerate() {
+        for (place, chart) in repository.charts.iter_mut().enumerate() {
+            if let Some(version) = charts.get(&(at, place)) {
+                chart.version = Some(version.clone());
+            }
+        }
+    }
     pinned
+}
+
+fn options(context: &Context) -> ResourceOptions {
+    let settings = &context.settings;
+    ResourceOptions {
+        created_at: context.started,
+        tool_version: settings.version.clone(),
+        scope: match settings.max_nested_paths {
+            Some(_) => Scope::Repository,
+            None => Scope::Namespace,
+        },
+        content_source_policy: settings.content_source_policy,
+    }
 }
 
 /// The resources for what the target holds: names and texts.
@@ -87,16 +110,7 @@ pub(crate) fn resources(
     placed: &[Placed],
     sections: &Sections,
 ) -> Result<Vec<(String, String)>, String> {
-    let settings = &context.settings;
-    let options = ResourceOptions {
-        created_at: context.started,
-        tool_version: settings.version.clone(),
-        scope: match settings.max_nested_paths {
-            Some(_) => Scope::Repository,
-            None => Scope::Namespace,
-        },
-        content_source_policy: settings.content_source_policy,
-    };
+    let options = options(context);
     let files = cluster_resources(placed, &options).map_err(|e| chain(&e))?;
     let mut files: Vec<(String, String)> =
         files.into_iter().map(|file| (file.name, file.yaml)).collect();
@@ -125,7 +139,15 @@ pub(crate) fn write_resources(
             *text = old;
         }
     }
-    workspace::replace_generated(&directory, &files).map_err(|e| chain(&e))
+    let mut written = workspace::replace_generated(&directory, &files).map_err(|e| chain(&e))?;
+    // Beside that folder, as people apply everything in it to a cluster.
+    if let Some(text) = image_digest_sources(placed, &options(context)).map_err(|e| chain(&e))? {
+        let path =
+            context.workspace.working_dir().join("install-config").join(IMAGE_DIGEST_SOURCES);
+        atomic_file::write(&path, text.as_bytes(), Durability::Later).map_err(|e| chain(&e))?;
+        written.push(path);
+    }
+    Ok(written)
 }
 
 /// Writes what a run would do below `working-dir/dry-run`, and nothing else.

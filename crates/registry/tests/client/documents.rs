@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use lab::registry::{Effect, Fault};
 use lab::update_service::{Graph, UpdateService};
-use registry::{Client, DocumentRequest, Environment, Error, Side, Timeouts, Url};
+use registry::{Access, Client, DocumentRequest, Environment, Error, Side, Timeouts, Url};
 
 use crate::{nowhere, settings, source};
 
@@ -17,7 +17,14 @@ fn service() -> (UpdateService, Url) {
 }
 
 async fn ask(client: &Client, url: &Url, limit: u64) -> Result<Option<Vec<u8>>, Error> {
-    client.document(DocumentRequest { url, accept: "application/json", limit }).await
+    client
+        .document(DocumentRequest {
+            url,
+            accept: "application/json",
+            limit,
+            access: Access::Public,
+        })
+        .await
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 
 use mirror_plan::{Destination, ImageTree, Kind, Origin, Wanted};
 use oci::{Descriptor, Digest, ImageRef, Pointer, RawManifest};
-use registry::{Client, DocumentRequest, Location, Url};
+use registry::{Access, Client, DocumentRequest, Location, Url};
 use release::graph_image::GraphLayer;
 use workspace::Holdings;
 
@@ -68,7 +68,12 @@ pub(crate) async fn make(
 /// The data, from the update service that is asked for graphs.
 async fn fetch(client: &Client, service: Option<&Url>) -> Result<Vec<u8>, String> {
     let url = service.map_or_else(|| Url::parse(DATA).expect("an address"), data_of);
-    let request = DocumentRequest { url: &url, accept: "application/gzip, */*", limit: MAX_DATA };
+    let request = DocumentRequest {
+        url: &url,
+        accept: "application/gzip, */*",
+        limit: MAX_DATA,
+        access: Access::Public,
+    };
     let answer = client.document(request).await.map_err(|e| chain(&e))?;
     answer.ok_or_else(|| {
         let host = url.host_str().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use futures_util::stream::{self, StreamExt};
 use image_set::{Distribution, PlatformSection};
-use registry::{Client, DocumentRequest, Url};
+use registry::{Access, Client, DocumentRequest, Url};
 use release::graph::{Graph, MAX_GRAPH_BYTES};
 use release::select::{GraphKey, Graphs, needed};
 use workspace::Holdings;
@@ -85,7 +85,8 @@ pub(crate) async fn ask(client: &Client, service: Option<&Url>, key: &GraphKey) 
     let channel = || key.channel.clone();
     let plain = || shown(&url);
     let limit = MAX_GRAPH_BYTES as u64;
-    let request = DocumentRequest { url: &url, accept: "application/json", limit };
+    let request =
+        DocumentRequest { url: &url, accept: "application/json", limit, access: Access::Public };
     let answer = client.document(request).await;
     let answer = answer.map_err(|source| GraphFault::Asking {
         url: plain(),

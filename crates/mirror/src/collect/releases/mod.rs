@@ -11,7 +11,7 @@
 
 mod choose;
 mod contents;
-mod documents;
+pub(crate) mod documents;
 mod graph_image;
 mod graphs;
 mod laid_out;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use oci::{Digest, ImageRef};
-use registry::{Client, DocumentRequest};
+use registry::{Access, Client, DocumentRequest};
 use release::signature::{MAX_SIGNATURE_BYTES, Refused, SignatureError, Verified, verify};
 use workspace::{DocumentError, Holdings};
 
@@ -141,7 +141,9 @@ async fn fetch(
     let path = format!("{}sha256={}/signature-{number}", url.path(), digest.hex());
     url.set_path(&path);
     let limit = MAX_SIGNATURE_BYTES as u64;
-    client.document(DocumentRequest { url: &url, accept: "*/*", limit }).await
+    client
+        .document(DocumentRequest { url: &url, accept: "*/*", limit, access: Access::Public })
+        .await
 }
 
 /// Verifies with what came along.

@@ -1,0 +1,179 @@
+//! What a part of the `helm` section was resolved to: charts and their images, as they travel in an
+//! archive. The disconnected side reads this and renders nothing.
+
+use std::collections::BTreeMap;
+
+use image_set::{HelmRepository, LocalChart};
+use mirror_plan::{Kind, Origin, Wanted};
+use oci::{Digest, ImageRef, Platform, Repository, Tag};
+use serde::{Deserialize, Serialize};
+use workspace::Holdings;
+
+use super::repository::without_login;
+use crate::error_chain::chain;
+
+/// Below `working-dir`.
+const FOLDER: &str = "helm/selected";
+/// How many charts of an archive are named where one is missing.
+const NAMED: usize = 5;
+
+/// The charts that one request selects.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Carried {
+    pub(crate) charts: Vec<CarriedChart>,
+}
+
+/// A chart and what it needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CarriedChart {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// None where the chart has a name that no registry accepts.
+    pub(crate) artifact: Option<CarriedArtifact>,
+    /// Each with the places that name it.
+    pub(crate) images: BTreeMap<ImageRef, Vec<String>>,
+}
+
+/// The chart itself, as a registry stores it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CarriedArtifact {
+    pub(crate) origin: Origin,
+    pub(crate) repository: Repository,
+    pub(crate) tag: Tag,
+}
+
+impl CarriedArtifact {
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted {
+            kind: Kind::Chart,
+            origin: self.origin.clone(),
+            target_repository: Some(self.repository.clone()),
+            target_tag: Some(self.tag.clone()),
+            platforms: Vec::new(),
+        }
+    }
+}
+
+impl CarriedChart {
+    /// The chart and its images.
+    pub(crate) fn wanted(&self, platforms: &[Platform]) -> Vec<Wanted> {
+        let image = |image: &ImageRef| Wanted {
+            kind: Kind::Helm,
+            origin: Origin::Registry(image.clone()),
+            target_repository: None,
+            target_tag: None,
+            platforms: platforms.to_vec(),
+        };
+        let artifact = self.artifact.iter().map(CarriedArtifact::wanted);
+        artifact.chain(self.images.keys().map(image)).collect()
+    }
+}
+
+/// The name of the document for a repository of which every chart is selected.
+pub(crate) fn repository_document(repository: &HelmRepository) -> String {
+    let key = HelmRepository {
+        name: String::new(),
+        url: without_login(&repository.url),
+        charts: Vec::new(),
+        ..repository.clone()
+    };
+    document_name(&repository.name, &key)
+}
+
+/// The name of the document for one chart of a repository.
+pub(crate) fn chart_document(repository: &HelmRepository, chart: &image_set::Chart) -> String {
+    let chart = image_set::Chart { platforms: Vec::new(), ..chart.clone() };
+    document_name(&chart.name, &(without_login(&repository.url), &chart))
+}
+
+/// The name of the document for a chart on the machine that mirrors to disk.
+pub(crate) fn local_document(local: &LocalChart) -> String {
+    let chart = image_set::Chart { platforms: Vec::new(), ..local.chart.clone() };
+    document_name(&local.chart.name, &LocalChart { chart, path: local.path.clone() })
+}
+
+/// A name that people recognise, made unique by all settings that decide about images. Platforms do
+/// not: they are selected when images are pushed.
+fn document_name(name: &str, settings: &impl Serialize) -> String {
+    let settings = serde_json::to_vec(settings).unwrap_or_default();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let name: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).take(64).collect();
+    format!("{FOLDER}/{name}-{}.json", &Digest::of(&settings).hex()[..16])
+}
+
+/// Reads what the connected side selected.
+pub(crate) fn read(holdings: &Holdings, name: &str) -> Result<Carried, String> {
+    let Some(bytes) = holdings.document(name).map_err(|e| chain(&e))? else {
+        return Err(absent(holdings));
+    };
+    serde_json::from_slice(&bytes).map_err(|e| format!("reading {name}: {}", chain(&e)))
+}
+
+/// Says that nothing was selected with these settings, and which charts are here.
+fn absent(holdings: &Holdings) -> String {
+    let mut known = Vec::new();
+    for name in holdings.document_list().unwrap_or_default().into_keys() {
+        if !name.starts_with(FOLDER) || known.len() > NAMED {
+            continue;
+        }
+        let carried = read(holdings, &name).unwrap_or_default();
+        known.extend(carried.charts.into_iter().map(|c| format!("{} {}", c.name, c.version)));
+    }
+    known.sort();
+    known.dedup();
+    let is_cut = known.len() > NAMED;
+    known.truncate(NAMED);
+    let mut text =
+        "no archive here has it with these settings: mirror it to disk on the connected \
+                    side with the same version, values and imagePaths"
+            .to_owned();
+    if !known.is_empty() {
+        let more = if is_cut { ", …" } else { "" };
+        text.push_str(&format!(" (here are: {}{more})", known.join(", ")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(name: &str) -> image_set::Chart {
+        image_set::Chart {
+            name: name.to_owned(),
+            version: None,
+            image_paths: Vec::new(),
+            platforms: Vec::new(),
+            values_files: Vec::new(),
+            values: Default::default(),
+            guess_images: false,
+            at: Default::default(),
+        }
+    }
+
+    fn repository(url: &str) -> HelmRepository {
+        let (name, url) = ("r".to_owned(), url.to_owned());
+        HelmRepository { name, url, charts: Vec::new(), newest_only: false, at: Default::default() }
+    }
+
+    #[test]
+    fn a_document_is_named_by_what_decides_about_images() {
+        let web = chart("web");
+        let name = chart_document(&repository("https://h/c"), &web);
+        assert!(name.starts_with("helm/selected/web-") && name.ends_with(".json"), "{name}");
+        let with_login = repository("https://me:secret@h/c?token=1");
+        assert_eq!(chart_document(&with_login, &web), name);
+        let platform =
+            image_set::Chart { platforms: vec!["linux/amd64".parse().unwrap()], ..web.clone() };
+        assert_eq!(chart_document(&repository("https://h/c"), &platform), name);
+        let pinned = image_set::Chart { version: Some("1.0.0".to_owned()), ..web.clone() };
+        assert_ne!(chart_document(&repository("https://h/c"), &pinned), name);
+        assert_ne!(chart_document(&repository("https://h/d"), &web), name);
+    }
+
+    #[test]
+    fn a_name_stays_in_its_folder() {
+        let name = chart_document(&repository("https://h/c"), &chart("../../x"));
+        assert!(name.starts_with("helm/selected/______x-"), "{name}");
+    }
+}

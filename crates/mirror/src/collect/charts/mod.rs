@@ -1,0 +1,436 @@
+//! Helm charts: from the `helm` section of a configuration to the charts and the images they use.
+//!
+//! ```text
+//! section ──repository, local──▶ chart ──render──▶ images ──carried──▶ wanted images
+//!                                  └──chart_image──▶ the chart as an image
+//! ```
+//!
+//! The connected sides fetch and render. What they found travels as a document for each entry of the
+//! section; the disconnected side reads those, and renders nothing.
+
+mod carried;
+mod chart_image;
+mod local;
+mod render;
+mod repository;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt};
+use helm::discover::{Cause, Options};
+use helm::repository::{ChartVersion, Index, SelectError};
+use image_set::{Helm, HelmRepository, LocalChart, Position};
+use mirror_plan::{BlobRef, Destination, Exit, Wanted};
+use oci::{Digest, Platform};
+use registry::Client;
+use workspace::Holdings;
+
+use super::built_images::MadeImages;
+use super::releases::Source;
+use super::releases::documents::Documents;
+use crate::context::Context;
+use crate::error_chain::chain;
+use crate::gather::Collector;
+use crate::report::Failure;
+use crate::settings::{Attachments, DryRun};
+use carried::{Carried, CarriedChart};
+use repository::{Fetched, Repository};
+
+/// Charts that are fetched and rendered at once.
+const AT_ONCE: usize = 4;
+
+/// What the `helm` section of a configuration comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Charts {
+    /// The images of all charts, and the charts.
+    pub(crate) wanted: Vec<Wanted>,
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) notes: Vec<String>,
+    /// What was selected, for the disconnected side.
+    pub(crate) documents: BTreeMap<String, BlobRef>,
+    pub(crate) made: MadeImages,
+    /// Which version was selected for a chart of a repository, by their places in the section.
+    pub(crate) versions: BTreeMap<(usize, usize), String>,
+    /// The charts by the name they get, to notice two with the same.
+    named: BTreeMap<Destination, (Digest, String)>,
+}
+
+/// Turns the `helm` section of a run's configuration into images. A chart that fails affects only
+/// itself.
+pub(crate) async fn collect(context: &Context, source: Source<'_>) -> Charts {
+    let Some(section) = &context.settings.configuration.set.mirror.helm else {
+        return Charts::default();
+    };
+    let work = async {
+        match source {
+            Source::Asked(client) => fetch(context, section, client).await,
+            Source::Held(holdings) => read(context, section, holdings),
+        }
+    };
+    tokio::select! {
+        biased;
+        () = context.cancel.cancelled() => Charts::default(),
+        charts = work => charts,
+    }
+}
+
+/// Reads what the connected side selected.
+fn read(context: &Context, section: &Helm, holdings: &Holdings) -> Charts {
+    let mut charts = Charts::default();
+    let mut take = |document: String, entry: &Entry<'_>| {
+        match carried::read(holdings, &document) {
+            Ok(Carried { charts: read }) => {
+                let wanted = read.iter().flat_map(|chart| chart.wanted(entry.platforms));
+                charts.wanted.extend(wanted);
+            }
+            Err(why) => charts.failures.push(entry.failure(context, &why)),
+        };
+    };
+    for repository in &section.repositories {
+        if repository.charts.is_empty() {
+            take(carried::repository_document(repository), &Entry::of_repository(repository));
+        }
+        for chart in &repository.charts {
+            take(carried::chart_document(repository, chart), &Entry::of_chart(repository, chart));
+        }
+    }
+    for local in &section.local {
+        take(carried::local_document(local), &Entry::of_local(local));
+    }
+    charts
+}
+
+async fn fetch(context: &Context, section: &Helm, client: &Client) -> Charts {
+    let mut charts = Charts::default();
+    let mut documents = Documents::default();
+    let store = match context.settings.dry_run {
+        DryRun::No => Some(context.workspace.blobs().clone()),
+        DryRun::Plan | DryRun::PlanWithLists => None,
+    };
+    let collector =
+        Collector::new(client.clone(), store, Attachments::Remove, Arc::clone(&context.turns));
+    for (at, repository) in section.repositories.iter().enumerate() {
+        let opened = Repository::open(&repository.url, client, &collector);
+        let asked = match opened {
+            Ok(asked) => asked,
+            Err(error) => {
+                let entry = Entry::of_repository(repository);
+                charts.failures.push(entry.failure(context, &chain(&error)));
+                continue;
+            }
+        };
+        match repository.charts.is_empty() {
+            true => charts.take_all(context, repository, &asked, &mut documents).await,
+            false => charts.take_listed(context, (at, repository), &asked, &mut documents).await,
+        }
+    }
+    for local in &section.local {
+        charts.take_local(context, local, &mut documents).await;
+    }
+    match documents.save(context) {
+        Ok(saved) => charts.documents = saved,
+        Err(why) => {
+            let message = format!("keeping the images of charts: {why}");
+            charts.failures.push(Failure::new(Exit::GENERIC, message));
+        }
+    }
+    charts
+}
+
+/// A part of the section that selects charts, as messages name it.
+struct Entry<'a> {
+    at: Position,
+    name: String,
+    platforms: &'a [Platform],
+}
+
+impl<'a> Entry<'a> {
+    fn of_repository(repository: &HelmRepository) -> Self {
+        let name = format!("the repository {}", repository::without_login(&repository.url));
+        Self { at: repository.at, name, platforms: &[] }
+    }
+
+    fn of_chart(repository: &HelmRepository, chart: &'a image_set::Chart) -> Self {
+        let url = repository::without_login(&repository.url);
+        let name = format!("the chart {} of {url}", chart.name);
+        Self { at: chart.at, name, platforms: &chart.platforms }
+    }
+
+    fn of_local(local: &'a LocalChart) -> Self {
+        let name = format!("the chart {}", local.path.display());
+        Self { at: local.chart.at, name, platforms: &local.chart.platforms }
+    }
+
+    fn told(&self, context: &Context, why: &str) -> String {
+        let file = context.settings.configuration.path.display();
+        format!("{file}:{}: {}: {why}", self.at, self.name)
+    }
+
+    fn failure(&self, context: &Context, why: &str) -> Failure {
+        Failure::new(Exit::HELM, self.told(context, why))
+    }
+}
+
+/// How the charts of an entry are searched for images.
+struct Search {
+    values: serde_json::Map<String, serde_json::Value>,
+    options: Options,
+    guess_images: bool,
+}
+
+impl Search {
+    fn of(chart: &image_set::Chart) -> Result<Self, String> {
+        let values = render::given_values(&chart.values_files, &chart.values);
+        Ok(Self {
+            values: values.map_err(|e| chain(&e))?,
+            options: Options { image_paths: chart.image_paths.clone(), ..Options::default() },
+            guess_images: chart.guess_images,
+        })
+    }
+
+    fn with_defaults() -> Self {
+        Self { values: Default::default(), options: Options::default(), guess_images: false }
+    }
+}
+
+impl Charts {
+    /// The charts that are named below a repository.
+    async fn take_listed(
+        &mut self,
+        context: &Context,
+        (at, repository): (usize, &HelmRepository),
+        asked: &Repository<'_>,
+        documents: &mut Documents,
+    ) {
+        let mut listed: Option<Result<Index, String>> = None;
+        for (place, chart) in repository.charts.iter().enumerate() {
+            let entry = Entry::of_chart(repository, chart);
+            let selected = async {
+                // A registry lists one chart at a time; a web server all of them at once.
+                let by_chart = repository.url.starts_with("oci://");
+                if by_chart || listed.is_none() {
+                    let index = asked.index(Some(&chart.name)).await;
+                    listed = Some(index.map_err(|e| chain(&e)));
+                }
+                let index = match &listed {
+                    Some(Ok(index)) => index,
+                    Some(Err(why)) => return Err(why.clone()),
+                    None => return Err("there is no index".to_owned()),
+                };
+                let version = index.select(&chart.name, chart.version.as_deref());
+                let version = version.map_err(|e| chain(&e))?;
+                let fetched =
+                    asked.fetch(version, |version| chart_image::kept(context, version)).await;
+                let fetched = fetched.map_err(|e| chain(&e))?;
+                Ok((version.metadata.version.clone(), fetched, Search::of(chart)?))
+            };
+            let (version, fetched, search) = match selected.await {
+                Ok(selected) => selected,
+                Err(why) => {
+                    self.failures.push(entry.failure(context, &why));
+                    continue;
+                }
+            };
+            let Some(found) = self.take(context, &entry, fetched, &search).await else { continue };
+            let pinned = image_set::Chart { version: Some(version.clone()), ..chart.clone() };
+            for chart in [chart, &pinned] {
+                keep(documents, carried::chart_document(repository, chart), vec![found.clone()]);
+            }
+            self.versions.insert((at, place), version);
+        }
+    }
+
+    /// Every chart of a repository.
+    async fn take_all(
+        &mut self,
+        context: &Context,
+        repository: &HelmRepository,
+        asked: &Repository<'_>,
+        documents: &mut Documents,
+    ) {
+        let entry = Entry::of_repository(repository);
+        let index = match asked.index(None).await {
+            Ok(index) => index,
+            Err(error) => return self.failures.push(entry.failure(context, &chain(&error))),
+        };
+        for skipped in &index.skipped {
+            let why =
+                format!("index.yaml: an entry of {} is skipped: {}", skipped.chart, skipped.reason);
+            context.warn(entry.told(context, &why));
+        }
+        let versions = all_versions(&index, repository.newest_only);
+        if !repository.newest_only {
+            context.warn(entry.told(
+                context,
+                &format!(
+                    "no charts are named, so that all {} versions of {} charts are mirrored with their images; name `charts`, or set `newestOnly: true`",
+                    versions.len(),
+                    index.charts().count()
+                ),
+            ));
+        }
+        let search = Search::with_defaults();
+        let fetched = stream::iter(versions).map(|version| async move {
+            let held = |version: &ChartVersion| chart_image::kept(context, version);
+            (version, asked.fetch(version, held).await)
+        });
+        let mut fetched = fetched.buffered(AT_ONCE);
+        let mut found = Vec::new();
+        while let Some((version, fetched)) = fetched.next().await {
+            let name = format!("{} {}", version.metadata.name, version.metadata.version);
+            match fetched {
+                Ok(fetched) => found.extend(self.take(context, &entry, fetched, &search).await),
+                Err(error) => {
+                    let why = format!("{name}: {}", chain(&error));
+                    self.failures.push(entry.failure(context, &why));
+                }
+            }
+        }
+        keep(documents, carried::repository_document(repository), found);
+    }
+
+    /// A chart on this machine.
+    async fn take_local(
+        &mut self,
+        context: &Context,
+        local: &LocalChart,
+        documents: &mut Documents,
+    ) {
+        let entry = Entry::of_local(local);
+        let read = local::read(&local.path).map_err(|e| chain(&e));
+        let read = read.and_then(|fetched| {
+            check_local(context, &entry, local, &fetched)?;
+            Ok((fetched, Search::of(&local.chart)?))
+        });
+        match read {
+            Ok((fetched, search)) => {
+                let found = self.take(context, &entry, fetched, &search).await;
+                let name = carried::local_document(local);
+                found.into_iter().for_each(|found| keep(documents, name.clone(), vec![found]));
+            }
+            Err(why) => self.failures.push(entry.failure(context, &why)),
+        }
+    }
+
+    /// Renders a chart and takes its images, and the chart itself.
+    async fn take(
+        &mut self,
+        context: &Context,
+        entry: &Entry<'_>,
+        fetched: Fetched,
+        search: &Search,
+    ) -> Option<CarriedChart> {
+        let metadata = &fetched.chart.metadata;
+        let (name, version) = (metadata.name.clone(), metadata.version.clone());
+        let options = search.options.clone();
+        let discovery =
+            render::discover(fetched.chart.clone(), search.values.clone(), options).await;
+        let discovery = match discovery {
+            Ok(discovery) => discovery,
+            Err(why) => {
+                let why = format!("{name} {version}: {why}");
+                self.failures.push(entry.failure(context, &why));
+                return None;
+            }
+        };
+        for problem in &discovery.problems {
+            let why = format!("{name} {version}: {problem}");
+            match &problem.cause {
+                // Text that is not an image cannot be pulled, either.
+                Cause::NotAnImage { .. } => context.warn(entry.told(context, &why)),
+                cause if cause.hides_images() => self.failures.push(entry.failure(context, &why)),
+                _ => context.warn(entry.told(context, &why)),
+            }
+        }
+        if !search.guess_images && !discovery.candidates.is_empty() {
+            let images: Vec<String> =
+                discovery.candidates.iter().map(|found| found.image.to_string()).collect();
+            let why = format!(
+                "{name} {version}: values look like images that no template uses, and are not mirrored without `guessImages: true`: {}",
+                images.join(", ")
+            );
+            self.notes.push(entry.told(context, &why));
+        }
+        let artifact = match self.artifact(context, entry, fetched) {
+            Ok(artifact) => Some(artifact),
+            Err(why) => {
+                let why = format!("{name} {version}: {why}");
+                self.failures.push(entry.failure(context, &why));
+                None
+            }
+        };
+        let images = render::images(&discovery, search.guess_images);
+        let chart = CarriedChart { name, version, artifact, images };
+        self.wanted.extend(chart.wanted(entry.platforms));
+        Some(chart)
+    }
+
+    fn artifact(
+        &mut self,
+        context: &Context,
+        entry: &Entry<'_>,
+        fetched: Fetched,
+    ) -> Result<carried::CarriedArtifact, String> {
+        let (artifact, tree) = chart_image::make(context, fetched).map_err(|e| chain(&e))?;
+        let Some(tree) = tree else { return Ok(artifact) };
+        let wanted = artifact.wanted();
+        let place = Destination::of(&wanted).map_err(|e| chain(&e))?;
+        let digest = tree.root().digest;
+        match self.named.get(&place) {
+            Some((known, _)) if *known == digest => {}
+            Some((_, other)) => {
+                return Err(format!("{other} is stored as {place}, and only one chart can be"));
+            }
+            None => {
+                self.named.insert(place, (digest, entry.name.clone()));
+            }
+        }
+        self.made.insert_read(&wanted, tree);
+        Ok(artifact)
+    }
+}
+
+fn keep(documents: &mut Documents, name: String, charts: Vec<CarriedChart>) {
+    let bytes = serde_json::to_vec_pretty(&Carried { charts });
+    documents.keep(name, bytes.expect("names and images are text"));
+}
+
+/// Versions of all charts that can be installed. Library charts cannot.
+fn all_versions(index: &Index, newest_only: bool) -> Vec<&ChartVersion> {
+    let mut all = Vec::new();
+    for (name, versions) in index.charts() {
+        if newest_only {
+            let newest = match index.select(name, None) {
+                Err(SelectError::PreReleases { .. }) => versions.first(),
+                selected => selected.ok(),
+            };
+            all.extend(newest.filter(|version| !version.is_library()));
+        } else {
+            all.extend(versions.iter().filter(|version| !version.is_library()));
+        }
+    }
+    all
+}
+
+/// What the configuration says about a chart on this machine must be true.
+fn check_local(
+    context: &Context,
+    entry: &Entry<'_>,
+    local: &LocalChart,
+    fetched: &Fetched,
+) -> Result<(), String> {
+    let metadata = &fetched.chart.metadata;
+    if metadata.name != local.chart.name {
+        let (expected, found) = (&local.chart.name, &metadata.name);
+        let why = format!("expected the name {expected:?}, found {found:?}, which is used");
+        context.warn(entry.told(context, &why));
+    }
+    let Some(wanted) = &local.chart.version else { return Ok(()) };
+    let constraint = helm::version::Constraint::parse(wanted).map_err(|e| chain(&e))?;
+    let version = helm::version::version(&metadata.version).map_err(|e| chain(&e))?;
+    match *wanted == metadata.version || constraint.matches(&version) {
+        true => Ok(()),
+        false => Err(format!("expected the version {wanted:?}, found {:?}", metadata.version)),
+    }
+}

@@ -1,0 +1,273 @@
+//! Chart repositories: a web server with `index.yaml`, or a registry (`oci://`).
+
+use helm::artifact::{self, ArtifactError};
+use helm::chart::{Chart, ChartError};
+use helm::repository::{
+    ChartVersion, DigestMismatch, Index, IndexError, MAX_INDEX_BYTES, SelectError, archive_url,
+    index_url,
+};
+use oci::{ImageRef, Pointer, RegistryHost, Repository as RepositoryName};
+use registry::{Access, Client, DocumentRequest, Location, Url};
+
+use crate::error_chain::chain;
+use crate::gather::{Collector, blob_of};
+
+/// The largest chart archive that is read. Unpacked, charts may have 100 MiB.
+pub(super) const MAX_ARCHIVE_BYTES: u64 = 64 << 20;
+/// The largest provenance file: the chart's metadata, digests and a signature.
+pub(super) const MAX_PROVENANCE_BYTES: u64 = 4 << 20;
+/// Pages of tags that are read of one chart.
+const TAG_PAGES: std::num::NonZeroUsize = std::num::NonZeroUsize::new(200).unwrap();
+
+/// Why a repository or a chart of it cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RepositoryError {
+    #[error("{url:?} is not the URL of a chart repository: {why}")]
+    Url { url: String, why: String },
+    #[error("fetching {url}")]
+    Fetch { url: String, source: Box<registry::Error> },
+    #[error("{url} does not exist; check the URL of the repository")]
+    NoIndex { url: String },
+    #[error("reading {url}")]
+    Index { url: String, source: IndexError },
+    #[error(
+        "a registry cannot list the charts below {url}; name each chart below `charts` of the repository"
+    )]
+    NotListed { url: String },
+    #[error(transparent)]
+    Select(#[from] SelectError),
+    #[error("index.yaml names no URL for {chart}")]
+    NoUrl { chart: String },
+    #[error("index.yaml names {url:?} for {chart}: {why}")]
+    ArchiveUrl { chart: String, url: String, why: String },
+    #[error("{url} does not exist, although index.yaml names it")]
+    NoArchive { url: String },
+    #[error(transparent)]
+    Digest(#[from] DigestMismatch),
+    #[error("reading {place}")]
+    Artifact { place: String, source: ArtifactError },
+    #[error("reading {place}: {why}")]
+    Content { place: String, why: String },
+    #[error("reading the chart {place}")]
+    Chart { place: String, source: ChartError },
+}
+
+/// A chart that was fetched.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) chart: Chart,
+    pub(crate) packed: Packed,
+}
+
+/// Where the archive of a chart is.
+#[derive(Debug)]
+pub(crate) enum Packed {
+    /// Here, with its provenance file.
+    Here { archive: Vec<u8>, provenance: Option<Vec<u8>> },
+    /// An artifact in a registry, with tag and digest.
+    Stored(ImageRef),
+}
+
+/// A repository, ready to be asked.
+pub(crate) struct Repository<'a> {
+    place: Place,
+    client: &'a Client,
+    collector: &'a Collector,
+}
+
+enum Place {
+    Web(Url),
+    Registry { host: RegistryHost, path: String, url: String },
+}
+
+impl<'a> Repository<'a> {
+    pub(crate) fn open(
+        url: &str,
+        client: &'a Client,
+        collector: &'a Collector,
+    ) -> Result<Self, RepositoryError> {
+        let bad = |why: String| RepositoryError::Url { url: without_login(url), why };
+        let place = match url.strip_prefix("oci://") {
+            Some(rest) => {
+                let (host, path) = rest.trim_end_matches('/').split_once('/').unwrap_or((rest, ""));
+                let host = host.trim_end_matches('/').parse().map_err(|e| bad(chain(&e)))?;
+                Place::Registry { host, path: path.to_owned(), url: url.to_owned() }
+            }
+            None => Place::Web(Url::parse(url).map_err(|e| bad(e.to_string()))?),
+        };
+        Ok(Self { place, client, collector })
+    }
+
+    /// The charts of the repository; of a registry, the versions of the chart `name`.
+    pub(crate) async fn index(&self, name: Option<&str>) -> Result<Index, RepositoryError> {
+        match (&self.place, name) {
+            (Place::Web(repository), _) => {
+                let url = index_url(repository);
+                let bytes = self.document(&url, MAX_INDEX_BYTES as u64, Access::Private).await?;
+                let bytes = bytes.ok_or_else(|| RepositoryError::NoIndex { url: shown(&url) })?;
+                Index::parse(&bytes)
+                    .map_err(|source| RepositoryError::Index { url: shown(&url), source })
+            }
+            (Place::Registry { host, path, .. }, Some(name)) => {
+                let repository = repository_name(path, name)?;
+                let at = Location { registry: host.clone(), repository };
+                let listed = self.client.tags(&at, TAG_PAGES).await;
+                let url = format!("oci://{at}");
+                let listed = listed
+                    .map_err(|source| RepositoryError::Fetch { url, source: Box::new(source) })?;
+                Ok(Index::of_tags(name, listed.tags.iter()))
+            }
+            (Place::Registry { url, .. }, None) => {
+                Err(RepositoryError::NotListed { url: without_login(url) })
+            }
+        }
+    }
+
+    /// Fetches one version of a chart. `held` has what is here already of an archive.
+    pub(crate) async fn fetch(
+        &self,
+        version: &ChartVersion,
+        held: impl Fn(&ChartVersion) -> Option<Packed>,
+    ) -> Result<Fetched, RepositoryError> {
+        let name = format!("{}-{}", version.metadata.name, version.metadata.version);
+        let repository = match &self.place {
+            Place::Registry { host, path, .. } => {
+                let repository = repository_name(path, &version.metadata.name)?;
+                let bad = |source| RepositoryError::Artifact { place: name.clone(), source };
+                let tag = artifact::tag_of(&version.metadata.version).map_err(bad)?;
+                let image =
+                    ImageRef { registry: host.clone(), repository, tag: Some(tag), digest: None };
+                return stored(self.collector, &image).await;
+            }
+            Place::Web(repository) => repository,
+        };
+        if let Some(packed @ Packed::Here { .. }) = held(version) {
+            return unpacked(name, packed);
+        }
+        let mut failure = RepositoryError::NoUrl { chart: name.clone() };
+        for listed in &version.urls {
+            match self.archive(repository, &name, listed).await {
+                Ok(Packed::Stored(image)) => return stored(self.collector, &image).await,
+                Ok(Packed::Here { archive, provenance }) => {
+                    version.check(&archive)?;
+                    return unpacked(name, Packed::Here { archive, provenance });
+                }
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    async fn archive(
+        &self,
+        repository: &Url,
+        chart: &str,
+        listed: &str,
+    ) -> Result<Packed, RepositoryError> {
+        let bad = |why: String| RepositoryError::ArchiveUrl {
+            chart: chart.to_owned(),
+            url: without_login(listed),
+            why,
+        };
+        let mut url = archive_url(repository, listed).map_err(|e| bad(e.to_string()))?;
+        match url.scheme() {
+            "http" | "https" => {}
+            "oci" => {
+                let image = listed.trim_start_matches("oci://").parse::<ImageRef>();
+                return Ok(Packed::Stored(image.map_err(|e| bad(chain(&e)))?));
+            }
+            other => return Err(bad(format!("expected http, https or oci, found {other}"))),
+        }
+        let access = match url.origin() == repository.origin() {
+            true => {
+                let _ = url.set_username(repository.username());
+                let _ = url.set_password(repository.password());
+                Access::Private
+            }
+            false => Access::Linked,
+        };
+        let archive = self.document(&url, MAX_ARCHIVE_BYTES, access).await?;
+        let archive = archive.ok_or_else(|| RepositoryError::NoArchive { url: shown(&url) })?;
+        let mut signature = url.clone();
+        signature.set_path(&format!("{}.prov", url.path()));
+        let provenance = match self.document(&signature, MAX_PROVENANCE_BYTES, access).await {
+            Ok(provenance) => provenance,
+            // Some stores refuse what does not exist.
+            Err(RepositoryError::Fetch { source, .. }) if is_refusal(&source) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Packed::Here { archive, provenance })
+    }
+
+    async fn document(
+        &self,
+        url: &Url,
+        limit: u64,
+        access: Access,
+    ) -> Result<Option<Vec<u8>>, RepositoryError> {
+        let request = DocumentRequest { url, accept: "*/*", limit, access };
+        let fetched = self.client.document(request).await;
+        fetched
+            .map_err(|source| RepositoryError::Fetch { url: shown(url), source: Box::new(source) })
+    }
+}
+
+fn is_refusal(error: &registry::Error) -> bool {
+    match error {
+        registry::Error::Answered { status, .. } => status.is_client_error(),
+        registry::Error::Protocol { .. } => true,
+        _ => false,
+    }
+}
+
+/// Reads a chart from the registry that stores it.
+pub(crate) async fn stored(
+    collector: &Collector,
+    image: &ImageRef,
+) -> Result<Fetched, RepositoryError> {
+    let place = format!("oci://{image}");
+    let content = |why: String| RepositoryError::Content { place: place.clone(), why };
+    let manifest = collector.manifest(image).await.map_err(|e| content(chain(&e)))?;
+    let manifest =
+        manifest.ok_or_else(|| content("it does not exist at its registry".to_owned()))?;
+    let read = artifact::read(&manifest)
+        .map_err(|source| RepositoryError::Artifact { place: place.clone(), source })?;
+    let pinned = image.with_pointer(Pointer::Digest(manifest.digest));
+    let archive = collector.small_blob(&pinned, blob_of(&read.archive), MAX_ARCHIVE_BYTES).await;
+    let archive = archive.map_err(|e| content(chain(&e)))?;
+    let chart = Chart::from_archive(&archive)
+        .map_err(|source| RepositoryError::Chart { place: place.clone(), source })?;
+    let image = ImageRef { digest: Some(manifest.digest), ..image.clone() };
+    Ok(Fetched { chart, packed: Packed::Stored(image) })
+}
+
+fn unpacked(name: String, packed: Packed) -> Result<Fetched, RepositoryError> {
+    let Packed::Here { archive, .. } = &packed else {
+        return Err(RepositoryError::NoUrl { chart: name });
+    };
+    let chart = Chart::from_archive(archive)
+        .map_err(|source| RepositoryError::Chart { place: name, source })?;
+    Ok(Fetched { chart, packed })
+}
+
+fn repository_name(path: &str, chart: &str) -> Result<RepositoryName, RepositoryError> {
+    let name = if path.is_empty() { chart.to_owned() } else { format!("{path}/{chart}") };
+    name.parse().map_err(|e| RepositoryError::Url { url: name, why: chain(&e) })
+}
+
+/// A URL without what may be secret in it.
+pub(super) fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.to_string()
+}
+
+/// The same for text that may not be a URL.
+pub(super) fn without_login(text: &str) -> String {
+    match Url::parse(text) {
+        Ok(url) if url.has_host() => shown(&url),
+        _ => text.to_owned(),
+    }
+}
