@@ -13,6 +13,7 @@ mod ignored;
 mod init_command;
 mod interrupt;
 mod inventory_command;
+mod list_charts;
 mod list_command;
 mod list_format;
 mod list_operators;

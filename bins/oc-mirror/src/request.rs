@@ -237,6 +237,7 @@ impl Request {
                 true => BrokenBundles::LeaveOut,
                 false => BrokenBundles::Keep,
             },
+            helm_program: arguments.helm_binary.clone(),
             trust,
             max_nested_paths: NonZeroUsize::new(arguments.max_nested_paths),
             archiving: self.archiving,
