@@ -155,6 +155,9 @@ pub(crate) struct MirrorArguments {
     /// Leave bundles out of mirrored catalogs when an image that they need cannot be had
     #[arg(long)]
     pub(crate) skip_broken_bundles: bool,
+    /// Also render charts with this Helm program, and report images that only one of both finds
+    #[arg(long, value_name = "PATH")]
+    pub(crate) helm_binary: Option<PathBuf>,
     /// Refuse keys of the configuration that other readers of these files do not know
     #[arg(long)]
     pub(crate) strict_compat: bool,

@@ -15,6 +15,7 @@ mod init_command;
 mod interrupt;
 #[cfg(feature = "cluster")]
 mod inventory_command;
+mod list_charts;
 mod list_command;
 mod list_format;
 mod list_operators;

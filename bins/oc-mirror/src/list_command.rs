@@ -12,6 +12,7 @@ use release::select::GraphKey;
 use semver::Version;
 use serde::Serialize;
 
+use crate::list_charts::{ChartArguments, ListCharts, charts, images as chart_images};
 use crate::list_format::{ListOptions, rendered};
 use crate::list_operators::{ListOperators, operators};
 use crate::lookup_arguments::{architecture, minor, wait};
@@ -28,8 +29,10 @@ pub(crate) struct ListArguments {
 pub(crate) enum ListCommand {
     /// List releases of OpenShift: minor versions, channels, or the versions of a channel
     Releases(ListReleases),
-    /// List every image of a release, with digest and size; the release is verified first
+    /// List every image of a release, which is verified first, or of a Helm chart
     Images(ListImages),
+    /// List the charts of a Helm repository, or the versions of a chart
+    Charts(ListCharts),
     /// List catalogs of operators, or what is in one: packages, channels, versions
     Operators(ListOperators),
 }
@@ -59,13 +62,16 @@ pub(crate) struct ListReleases {
 }
 
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("what").args(["release", "chart"]).required(true)))]
 pub(crate) struct ListImages {
     /// A version such as 4.16.3, or a payload such as quay.io/openshift-release-dev/ocp-release:4.16.3-x86_64
     #[arg(long, value_name = "RELEASE")]
-    release: String,
+    release: Option<String>,
     /// Architecture of the release, where a version is given
     #[arg(long, value_name = "ARCH", value_parser = architecture, default_value = "amd64")]
     arch: Architecture,
+    #[command(flatten)]
+    chart: ChartArguments,
     #[command(flatten)]
     list: ListOptions,
 }
@@ -80,7 +86,12 @@ pub(crate) fn list(
             let lookup = arguments.list.releases(surroundings)?;
             wait(releases(arguments, &lookup))
         }
+        ListCommand::Charts(arguments) => charts(arguments, surroundings),
         ListCommand::Images(arguments) => {
+            if let Some(chart) = &arguments.chart.chart {
+                let (chart_arguments, list) = (&arguments.chart, &arguments.list);
+                return chart_images(chart, chart_arguments, list, surroundings);
+            }
             let lookup = arguments.list.releases(surroundings)?;
             wait(images(arguments, &lookup))
         }
@@ -180,9 +191,10 @@ async fn channels(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::R
 }
 
 async fn images(arguments: &ListImages, lookup: &ReleaseLookup) -> anyhow::Result<String> {
-    let payload = match arguments.release.parse::<Version>() {
+    let release = arguments.release.as_deref().unwrap_or_default();
+    let payload = match release.parse::<Version>() {
         Ok(version) => lookup.payload(&version, arguments.arch).await?,
-        Err(_) => pinned(&arguments.release)?,
+        Err(_) => pinned(release)?,
     };
     let contents = lookup.contents(&payload).await?;
     rendered(arguments.list.output, &contents, || table(&contents))

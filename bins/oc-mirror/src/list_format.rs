@@ -1,10 +1,12 @@
 //! How lists are asked for and written: for people, or for machines.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
-use mirror::{CatalogLookup, ReleaseLookup};
+use mirror::{CatalogLookup, ChartLookup, ReleaseLookup};
 use serde::Serialize;
 
-use crate::lookup_arguments::LookupArguments;
+use crate::lookup_arguments::{LookupArguments, directory};
 use crate::request::Surroundings;
 
 /// Flags of every list.
@@ -34,6 +36,16 @@ impl ListOptions {
 
     pub(crate) fn catalogs(&self, surroundings: &Surroundings) -> anyhow::Result<CatalogLookup> {
         self.lookup.catalogs(("--from", self.from.as_deref()), surroundings)
+    }
+
+    pub(crate) fn charts(&self, surroundings: &Surroundings) -> anyhow::Result<ChartLookup> {
+        self.lookup.charts(surroundings)
+    }
+
+    /// The directory that `--from` names.
+    pub(crate) fn carried_directory(&self) -> anyhow::Result<PathBuf> {
+        let directory = directory(("--from", self.from.as_deref()))?;
+        directory.ok_or_else(|| anyhow::anyhow!("expected --repository or --from"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use image_set::Architecture;
-use mirror::{CatalogLookup, ReleaseLookup, SignatureCheck};
+use mirror::{CatalogLookup, ChartLookup, ReleaseLookup, SignatureCheck};
 use registry::Side;
 
 use crate::problem::Problem;
@@ -56,6 +56,12 @@ impl LookupArguments {
         CatalogLookup::asking(settings).context("preparing to ask registries")
     }
 
+    /// The same for chart repositories.
+    pub(crate) fn charts(&self, surroundings: &Surroundings) -> anyhow::Result<ChartLookup> {
+        let settings = self.registries(surroundings)?;
+        ChartLookup::asking(settings).context("preparing to ask repositories")
+    }
+
     fn registries(&self, surroundings: &Surroundings) -> anyhow::Result<registry::Settings> {
         let authfile = self.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
         let side = self.source.side(authfile).map_err(|problems| all(&problems))?;
@@ -72,7 +78,9 @@ impl LookupArguments {
 }
 
 /// The directory that was carried over, where a flag names one.
-fn directory((flag, directory): (&str, Option<&str>)) -> anyhow::Result<Option<PathBuf>> {
+pub(crate) fn directory(
+    (flag, directory): (&str, Option<&str>),
+) -> anyhow::Result<Option<PathBuf>> {
     let Some(directory) = directory.filter(|directory| !directory.is_empty()) else {
         return Ok(None);
     };

@@ -248,6 +248,7 @@ impl Request {
                 true => BrokenBundles::LeaveOut,
                 false => BrokenBundles::Keep,
             },
+            helm_program: arguments.helm_binary.clone(),
             trust,
             through_workspace: arguments.through_workspace,
             max_nested_paths: NonZeroUsize::new(arguments.max_nested_paths),

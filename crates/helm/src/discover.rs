@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::capabilities::{ApiSet, Capabilities, DEFAULT_KUBE_VERSION};
 use crate::chart::Chart;
 use crate::dependencies::{self, DependencyError};
-use crate::documents::DocumentError;
+use crate::documents::{self, DocumentError};
 use crate::images::{self, Candidate, Images, Origin, place};
 use crate::json_path::{JsonPath, JsonPathError};
 use crate::rendering::{Rendering, Settings, render};
@@ -180,6 +180,18 @@ pub fn images(
         found.into_iter().map(|(image, origins)| (image, origins.into_iter().collect())).collect();
     discovery.problems = problems.into_iter().collect();
     Ok(discovery)
+}
+
+/// The images that text from another renderer names: the documents of a whole chart.
+pub fn rendered_images(text: &str, options: &Options) -> Result<BTreeSet<ImageRef>, DiscoverError> {
+    let paths = image_paths(&options.image_paths)?;
+    let documents = documents::read("", text).into_iter().flatten();
+    let mut found = BTreeSet::new();
+    for document in documents {
+        let named = images::named(&document, &paths, &options.environment);
+        found.extend(named.iter().filter_map(|named| named.text.parse::<ImageRef>().ok()));
+    }
+    Ok(found)
 }
 
 fn image_paths(texts: &[String]) -> Result<Vec<(String, JsonPath)>, DiscoverError> {

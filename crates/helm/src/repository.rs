@@ -164,9 +164,10 @@ impl Index {
     /// The version that Helm would install. `wanted` is a version or a constraint; without it, the
     /// newest version that is not a pre-release.
     pub fn select(&self, name: &str, wanted: Option<&str>) -> Result<&ChartVersion, SelectError> {
-        let versions = self.charts.get(name).ok_or_else(|| SelectError::Chart {
+        let versions = self.charts.get(name).filter(|versions| !versions.is_empty());
+        let versions = versions.ok_or_else(|| SelectError::Chart {
             name: name.to_owned(),
-            nearest: nearest_names(name, self.charts.keys()),
+            nearest: nearest_names(name, self.charts.keys().filter(|known| *known != name)),
         })?;
         let constraint = match wanted {
             Some(wanted) => Constraint::parse(wanted)?,
@@ -304,7 +305,8 @@ mod tests {
                          0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}\n  - \
                          {name: web, version: 2.0.0-rc.1, urls: []}\n  - {name: web, version: \
                          v1.10.0, urls: ['https://h/x.tgz']}\n  - {name: web, version: not}\n  - \
-                         ~\n  pre:\n  - {name: pre, version: 0.1.0-beta}\n  common:\n  - {name: \
+                         ~\n  pre:\n  - {name: pre, version: 0.1.0-beta}\n  broken: \
+                         [~]\n  common:\n  - {name: \
                          common, version: 1.0.0, type: library}\ngenerated: 2026-01-01T00:00:00Z\n";
 
     #[test]
@@ -314,7 +316,7 @@ mod tests {
         let texts: Vec<&str> = versions.iter().map(|v| v.metadata.version.as_str()).collect();
         assert_eq!(texts, ["2.0.0-rc.1", "v1.10.0", "1.2.0"]);
         assert!(versions[2].digest.is_some() && versions[1].digest.is_none());
-        assert_eq!(index.skipped.len(), 2);
+        assert_eq!(index.skipped.len(), 3);
         assert!(index.select("common", None).unwrap().is_library());
     }
 
@@ -346,6 +348,7 @@ mod tests {
             ),
             ("wev", None, "the repository has no chart \"wev\"; nearest: web"),
             ("zzzzzz", None, "the repository has no chart \"zzzzzz\""),
+            ("broken", None, "the repository has no chart \"broken\""),
             ("pre", None, "the chart \"pre\" has pre-releases only; name one: 0.1.0-beta"),
         ] {
             assert_eq!(index.select(name, wanted).unwrap_err().to_string(), text);

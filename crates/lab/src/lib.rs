@@ -9,6 +9,7 @@
 //! | [`docker_registry`] | Debian's docker-registry as a child process |
 //! | [`document_server`] | a web server that misbehaves on demand |
 //! | [`update_service`] | update graphs by channel and architecture |
+//! | [`chart_repository`] | a repository of Helm charts |
 //! | [`signature_store`] | signatures of releases |
 //! | [`releases`] | releases like OpenShift's, and the keys that sign them |
 //! | [`certificates`] | a private authority for servers and clients on loopback |
@@ -26,6 +27,7 @@
 mod background;
 pub mod catalogs;
 pub mod certificates;
+pub mod chart_repository;
 pub mod corpus;
 pub mod docker_registry;
 pub mod document_server;

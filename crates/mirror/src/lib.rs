@@ -26,6 +26,10 @@ mod transfer;
 pub use collect::catalogs::{
     CatalogLookup, CatalogLookupError, ContentError, OpenError, OpenedCatalog,
 };
+pub use collect::charts::{
+    CandidateLine, ChartImageLine, ChartImages, ChartLookup, ChartLookupError, ChartSearch,
+    OriginLine,
+};
 pub use collect::releases::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
 pub use progress::{Event, ImageDone, Observer, Unobserved};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};

@@ -148,6 +148,8 @@ pub struct Settings {
     pub refresh_attachments: bool,
     pub releases: ReleaseSources,
     pub broken_bundles: BrokenBundles,
+    /// Helm, to compare the images of charts with what it renders.
+    pub helm_program: Option<PathBuf>,
     /// Images that it refuses fail. None: everything is let in.
     pub trust: Option<TrustPolicy>,
     pub max_nested_paths: Option<NonZeroUsize>,

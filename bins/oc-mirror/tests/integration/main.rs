@@ -5,6 +5,7 @@
 mod command_line;
 mod documents;
 mod fault_archives;
+mod fault_charts;
 mod fault_connections;
 mod fault_credentials;
 mod fault_destination;
@@ -17,6 +18,7 @@ mod fault_release_signatures;
 mod fault_releases;
 mod fault_requests;
 mod journey_across_the_gap;
+mod journey_charts;
 mod journey_cluster_resources;
 mod journey_dry_run;
 mod journey_incremental;

@@ -5,7 +5,10 @@ use std::time::Duration;
 use http::Method;
 use lab::registry::{Effect, Fault};
 use lab::update_service::{Graph, UpdateService};
-use registry::{Access, Client, DocumentRequest, Environment, Error, Side, Timeouts, Url};
+use registry::{
+    Access, Client, CredentialSource, DocumentRequest, Environment, Error, Settings, Side,
+    Timeouts, Url,
+};
 
 use crate::{nowhere, settings, source};
 
@@ -107,4 +110,37 @@ async fn a_document_comes_through_the_proxy_of_the_environment() {
     assert!(got.is_some());
     let requests = service.server.requests();
     assert_eq!(requests.0[0].headers["host"], "updates.example");
+}
+
+#[tokio::test]
+async fn credentials_go_to_private_servers_only_and_not_where_those_link_to() {
+    let (service, url) = service();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("auth.json");
+    let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
+    // user:pass
+    let text = format!(r#"{{"auths":{{"{host}":{{"auth":"dXNlcjpwYXNz"}}}}}}"#);
+    std::fs::write(&file, text).unwrap();
+    let given = CredentialSource::User { name: "user".into(), password: "pass".into() };
+    let mut with_login = url.clone();
+    with_login.set_username("user").unwrap();
+    with_login.set_password(Some("pa%73s")).unwrap();
+    for (credentials, access, url, is_sent) in [
+        (CredentialSource::File(file.clone()), Access::Public, &url, false),
+        (CredentialSource::File(file.clone()), Access::Private, &url, true),
+        (CredentialSource::File(file.clone()), Access::Linked, &url, true),
+        (given.clone(), Access::Public, &url, false),
+        (given.clone(), Access::Private, &url, true),
+        (given, Access::Linked, &url, false),
+        (CredentialSource::Anonymous, Access::Private, &with_login, true),
+    ] {
+        let client = Client::open(Settings { credentials, ..settings(Side::Source) }).unwrap();
+        service.server.forget_requests();
+        let request = DocumentRequest { url, accept: "*/*", limit: 1 << 20, access };
+        client.document(request).await.unwrap().unwrap();
+        let requests = service.server.requests();
+        let request = requests.of(&Method::GET, "/graph").next().unwrap();
+        let sent = request.headers.get("authorization").map(|value| value.to_str().unwrap());
+        assert_eq!(sent, is_sent.then_some("Basic dXNlcjpwYXNz"), "{access:?}");
+    }
 }

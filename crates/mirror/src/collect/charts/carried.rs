@@ -1,7 +1,7 @@
 //! What a part of the `helm` section was resolved to: charts and their images, as they travel in an
 //! archive. The disconnected side reads this and renders nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use image_set::{HelmRepository, LocalChart};
 use mirror_plan::{Kind, Origin, Wanted};
@@ -109,18 +109,22 @@ pub(crate) fn read(holdings: &Holdings, name: &str) -> Result<Carried, String> {
     serde_json::from_slice(&bytes).map_err(|e| format!("reading {name}: {}", chain(&e)))
 }
 
+/// Names and versions of all charts that are held, each once.
+pub(crate) fn all(holdings: &Holdings) -> Result<Vec<(String, String)>, String> {
+    let mut found = BTreeSet::new();
+    for name in holdings.document_list().map_err(|e| chain(&e))?.into_keys() {
+        if name.starts_with(FOLDER) {
+            let carried = read(holdings, &name)?;
+            found.extend(carried.charts.into_iter().map(|chart| (chart.name, chart.version)));
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
 /// Says that nothing was selected with these settings, and which charts are here.
 fn absent(holdings: &Holdings) -> String {
-    let mut known = Vec::new();
-    for name in holdings.document_list().unwrap_or_default().into_keys() {
-        if !name.starts_with(FOLDER) || known.len() > NAMED {
-            continue;
-        }
-        let carried = read(holdings, &name).unwrap_or_default();
-        known.extend(carried.charts.into_iter().map(|c| format!("{} {}", c.name, c.version)));
-    }
-    known.sort();
-    known.dedup();
+    let known = all(holdings).unwrap_or_default().into_iter();
+    let mut known: Vec<String> = known.map(|(name, version)| format!("{name} {version}")).collect();
     let is_cut = known.len() > NAMED;
     known.truncate(NAMED);
     let mut text =

@@ -46,7 +46,7 @@ pub(crate) fn make(
 ) -> Result<(CarriedArtifact, Option<ImageTree>), ChartImageError> {
     let (repository, tag) = place(&fetched.chart)?;
     let (archive, provenance) = match fetched.packed {
-        Packed::Stored(image) => {
+        Packed::Stored { image, .. } => {
             let origin = Origin::Registry(image);
             return Ok((CarriedArtifact { origin, repository, tag }, None));
         }

@@ -10,7 +10,9 @@
 
 mod carried;
 mod chart_image;
+mod helm_program;
 mod local;
+mod lookup;
 mod render;
 mod repository;
 
@@ -36,6 +38,11 @@ use crate::report::Failure;
 use crate::settings::{Attachments, DryRun};
 use carried::{Carried, CarriedChart};
 use repository::{Fetched, Repository};
+
+pub use lookup::{
+    CandidateLine, ChartImageLine, ChartImages, ChartLookup, ChartLookupError, ChartSearch,
+    OriginLine,
+};
 
 /// Charts that are fetched and rendered at once.
 const AT_ONCE: usize = 4;
@@ -218,6 +225,10 @@ impl Charts {
                     Some(Err(why)) => return Err(why.clone()),
                     None => return Err("there is no index".to_owned()),
                 };
+                for skipped in index.skipped.iter().filter(|skipped| skipped.chart == chart.name) {
+                    let why = format!("an entry of index.yaml is skipped: {}", skipped.reason);
+                    context.warn(entry.told(context, &why));
+                }
                 let version = index.select(&chart.name, chart.version.as_deref());
                 let version = version.map_err(|e| chain(&e))?;
                 let fetched =
@@ -352,6 +363,35 @@ impl Charts {
             );
             self.notes.push(entry.told(context, &why));
         }
+        let mut images = render::images(&discovery, search.guess_images);
+        if let Some(program) = &context.settings.helm_program {
+            let archive = fetched.packed.archive().to_vec();
+            let compared = helm_program::compare(program, archive, search, &discovery).await;
+            match compared {
+                Ok(difference) => {
+                    for image in difference.only_helm {
+                        let place = program.display().to_string();
+                        images.entry(render::tagged(&image)).or_default().push(place);
+                        let why = format!(
+                            "{name} {version}: only {} finds the image {image}, which is mirrored, too",
+                            program.display()
+                        );
+                        context.warn(entry.told(context, &why));
+                    }
+                    for image in difference.only_ours {
+                        let why = format!(
+                            "{name} {version}: {} does not find the image {image}, which is mirrored",
+                            program.display()
+                        );
+                        context.warn(entry.told(context, &why));
+                    }
+                }
+                Err(why) => {
+                    let why = format!("{name} {version}: {}: {why}", program.display());
+                    context.warn(entry.told(context, &why));
+                }
+            }
+        }
         let artifact = match self.artifact(context, entry, fetched) {
             Ok(artifact) => Some(artifact),
             Err(why) => {
@@ -360,7 +400,6 @@ impl Charts {
                 None
             }
         };
-        let images = render::images(&discovery, search.guess_images);
         let chart = CarriedChart { name, version, artifact, images };
         self.wanted.extend(chart.wanted(entry.platforms));
         Some(chart)

@@ -78,7 +78,7 @@ pub(crate) fn images(discovery: &Discovery, with_guesses: bool) -> BTreeMap<Imag
     images
 }
 
-fn tagged(image: &ImageRef) -> ImageRef {
+pub(super) fn tagged(image: &ImageRef) -> ImageRef {
     match image.pointer() {
         Some(_) => image.clone(),
         None => ImageRef { tag: LATEST.parse().ok(), ..image.clone() },

@@ -40,7 +40,7 @@ pub(crate) enum RepositoryError {
     NoUrl { chart: String },
     #[error("index.yaml names {url:?} for {chart}: {why}")]
     ArchiveUrl { chart: String, url: String, why: String },
-    #[error("{url} does not exist, although index.yaml names it")]
+    #[error("{url} does not exist")]
     NoArchive { url: String },
     #[error(transparent)]
     Digest(#[from] DigestMismatch),
@@ -65,7 +65,21 @@ pub(crate) enum Packed {
     /// Here, with its provenance file.
     Here { archive: Vec<u8>, provenance: Option<Vec<u8>> },
     /// An artifact in a registry, with tag and digest.
-    Stored(ImageRef),
+    Stored { image: ImageRef, archive: Vec<u8> },
+}
+
+impl Packed {
+    pub(crate) fn archive(&self) -> &[u8] {
+        match self {
+            Self::Here { archive, .. } | Self::Stored { archive, .. } => archive,
+        }
+    }
+}
+
+/// Where an index says that an archive is.
+enum Listed {
+    Archive { archive: Vec<u8>, provenance: Option<Vec<u8>> },
+    Artifact(ImageRef),
 }
 
 /// A repository, ready to be asked.
@@ -141,14 +155,14 @@ impl<'a> Repository<'a> {
             }
             Place::Web(repository) => repository,
         };
-        if let Some(packed @ Packed::Here { .. }) = held(version) {
+        if let Some(packed) = held(version) {
             return unpacked(name, packed);
         }
         let mut failure = RepositoryError::NoUrl { chart: name.clone() };
         for listed in &version.urls {
             match self.archive(repository, &name, listed).await {
-                Ok(Packed::Stored(image)) => return stored(self.collector, &image).await,
-                Ok(Packed::Here { archive, provenance }) => {
+                Ok(Listed::Artifact(image)) => return stored(self.collector, &image).await,
+                Ok(Listed::Archive { archive, provenance }) => {
                     version.check(&archive)?;
                     return unpacked(name, Packed::Here { archive, provenance });
                 }
@@ -158,12 +172,25 @@ impl<'a> Repository<'a> {
         Err(failure)
     }
 
+    /// Fetches the archive at the URL that this repository was opened with.
+    pub(crate) async fn fetch_directly(&self) -> Result<Fetched, RepositoryError> {
+        let Place::Web(url) = &self.place else {
+            return Err(RepositoryError::NoUrl { chart: "the chart".to_owned() });
+        };
+        match self.archive(url, "the chart", url.as_str()).await? {
+            Listed::Artifact(image) => stored(self.collector, &image).await,
+            Listed::Archive { archive, provenance } => {
+                unpacked(shown(url), Packed::Here { archive, provenance })
+            }
+        }
+    }
+
     async fn archive(
         &self,
         repository: &Url,
         chart: &str,
         listed: &str,
-    ) -> Result<Packed, RepositoryError> {
+    ) -> Result<Listed, RepositoryError> {
         let bad = |why: String| RepositoryError::ArchiveUrl {
             chart: chart.to_owned(),
             url: without_login(listed),
@@ -174,7 +201,7 @@ impl<'a> Repository<'a> {
             "http" | "https" => {}
             "oci" => {
                 let image = listed.trim_start_matches("oci://").parse::<ImageRef>();
-                return Ok(Packed::Stored(image.map_err(|e| bad(chain(&e)))?));
+                return Ok(Listed::Artifact(image.map_err(|e| bad(chain(&e)))?));
             }
             other => return Err(bad(format!("expected http, https or oci, found {other}"))),
         }
@@ -196,7 +223,7 @@ impl<'a> Repository<'a> {
             Err(RepositoryError::Fetch { source, .. }) if is_refusal(&source) => None,
             Err(error) => return Err(error),
         };
-        Ok(Packed::Here { archive, provenance })
+        Ok(Listed::Archive { archive, provenance })
     }
 
     async fn document(
@@ -238,14 +265,11 @@ pub(crate) async fn stored(
     let chart = Chart::from_archive(&archive)
         .map_err(|source| RepositoryError::Chart { place: place.clone(), source })?;
     let image = ImageRef { digest: Some(manifest.digest), ..image.clone() };
-    Ok(Fetched { chart, packed: Packed::Stored(image) })
+    Ok(Fetched { chart, packed: Packed::Stored { image, archive } })
 }
 
 fn unpacked(name: String, packed: Packed) -> Result<Fetched, RepositoryError> {
-    let Packed::Here { archive, .. } = &packed else {
-        return Err(RepositoryError::NoUrl { chart: name });
-    };
-    let chart = Chart::from_archive(archive)
+    let chart = Chart::from_archive(packed.archive())
         .map_err(|source| RepositoryError::Chart { place: name, source })?;
     Ok(Fetched { chart, packed })
 }
