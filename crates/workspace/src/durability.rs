@@ -88,7 +88,7 @@ impl Workspace {
     }
 
     /// Puts all that was written on the disk.
-    fn sync(&self) -> Result<(), DiskError> {
+    pub(crate) fn sync(&self) -> Result<(), DiskError> {
         let root = File::open(self.root()).at("syncing", self.root())?;
         rustix::fs::syncfs(root).at("syncing", self.root())
     }

@@ -27,6 +27,7 @@ mod control;
 mod disk_error;
 mod documents;
 mod durability;
+mod gc;
 mod generated;
 mod holdings;
 mod identity;
@@ -44,6 +45,7 @@ mod run_progress;
 mod runs;
 #[cfg(test)]
 mod sample;
+mod verify;
 mod workers;
 mod workspace;
 
@@ -54,6 +56,7 @@ pub use control::{ControlError, ControlRequest, ControlSocket, ControlState, Con
 pub use disk_error::DiskError;
 pub use documents::{Document, DocumentError, MAX_DOCUMENT_BYTES};
 pub use durability::Recovery;
+pub use gc::{GarbageError, GarbagePlan};
 pub use generated::{ProgramVersion, replace_generated};
 pub use holdings::Holdings;
 pub use identity::{WorkspaceId, WorkspaceIdError};
@@ -65,4 +68,6 @@ pub use records::{RecordError, Records};
 pub use redact::{redact_arguments, redact_urls};
 pub use run_progress::RunProgress;
 pub use runs::{FailedImage, Mode, RecordedFile, Run, RunHistory, RunRecord, RunStart, RunStatus};
+pub use runs::{FailedImage, Mode, Run, RunRecord, RunStart, RunStatus};
+pub use verify::{Damage, DamagedBlob, Need, Verification, VerifyError};
 pub use workspace::Workspace;
