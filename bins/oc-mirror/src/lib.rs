@@ -8,6 +8,7 @@ mod cluster_connection;
 mod completion;
 mod configuration;
 mod console;
+mod delete_command;
 mod go_syntax;
 mod ignored;
 mod init_command;
@@ -77,6 +78,12 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
     }
     match &arguments.command {
         None => mirror_command::mirror(&arguments.mirror, line, surroundings, &log, console),
+        Some(Command::Delete(arguments)) => {
+            delete_command::delete(arguments, line, surroundings, &log)
+        }
+        Some(Command::Prune(arguments)) => {
+            delete_command::prune(arguments, line, surroundings, &log)
+        }
         Some(Command::Serve(arguments)) => serve_command::serve(arguments),
         Some(Command::List(arguments)) => {
             print(list_command::list(arguments, surroundings).map(String::into_bytes))
@@ -98,7 +105,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
             tracing::error!(
-                "`{name}` is not part of this version; it has: mirroring, list, upgrade-path, inventory, init, serve, version, completion"
+                "`{name}` is not part of this version; it has: mirroring, delete, prune, list, upgrade-path, inventory, init, serve, version, completion"
             );
             ExitCode::FAILURE
         }

@@ -31,6 +31,8 @@ pub struct ImageSetConfiguration {
     /// configuration leaves it to the program.
     pub archive_size: Option<u64>,
     pub mirror: Mirror,
+    /// What `oc-mirror prune` deletes. Mirroring ignores it.
+    pub prune: Option<Box<Delete>>,
 }
 
 /// What to delete from a target.
@@ -203,10 +205,14 @@ fn read_api_version(root: &mut Section<'_>) {
 impl ImageSetConfiguration {
     fn read(root: &mut Section<'_>) -> Self {
         let archive_size = read_archive_size(root);
-        root.require_key("mirror", "{additionalImages: []}");
+        // A file may be for pruning alone.
+        if !root.has("prune") {
+            root.require_key("mirror", "{additionalImages: []}");
+        }
+        let prune = root.place("prune").and_then(Delete::read).map(Box::new);
         let mirror = root.place("mirror").and_then(Mirror::read).unwrap_or_default();
         root.refuse("delete", "it belongs to kind DeleteImageSetConfiguration");
-        Self { archive_size, mirror }
+        Self { archive_size, mirror, prune }
     }
 }
 
@@ -215,6 +221,7 @@ impl DeleteImageSetConfiguration {
         root.require_key("delete", "{additionalImages: []}");
         let delete = root.place("delete").and_then(Delete::read).unwrap_or_default();
         root.refuse("mirror", "it belongs to kind ImageSetConfiguration");
+        root.refuse("prune", "it belongs to kind ImageSetConfiguration");
         root.refuse("archiveSize", "deleting makes no archive; remove it");
         Self { delete }
     }

@@ -21,6 +21,8 @@ struct Written<'a> {
     mirror: Option<&'a Mirror>,
     #[serde(skip_serializing_if = "Option::is_none")]
     delete: Option<&'a Delete>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prune: Option<&'a Delete>,
 }
 
 impl ImageSetConfiguration {
@@ -33,6 +35,7 @@ impl ImageSetConfiguration {
             archive_size: self.archive_size,
             mirror: Some(&self.mirror),
             delete: None,
+            prune: self.prune.as_deref(),
         })?)
     }
 
@@ -56,6 +59,7 @@ impl DeleteImageSetConfiguration {
             archive_size: None,
             mirror: None,
             delete: Some(&self.delete),
+            prune: None,
         })?)
     }
 }

@@ -7,6 +7,7 @@
 mod collect;
 mod conclude;
 mod context;
+mod delete;
 mod error_chain;
 mod gather;
 mod modes;
@@ -25,6 +26,10 @@ pub use collect::catalogs::{
     CatalogLookup, CatalogLookupError, ContentError, OpenError, OpenedCatalog,
 };
 pub use collect::releases::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
+pub use delete::{
+    DeleteReport, DeleteRequest, DeletedImage, Deletion, Fate, GarbageCollection, PlannedDeletion,
+    What, execute as execute_deletion, garbage_collection, plan as plan_deletion,
+};
 pub use progress::{Event, Observer, Unobserved};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;

@@ -44,7 +44,7 @@ mod sample;
 mod workers;
 mod workspace;
 
-pub use audit::{AuditEvent, AuditLog, AuditedFile, AuditedImage, AuditedOutcome};
+pub use audit::{AuditEvent, AuditLog, AuditedDeletion, AuditedFile, AuditedImage, AuditedOutcome};
 pub use blob_reader::BlobReader;
 pub use blobs::{BlobError, BlobStore};
 pub use disk_error::DiskError;

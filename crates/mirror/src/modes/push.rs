@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mirror_plan::{
-    Action, BlobRef, Found, Journey, Kind, Mode, Names, Plan, Target as Place, plan,
+    Action, BlobRef, Found, ImageEntry, Journey, Kind, Mode, Names, Plan, Target as Place, plan,
 };
 use oci::{Digest, ImageRef, Repository};
 use registry::Client;
@@ -56,8 +56,9 @@ pub(crate) async fn bind(
     found: Vec<Found>,
     heads: Heads,
 ) -> Result<Bound, Halt> {
+    let run = context.run().map_or(0, workspace::Run::number);
     let mut pushed = Pushed::open(&context.workspace, &route.place.registry);
-    let asked = presence::ask(&route.client, &route.place.registry, found, heads, &mut pushed)
+    let asked = presence::ask(&route.client, &route.place.registry, found, heads, &mut pushed, run)
         .await
         .map_err(|e| {
             let registry = &route.place.registry;
@@ -333,6 +334,7 @@ impl<'a> Push<'a> {
             tally: Tally::default(),
             referrer_lists: tokio::sync::Mutex::new(()),
         });
+        let run = context.run().map_or(0, workspace::Run::number);
         let (pushed, outcomes) = (&mut self.pushed, &mut self.part.outcomes);
         let tell = |index: usize, moment: Moment<'_>| {
             let image = &plan.images[index];
@@ -341,7 +343,8 @@ impl<'a> Push<'a> {
                 return;
             };
             if outcome == Outcome::Copied {
-                pushed.insert(&destination, &plan.tree(image));
+                let (origin, kind, tree) = (&image.origin, image.kind, &plan.tree(image));
+                pushed.insert(&image.destination, ImageEntry { origin, kind, tree, run });
                 landed(index, &plan);
             }
             outcomes[index] = outcome;
