@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use crate::delete_command::{DeleteArguments, PruneArguments};
 use crate::go_syntax;
 use crate::ignored::Ignored;
 use crate::init_command::InitArguments;
@@ -36,6 +37,9 @@ Examples:
     oc-mirror init --for cluster.json -o isc.yaml
   What a run is doing, and what is missing:
     oc-mirror status file:///data --follow
+  Delete what is no longer needed, first as a plan:
+    oc-mirror delete --generate -c disc.yaml --workspace file:///data docker://reg.local:5000/ocp
+    oc-mirror delete --delete-yaml-file /data/working-dir/delete/delete-images.yaml docker://reg.local:5000/ocp
   The workspace itself as a read-only registry:
     oc-mirror serve file:///data --listen 127.0.0.1:5000
 
@@ -242,6 +246,10 @@ fn at_once(text: &str) -> Result<u16, String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Delete images from a registry: first a plan, then its execution
+    Delete(Box<DeleteArguments>),
+    /// Delete what is no longer needed from a registry, after a confirmation
+    Prune(Box<PruneArguments>),
     /// Serve a workspace as a read-only registry, under the names a target would have
     Serve(ServeArguments),
     /// Show the runs of a workspace, live progress, and what is missing; pause, resume or stop a run
@@ -267,8 +275,6 @@ pub(crate) enum Command {
         out: PathBuf,
     },
     #[command(hide = true, disable_help_flag = true)]
-    Delete(Anything),
-    #[command(hide = true, disable_help_flag = true)]
     Describe(Anything),
 }
 
@@ -276,7 +282,6 @@ impl Command {
     /// The command's name, when it is known and not part of this version.
     pub(crate) fn missing(&self) -> Option<&'static str> {
         match self {
-            Self::Delete(_) => Some("delete"),
             Self::Describe(_) => Some("describe"),
             _ => None,
         }

@@ -116,11 +116,17 @@ pub(crate) fn read(
     if compatibility == Compatibility::Strict && !used.is_empty() {
         return Err(ConfigurationError::Extended(Extended { file: file_name, used }));
     }
-    let warnings = warnings.iter().map(|warning| format!("{file_name}:{warning}")).collect();
+    let mut warnings: Vec<String> =
+        warnings.iter().map(|warning| format!("{file_name}:{warning}")).collect();
+    if set.prune.is_some() {
+        warnings.push(format!(
+            "{file_name}: nothing is pruned while mirroring; `oc-mirror prune -c {file_name}` deletes what the prune section selects"
+        ));
+    }
     Ok(Checked { configuration: Configuration { path: path.to_owned(), text, set }, warnings })
 }
 
-fn read_text(path: &Path) -> Result<String, ConfigurationError> {
+pub(crate) fn read_text(path: &Path) -> Result<String, ConfigurationError> {
     let unreadable = |source| ConfigurationError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
@@ -138,9 +144,15 @@ fn read_text(path: &Path) -> Result<String, ConfigurationError> {
 fn parse(file_name: &str, text: &str) -> Result<Parsed<ImageSetConfiguration>, ConfigurationError> {
     let parsed = image_set::parse_image_set_with_warnings(file_name, text)
         .map_err(ConfigurationError::Invalid)?;
-    let sections = not_yet(&parsed.document.mirror);
+    check_sections(file_name, &parsed.document.mirror)?;
+    Ok(parsed)
+}
+
+/// Rejects sections that have no collector yet.
+pub(crate) fn check_sections(file_name: &str, mirror: &Mirror) -> Result<(), ConfigurationError> {
+    let sections = not_yet(mirror);
     match sections.is_empty() {
-        true => Ok(parsed),
+        true => Ok(()),
         false => {
             Err(ConfigurationError::NotYet(SectionsNotYet { file: file_name.to_owned(), sections }))
         }

@@ -9,6 +9,7 @@ mod cluster_connection;
 mod completion;
 mod configuration;
 mod console;
+mod delete_command;
 mod go_syntax;
 mod ignored;
 mod init_command;
@@ -83,6 +84,12 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
     }
     match &arguments.command {
         None => mirror_command::mirror(&arguments.mirror, line, surroundings, &log, console),
+        Some(Command::Delete(arguments)) => {
+            delete_command::delete(arguments, line, surroundings, &log)
+        }
+        Some(Command::Prune(arguments)) => {
+            delete_command::prune(arguments, line, surroundings, &log)
+        }
         Some(Command::Serve(arguments)) => serve_command::serve(arguments),
         Some(Command::Status(arguments)) => status_command::status(arguments),
         Some(Command::List(arguments)) => {
@@ -106,7 +113,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
             tracing::error!(
-                "`{name}` is not part of this version; it has: mirroring, status, list, upgrade-path, inventory, init, serve, version, completion"
+                "`{name}` is not part of this version; it has: mirroring, status, delete, prune, list, upgrade-path, inventory, init, serve, version, completion"
             );
             ExitCode::FAILURE
         }

@@ -83,11 +83,22 @@ pub(crate) fn mirror(
     let pins =
         settings.dry_run == DryRun::No && !matches!(settings.mode, Mode::DiskToMirror { .. });
     let working_dir = Workspace::open(settings.mode.directory()).working_dir();
+    let pushed_to = match &settings.mode {
+        Mode::DiskToMirror { dir, target } | Mode::MirrorToMirror { dir, target }
+            if settings.dry_run == DryRun::No =>
+        {
+            Some((dir.clone(), target.registry.clone()))
+        }
+        _ => None,
+    };
     let display = Display::choose(arguments.quiet, io::stderr().is_terminal());
     let report = match execute(settings, &pace, display, console) {
         Ok(report) => report,
         Err(stopped) => return stopped,
     };
+    if let Some((dir, registry)) = pushed_to {
+        crate::delete_command::remember(surroundings, &dir, &registry);
+    }
     tell_failures(&report);
     if pins && matches!(report.ending, Ending::Complete | Ending::Partial) {
         tell_pinned(&report, &working_dir);

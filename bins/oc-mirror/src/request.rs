@@ -28,6 +28,8 @@ pub struct Surroundings {
     pub cache_variable: Option<OsString>,
     pub registries: registry::Environment,
     pub releases: ReleaseVariables,
+    /// Where state of the user is kept: `XDG_STATE_HOME`, or `~/.local/state`
+    pub state: Option<PathBuf>,
     /// `KUBECONFIG`, or where kubeconfigs are otherwise
     pub kubeconfigs: Vec<PathBuf>,
 }
@@ -39,12 +41,22 @@ impl Surroundings {
             cache_variable: std::env::var_os("OC_MIRROR_CACHE"),
             registries: registry::Environment::from_process(),
             releases: ReleaseVariables::of_process(),
+            state: state(
+                std::env::var_os("XDG_STATE_HOME").as_deref(),
+                std::env::var_os("HOME").as_deref(),
+            ),
             kubeconfigs: kubeconfigs(
                 std::env::var_os("KUBECONFIG").as_deref(),
                 std::env::var_os("HOME").as_deref(),
             ),
         }
     }
+}
+
+/// A relative path is ignored, as the XDG rules say.
+fn state(variable: Option<&OsStr>, home: Option<&OsStr>) -> Option<PathBuf> {
+    let named = variable.map(PathBuf::from).filter(|path| path.is_absolute());
+    named.or_else(|| home.map(|home| Path::new(home).join(".local/state")))
 }
 
 fn kubeconfigs(variable: Option<&OsStr>, home: Option<&OsStr>) -> Vec<PathBuf> {

@@ -131,6 +131,11 @@ fn directory(what: &str, text: &str) -> Result<PathBuf, Problem> {
     Ok(outside_working_dir(Path::new(path)))
 }
 
+/// The directory that `--workspace` names.
+pub(crate) fn workspace_directory(text: &str) -> Result<PathBuf, Problem> {
+    directory("--workspace", text)
+}
+
 /// The directory for `serve`, where `file://` may be left out.
 pub(crate) fn served_directory(text: &str) -> Result<PathBuf, Problem> {
     match text.starts_with(FILE) {

@@ -33,6 +33,8 @@ pub struct ImageSetConfiguration {
     pub archive_size: Option<u64>,
     pub transfer_times: Option<TransferTimes>,
     pub mirror: Mirror,
+    /// What `oc-mirror prune` deletes. Mirroring ignores it.
+    pub prune: Option<Box<Delete>>,
 }
 
 /// When content is transferred, and how fast: the keys `timetable` and `timezone`.
@@ -217,10 +219,14 @@ impl ImageSetConfiguration {
     fn read(root: &mut Section<'_>) -> Self {
         let archive_size = read_archive_size(root);
         let transfer_times = TransferTimes::read(root);
-        root.require_key("mirror", "{additionalImages: []}");
+        // A file may be for pruning alone.
+        if !root.has("prune") {
+            root.require_key("mirror", "{additionalImages: []}");
+        }
+        let prune = root.place("prune").and_then(Delete::read).map(Box::new);
         let mirror = root.place("mirror").and_then(Mirror::read).unwrap_or_default();
         root.refuse("delete", "it belongs to kind DeleteImageSetConfiguration");
-        Self { archive_size, transfer_times, mirror }
+        Self { archive_size, transfer_times, mirror, prune }
     }
 }
 
@@ -229,6 +235,7 @@ impl DeleteImageSetConfiguration {
         root.require_key("delete", "{additionalImages: []}");
         let delete = root.place("delete").and_then(Delete::read).unwrap_or_default();
         root.refuse("mirror", "it belongs to kind ImageSetConfiguration");
+        root.refuse("prune", "it belongs to kind ImageSetConfiguration");
         root.refuse("archiveSize", "deleting makes no archive; remove it");
         root.refuse("timetable", "deleting transfers no content; remove it");
         root.refuse("timezone", "deleting transfers no content; remove it");

@@ -25,6 +25,8 @@ struct Written<'a> {
     mirror: Option<&'a Mirror>,
     #[serde(skip_serializing_if = "Option::is_none")]
     delete: Option<&'a Delete>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prune: Option<&'a Delete>,
 }
 
 impl ImageSetConfiguration {
@@ -40,6 +42,7 @@ impl ImageSetConfiguration {
             timezone: times.and_then(|times| times.timezone.as_deref()),
             mirror: Some(&self.mirror),
             delete: None,
+            prune: self.prune.as_deref(),
         })?)
     }
 
@@ -65,6 +68,7 @@ impl DeleteImageSetConfiguration {
             timezone: None,
             mirror: None,
             delete: Some(&self.delete),
+            prune: None,
         })?)
     }
 }

@@ -37,12 +37,29 @@ pub struct Settings {
     pub storage: Option<PathBuf>,
     /// The port of 127.0.0.1 to listen on; without one, a free port.
     pub port: Option<u16>,
+    /// Rejects every deletion with 405, as it does unless it is configured otherwise.
+    pub deletion_disabled: bool,
+    /// The program; without one, Debian's docker-registry 2.8.
+    pub program: Option<PathBuf>,
+}
+
+impl Settings {
+    /// distribution 3, which deletes single tags.
+    pub fn distribution_3() -> Result<Self> {
+        let program = Some(test_tools::path(test_tools::Tool::Distribution)?);
+        Ok(Self { program, ..Self::default() })
+    }
+
+    fn program(&self) -> &Path {
+        self.program.as_deref().unwrap_or(Path::new(PROGRAM))
+    }
 }
 
 /// A running docker-registry. It is killed when dropped.
 #[derive(Debug)]
 pub struct DockerRegistry {
     child: Child,
+    program: PathBuf,
     address: SocketAddr,
     scheme: &'static str,
     storage: PathBuf,
@@ -52,16 +69,16 @@ pub struct DockerRegistry {
 impl DockerRegistry {
     /// Starts docker-registry and waits until it listens.
     pub fn start(settings: &Settings) -> Result<Self> {
-        Self::launch(settings, Command::new(PROGRAM))
+        Self::launch(settings, Command::new(settings.program()))
     }
 
     /// Starts docker-registry where only loopback is reachable.
     pub fn start_in(isolated: &Isolated, settings: &Settings) -> Result<Self> {
-        Self::launch(settings, isolated.command(PROGRAM))
+        Self::launch(settings, isolated.command(&settings.program().to_string_lossy()))
     }
 
     fn launch(settings: &Settings, mut command: Command) -> Result<Self> {
-        let version = Command::new(PROGRAM).arg("--version").output();
+        let version = Command::new(settings.program()).arg("--version").output();
         ensure!(
             version.is_ok_and(|output| output.status.success()),
             "{PROGRAM} cannot be run; `apt-get install docker-registry` brings it"
@@ -86,7 +103,8 @@ impl DockerRegistry {
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         // From here on, whatever fails, the child is killed with the value.
-        let mut registry = Self { child, address, scheme, storage, files };
+        let program = settings.program().to_owned();
+        let mut registry = Self { child, program, address, scheme, storage, files };
         registry.address = registry.wait_until_listening(&log)?;
         Ok(registry)
     }
@@ -149,6 +167,26 @@ impl DockerRegistry {
         self.storage().wipe()
     }
 
+    /// Runs the registry's own garbage collection, which removes blobs that no manifest names, and
+    /// with `untagged` also manifests that no tag names. Nothing may be pushed meanwhile.
+    pub fn collect_garbage(&self, untagged: bool) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        command.arg("garbage-collect");
+        if untagged {
+            command.arg("--delete-untagged");
+        }
+        let output = command
+            .arg(self.files.path().join("config.yml"))
+            .output()
+            .with_context(|| format!("running the garbage collection of {PROGRAM}"))?;
+        ensure!(
+            output.status.success(),
+            "the garbage collection of {PROGRAM} failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+        Ok(())
+    }
+
     /// The file with one line per request, in Apache's combined format.
     pub fn access_log(&self) -> PathBuf {
         self.files.path().join("access.log")
@@ -171,12 +209,13 @@ fn configuration(settings: &Settings, files: &Path, storage: &Path) -> Result<St
 log: {{level: info, accesslog: {{disabled: false}}}}
 storage:
   filesystem: {{rootdirectory: {:?}}}
-  delete: {{enabled: true}}
+  delete: {{enabled: {}}}
 http:
   addr: 127.0.0.1:{port}
   secret: lab
 ",
-        storage.display().to_string()
+        storage.display().to_string(),
+        !settings.deletion_disabled
     );
     if let Some(authority) = &settings.tls {
         let server = authority.server()?.write(files, "server")?;

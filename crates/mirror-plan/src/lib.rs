@@ -12,6 +12,7 @@ mod plan;
 mod referrers;
 mod resources;
 mod target;
+mod target_record;
 
 pub use block::blocked_by;
 pub use collide::{Collision, collisions, deduplicated};
@@ -32,3 +33,8 @@ pub use resources::{
     hosts_clusters_refuse, image_digest_sources, same_but_for_time,
 };
 pub use target::{Target, TargetError};
+pub use target_record::{
+    BundleUse, CatalogContent, ChannelContent, ConfigurationRun, ImageDetails, ImageEntry,
+    PackageContent, RecordFormatError, RecordedConfiguration, RecordedImage, TargetRecord,
+    fingerprint,
+};

@@ -1,13 +1,18 @@
 //! The end of a run that pushed: lines for the report and what the cluster needs.
 
-use mirror_plan::{Placed, Plan, PlannedImage};
+use std::collections::BTreeMap;
+
+use mirror_plan::{ConfigurationRun, Placed, Plan, PlannedImage};
+use workspace::redact_urls;
 
 use crate::collect::sections::Sections;
 use crate::context::Context;
-use crate::modes::push::{Delivered, Route};
+use crate::error_chain::chain;
+use crate::modes::push::{Delivered, Part, Route};
 use crate::record::generated_files;
+use crate::record::pushed_log::Pushed;
 use crate::report::{ImageLine, Outcome};
-use crate::results::Results;
+use crate::results::{Results, reference};
 use crate::transfer::execute::Executed;
 
 /// Adds what a dry run would do, and writes its files.
@@ -42,7 +47,8 @@ pub(crate) fn conclude(
     results.requests.retries += traffic.retries;
     results.issues.extend(delivered.issues);
     let mut held = Vec::new();
-    for part in delivered.parts {
+    let parts = delivered.parts;
+    for part in &parts {
         for (index, image) in part.plan.images.iter().enumerate() {
             if part.replaced.contains(&index) {
                 continue;
@@ -57,6 +63,7 @@ pub(crate) fn conclude(
             results.images.push(line);
         }
     }
+    record_selection(context, route, &parts, sections, results, delivered.executed);
     results.needs = std::mem::take(&mut sections.catalogs.needs);
     if delivered.executed == Executed::Interrupted {
         results.is_interrupted = true;
@@ -73,4 +80,53 @@ fn at(route: &Route<'_>, image: &PlannedImage) -> oci::ImageRef {
 
 fn placed(route: &Route<'_>, image: &PlannedImage) -> Placed {
     Placed { kind: image.kind, origin: image.origin.clone(), destination: at(route, image) }
+}
+
+/// Records which images the configuration of this run uses, and what catalogs offer: a deletion
+/// keeps what is in use.
+fn record_selection(
+    context: &Context,
+    route: &Route<'_>,
+    parts: &[Part],
+    sections: &Sections,
+    results: &Results,
+    executed: Executed,
+) {
+    let Some(run) = context.run() else { return };
+    let mut pushed = Pushed::open(&context.workspace, &route.place.registry);
+    let mut selected = BTreeMap::new();
+    let mut offered = BTreeMap::new();
+    for part in parts {
+        for (index, image) in part.plan.images.iter().enumerate() {
+            let uses = reference(&image.origin).map(|image| sections.catalogs.needs.uses(image));
+            selected.insert(image.destination.clone(), uses.unwrap_or_default());
+            let is_there = matches!(part.outcomes[index], Outcome::Present | Outcome::Copied);
+            if let Some(content) = sections.catalogs.offered.get(&image.origin)
+                && is_there
+                && !part.replaced.contains(&index)
+            {
+                offered.insert(image.destination.clone(), content.clone());
+            }
+        }
+    }
+    pushed.offer(offered);
+    let issues = &results.issues;
+    pushed.select(&ConfigurationRun {
+        name: &configuration_name(&context.settings.configuration.path),
+        text: &redact_urls(&context.settings.configuration.text),
+        number: run.number(),
+        selected: &selected,
+        complete: executed == Executed::Entirely
+            && issues.lost.is_empty()
+            && issues.failures.is_empty(),
+    });
+    if let Err(error) = pushed.save() {
+        context.warn(format!("what was pushed could not be recorded: {}", chain(&error)));
+    }
+}
+
+/// What a configuration is known by in the record of a target: the same file in another directory
+/// is another configuration.
+pub(crate) fn configuration_name(path: &std::path::Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }

@@ -10,7 +10,7 @@ use mirror_plan::{Action, Destination, Exit, Origin, Plan, PlannedImage, Wanted}
 use tokio_util::sync::CancellationToken;
 use workspace::{
     AuditEvent, AuditedImage, AuditedOutcome, ControlSocket, Controlled, DiskError, Lock,
-    LockError, Run, RunStart, RunStatus, Workspace,
+    LockError, Run, RunStart, Workspace,
 };
 
 use crate::control::RunControl;
@@ -297,14 +297,7 @@ impl Context {
         report.warnings = self.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Some(Writing { run, lock: _lock, .. }) = self.writing else { return report };
         let failures = report.failed_images();
-        let status = match report.ending {
-            Ending::Complete | Ending::Planned => RunStatus::Complete,
-            Ending::Partial => RunStatus::Partial,
-            Ending::Interrupted => RunStatus::Interrupted,
-            Ending::Paused => RunStatus::Paused,
-            Ending::Failed => RunStatus::Failed,
-        };
-        if let Err(error) = run.end(status, failures) {
+        if let Err(error) = run.end(report.ending.recorded(), failures) {
             report.errors.push(Failure::new(Exit::GENERIC, chain(&error)));
         }
         report

@@ -8,6 +8,7 @@ mod collect;
 mod conclude;
 mod context;
 mod control;
+mod delete;
 mod error_chain;
 mod gather;
 mod modes;
@@ -31,6 +32,10 @@ pub use collect::charts::{
     OriginLine,
 };
 pub use collect::releases::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
+pub use delete::{
+    DeleteReport, DeleteRequest, DeletedImage, Deletion, Fate, GarbageCollection, PlannedDeletion,
+    What, execute as execute_deletion, garbage_collection, plan as plan_deletion,
+};
 pub use progress::{Event, ImageDone, Observer, Unobserved};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;

@@ -6,7 +6,7 @@ use catalog::BundleName;
 use mirror_plan::{Action, Exit, Kind, Origin, Plan, PlannedImage, Wanted};
 use oci::Digest;
 use serde::Serialize;
-use workspace::FailedImage;
+use workspace::{FailedImage, RunStatus};
 
 use crate::settings::DryRun;
 
@@ -26,6 +26,19 @@ pub enum Ending {
     Failed,
     /// A dry run.
     Planned,
+}
+
+impl Ending {
+    /// As run records have it.
+    pub(crate) fn recorded(self) -> RunStatus {
+        match self {
+            Self::Complete | Self::Planned => RunStatus::Complete,
+            Self::Partial => RunStatus::Partial,
+            Self::Interrupted => RunStatus::Interrupted,
+            Self::Paused => RunStatus::Paused,
+            Self::Failed => RunStatus::Failed,
+        }
+    }
 }
 
 /// What became of one image.

@@ -303,16 +303,7 @@ impl Session {
             if self.credentials.find(&spot.at).await?.secret.is_none() {
                 return Ok(());
             }
-            let hello = |url| Outgoing {
-                method: Method::GET,
-                url,
-                headers: HeaderMap::new(),
-                authorization: None,
-                body: None,
-                verify: spot.host.verify,
-                protocol: Protocol::Any,
-            };
-            let answer = self.contact(&spot.host, "", hello).await?;
+            let answer = self.greet(spot).await?;
             let wanted = Challenge::pick(answer.headers(WWW_AUTHENTICATE.as_str()));
             if let Some(challenge) = wanted.filter(|_| answer.status() == StatusCode::UNAUTHORIZED)
             {
@@ -321,6 +312,20 @@ impl Session {
             Ok(())
         };
         spot.host.introduced.get_or_try_init(introduce).await.copied()
+    }
+
+    /// The response of a registry to a request without credentials.
+    pub(crate) async fn greet(&self, spot: &Spot) -> Result<Answer, Error> {
+        let hello = |url| Outgoing {
+            method: Method::GET,
+            url,
+            headers: HeaderMap::new(),
+            authorization: None,
+            body: None,
+            verify: spot.host.verify,
+            protocol: Protocol::Any,
+        };
+        self.contact(&spot.host, "", hello).await
     }
 
     /// What to show for `scope`; never `refused`, unless there is nothing else.

@@ -33,6 +33,8 @@ pub(crate) struct Scope {
 pub(crate) enum Access {
     Pull,
     PullPush,
+    /// Also to push: registries differ in which right a deletion needs.
+    Delete,
 }
 
 /// A token, ready to be shown.
@@ -70,6 +72,10 @@ impl Scope {
         Self { repository: repository.clone(), access: Access::PullPush, mount_from }
     }
 
+    pub(crate) fn delete(repository: &Repository) -> Self {
+        Self { repository: repository.clone(), access: Access::Delete, mount_from: None }
+    }
+
     /// Whether a token for `self` also does for `other`.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.repository == other.repository
@@ -81,6 +87,7 @@ impl Scope {
         let actions = match self.access {
             Access::Pull => "pull",
             Access::PullPush => "pull,push",
+            Access::Delete => "pull,push,delete",
         };
         let own = format!("repository:{}:{actions}", self.repository);
         let other = self.mount_from.as_ref().map(|from| format!("repository:{from}:pull"));

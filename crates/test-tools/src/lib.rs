@@ -31,6 +31,8 @@ pub enum Tool {
     CargoLlvmCov,
     /// Signs images and verifies what was mirrored.
     Cosign,
+    /// A registry that deletes single tags.
+    Distribution,
     /// The store below the API server.
     Etcd,
     /// Renders charts, to compare what we render.
@@ -91,11 +93,12 @@ enum Source {
 }
 
 impl Tool {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::CargoDeny,
         Self::CargoFuzz,
         Self::CargoLlvmCov,
         Self::Cosign,
+        Self::Distribution,
         Self::Etcd,
         Self::Helm,
         Self::IgnitionValidate,
@@ -139,6 +142,16 @@ impl Tool {
                 minutes: 5,
                 need: Need::Test,
                 source: Source::GoInstall { package: "github.com/sigstore/cosign/v2/cmd/cosign" },
+            },
+            Self::Distribution => Recipe {
+                name: "distribution",
+                version: "3.1.2",
+                purpose: "registry that deletes single tags",
+                minutes: 2,
+                need: Need::Test,
+                source: Source::GoInstall {
+                    package: "github.com/distribution/distribution/v3/cmd/registry",
+                },
             },
             Self::Etcd => Recipe {
                 name: "etcd",

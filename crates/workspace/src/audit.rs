@@ -25,6 +25,8 @@ pub enum AuditEvent {
         configuration: Option<RecordedFile>,
     },
     Image(AuditedImage),
+    /// A manifest or a tag was deleted from a target.
+    Deleted(AuditedDeletion),
     /// Anything else worth keeping: a warning, a recovery, an archive made.
     Note {
         text: String,
@@ -49,6 +51,20 @@ pub struct AuditedImage {
     pub outcome: AuditedOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// A deletion at a target.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditedDeletion {
+    pub repository: String,
+    pub digest: Digest,
+    /// The tags that were deleted with the manifest, or the one that was deleted alone.
+    pub tags: Vec<String>,
+    pub by_tag: bool,
+    pub reason: String,
+    /// What the registry responded.
+    pub response: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ pub struct DiskError {
 }
 
 impl DiskError {
-    pub(crate) fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
+    pub fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self { doing, path: path.to_owned(), source }
     }
 

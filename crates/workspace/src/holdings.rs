@@ -21,6 +21,8 @@ pub struct Holdings {
     archives: Option<Archives>,
     /// Of the workspace, if it has one.
     identity: Option<Identity>,
+    /// Whether images count of which only manifests are held.
+    manifests_suffice: bool,
 }
 
 /// When something was archived.
@@ -34,7 +36,15 @@ struct Archived {
 impl Holdings {
     pub fn new(workspace: Option<Workspace>, archives: Option<Archives>) -> Self {
         let identity = workspace.as_ref().and_then(|workspace| workspace.known_identity().ok());
-        Self { workspace, archives, identity: identity.flatten() }
+        let identity = identity.flatten();
+        Self { workspace, archives, identity, manifests_suffice: false }
+    }
+
+    /// The same, with images of which only manifests are held, as after mirror to mirror: enough to
+    /// select by, not to push.
+    #[must_use]
+    pub fn with_manifests_alone(self) -> Self {
+        Self { manifests_suffice: true, ..self }
     }
 
     pub fn archives(&self) -> Option<&Archives> {
@@ -60,7 +70,8 @@ impl Holdings {
             while let Some((_, next)) = stored.next_stored() {
                 let next = next?;
                 let archived = self.archived(&next.image.origin);
-                if let Some(record) = choose(Some((next.image, next.saved)), archived) {
+                let here = self.usable(Some((next.image, next.saved)));
+                if let Some(record) = choose(here, archived) {
                     records.insert(Place::of(&record.origin), record);
                 }
             }
@@ -82,7 +93,7 @@ impl Holdings {
             Some(workspace) => workspace.record_with_time(origin)?,
             None => None,
         };
-        let chosen = choose(here, self.archived(origin));
+        let chosen = choose(self.usable(here), self.archived(origin));
         Ok(chosen.map(|record| ImageRecord { origin: origin.clone(), ..record }))
     }
 
@@ -96,6 +107,11 @@ impl Holdings {
             return BlobReader::of_file(file).map(Some).at("reading", &path);
         }
         Ok(self.archives.as_ref().and_then(|archives| archives.blob(digest)))
+    }
+
+    /// A record that counts: one whose blobs are not held cannot be pushed.
+    fn usable(&self, here: Option<(ImageRecord, Timestamp)>) -> Option<(ImageRecord, Timestamp)> {
+        here.filter(|(record, _)| record.blobs_held || self.manifests_suffice)
     }
 
     /// Which archive would hold a blob that is not here.
@@ -121,13 +137,12 @@ impl Holdings {
     }
 }
 
-/// Which record counts. One whose blobs are not held cannot be pushed. Of two
-/// with the same root, both are used; of two different ones, the newer.
+/// Which record counts. Of two with the same root, both are used; of two different ones, the newer.
 fn choose(
     here: Option<(ImageRecord, Timestamp)>,
     archived: Option<(ImageRecord, Archived)>,
 ) -> Option<ImageRecord> {
-    match (here.filter(|(record, _)| record.blobs_held), archived) {
+    match (here, archived) {
         (Some((here, saved)), Some((archived, Archived { time, own }))) => {
             let here_is_newer = own || saved >= time;
             let (older, newer) = if here_is_newer { (archived, here) } else { (here, archived) };
@@ -172,10 +187,12 @@ mod tests {
         assert_eq!(chosen(Some(here.clone()), Some(own)), Some(one.tree.clone()));
         let older = archived(&two, 1, false);
         assert_eq!(chosen(Some(here.clone()), Some(older.clone())), Some(one.tree.clone()));
-        let manifests_only = (ImageRecord { blobs_held: false, ..one.clone() }, time(5));
-        assert_eq!(chosen(Some(manifests_only.clone()), Some(older)), Some(two.tree));
-        assert_eq!(chosen(Some(manifests_only), None), None);
-        assert_eq!(chosen(Some(here), None), Some(one.tree));
+        assert_eq!(chosen(Some(here), None), Some(one.tree.clone()));
+        let manifests_only = (ImageRecord { blobs_held: false, ..one }, time(5));
+        let holdings = Holdings::new(Some(workspace), None);
+        assert_eq!(holdings.usable(Some(manifests_only.clone())), None);
+        let holdings = holdings.with_manifests_alone();
+        assert_eq!(holdings.usable(Some(manifests_only.clone())), Some(manifests_only));
     }
 
     #[test]

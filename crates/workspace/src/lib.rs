@@ -49,7 +49,7 @@ mod verify;
 mod workers;
 mod workspace;
 
-pub use audit::{AuditEvent, AuditLog, AuditedImage, AuditedOutcome};
+pub use audit::{AuditEvent, AuditLog, AuditedDeletion, AuditedImage, AuditedOutcome};
 pub use blob_reader::BlobReader;
 pub use blobs::{BlobError, BlobStore};
 pub use control::{ControlError, ControlRequest, ControlSocket, ControlState, Controlled};
@@ -68,6 +68,5 @@ pub use records::{RecordError, Records};
 pub use redact::{redact_arguments, redact_urls};
 pub use run_progress::RunProgress;
 pub use runs::{FailedImage, Mode, RecordedFile, Run, RunHistory, RunRecord, RunStart, RunStatus};
-pub use runs::{FailedImage, Mode, Run, RunRecord, RunStart, RunStatus};
 pub use verify::{Damage, DamagedBlob, Need, Verification, VerifyError};
 pub use workspace::Workspace;

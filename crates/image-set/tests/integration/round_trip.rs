@@ -272,7 +272,7 @@ fn configuration() -> impl Strategy<Value = ImageSetConfiguration> {
                     blocked_images: blocked,
                     samples,
                 };
-                ImageSetConfiguration { archive_size, mirror, transfer_times: None }
+                ImageSetConfiguration { archive_size, mirror, transfer_times: None, prune: None }
             },
         )
 }

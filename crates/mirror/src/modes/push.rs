@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mirror_plan::{
-    Action, BlobRef, Found, Journey, Kind, Mode, Names, Plan, Target as Place, plan,
+    Action, BlobRef, Found, ImageEntry, Journey, Kind, Mode, Names, Plan, Target as Place, plan,
 };
 use oci::{Digest, ImageRef, Repository};
 use registry::Client;
@@ -56,8 +56,9 @@ pub(crate) async fn bind(
     found: Vec<Found>,
     heads: Heads,
 ) -> Result<Bound, Halt> {
+    let run = context.run().map_or(0, workspace::Run::number);
     let mut pushed = Pushed::open(&context.workspace, &route.place.registry);
-    let asked = presence::ask(&route.client, &route.place.registry, found, heads, &mut pushed)
+    let asked = presence::ask(&route.client, &route.place.registry, found, heads, &mut pushed, run)
         .await
         .map_err(|e| {
             let registry = &route.place.registry;
@@ -334,13 +335,14 @@ impl<'a> Push<'a> {
             tally: Tally::default(),
             referrer_lists: tokio::sync::Mutex::new(()),
         });
+        let run = context.run().map_or(0, workspace::Run::number);
         let (pushed, outcomes) = (&mut self.pushed, &mut self.part.outcomes);
         let tell = |index: usize, moment: Moment<'_>| {
             let image = &plan.images[index];
             let Some(outcome) = context.tell(&plan, image, moment) else { return };
             if outcome == Outcome::Copied {
-                let destination = image.destination.at(&route.place.registry);
-                pushed.insert(&destination, &plan.tree(image));
+                let (origin, kind, tree) = (&image.origin, image.kind, &plan.tree(image));
+                pushed.insert(&image.destination, ImageEntry { origin, kind, tree, run });
                 landed(index, &plan);
             }
             outcomes[index] = outcome;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 
 use futures_util::stream::{self, StreamExt};
-use mirror_plan::{Destination, Found, Held, ImageTree, Origin};
+use mirror_plan::{Destination, Found, Held, ImageEntry, ImageTree, Origin};
 use oci::{Digest, ImageRef, Pointer, RegistryHost, Repository};
 use registry::{Client, Error, Location};
 
@@ -81,13 +81,14 @@ pub(crate) async fn ask(
     images: Vec<Found>,
     mut heads: Heads,
     pushed: &mut Pushed,
+    run: u64,
 ) -> Result<Asked, Error> {
     let remembered = &*pushed;
     let answers: Vec<(Found, Result<Answer, Error>)> = stream::iter(images)
         .map(|image| (heads.0.remove(&image.destination), image))
         .map(|(head, image)| async move {
             let at = image.destination.at(registry);
-            let sure = remembered.has(&at, &image.tree);
+            let sure = remembered.has(&image.destination, &image.tree);
             let answer = look(client, &at, head, &image.tree, sure).await;
             (image, answer)
         })
@@ -113,7 +114,13 @@ pub(crate) async fn ask(
             presence.whole.insert(image.destination.clone(), image.tree.root().digest);
             presence.contents.extend(image.tree.all_manifests().map(|node| node.digest));
             presence.contents.extend(image.tree.blobs().into_keys());
-            pushed.insert(&image.destination.at(registry), &image.tree);
+            let entry = ImageEntry {
+                origin: &image.wanted.origin,
+                kind: image.wanted.kind,
+                tree: &image.tree,
+                run,
+            };
+            pushed.insert(&image.destination, entry);
         }
         found.push(image);
     }

@@ -1,77 +1,122 @@
-//! What earlier runs brought to a target, so that one question per image is
-//! enough to know that it is still whole there.
+//! The record of a target: what runs pushed to it, so that one request per image is enough to know
+//! that it is still complete there, and so that a deletion knows who uses what.
 //!
-//! The log alone is never believed: a target may be made anew. It says only
-//! that everything below a root manifest went along with it.
+//! The record alone is never trusted: a target may be replaced. It says only that everything below
+//! a root manifest was pushed with it.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 
-use mirror_plan::ImageTree;
-use oci::{Digest, Hasher, ImageRef, RegistryHost};
-use serde::{Deserialize, Serialize};
+use mirror_plan::{
+    CatalogContent, ConfigurationRun, Destination, ImageEntry, ImageTree, RecordFormatError,
+    TargetRecord,
+};
+use oci::RegistryHost;
 use workspace::atomic_file::{self, Durability};
 use workspace::{DiskError, Workspace};
 
-/// The log of one target registry.
+/// The record of one target registry.
 #[derive(Debug)]
 pub(crate) struct Pushed {
     path: PathBuf,
-    images: BTreeMap<String, Digest>,
+    registry: RegistryHost,
+    pub(crate) record: TargetRecord,
     changed: bool,
+    /// A newer version of this program wrote it; it stays as it is.
+    is_newer: bool,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Document {
-    version: u32,
-    images: BTreeMap<String, Digest>,
+/// Why a record cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TargetRecordError {
+    #[error("reading {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("reading {}", path.display())]
+    Format { path: PathBuf, source: RecordFormatError },
+}
+
+/// Where the record of a registry is.
+pub(crate) fn path_of(workspace: &Workspace, registry: &RegistryHost) -> PathBuf {
+    let name = format!("{}.json", registry.as_str().replace(':', "_"));
+    workspace.working_dir().join("targets").join(name)
+}
+
+/// The record of `registry`, which a deletion depends on; none where there is none.
+pub(crate) fn read(
+    workspace: &Workspace,
+    registry: &RegistryHost,
+) -> Result<Option<TargetRecord>, TargetRecordError> {
+    let path = path_of(workspace, registry);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(TargetRecordError::Read { path, source }),
+    };
+    match TargetRecord::parse(registry.as_str(), &text) {
+        Ok(record) => Ok(Some(record)),
+        Err(source) => Err(TargetRecordError::Format { path, source }),
+    }
 }
 
 impl Pushed {
-    /// The log for `registry`; empty when there is none or it cannot be read,
-    /// which costs questions and no more.
+    /// The record for `registry`; empty when there is none or it cannot be read, which costs
+    /// requests and no more.
     pub(crate) fn open(workspace: &Workspace, registry: &RegistryHost) -> Self {
-        let name = format!("{}.json", registry.as_str().replace(':', "_"));
-        let path = workspace.working_dir().join("targets").join(name);
-        let read = fs::read(&path).ok();
-        let document = read.and_then(|text| serde_json::from_slice::<Document>(&text).ok());
-        let images = document.filter(|d| d.version == 1).map(|d| d.images).unwrap_or_default();
-        Self { path, images, changed: false }
+        let read = read(workspace, registry);
+        let is_newer = matches!(
+            read,
+            Err(TargetRecordError::Format { source: RecordFormatError::Newer(_), .. })
+        );
+        let record = read.ok().flatten().unwrap_or_default();
+        let (path, registry) = (path_of(workspace, registry), registry.clone());
+        Self { path, registry, record, changed: false, is_newer }
     }
 
-    /// Whether `tree`, all of it, was brought to `destination` before.
-    pub(crate) fn has(&self, destination: &ImageRef, tree: &ImageTree) -> bool {
-        self.images.get(&destination.to_string()) == Some(&fingerprint(tree))
+    /// Whether `tree`, all of it, was pushed to `place` before.
+    pub(crate) fn has(&self, place: &Destination, tree: &ImageTree) -> bool {
+        self.record.has(place, tree)
     }
 
-    pub(crate) fn insert(&mut self, destination: &ImageRef, tree: &ImageTree) {
-        let known = self.images.insert(destination.to_string(), fingerprint(tree));
-        self.changed |= known != Some(fingerprint(tree));
+    pub(crate) fn insert(&mut self, place: &Destination, image: ImageEntry<'_>) {
+        let known = self.record.images.get(place).and_then(|known| known.details.as_ref());
+        let is_same = known.is_some_and(|known| {
+            (&known.origin, known.kind) == (image.origin, image.kind) && self.has(place, image.tree)
+        });
+        if !is_same {
+            self.record.insert(place.clone(), image);
+            self.changed = true;
+        }
+    }
+
+    /// Records what catalogs at the target offer.
+    pub(crate) fn offer(&mut self, catalogs: BTreeMap<Destination, CatalogContent>) {
+        for (place, content) in catalogs {
+            let image = self.record.images.get_mut(&place);
+            if let Some(details) = image.and_then(|image| image.details.as_mut()) {
+                self.changed |= details.catalog.as_ref() != Some(&content);
+                details.catalog = Some(content);
+            }
+        }
+    }
+
+    /// Records what a configuration selects.
+    pub(crate) fn select(&mut self, run: &ConfigurationRun<'_>) {
+        self.record.select(run);
+        self.changed = true;
+    }
+
+    pub(crate) fn forget(&mut self, place: &Destination) {
+        self.changed |= self.record.images.remove(place).is_some();
     }
 
     pub(crate) fn save(&self) -> Result<(), DiskError> {
-        if !self.changed {
+        if !self.changed || self.is_newer {
             return Ok(());
         }
-        let document = Document { version: 1, images: self.images.clone() };
-        let text = serde_json::to_vec_pretty(&document).unwrap_or_default();
+        let text = self.record.to_json(self.registry.as_str()).map_err(io::Error::other);
+        let text = text.map_err(|error| DiskError::new("writing", &self.path, error))?;
         atomic_file::write(&self.path, &text, Durability::Later)
     }
-}
-
-/// One digest for all manifests of a tree and where they go.
-fn fingerprint(tree: &ImageTree) -> Digest {
-    let mut hasher = Hasher::new();
-    for node in &tree.manifests {
-        hasher.update(format!("{}\n", node.digest).as_bytes());
-    }
-    for attachment in &tree.attachments {
-        let tag = attachment.tag.as_ref().map(ToString::to_string).unwrap_or_default();
-        hasher.update(format!("{} {tag}\n", attachment.subject).as_bytes());
-        for node in &attachment.manifests {
-            hasher.update(format!("{}\n", node.digest).as_bytes());
-        }
-    }
-    hasher.finish()
 }

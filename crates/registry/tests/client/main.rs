@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this crate is tests")]
 
 mod auth;
+mod deletion;
 mod docker_registry;
 mod documents;
 mod downloads;

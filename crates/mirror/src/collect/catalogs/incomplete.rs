@@ -65,6 +65,7 @@ impl Catalogs {
         let destination = destination.map_err(|e| chain(&e))?;
         let tree = made.tree.clone();
         self.made.insert(wanted.origin.clone(), made);
+        self.offered.insert(wanted.origin.clone(), selection.content);
         if matches!(context.settings.mode, Mode::MirrorToDisk { .. }) {
             self.store(&original);
         }

@@ -17,16 +17,20 @@ mod incomplete;
 mod laid_out;
 mod lookup;
 mod needs;
+mod offered;
 mod open;
 mod resources;
 mod selected;
 mod taken;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::Weight;
 use image_set::Operator;
-use mirror_plan::{BlobRef, CatalogSourceTemplate, Destination, Exit, Found, Kind, Origin, Wanted};
+use mirror_plan::{
+    BlobRef, CatalogContent, CatalogSourceTemplate, Destination, Exit, Found, ImageRecord, Kind,
+    Origin, Wanted,
+};
 use oci::{Digest, ImageRef};
 use registry::Client;
 
@@ -63,6 +67,8 @@ pub(crate) struct Catalogs {
     /// What the catalogs were when they were read.
     pub(crate) digests: BTreeMap<ImageRef, Digest>,
     pub(crate) made: MadeImages,
+    /// What published catalogs offer, by origin.
+    pub(crate) offered: BTreeMap<Origin, CatalogContent>,
     entries: Vec<Entry>,
     /// What images are called inside of operators.
     parts: BTreeMap<ImageRef, Vec<Part>>,
@@ -161,7 +167,11 @@ impl Catalogs {
         } else if to_disk {
             self.store(&original);
         }
-        if to_disk && context.run().is_some() {
+        let from_registries = !matches!(context.settings.mode, Mode::DiskToMirror { .. });
+        if from_registries && context.run().is_some() {
+            if !to_disk {
+                remember(context, &original);
+            }
             match carried::carry(context, &operator.catalog, &original.tree, &instances) {
                 Ok(carried) => self.documents.extend(carried),
                 Err(why) => {
@@ -175,6 +185,7 @@ impl Catalogs {
                 self.made.insert(wanted.origin.clone(), made);
             }
             self.wanted.push(wanted.clone());
+            self.offered.insert(wanted.origin.clone(), selection.content);
             wanted
         });
         let template = self.template(context, operator);
@@ -205,5 +216,27 @@ impl Catalogs {
                 Weight::Error => self.issues.failures.push(Failure::new(Exit::OPERATOR, text)),
             }
         }
+    }
+}
+
+/// Records a catalog of which only the part with its files is in the workspace: a later deletion
+/// selects from it again, without its registry.
+fn remember(context: &Context, original: &Found) {
+    let origin = original.wanted.origin.clone();
+    let root = original.tree.root().digest;
+    let is_held = |record: &ImageRecord| record.blobs_held && record.tree.root().digest == root;
+    if context.workspace.record(&origin).is_ok_and(|known| known.as_ref().is_some_and(is_held)) {
+        return;
+    }
+    let record = ImageRecord {
+        origin,
+        kind: Kind::Catalog,
+        tree: original.tree.clone(),
+        blobs_held: false,
+        attachments_unknown: true,
+        names: BTreeSet::new(),
+    };
+    if let Err(error) = context.workspace.save_record(&record) {
+        context.warn(format!("{} could not be recorded: {}", record.origin, chain(&error)));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{BundleName, RelatedImages};
-use mirror_plan::Origin;
+use mirror_plan::{BundleUse, Origin};
 use oci::ImageRef;
 
 use crate::report::{BrokenBundle, ImageLine, Outcome};
@@ -44,6 +44,16 @@ impl CatalogNeeds {
 }
 
 impl Needs {
+    /// The bundles that need an image, whatever their catalogs.
+    pub(crate) fn uses(&self, image: &ImageRef) -> BTreeSet<BundleUse> {
+        let bundles = self.catalogs.values().filter_map(|needs| needs.images.get(image)).flatten();
+        let bundle = |name: &BundleName| BundleUse {
+            package: name.package.clone(),
+            bundle: name.bundle.clone(),
+        };
+        bundles.map(bundle).collect()
+    }
+
     /// A catalog may be in the configuration more than once, under several names.
     pub(crate) fn insert(&mut self, catalog: String, needs: CatalogNeeds) {
         let known = self.catalogs.entry(catalog).or_default();

@@ -8,7 +8,9 @@ use catalog::{
     filter, related_images,
 };
 use image_set::Operator;
+use mirror_plan::CatalogContent;
 
+use super::offered::offered;
 use super::open::Instance;
 
 /// Why a bundle is left out.
@@ -23,6 +25,8 @@ pub(crate) struct Selection {
     /// as they are, or when nothing is selected.
     pub(crate) layers: Vec<Arc<Layer>>,
     pub(crate) whole: bool,
+    /// Packages, channels and bundles that are selected.
+    pub(crate) content: CatalogContent,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +74,7 @@ impl Selection {
             filtered.leave_out(lost, WHY);
         }
         self.whole &= filtered.whole;
+        self.content.merge(offered(&filtered, &operator.catalog.to_string()));
         self.images = joined(std::mem::take(&mut self.images), related_images(&filtered));
         for finding in std::mem::take(&mut filtered.findings) {
             if !self.findings.contains(&finding) {

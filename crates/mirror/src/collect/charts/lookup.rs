@@ -1,6 +1,7 @@
 //! Looks into chart repositories and charts without mirroring anything.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use helm::discover::{Discovery, Options};
 use helm::images::Origin;
@@ -91,7 +92,7 @@ impl ChartLookup {
     /// Asks repositories and registries.
     pub fn asking(settings: registry::Settings) -> Result<Self, ChartLookupError> {
         let client = Client::open(settings)?;
-        let collector = Collector::new(client.clone(), None, Attachments::Remove);
+        let collector = Collector::new(client.clone(), None, Attachments::Remove, Arc::default());
         Ok(Self { client, collector })
     }
 
