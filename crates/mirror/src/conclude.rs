@@ -26,10 +26,10 @@ pub(crate) fn conclude_dry_run(
     results.add_images(plan, &Outcome::planned(plan), |image| at(route, image).to_string());
     let placed: Vec<Placed> = plan.images.iter().map(|image| placed(route, image)).collect();
     let resources = generated_files::resources(context, &placed, sections);
-    results.add_files(
-        resources
-            .and_then(|resources| generated_files::write_dry_run(context, plan, Some(resources))),
-    );
+    let lost = &results.issues.lost;
+    let files = resources
+        .and_then(|resources| generated_files::write_dry_run(context, plan, lost, Some(resources)));
+    results.add_files(files);
     results.requests.retries = route.client.traffic().retries;
 }
 

@@ -211,3 +211,17 @@ fn an_additional_image_that_is_missing_fails_a_dry_run_only_where_that_is_asked_
         assert_eq!(ran.image("org/missing")["outcome"], "failed", "{flag}");
     }
 }
+
+#[test]
+fn images_that_cannot_be_read_are_listed_too() {
+    let scene = scene();
+    let names = ["plain", "gone"].map(|name| scene.source.image(&format!("org/{name}"), "v1"));
+    scene.site.images("isc.yaml", &names.map(Result::unwrap));
+    let ran = scene.site.run(&format!("-c isc.yaml {PLAIN} --dry-run file://data"));
+    assert_eq!(ran.image("org/gone")["outcome"], "failed");
+    let both = [scene.line("plain", CACHE), scene.line("gone", CACHE)];
+    assert_eq!(scene.mapping("mapping.txt"), both);
+    assert_eq!(scene.mapping("missing.txt"), both);
+    let table = scene.site.read("data/working-dir/dry-run/plan.txt");
+    assert!(table.contains("1 images could not be read: their sizes are unknown"), "{table}");
+}

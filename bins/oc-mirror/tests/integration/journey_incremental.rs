@@ -230,3 +230,25 @@ fn a_run_whose_configuration_selects_nothing_does_not_spoil_the_workspace() {
     three.site.succeeds(&push(&target));
     arrived(&three.site, &target, 2);
 }
+
+#[test]
+fn a_run_without_news_writes_a_small_archive_once_the_others_were_moved_away() {
+    let three = ThreeRuns::new();
+    let line = format!("-c isc.yaml {PLAIN} file://data");
+    for chunk in chunks(&three.site.path("data")) {
+        fs::create_dir_all(three.site.path("carried")).unwrap();
+        fs::rename(&chunk, three.site.path("carried").join(chunk.file_name().unwrap())).unwrap();
+    }
+    let report = three.site.succeeds(&line).report();
+    assert_eq!(report["archive"]["base"], 3);
+    let [small] = &chunks(&three.site.path("data"))[..] else { panic!("{report}") };
+    assert!(fs::metadata(small).unwrap().len() < 30_000, "it has none of the layers");
+    // It is there now, so the next run without news writes none.
+    assert!(three.site.succeeds(&line).report().get("archive").is_none());
+    // With the earlier ones, it fills an empty registry.
+    fs::rename(small, three.site.path("carried").join(small.file_name().unwrap())).unwrap();
+    let target = registry();
+    let to = target.address();
+    three.site.succeeds(&format!("-c isc.yaml {PLAIN} --from file://carried docker://{to}"));
+    arrived(&three.site, &target, 2);
+}

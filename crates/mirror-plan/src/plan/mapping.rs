@@ -6,7 +6,7 @@ use std::fmt::Write;
 use oci::{Digest, ImageRef};
 
 use super::{Action, Plan, PlannedImage};
-use crate::{Kind, Origin};
+use crate::{Destination, Kind, Origin};
 
 /// Where oc-mirror v2 listens with its cache during a run to disk.
 const CACHE: &str = "localhost:55000";
@@ -21,20 +21,31 @@ pub enum Lines {
 }
 
 impl Plan {
-    /// A line for every image.
+    /// A line for every image, and for those in `unread`: images that are selected and could not be
+    /// read, under the names they get.
     ///
     /// Without a target the destination is written as a name in the cache registry of
     /// oc-mirror v2 ([`CACHE`]). There is no such registry here; scripts parse these
     /// lines as references, and find the repository and tag by it.
-    pub fn mapping(&self, lines: Lines) -> String {
-        self.lines(lines, |_| true)
+    pub fn mapping(&self, lines: Lines, unread: &[(Origin, Destination)]) -> String {
+        self.lines(lines, |_| true) + &self.unread(unread)
     }
 
-    /// The lines of images that the far end lacks; `None` if it has them all,
-    /// for then no file is written.
-    pub fn missing(&self, lines: Lines) -> Option<String> {
+    /// The lines of images that the far end lacks, and of those in `unread`; `None` if it has them
+    /// all, for then no file is written.
+    pub fn missing(&self, lines: Lines, unread: &[(Origin, Destination)]) -> Option<String> {
         let text = self.lines(lines, |image| image.action == Action::Copy);
+        let text = text + &self.unread(unread);
         (!text.is_empty()).then_some(text)
+    }
+
+    fn unread(&self, images: &[(Origin, Destination)]) -> String {
+        let mut lines: Vec<String> = images
+            .iter()
+            .map(|(origin, name)| format!("{}={}\n", source(origin, None), self.place(name, None)))
+            .collect();
+        lines.sort();
+        lines.concat()
     }
 
     fn lines(&self, lines: Lines, listed: impl Fn(&PlannedImage) -> bool) -> String {
@@ -44,11 +55,11 @@ impl Plan {
             let _ = writeln!(text, "{source}={destination}");
         };
         for image in self.images.iter().filter(|image| listed(image)) {
-            line(source(&named(image), None), self.place(image, None));
+            line(source(&named(image), None), self.place(&image.destination, None));
             if lines == Lines::Manifests {
                 for child in image.tree.manifests.iter().skip(1) {
                     let digest = Some(child.digest);
-                    line(source(&image.origin, digest), self.place(image, digest));
+                    line(source(&image.origin, digest), self.place(&image.destination, digest));
                 }
             }
         }
@@ -57,14 +68,14 @@ impl Plan {
 
     /// A manifest inside a list has no tag of its own: under that of the list
     /// each would replace the other.
-    fn place(&self, image: &PlannedImage, child: Option<Digest>) -> String {
+    fn place(&self, name: &Destination, child: Option<Digest>) -> String {
         let (transport, base) = match &self.target {
             Some(target) => ("docker://", format!("{}/", target.registry)),
             None => ("docker://", format!("{CACHE}/")),
         };
         match child {
-            Some(digest) => format!("{transport}{base}{}@{digest}", image.destination.repository),
-            None => format!("{transport}{base}{}", image.destination),
+            Some(digest) => format!("{transport}{base}{}@{digest}", name.repository),
+            None => format!("{transport}{base}{name}"),
         }
     }
 }

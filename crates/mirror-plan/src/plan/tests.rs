@@ -179,7 +179,7 @@ fn a_target_whose_host_is_one_word_survives_the_json() {
     let one = found("quay.io/a/one:1", image("one", &[]));
     let plan = plan(to("reg"), [one], &Nothing);
     let read = Plan::from_json(&plan.to_json().unwrap()).unwrap();
-    assert_eq!(read.mapping(Lines::Images), "docker://quay.io/a/one:1=docker://reg/a/one:1\n");
+    assert_eq!(read.mapping(Lines::Images, &[]), "docker://quay.io/a/one:1=docker://reg/a/one:1\n");
 }
 
 #[test]
@@ -233,14 +233,14 @@ fn a_mapping_has_a_line_per_image_and_on_request_per_listed_manifest() {
     );
     let hex = index.hex();
     assert_eq!(
-        plan.mapping(Lines::Images),
+        plan.mapping(Lines::Images, &[]),
         format!(
             "docker://quay.io/a/list:1=docker://r.io:5000/a/list:1\n\
              docker://quay.io/a/pinned@{index}=docker://r.io:5000/a/pinned:sha256-{hex}\n"
         )
     );
     assert_eq!(
-        plan.mapping(Lines::Manifests),
+        plan.mapping(Lines::Manifests, &[]),
         format!(
             "docker://quay.io/a/list:1=docker://r.io:5000/a/list:1\n\
              docker://quay.io/a/list:1@{x}=docker://r.io:5000/a/list@{x}\n\
@@ -259,7 +259,7 @@ fn a_mapping_names_a_source_by_tag_or_digest_and_never_by_both() {
     let mut release = found(&named.replace("/a/one", "/a/release"), image("one", &[]));
     release.wanted.kind = Kind::ReleasePayload;
     assert_eq!(
-        plan(to("r.io"), [additional, release], &Nothing).mapping(Lines::Images),
+        plan(to("r.io"), [additional, release], &Nothing).mapping(Lines::Images, &[]),
         format!(
             "docker://quay.io/a/release:1=docker://r.io/a/release:1\n\
              docker://quay.io/a/one@{pin}=docker://r.io/a/one:1\n"
@@ -274,10 +274,10 @@ fn only_images_that_are_not_held_are_missing() {
     let mut held = Shelf::default();
     held.images.insert(one().destination, digest("one"));
     assert_eq!(
-        plan(to_disk(), [one(), two()], &held).missing(Lines::Images).as_deref(),
+        plan(to_disk(), [one(), two()], &held).missing(Lines::Images, &[]).as_deref(),
         Some("docker://quay.io/a/two:1=docker://localhost:55000/a/two:1\n")
     );
-    assert_eq!(plan(to_disk(), [one()], &held).missing(Lines::Images), None);
+    assert_eq!(plan(to_disk(), [one()], &held).missing(Lines::Images, &[]), None);
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_layout_is_mapped_by_its_path() {
     layout.wanted.origin = Origin::Layout("/srv/x".into());
     let x = digest("x");
     assert_eq!(
-        plan(to("r.io"), [layout], &Nothing).mapping(Lines::Manifests),
+        plan(to("r.io"), [layout], &Nothing).mapping(Lines::Manifests, &[]),
         format!("oci:///srv/x=docker://r.io/a/x:1\noci:///srv/x@{x}=docker://r.io/a/x@{x}\n")
     );
 }

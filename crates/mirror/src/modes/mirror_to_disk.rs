@@ -48,7 +48,8 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     results.needs = std::mem::take(&mut sections.catalogs.needs);
     if context.settings.dry_run != DryRun::No {
         results.add_images(&plan, &Outcome::planned(&plan), place);
-        results.add_files(generated_files::write_dry_run(context, &plan, None));
+        let lost = &results.issues.lost;
+        results.add_files(generated_files::write_dry_run(context, &plan, lost, None));
         return Ok(());
     }
     context.stage("copying");

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use image_set::{ImageSetConfiguration, ImageSource};
 use mirror_plan::{
-    IMAGE_DIGEST_SOURCES, Lines, Pin, PinnedFiles, Placed, Plan, ResourceOptions, Scope,
-    cluster_resources, hosts_clusters_refuse, image_digest_sources, same_but_for_time,
+    Destination, IMAGE_DIGEST_SOURCES, Lines, Origin, Pin, PinnedFiles, Placed, Plan,
+    ResourceOptions, Scope, cluster_resources, hosts_clusters_refuse, image_digest_sources,
+    same_but_for_time,
 };
 use oci::{Digest, ImageRef};
 use workspace::atomic_file::{self, Durability};
@@ -16,6 +17,7 @@ use workspace::atomic_file::{self, Durability};
 use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::results::Lost;
 use crate::settings::DryRun;
 
 /// Writes `isc_pinned_<time>.yaml` and `disc_pinned_<time>.yaml`: the
@@ -154,18 +156,28 @@ pub(crate) fn write_resources(
 pub(crate) fn write_dry_run(
     context: &Context,
     plan: &Plan,
+    lost: &[Lost],
     resources: Option<Vec<(String, String)>>,
 ) -> Result<Vec<PathBuf>, String> {
     let lines = match context.settings.dry_run {
         DryRun::PlanWithLists => Lines::Manifests,
         DryRun::Plan | DryRun::No => Lines::Images,
     };
+    let unread: Vec<(Origin, Destination)> =
+        lost.iter().map(|(wanted, name, _)| (wanted.origin.clone(), name.clone())).collect();
+    let mut table = plan.table();
+    if !unread.is_empty() {
+        table.push_str(&format!(
+            "\n{} images could not be read: their sizes are unknown, and not part of the sums.\n",
+            unread.len()
+        ));
+    }
     let mut files = vec![
-        ("mapping.txt".to_owned(), plan.mapping(lines)),
+        ("mapping.txt".to_owned(), plan.mapping(lines, &unread)),
         ("plan.json".to_owned(), plan.to_json().map_err(|e| chain(&e))?),
-        ("plan.txt".to_owned(), plan.table()),
+        ("plan.txt".to_owned(), table),
     ];
-    files.extend(plan.missing(lines).map(|text| ("missing.txt".to_owned(), text)));
+    files.extend(plan.missing(lines, &unread).map(|text| ("missing.txt".to_owned(), text)));
     let made = resources.into_iter().flatten();
     files.extend(made.map(|(name, text)| (format!("cluster-resources/{name}"), text)));
     workspace::replace_generated(&context.workspace.dry_run(), &files).map_err(|e| chain(&e))

@@ -138,9 +138,11 @@ impl Workspace {
             .filter(|(digest, _)| history.held(digest, number).is_none())
             .map(|(digest, size)| BlobRef { digest: *digest, size: *size })
             .collect();
+        // Once the archives were moved elsewhere, there is a small one to carry all the same.
         if let Some(base) = base
             && new.is_empty()
             && base.content == content
+            && base.chunks.iter().all(|chunk| self.chunk_path(chunk.number).exists())
         {
             return Ok(ArchivePlan::NothingNew { base: base.run });
         }

@@ -27,6 +27,7 @@ impl Bench {
             program: "test",
             arguments: &[],
             configuration: Some((configuration, "")),
+            target: None,
         };
         let run = workspace.begin_run(&lock, &start).unwrap();
         let mut records = Vec::new();

@@ -118,6 +118,13 @@ impl Opener<'_> {
             (None, Source::Held(holdings)) => signatures::read(holdings, sources, &digest),
         };
         let Signed { reference, key, signatures } = signed.map_err(|e| chain(&e))?;
+        if reference.name() != chosen.payload.name() {
+            self.context.warn(format!(
+                "the release {} is read from {}, the name that its signature is for; to read it from another registry, redirect that name in registries.conf",
+                chosen.payload,
+                reference.name()
+            ));
+        }
         let tag = match reference.tag.clone().or_else(|| chosen.payload.tag.clone()) {
             Some(tag) => tag,
             None => digest.hex().parse().map_err(|error| chain(&error))?,
