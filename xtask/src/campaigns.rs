@@ -109,7 +109,16 @@ pub(crate) fn coverage(arguments: Vec<OsString>) -> Result<()> {
     let [short] = flags(arguments, ["short"])?;
     tools::run(&["packages"])?;
     tools::run(&["build", "test"])?;
+    ensure!(has_llvm_tools(), "expected the LLVM tools: rustup component add llvm-tools");
     if short { short_coverage() } else { measure_coverage("all", &["--workspace"]) }
+}
+
+/// Whether there are tools of the compiler's LLVM version; installs them where rustup can.
+pub(crate) fn has_llvm_tools() -> bool {
+    let is_here = || ["llvm-cov", "llvm-profdata"].iter().all(|name| llvm_tool(name).is_some());
+    let mut install = Command::new("rustup");
+    install.args(["component", "add", "llvm-tools"]).current_dir(repository::root());
+    is_here() || (install.output().is_ok_and(|output| output.status.success()) && is_here())
 }
 
 /// The variant that CI runs.
@@ -183,7 +192,7 @@ fn llvm_tool(program: &str) -> Option<PathBuf> {
     let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());
     let own = sysroot.join("lib/rustlib/x86_64-unknown-linux-gnu/bin").join(program);
     if own.is_file() {
-        return None;
+        return Some(own);
     }
     let debian = PathBuf::from(format!("/usr/bin/{program}-22"));
     debian.is_file().then_some(debian)

@@ -58,7 +58,7 @@ const CAMPAIGNS: [Step<Context>; 7] = [
 ];
 
 /// Those that run beside the tests. The others are run by name: `cargo xtask test --only STEP`.
-const BESIDE_TESTS: [&str; 3] = ["dist", "demo", "torture"];
+const BESIDE_TESTS: [&str; 4] = ["dist", "demo", "torture", "coverage"];
 
 /// A tier of its own, because emulated machines take minutes to start.
 const MACHINE_STEPS: [Step<Context>; 3] = [
@@ -243,6 +243,10 @@ fn short_machine(context: &mut Context) -> Result<Outcome> {
 }
 
 fn short_coverage(_: &mut Context) -> Result<Outcome> {
+    if !crate::campaigns::has_llvm_tools() {
+        let why = "coverage: `rustup component add llvm-tools` failed, and Debian's llvm-22 is not installed";
+        return Ok(Outcome::Skipped(vec![why.to_owned()]));
+    }
     crate::campaigns::short_coverage()?;
     Ok(Outcome::Done)
 }
