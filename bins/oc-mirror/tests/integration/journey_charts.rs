@@ -279,7 +279,7 @@ async fn helm_installs_a_mirrored_chart_and_an_old_version_is_deleted() {
     );
     site.image_set("keep.yaml", &charts(&["1.1.0"]));
     let run = |line: &str| {
-        let ran = site.run(line);
+        let ran = Ran::of(site.command(line).output().unwrap());
         assert_eq!(ran.code, 0, "{line}: {}", ran.err);
     };
     run(&format!(
