@@ -186,6 +186,13 @@ mod tests {
     }
 
     #[test]
+    fn the_example_with_charts_is_read() {
+        let parsed = parse("helm.yaml", include_str!("../../../examples/helm.yaml")).unwrap();
+        assert_eq!(parsed.warnings.len(), 0);
+        assert_eq!(parsed.document.mirror.helm.unwrap().charts().count(), 3);
+    }
+
+    #[test]
     fn additional_and_blocked_images_are_read() {
         let text = format!(
             "{HEAD}mirror:\n  additionalImages:\n  - name: quay.io/a/b:1\n  \

@@ -1,10 +1,11 @@
-//! Benchmarks: oc-mirror and its peers on one corpus, in one run; catalogs and opm. `cargo xtask
+//! Benchmarks: oc-mirror and its peers on one corpus, in one run; catalogs and opm; charts and Helm. `cargo xtask
 //! bench` builds and runs it.
 
 mod catalog;
 mod contender;
 mod floor;
 mod ground;
+mod helm;
 mod jobs;
 mod launch;
 mod line;
@@ -41,6 +42,8 @@ enum Command {
     Mirror(Arguments),
     /// A catalog of 300 MB read, selected from and packed again
     Catalog(catalog::Arguments),
+    /// The images of charts, found by rendering
+    Helm(helm::Arguments),
     /// Run a command, and print what it used
     #[command(hide = true)]
     Launch {
@@ -93,6 +96,7 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::Mirror(arguments) => mirror(&arguments),
         Command::Catalog(arguments) => catalog::catalog(&arguments),
+        Command::Helm(arguments) => helm::helm(&arguments),
         Command::Launch { log, command } => launch::launched(&log, &command),
         Command::HashAndCopy { list, to } => floor::hash_and_copy(&list, &to),
     }

@@ -26,6 +26,10 @@ pub struct Located<T> {
 pub enum Problem {
     #[error("not valid YAML: {0}")]
     Syntax(String),
+    #[error(
+        "not valid YAML: invalid indentation in multiline quoted scalar; indent it more than its key"
+    )]
+    Indentation,
     #[error("the aliases up to here repeat more than {0} values; write the document out")]
     Aliases(usize),
     #[error("the alias is inside the value that it names; write the value out")]

@@ -3,9 +3,10 @@
 //! Aliases and merge keys are resolved here, within a bound: a few lines of
 //! nested aliases can otherwise stand for more values than fit in memory.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StrInput, Tag};
+use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, Span, StrInput, Tag};
 
 use crate::node::{Entry, Node, Value};
 use crate::problem::{Located, Position, Problem};
@@ -15,6 +16,8 @@ use crate::scalar::{Meaning, meaning};
 const MAX_ALIASED: usize = 100_000;
 /// How deep lists and maps may be nested. No file of ours needs 20.
 const MAX_DEPTH: usize = 64;
+/// How much of a text is read again to accept little indentation. Each such line costs one pass.
+const MAX_REREAD_BYTES: usize = 64 << 20;
 
 /// When two keys of a map are the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +43,32 @@ pub struct Loaded {
 
 /// Reads the first document of `text`; those after it are not looked at.
 /// Of a key that is given twice, the first value is kept, unless the last one wins.
+///
+/// With [`Keys::AsJson`], lines of a quoted text may be indented as little as its key: other readers
+/// of these files accept that.
 pub fn load(text: &str, keys: Keys) -> Loaded {
-    let mut loader = Loader::new(text, keys);
-    loader.load()
+    let mut text = Cow::Borrowed(text);
+    let mut passes = if keys == Keys::AsJson { MAX_REREAD_BYTES / text.len().max(1) } else { 0 };
+    loop {
+        let loaded = Loader::new(&text, keys).load();
+        let indented = match loaded.problems.last() {
+            Some(Located { at, value: Problem::Indentation }) if passes > 0 => {
+                indented(&text, at.line)
+            }
+            _ => None,
+        };
+        let Some(indented) = indented else { return loaded };
+        text = Cow::Owned(indented);
+        passes -= 1;
+    }
+}
+
+/// The text with one more blank before a line. Inside of a quoted text it has no meaning.
+fn indented(text: &str, line: usize) -> Option<String> {
+    let start = text.match_indices('\n').nth(line.checked_sub(2)?)?.0 + 1;
+    let mut changed = text.to_owned();
+    changed.insert(start, ' ');
+    Some(changed)
 }
 
 /// Reads every document of `text`, with places in the whole text. The last one may be unreadable:
@@ -132,7 +158,11 @@ impl<'a> Loader<'a> {
 
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, Stop> {
         self.events.next().transpose().map_err(|error| {
-            Stop(Located { at: position(error.marker()), value: Problem::Syntax(error.info()) })
+            let problem = match error.kind() {
+                ErrorKind::InvalidQuotedScalarIndent => Problem::Indentation,
+                _ => Problem::Syntax(error.info()),
+            };
+            Stop(Located { at: position(error.marker()), value: problem })
         })
     }
 
@@ -430,6 +460,24 @@ mod tests {
         let (_, findings) = read(&text);
         assert_eq!(findings.len(), 1);
         assert!(findings[0].contains("repeat more than 100000 values"), "{findings:?}");
+    }
+
+    #[test]
+    fn a_tab_may_stand_before_a_value() {
+        for text in ["a: \tx\nb: 1\n", "a:\tx\nb: 1\n", "a: \t \tx\nb: 1\n"] {
+            assert_eq!(read(text), ("{a:\"x\",b:1}".to_owned(), Vec::new()), "{text}");
+        }
+    }
+
+    #[test]
+    fn quoted_text_may_be_indented_as_little_as_its_key_where_others_read_that() {
+        let text = "a:\n  b: 'one\n  two\n  three'\n  c: \"x\n  y\"\nd: 1\n";
+        let loaded = load(text, Keys::AsJson);
+        assert_eq!(loaded.problems, []);
+        let wanted = r#"{a:{b:"one two three",c:"x y"},d:1}"#;
+        assert_eq!(loaded.root.as_ref().map(flat).as_deref(), Some(wanted));
+        let (_, findings) = read(text);
+        assert!(findings[0].contains("invalid indentation"), "{findings:?}");
     }
 
     #[test]

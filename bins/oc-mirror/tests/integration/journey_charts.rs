@@ -226,13 +226,72 @@ fn lists_tell_what_a_repository_has_and_where_a_chart_names_images() {
         assert_eq!(images[0]["image"], format!("{from}/org/app:v1"));
         let origin = &images[0]["origins"][0];
         assert_eq!(origin["file"], "web/templates/web.yaml");
-        assert_eq!(origin["line"], 11);
+        assert_eq!(origin["line"], 12);
         assert_eq!(origin["values"][0], "image.repository");
         assert_eq!(found["problems"], serde_json::json!([]), "Helm finds the same");
     }
     let table = list("images --chart web");
     assert!(
-        table.contains("web/templates/cron.yaml:11") && table.contains("CronJob/cron"),
+        table.contains("web/templates/cron.yaml:13") && table.contains("CronJob/cron"),
         "{table}"
     );
+}
+
+#[tokio::test]
+async fn helm_installs_a_mirrored_chart_and_an_old_version_is_deleted() {
+    let (source, target) = (registry(), registry());
+    put_images(&source, &["app", "hook", "cron"]);
+    let site = Site::new();
+    for version in ["1.0.0", "1.1.0"] {
+        write_chart(&site, "web", version, &source);
+        run_helm(&site, &["package", "web", "-d", "packed"]);
+    }
+    let repository = serve_charts(&site, &[]);
+    let charts = |versions: &[&str]| {
+        let version = |version: &&str| format!("      - {{name: web, version: {version}}}\n");
+        let versions: String = versions.iter().map(version).collect();
+        let url = repository.url();
+        format!(
+            "  helm:\n    repositories:\n    - name: r\n      url: {url}\n      charts:\n{versions}"
+        )
+    };
+    site.image_set("isc.yaml", &charts(&["1.0.0", "1.1.0"]));
+    let to = target.address().to_string();
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --workspace file://ws docker://{to}"));
+
+    let server = lab::kube::ApiServer::start().await.unwrap();
+    let kubeconfig = server.kubeconfig().to_str().unwrap().to_owned();
+    let place = format!("oci://{to}/charts/web");
+    // No node runs the pod of the hook.
+    let install = ["install", "web", &place, "--version", "1.1.0", "--plain-http", "--no-hooks"];
+    run_helm(&site, &[&install[..], &["--kubeconfig", &kubeconfig]].concat());
+    let made = server.client().get("/apis/apps/v1/namespaces/default/deployments/web").await;
+    let made = made.unwrap();
+    let image = &made["spec"]["template"]["spec"]["containers"][0]["image"];
+    assert_eq!(*image, format!("{}/org/app:v1", source.address()));
+
+    site.write(
+        "delete.yaml",
+        &format!(
+            "kind: DeleteImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\ndelete:\n{}",
+            charts(&["1.0.0"])
+        ),
+    );
+    site.image_set("keep.yaml", &charts(&["1.1.0"]));
+    let run = |line: &str| {
+        let ran = Ran::of(site.command(line).output().unwrap());
+        assert_eq!(ran.code, 0, "{line}: {}", ran.err);
+    };
+    run(&format!(
+        "delete --generate -c delete.yaml --keep keep.yaml --ignore-configuration isc.yaml \
+         --workspace file://ws --dest-tls-verify=false docker://{to}"
+    ));
+    let list = site.read("ws/working-dir/delete/delete-images.yaml");
+    assert!(list.contains("charts/web:1.0.0") && !list.contains("org/app"), "{list}");
+    run(&format!(
+        "delete --delete-yaml-file ws/working-dir/delete/delete-images.yaml --dest-tls-verify=false docker://{to}"
+    ));
+    let tags =
+        site.skopeo(&["list-tags", "--tls-verify=false", &format!("docker://{to}/charts/web")]);
+    assert!(tags.contains("1.1.0") && !tags.contains("1.0.0"), "{tags}");
 }

@@ -32,8 +32,8 @@ pub(crate) struct Sections {
 pub(crate) async fn collect(context: &Context, source: Source<'_>, client: &Client) -> Sections {
     let (mut releases, mut catalogs, mut charts) = tokio::join!(
         releases::collect(context, source),
-        catalogs::collect(context, source, client),
-        charts::collect(context, source)
+        Box::pin(catalogs::collect(context, source, client)),
+        Box::pin(charts::collect(context, source))
     );
     let mut made = std::mem::take(&mut releases.made);
     made.extend(std::mem::take(&mut catalogs.made));

@@ -101,10 +101,10 @@ async fn execute_here(deletion: Deletion, cancel: CancellationToken) -> DeleteRe
     report.images.sort_by_key(|line| line.image.to_string());
     report.settle(deletion.dry_run, interrupted);
     report.requests = client.traffic().requests;
-    if let Some((run, _lock)) = writing {
-        if let Err(error) = run.end(report.ending.recorded(), Vec::new()) {
-            report.fail(chain(&error));
-        }
+    if let Some((run, _lock)) = writing
+        && let Err(error) = run.end(report.ending.recorded(), Vec::new())
+    {
+        report.fail(chain(&error));
     }
     report
 }

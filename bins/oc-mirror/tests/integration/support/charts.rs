@@ -29,8 +29,8 @@ pub(crate) fn write_chart(site: &Site, name: &str, version: &str, registry: &Lab
     );
     file(
         "templates/web.yaml",
-        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  selector: {}\n  \
-         template:\n    spec:\n      containers:\n      - name: web\n        image: \"{{ \
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  selector: {matchLabels: \
+         {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      containers:\n      - name: web\n        image: \"{{ \
          .Values.image.repository }}:{{ .Values.image.tag }}\"\n",
     );
     file(
@@ -44,7 +44,8 @@ pub(crate) fn write_chart(site: &Site, name: &str, version: &str, registry: &Lab
         "templates/cron.yaml",
         &format!(
             "apiVersion: batch/v1\nkind: CronJob\nmetadata:\n  name: cron\nspec:\n  \
-             jobTemplate:\n    spec:\n      template:\n        spec:\n          containers:\n          \
+             schedule: '0 0 * * *'\n  jobTemplate:\n    spec:\n      template:\n        spec:\n          \
+             restartPolicy: Never\n          containers:\n          \
              - {{name: a, image: '{host}/org/cron:v1'}}\n"
         ),
     );

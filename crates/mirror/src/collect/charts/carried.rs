@@ -109,6 +109,46 @@ pub(crate) fn read(holdings: &Holdings, name: &str) -> Result<Carried, String> {
     serde_json::from_slice(&bytes).map_err(|e| format!("reading {name}: {}", chain(&e)))
 }
 
+/// Reads what was selected for one chart of a repository: by itself, or with the whole repository.
+pub(crate) fn read_chart(
+    holdings: &Holdings,
+    repository: &HelmRepository,
+    chart: &image_set::Chart,
+) -> Result<Carried, String> {
+    let failure = match read(holdings, &chart_document(repository, chart)) {
+        Ok(carried) => return Ok(carried),
+        Err(why) => why,
+    };
+    // Whole repositories are rendered with the defaults of each chart.
+    let name = image_set::Chart { version: None, platforms: Vec::new(), ..chart.clone() };
+    let defaults = image_set::Chart { name: chart.name.clone(), at: chart.at, ..defaults() };
+    let (true, Some(version)) = (name == defaults, &chart.version) else { return Err(failure) };
+    for newest_only in [false, true] {
+        let whole = HelmRepository { newest_only, ..repository.clone() };
+        let Ok(carried) = read(holdings, &repository_document(&whole)) else { continue };
+        let found = carried.charts.into_iter();
+        let mut found = found.filter(|held| held.name == chart.name && held.version == *version);
+        if let Some(found) = found.next() {
+            return Ok(Carried { charts: vec![found] });
+        }
+    }
+    Err(failure)
+}
+
+/// A chart without settings.
+fn defaults() -> image_set::Chart {
+    image_set::Chart {
+        name: String::new(),
+        version: None,
+        image_paths: Vec::new(),
+        platforms: Vec::new(),
+        values_files: Vec::new(),
+        values: Default::default(),
+        guess_images: false,
+        at: Default::default(),
+    }
+}
+
 /// Names and versions of all charts that are held, each once.
 pub(crate) fn all(holdings: &Holdings) -> Result<Vec<(String, String)>, String> {
     let mut found = BTreeSet::new();
@@ -143,16 +183,7 @@ mod tests {
     use super::*;
 
     fn chart(name: &str) -> image_set::Chart {
-        image_set::Chart {
-            name: name.to_owned(),
-            version: None,
-            image_paths: Vec::new(),
-            platforms: Vec::new(),
-            values_files: Vec::new(),
-            values: Default::default(),
-            guess_images: false,
-            at: Default::default(),
-        }
+        image_set::Chart { name: name.to_owned(), ..defaults() }
     }
 
     fn repository(url: &str) -> HelmRepository {

@@ -85,8 +85,8 @@ pub(crate) async fn collect(context: &Context, source: Source<'_>) -> Charts {
 /// Reads what the connected side selected.
 fn read(context: &Context, section: &Helm, holdings: &Holdings) -> Charts {
     let mut charts = Charts::default();
-    let mut take = |document: String, entry: &Entry<'_>| {
-        match carried::read(holdings, &document) {
+    let mut take = |carried: Result<Carried, String>, entry: &Entry<'_>| {
+        match carried {
             Ok(Carried { charts: read }) => {
                 let wanted = read.iter().flat_map(|chart| chart.wanted(entry.platforms));
                 charts.wanted.extend(wanted);
@@ -96,14 +96,17 @@ fn read(context: &Context, section: &Helm, holdings: &Holdings) -> Charts {
     };
     for repository in &section.repositories {
         if repository.charts.is_empty() {
-            take(carried::repository_document(repository), &Entry::of_repository(repository));
+            let document = carried::repository_document(repository);
+            take(carried::read(holdings, &document), &Entry::of_repository(repository));
         }
         for chart in &repository.charts {
-            take(carried::chart_document(repository, chart), &Entry::of_chart(repository, chart));
+            let read = carried::read_chart(holdings, repository, chart);
+            take(read, &Entry::of_chart(repository, chart));
         }
     }
     for local in &section.local {
-        take(carried::local_document(local), &Entry::of_local(local));
+        let document = carried::local_document(local);
+        take(carried::read(holdings, &document), &Entry::of_local(local));
     }
     charts
 }
