@@ -28,7 +28,6 @@ pub(crate) async fn disk_to_mirror(
     results: &mut Results,
 ) -> Result<(), Halt> {
     let client = pipeline::client(&context.settings.destination)?;
-    context.stage("collecting");
     let mut holdings = carried_content::open(context)?;
     let naming = context.settings.naming(target);
     let Selection { mut sections, named, issues } =
