@@ -135,11 +135,11 @@ fn every_mistake_of_a_configuration_is_told_with_its_place() {
 #[test]
 fn a_section_that_cannot_be_mirrored_yet_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
-    let config = configuration(dir.path(), "mirror:\n  helm:\n    repositories: []\n");
+    let config = configuration(dir.path(), "mirror:\n  samples:\n  - name: ruby\n");
     let data = dir.path().join("data");
     let said = run(&format!("-c {} file://{}", config.display(), data.display()));
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("mirror.helm is not supported by this version"), "{}", said.err);
+    assert!(said.err.contains("mirror.samples is not supported by this version"), "{}", said.err);
     assert!(!data.exists());
 }
 
