@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
 mod command_line;
+mod delete_releases;
 mod documents;
 mod fault_archives;
 mod fault_charts;
