@@ -144,7 +144,7 @@ fn tags_of_others_and_tags_that_changed_stay() {
     assert!(ran.err.contains("changed since the plan was made"), "{}", ran.err);
     let left: Vec<String> = tags(&site, &to, "a/one").into_keys().collect();
     assert_eq!(left, ["2", "theirs"]);
-    registry.collect_garbage(true).unwrap();
+    registry.collect_garbage().unwrap();
     pull_all(&site, &to, "a/one");
     pull_all(&site, &to, "a/x");
 }

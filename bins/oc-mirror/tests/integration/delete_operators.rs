@@ -82,7 +82,7 @@ fn a_bundle_in_a_channel_that_stays_stays_and_others_go_with_what_only_they_need
     assert!(fates.values().all(|fate| fate == "deleted"), "{fates:?}");
     assert_eq!(quay.requests().count(), 0, "only the target is contacted");
 
-    registry.collect_garbage(true).unwrap();
+    registry.collect_garbage().unwrap();
     for repository in ["lab/foo", "lab/foo-bundle", "lab/shared", CATALOG] {
         pull_all(&site, &to, repository);
     }

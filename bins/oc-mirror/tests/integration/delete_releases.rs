@@ -85,7 +85,7 @@ fn where_tags_can_be_deleted_a_release_goes_and_shared_components_stay() {
     assert_eq!(payloads.keys().collect::<Vec<_>>(), [&releases[1].tag()]);
 
     // The registry's own garbage collection takes nothing that stays.
-    registry.collect_garbage(true).unwrap();
+    registry.collect_garbage().unwrap();
     for repository in ["openshift/release", "openshift/release-images"] {
         pull_all(&site, &target, repository);
     }
@@ -115,7 +115,7 @@ fn where_tags_cannot_be_deleted_the_tag_of_a_shared_component_stays_and_is_repor
     expected.insert("4.16.1-x86_64-pod".to_owned());
     let left: BTreeSet<String> = tags(&site, &target, "openshift/release").into_keys().collect();
     assert_eq!(left, expected);
-    registry.collect_garbage(true).unwrap();
+    registry.collect_garbage().unwrap();
     for repository in ["openshift/release", "openshift/release-images"] {
         pull_all(&site, &target, repository);
     }
