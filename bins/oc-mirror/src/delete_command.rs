@@ -130,7 +130,7 @@ fn delete_listed(
         find_workspace::find(arguments.workspace.as_deref(), Some(&list), &target, surroundings)?;
     let runner = Runner::new(&arguments.common, line, surroundings, &workspace, &target)?;
     let listed = files::read(&list, &target, runner.max_nested_paths())?;
-    runner.execute(listed, arguments.dry_run, arguments.force_cache_delete, log)
+    runner.execute(listed, arguments.options(), log)
 }
 
 /// Runs `oc-mirror prune` to its exit code.
@@ -199,7 +199,7 @@ fn prune_now(
             .into());
     }
     let listed = files::read(&files.list, &target, runner.max_nested_paths())?;
-    runner.execute(listed, arguments.dry_run, arguments.force_cache_delete, log)
+    runner.execute(listed, arguments.options(), log)
 }
 
 /// Files whose configurations on record do not count.

@@ -167,14 +167,12 @@ impl DockerRegistry {
         self.storage().wipe()
     }
 
-    /// Runs the registry's own garbage collection, which removes blobs that no manifest names, and
-    /// with `untagged` also manifests that no tag names. Nothing may be pushed meanwhile.
-    pub fn collect_garbage(&self, untagged: bool) -> Result<()> {
+    /// Runs the registry's own garbage collection, which removes blobs that no manifest names.
+    /// Nothing may be pushed meanwhile. Never with `--delete-untagged`: docker-registry 2.8 then
+    /// removes the images of lists, which have no tags of their own.
+    pub fn collect_garbage(&self) -> Result<()> {
         let mut command = Command::new(&self.program);
         command.arg("garbage-collect");
-        if untagged {
-            command.arg("--delete-untagged");
-        }
         let output = command
             .arg(self.files.path().join("config.yml"))
             .output()

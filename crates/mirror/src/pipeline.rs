@@ -32,7 +32,7 @@ pub(crate) async fn select_images(
     naming: Option<&Naming>,
 ) -> Result<Selection, Halt> {
     context.stage("collecting");
-    let mut sections = sections::collect(context, source, client).await;
+    let mut sections = Box::pin(sections::collect(context, source, client)).await;
     unless_cancelled(context)?;
     let mut issues = sections.take_issues();
     let wanted = sections.take_wanted();

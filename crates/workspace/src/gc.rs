@@ -79,6 +79,18 @@ impl Workspace {
     ///
     /// A directory that is not a workspace; a record that cannot be read.
     pub fn plan_garbage(&self) -> Result<GarbagePlan, GarbageError> {
+        self.plan_garbage_without(&BTreeSet::new())
+    }
+
+    /// The same, as if no configuration selected the images from `origins`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::plan_garbage`].
+    pub fn plan_garbage_without(
+        &self,
+        origins: &BTreeSet<Origin>,
+    ) -> Result<GarbagePlan, GarbageError> {
         if !self.exists() {
             return Err(GarbageError::NotAWorkspace(self.root().to_owned()));
         }
@@ -89,7 +101,7 @@ impl Workspace {
         let mut roots = BTreeSet::new();
         for record in self.records()? {
             let record = record?;
-            if dropped.contains(&record.origin.to_string()) {
+            if dropped.contains(&record.origin.to_string()) || origins.contains(&record.origin) {
                 let layout = self.layout_of(&record.origin);
                 plan.images.push((record.origin, layout));
             } else {

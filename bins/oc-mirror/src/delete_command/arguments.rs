@@ -7,6 +7,7 @@ use mirror::PlannedDeletion;
 use mirror_plan::Target;
 
 use super::Refusal;
+use super::run::Options;
 use super::text;
 use crate::arguments::ReportFormat;
 use crate::problem::{Problem, chain};
@@ -87,6 +88,9 @@ pub(crate) struct DeleteArguments {
     /// With --generate: allow everything that was mirrored to be deleted
     #[arg(long)]
     pub(super) all: bool,
+    /// First replace catalogs that offer deleted bundles by ones without them
+    #[arg(long)]
+    pub(super) update_catalogs: bool,
     #[command(flatten)]
     pub(super) common: CommonArguments,
 }
@@ -120,6 +124,9 @@ pub(crate) struct PruneArguments {
     /// Also remove deleted images from the workspace
     #[arg(long)]
     pub(super) force_cache_delete: bool,
+    /// First replace catalogs that offer deleted bundles by ones without them
+    #[arg(long)]
+    pub(super) update_catalogs: bool,
     #[command(flatten)]
     pub(super) common: CommonArguments,
 }
@@ -128,6 +135,14 @@ const LIST: &str =
     "oc-mirror delete --generate writes a list to working-dir/delete/delete-images.yaml";
 
 impl DeleteArguments {
+    pub(super) fn options(&self) -> Options {
+        Options {
+            dry_run: self.dry_run,
+            force_cache_delete: self.force_cache_delete,
+            update_catalogs: self.update_catalogs,
+        }
+    }
+
     /// Checks the flags of the first phase.
     pub(super) fn check_generate(&self) -> Result<Target, Refusal> {
         let mut problems = Vec::new();
@@ -142,6 +157,7 @@ impl DeleteArguments {
             ("--delete-yaml-file", self.delete_yaml_file.is_some()),
             ("--dry-run", self.dry_run),
             ("--force-cache-delete", self.force_cache_delete),
+            ("--update-catalogs", self.update_catalogs),
         ] {
             if given {
                 problems.push(Problem::new(format!(
@@ -190,6 +206,14 @@ impl DeleteArguments {
 }
 
 impl PruneArguments {
+    pub(super) fn options(&self) -> Options {
+        Options {
+            dry_run: self.dry_run,
+            force_cache_delete: self.force_cache_delete,
+            update_catalogs: self.update_catalogs,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<Target, Refusal> {
         let mut problems = Vec::new();
         let target = target(&self.destinations, &mut problems);

@@ -35,6 +35,14 @@ pub(super) struct Runner<'a> {
     releases: ReleaseSources,
 }
 
+/// How the second phase is performed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options {
+    pub(super) dry_run: bool,
+    pub(super) force_cache_delete: bool,
+    pub(super) update_catalogs: bool,
+}
+
 /// Selecting is fast; only warnings are worth a line.
 struct Warnings;
 
@@ -130,10 +138,10 @@ impl<'a> Runner<'a> {
     pub(super) fn execute(
         &self,
         listed: Listed,
-        dry_run: bool,
-        force_cache_delete: bool,
+        options: Options,
         log: &Log,
     ) -> Result<u8, Refusal> {
+        let Options { dry_run, force_cache_delete, update_catalogs } = options;
         if !dry_run {
             let wanted = Workspace::open(&self.workspace).log_file(Timestamp::now());
             log.keep_copy(&wanted).map_err(|error| {
@@ -150,6 +158,7 @@ impl<'a> Runner<'a> {
             reasons: listed.reasons,
             dry_run,
             forget_content: force_cache_delete,
+            update_catalogs: update_catalogs.then(|| self.settings()),
             arguments: self.line.clone(),
             version: crate::version::NUMBER.to_owned(),
             request: (listed.path.display().to_string(), listed.text),

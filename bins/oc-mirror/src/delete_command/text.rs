@@ -165,6 +165,13 @@ pub(super) fn executed(report: &DeleteReport) -> String {
             collection.registry, collection.instruction
         );
     }
+    for catalog in &report.replaced_catalogs {
+        let _ =
+            writeln!(text, "The catalog {catalog} was replaced by one without the deleted bundles");
+    }
+    if let Some(freed) = report.freed {
+        let _ = writeln!(text, "{} freed in the workspace", quantity::bytes(freed));
+    }
     if !report.files.is_empty() {
         let _ = writeln!(text, "Files written:");
         for path in &report.files {

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
 mod command_line;
+mod delete_images;
+mod delete_operators;
+mod delete_releases;
 mod documents;
 mod fault_archives;
 mod fault_charts;
@@ -37,4 +40,5 @@ mod journey_transfer_times;
 mod journey_upgrade_path;
 mod journey_workspace;
 mod known_texts;
+mod prune;
 mod support;

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod charts;
+pub(crate) mod deletion;
 pub(crate) mod mounted;
 pub(crate) mod operators;
 pub(crate) mod releases;

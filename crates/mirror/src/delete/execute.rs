@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use delete_plan::{
-    Deleted, ImageList, ListedImage, RepositoryPlan, Step, plan_repository, savings,
-    subject_of_tag, undo,
+    Deleted, ImageList, ListedImage, Narrowed, RepositoryPlan, Step, narrowed, plan_repository,
+    savings, subject_of_tag, undo,
 };
 use jiff::Timestamp;
-use mirror_plan::{Destination, Exit, ImageTree, Kind, Target};
+use mirror_plan::{Destination, Exit, ImageTree, Kind, Origin, Target, TargetRecord};
 use oci::{Digest, Platform, Repository, Tag};
 use registry::Client;
 use tokio_util::sync::CancellationToken;
@@ -19,9 +19,11 @@ use super::garbage_collection::garbage_collection;
 use super::observe::observe;
 use super::perform::{Done, Performer, TagDeletion};
 use super::report::{DeleteReport, DeletedImage, Fate};
+use super::update_catalogs;
 use crate::error_chain::chain;
 use crate::record::pushed_log::{self, Pushed};
-use crate::report::Failure;
+use crate::report::{Ending, Failure};
+use crate::settings::Settings;
 
 /// What the second phase needs to know. The list was checked against the target.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct Deletion {
     pub dry_run: bool,
     /// Also removes deleted images from the workspace.
     pub forget_content: bool,
+    /// Replaces catalogs first by ones without the deleted bundles, selected with these settings.
+    pub update_catalogs: Option<Settings>,
     /// The command line, for the audit log.
     pub arguments: Vec<String>,
     /// Version of the program.
@@ -69,6 +73,13 @@ async fn execute_here(deletion: Deletion, cancel: CancellationToken) -> DeleteRe
         Ok(client) => client,
         Err(error) => return DeleteReport::refused(&target, fail(chain(&error))),
     };
+    let replaced = match update(&deletion, &workspace, &cancel).await {
+        Ok(replaced) => replaced,
+        Err(failures) => {
+            let report = DeleteReport::new(&target);
+            return DeleteReport { ending: Ending::Failed, errors: failures, ..report };
+        }
+    };
     let writing = match deletion.dry_run {
         true => None,
         false => match begin(&workspace, &deletion) {
@@ -87,6 +98,7 @@ async fn execute_here(deletion: Deletion, cancel: CancellationToken) -> DeleteRe
         }
     };
     let mut report = DeleteReport::new(&target);
+    report.replaced_catalogs = replaced;
     report.run = writing.as_ref().map(|(run, _)| run.number());
     let run = writing.as_ref().map(|(run, _)| run);
     let kinds = deletion.list.images.iter().filter_map(|image| {
@@ -96,8 +108,14 @@ async fn execute_here(deletion: Deletion, cancel: CancellationToken) -> DeleteRe
     let kinds = kinds.collect();
     let mut executor =
         Executor { deletion: &deletion, kinds, client: &client, pushed, run, report };
+    let before = executor.pushed.record.clone();
     let interrupted = executor.run(&workspace, &cancel).await;
-    let Executor { mut report, .. } = executor;
+    let Executor { mut report, pushed, .. } = executor;
+    if deletion.forget_content
+        && let Some((_, lock)) = &writing
+    {
+        forget(&workspace, lock, &before, &pushed.record, &mut report);
+    }
     report.images.sort_by_key(|line| line.image.to_string());
     report.settle(deletion.dry_run, interrupted);
     report.requests = client.traffic().requests;
@@ -107,6 +125,35 @@ async fn execute_here(deletion: Deletion, cancel: CancellationToken) -> DeleteRe
         report.fail(chain(&error));
     }
     report
+}
+
+/// Replaces catalogs that offer what is deleted, where that is requested.
+async fn update(
+    deletion: &Deletion,
+    workspace: &Workspace,
+    cancel: &CancellationToken,
+) -> Result<Vec<String>, Vec<Failure>> {
+    let Some(settings) = deletion.update_catalogs.as_ref().filter(|_| !deletion.dry_run) else {
+        return Ok(Vec::new());
+    };
+    let target = &deletion.target;
+    let record = pushed_log::read(workspace, &target.registry)
+        .map_err(|error| vec![Failure::new(Exit::GENERIC, chain(&error))])?
+        .unwrap_or_default();
+    let catalogs = offered_catalogs(deletion, &record);
+    update_catalogs::update(settings, target, &record, &catalogs, cancel).await
+}
+
+/// The catalogs at the target that offer bundles of the list.
+fn offered_catalogs(deletion: &Deletion, record: &TargetRecord) -> Vec<Narrowed> {
+    let places = deletion.list.images.iter();
+    let places =
+        places.filter_map(|image| Some(place(&image.reference.repository, &tag_of(image)?)));
+    let going: BTreeSet<Destination> = places.collect();
+    let details = going.iter().filter_map(|place| record.images.get(place)?.details.as_ref());
+    let bundles = details.filter(|known| known.kind == Kind::Bundle);
+    let bundles = bundles.flat_map(|known| known.users.values().flatten().cloned()).collect();
+    narrowed(record, &deletion.target, &bundles, &going)
 }
 
 /// Takes the lock of the workspace and a run number.
@@ -153,6 +200,14 @@ impl Executor<'_> {
         let mut is_stopped = false;
         let mut deleted = BTreeSet::new();
         let before = self.pushed.record.clone();
+        for catalog in offered_catalogs(self.deletion, &before) {
+            let names: Vec<&str> = catalog.bundles.iter().map(|of| of.bundle.as_str()).collect();
+            self.report.warnings.push(format!(
+                "the catalog {} offers {}: mirror with a narrower configuration, or use --update-catalogs",
+                catalog.place,
+                names.join(", ")
+            ));
+        }
         for (repository, requested) in repositories {
             if is_stopped || cancel.is_cancelled() {
                 is_interrupted |= !is_stopped && cancel.is_cancelled();
@@ -483,4 +538,39 @@ fn platforms(tree: &ImageTree) -> Vec<Platform> {
 fn is_attachment(tag: &Tag) -> bool {
     // The digest of no manifest: any tag of the form counts.
     subject_of_tag(tag, &Digest::of(&[])).is_some()
+}
+
+/// Removes the images that no target has any more from the workspace, and content that nothing
+/// needs.
+fn forget(
+    workspace: &Workspace,
+    lock: &Lock,
+    before: &TargetRecord,
+    after: &TargetRecord,
+    report: &mut DeleteReport,
+) {
+    let origins = |record: &TargetRecord| -> BTreeSet<Origin> {
+        let details = record.images.values().filter_map(|image| image.details.as_ref());
+        details.map(|known| known.origin.clone()).collect()
+    };
+    let mut gone = origins(before);
+    let left = origins(after);
+    gone.retain(|origin| !left.contains(origin));
+    let registry = &report.target.registry;
+    match pushed_log::of_other_targets(workspace, registry) {
+        Ok(others) => gone.retain(|origin| {
+            let name = origin.to_string();
+            !others.iter().any(|text| text.contains(&name))
+        }),
+        Err(error) => return report.fail(chain(&error)),
+    }
+    let freed = workspace.plan_garbage_without(&gone).map_err(|error| chain(&error));
+    let freed = freed.and_then(|plan| {
+        workspace.free_garbage(lock, &plan).map_err(|error| chain(&error))?;
+        Ok(plan.bytes())
+    });
+    match freed {
+        Ok(bytes) => report.freed = Some(bytes),
+        Err(why) => report.fail(format!("removing images from the workspace: {why}")),
+    }
 }

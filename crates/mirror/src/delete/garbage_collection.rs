@@ -17,7 +17,7 @@ pub struct GarbageCollection {
 pub fn garbage_collection(product: Product) -> GarbageCollection {
     let (instruction, from_documentation) = match product {
         Product::Distribution => (
-            "set the registry to read-only or stop it, then run `registry garbage-collect --delete-untagged /etc/docker/registry/config.yml` (Debian: `docker-registry garbage-collect`)",
+            "stop the registry or make it read-only, then run `registry garbage-collect /etc/docker/registry/config.yml` (Debian: `docker-registry garbage-collect`); do not add --delete-untagged to version 2, which deletes the images of multi-architecture lists",
             false,
         ),
         Product::Quay => (

@@ -15,6 +15,7 @@ mod perform;
 mod plan;
 mod report;
 mod selection;
+mod update_catalogs;
 mod version_1_names;
 
 pub use execute::{Deletion, execute};

@@ -121,6 +121,15 @@ async fn plan_here(
             (images.map(requested).collect(), Some(selected.catalogs))
         }
     };
+    // With a record, what is not on it was not pushed from here. Without one, as after an import,
+    // an image that has the digest which is carried here is taken for ours.
+    if !record.images.is_empty() {
+        for (place, image) in &mut images {
+            if !record.images.contains_key(place) {
+                image.digest = None;
+            }
+        }
+    }
     if request.version_1_names {
         version_1_names::add(&mut images);
     }

@@ -65,6 +65,12 @@ pub struct DeleteReport {
     pub repositories: BTreeMap<Repository, RepositoryBytes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub garbage_collection: Option<GarbageCollection>,
+    /// Catalogs that were replaced before anything was deleted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replaced_catalogs: Vec<String>,
+    /// Bytes that the workspace lost, where that was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub freed: Option<u64>,
     pub files: Vec<PathBuf>,
     pub warnings: Vec<String>,
     pub errors: Vec<Failure>,
@@ -84,6 +90,8 @@ impl DeleteReport {
             manifests: 0,
             repositories: BTreeMap::new(),
             garbage_collection: None,
+            replaced_catalogs: Vec::new(),
+            freed: None,
             files: Vec::new(),
             warnings: Vec::new(),
             errors: Vec::new(),

@@ -74,7 +74,7 @@ pub(crate) async fn select(
 }
 
 /// All that is at hand, also what is not complete: nothing is pushed.
-fn holdings(context: &Context) -> Result<Holdings, Vec<Failure>> {
+pub(crate) fn holdings(context: &Context) -> Result<Holdings, Vec<Failure>> {
     let workspace = context.workspace.clone();
     let archives = match Archives::open(workspace.root()) {
         Ok(archives) => Some(archives),

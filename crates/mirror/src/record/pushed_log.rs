@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mirror_plan::{
     CatalogContent, ConfigurationRun, Destination, ImageEntry, ImageTree, RecordFormatError,
@@ -58,6 +58,27 @@ pub(crate) fn read(
         Ok(record) => Ok(Some(record)),
         Err(source) => Err(TargetRecordError::Format { path, source }),
     }
+}
+
+/// The records of other targets than `registry`, as text.
+pub(crate) fn of_other_targets(
+    workspace: &Workspace,
+    registry: &RegistryHost,
+) -> Result<Vec<String>, TargetRecordError> {
+    let own = path_of(workspace, registry);
+    let folder = workspace.working_dir().join("targets");
+    let read = |path: &Path| {
+        let path = path.to_owned();
+        move |source| TargetRecordError::Read { path, source }
+    };
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(read(&folder))? {
+        let path = entry.map_err(read(&folder))?.path();
+        if path != own && path.extension().is_some_and(|extension| extension == "json") {
+            texts.push(fs::read_to_string(&path).map_err(read(&path))?);
+        }
+    }
+    Ok(texts)
 }
 
 impl Pushed {
