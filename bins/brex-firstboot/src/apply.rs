@@ -37,14 +37,9 @@ pub(crate) fn apply(
         Some(begun) => begun,
         None => prepare::begin(disk, node, boot_id, &prepared, None, entry)?,
     };
-    let leftover = saved::checkpoint(disk)?;
-    let change = Change { desired: &desired, aim, patience, leftover };
-    let mut unrecorded = None;
-    let outcome = node.change(&change, &mut |checkpoint| {
-        // Without the record the next run waits until the checkpoint expires.
-        unrecorded = saved::record_checkpoint(disk, checkpoint).err();
-    });
-    entry.notes.extend(unrecorded.map(|error| format!("{error:#}").into()));
+    let record = saved::record(disk, boot_id);
+    let change = Change { desired: &desired, aim, patience, label: &file, record };
+    let outcome = node.change(&change);
     entry.network = node.state().ok().as_ref().and_then(prepare::shown);
     match &outcome {
         Outcome::Committed { .. } => {

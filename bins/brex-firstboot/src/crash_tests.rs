@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use first_boot::report::{Command, Ending, Entry};
 use node_network::network_manager::ActiveProfile;
-use node_network::{Aim, Cause, Checkpoint, NetworkState, Observation, Outcome, Recovery};
+use node_network::{Aim, Cause, NetworkState, Observation, Outcome, Recovery};
 
 use crate::disk::{Disk, Fuse};
 use crate::layout::{ATTEMPT, DOCUMENTS, FLAG, PROFILES, STAGING};
@@ -59,9 +59,7 @@ impl Node for Fake {
         let unread = (!self.good).then(|| "as the test wants it".into());
         Observation { unread, ..Observation::default() }
     }
-    fn change(&self, _: &Change<'_>, record: &mut dyn FnMut(&Checkpoint)) -> Outcome {
-        let checkpoint: Checkpoint = serde_json::from_str("\"/checkpoint/1\"").unwrap();
-        record(&checkpoint);
+    fn change(&self, _: &Change<'_>) -> Outcome {
         let after = Observation::default();
         if self.write_new_profiles().is_ok() && self.good {
             return Outcome::Committed { after };

@@ -65,8 +65,8 @@ pub(crate) fn aim(disk: &Disk, api_server: Option<&Endpoint>) -> Result<Aim> {
     reached.extend(api_server.map(Target::ApiServer));
     let own = Target::OwnAddresses { interface: bridge.clone() };
     let clauses = vec![
-        Clause { any_of: reached, when: When::Always },
-        Clause { any_of: vec![own], when: When::Always },
+        Clause { id: "reachability", any_of: reached, when: When::Always },
+        Clause { id: "own-addresses", any_of: vec![own], when: When::Always },
     ];
     Ok(Aim { bridge: Some(Expectation { bridge, node_address }), gate: Gate { clauses } })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use node_network::network_manager::{ActiveProfile, Manager};
 use node_network::{
-    Aim, Checkpoint, Host, Network as _, NetworkState, Observation, Outcome, Timing, Transaction,
+    Aim, Host, Network as _, NetworkState, Observation, Outcome, RecordFile, Timing, Transaction,
     observe,
 };
 use tokio::runtime::{Builder, Runtime};
@@ -25,7 +25,7 @@ pub(crate) trait Node {
     fn use_profiles(&self, wanted: &[ActiveProfile]) -> Result<Vec<ActiveProfile>>;
     /// Looks until the network is as it should be, for `patience` at most.
     fn observe(&self, aim: &Aim, patience: Duration) -> Observation;
-    fn change(&self, change: &Change<'_>, record: &mut dyn FnMut(&Checkpoint)) -> Outcome;
+    fn change(&self, change: &Change<'_>) -> Outcome;
     /// Removes a bridge of that name which Open vSwitch has from an earlier boot and which
     /// NetworkManager does not use. Returns whether there was one.
     fn remove_stale_bridge(&self, name: &str) -> Result<bool>;
@@ -37,7 +37,9 @@ pub(crate) struct Change<'a> {
     pub(crate) desired: &'a NetworkState,
     pub(crate) aim: &'a Aim,
     pub(crate) patience: Duration,
-    pub(crate) leftover: Option<Checkpoint>,
+    /// The name of the document.
+    pub(crate) label: &'a str,
+    pub(crate) record: RecordFile,
 }
 
 /// The machine this runs on.
@@ -78,14 +80,16 @@ impl Node for ThisNode {
         self.runtime.block_on(observe::wait(&Host, aim, patience, PROBE))
     }
 
-    fn change(&self, change: &Change<'_>, record: &mut dyn FnMut(&Checkpoint)) -> Outcome {
+    fn change(&self, change: &Change<'_>) -> Outcome {
         let transaction = Transaction {
+            label: change.label,
+            memory_only: false,
             desired: change.desired,
             aim: change.aim,
             timing: Timing::patient(change.patience),
-            leftover: change.leftover.clone(),
+            record: &change.record,
         };
-        self.runtime.block_on(Box::pin(transaction.run(&Host, record)))
+        self.runtime.block_on(Box::pin(transaction.run(&Host)))
     }
 
     fn remove_stale_bridge(&self, name: &str) -> Result<bool> {

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use first_boot::{Attempt, DocumentHash, Tries};
-use node_network::Checkpoint;
+use node_network::RecordFile;
 
 use crate::disk::Disk;
 use crate::layout::{
@@ -14,7 +14,7 @@ use crate::layout::{
 const FOLDERS: [(&str, &str); 2] = [(PROFILES, "etc"), (PROFILES_OF_BOOT, "run")];
 const RECORD: &str = "attempt.json";
 const DOCUMENT: &str = "document";
-const CHECKPOINT: &str = "checkpoint";
+const CHANGE: &str = "change.json";
 
 /// Saves the profiles and begins an attempt. It is there whole or not at all.
 pub(crate) fn begin(disk: &Disk, attempt: &Attempt, document: &[u8]) -> Result<()> {
@@ -125,17 +125,9 @@ pub(crate) fn end(disk: &Disk) -> Result<()> {
     Ok(disk.remove_folder(ATTEMPT_ENDED)?)
 }
 
-/// Remembers the checkpoint of the transaction under way.
-pub(crate) fn record_checkpoint(disk: &Disk, checkpoint: &Checkpoint) -> Result<()> {
-    let bytes = serde_json::to_vec(checkpoint).context("writing the checkpoint down")?;
-    Ok(disk.write(&format!("{ATTEMPT}/{CHECKPOINT}"), &bytes, 0o600)?)
-}
-
-/// The checkpoint of a transaction that was killed.
-pub(crate) fn checkpoint(disk: &Disk) -> Result<Option<Checkpoint>> {
-    let bytes = disk.read(&format!("{ATTEMPT}/{CHECKPOINT}"))?;
-    // Half a name cannot be there; another form is no checkpoint we could own.
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+/// Where the transaction records its way back: it ends with the attempt.
+pub(crate) fn record(disk: &Disk, boot_id: &str) -> RecordFile {
+    RecordFile::new(disk.path(&format!("{ATTEMPT}/{CHANGE}")), boot_id)
 }
 
 pub(crate) fn tries(disk: &Disk) -> Result<Tries> {

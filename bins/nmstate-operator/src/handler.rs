@@ -4,7 +4,6 @@ mod annotations;
 mod desk;
 mod drift;
 mod enactments;
-mod in_flight;
 mod installed;
 mod machine;
 mod node_lock;
@@ -22,15 +21,14 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use kube::Config;
 use nmstate_api::NodeName;
-use node_network::Timing;
 use node_network::probe::Endpoint;
+use node_network::{RecordFile, Timing};
 use tokio::sync::{Mutex, watch};
 
 use crate::metrics_port::{self, Offer};
 use crate::requests;
 use crate::service_port::{self, Standing};
 use crate::stop;
-use in_flight::InFlight;
 use machine::{NodeNetwork, Surroundings};
 use node_lock::NodeLock;
 
@@ -39,6 +37,8 @@ pub use work::Handler;
 
 pub(crate) use machine::is_ready;
 
+/// The record of a change, beside the node's lock and so on the node's own disk.
+const RECORD: &str = "change.json";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 #[derive(Debug, Args)]
@@ -95,7 +95,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
                 dns_name: arguments.dns_probe_name.clone(),
                 timing: Timing::patient(Duration::from_secs(arguments.patience)),
             },
-            in_flight: InFlight::new(folder, boot.trim().to_owned()),
+            record: RecordFile::new(folder.join(RECORD), boot.trim()),
             events: Mutex::new(None),
             standing: Arc::clone(&standing),
         };

@@ -74,6 +74,9 @@ pub struct EnactmentStatus {
     /// What the policy's annotations asked of the attempts that failed. Others are tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried_with: Option<String>,
+    /// `expires` of the slot that the node used last. The node does not use that slot again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_slot: Option<Time>,
     /// What to apply to take the policy back, kept when the policy asks for that.
     #[serde(default, skip_serializing_if = "NetworkDocument::is_empty")]
     pub revert_state: NetworkDocument,

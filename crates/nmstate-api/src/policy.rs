@@ -132,7 +132,7 @@ pub struct PolicyStatus {
     pub last_unavailable_node_count_update: Option<Time>,
 }
 
-/// Leave for one node to change its network.
+/// The permission of one node to change its network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Slot {
@@ -140,8 +140,12 @@ pub struct Slot {
     pub node: String,
     /// The generation of the policy it was given for.
     pub generation: i64,
-    /// From then on it is void, whatever became of its holder.
+    /// Identifies the slot among those of its node. A holder that reports nothing until then is
+    /// named in the conditions; it keeps the slot.
     pub expires: Time,
+    /// The UID of the enactment it was given to. An enactment that is made anew needs another slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enactment: Option<String>,
 }
 
 /// An integer of which the schema does not tell the width.

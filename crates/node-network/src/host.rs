@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use nmstate::{NetworkState, NmstateError};
+use nmstate::{ErrorKind, NetworkState, NmstateError};
 
 use crate::network_manager::{Checkpoint, Manager, ManagerError};
+use crate::persistence;
 use crate::probe::{ClauseReport, Question};
 use crate::reach;
 use crate::transaction::Network;
@@ -13,18 +14,62 @@ use crate::transaction::Network;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Host;
 
+/// NetworkManager answers within this time, or hangs. Reading 1,500 interfaces takes seconds.
+const STATE_LIMIT: Duration = Duration::from_secs(60);
+
+impl Host {
+    async fn read(self, with_secrets: bool) -> Result<NetworkState, NmstateError> {
+        let mut state = NetworkState::new();
+        state.set_include_secrets(with_secrets);
+        let read = tokio::time::timeout(STATE_LIMIT, Box::pin(state.retrieve_async())).await;
+        let hangs = || {
+            let limit = STATE_LIMIT.as_secs();
+            let message = format!("NetworkManager did not answer within {limit} s");
+            NmstateError::new(ErrorKind::PluginFailure, message)
+        };
+        read.map_err(|_| hangs())??;
+        Ok(state)
+    }
+}
+
 impl Network for Host {
     async fn state(&self) -> Result<NetworkState, NmstateError> {
-        let mut state = NetworkState::new();
-        Box::pin(state.retrieve_async()).await?;
-        Ok(state)
+        self.read(false).await
+    }
+
+    async fn state_with_secrets(&self) -> Result<NetworkState, NmstateError> {
+        self.read(true).await
     }
 
     async fn apply(&self, desired: &NetworkState, life: Duration) -> Result<(), NmstateError> {
         let mut desired = desired.clone();
         desired.set_commit(false);
-        desired.set_timeout(u32::try_from(life.as_secs()).unwrap_or(u32::MAX).max(1));
+        desired.set_timeout(seconds(life));
         Box::pin(desired.apply_async()).await
+    }
+
+    async fn persist(&self, desired: &NetworkState) -> Result<(), NmstateError> {
+        let failed = |error: ManagerError| {
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            let message = format!("{error}: {}", source.unwrap_or_default());
+            NmstateError::new(ErrorKind::PluginFailure, message)
+        };
+        let manager = Manager::connect().await.map_err(failed)?;
+        manager.save_profiles(&persistence::names(desired)).await.map_err(failed)?;
+        match persistence::removals(desired) {
+            Some(removals) => Box::pin(removals.apply_async()).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn restore(&self, former: &NetworkState, life: Duration) -> Result<(), NmstateError> {
+        let mut former = former.clone();
+        former.set_timeout(seconds(life));
+        Box::pin(former.apply_async()).await
+    }
+
+    async fn manager(&self) -> Result<String, ManagerError> {
+        Manager::connect().await?.instance().await
     }
 
     async fn checkpoints(&self) -> Result<Vec<Checkpoint>, ManagerError> {
@@ -42,4 +87,8 @@ impl Network for Host {
     async fn ask(&self, questions: &[Question], limit: Duration) -> Vec<ClauseReport> {
         reach::ask(questions, limit).await
     }
+}
+
+fn seconds(life: Duration) -> u32 {
+    u32::try_from(life.as_secs()).unwrap_or(u32::MAX).max(1)
 }

@@ -10,13 +10,22 @@
 //! | [`facts`] | what must be true of a bridge that carries a node | yes |
 //! | [`probe`] | questions that a working network answers | yes |
 //! | [`transaction`] | the change, against anything that is a [`Network`] | |
+//! | [`record`] | the way back, on disk before the change begins | |
+//! | [`recovery`] | finishes a change that was interrupted | |
 //! | [`network_manager`] | NetworkManager's checkpoints and profiles | |
 //! | [`events`] | signs that the network changed | |
 //! | [`Host`] | the network of this machine | |
 //!
-//! A program that is killed in the middle leaves a checkpoint behind. NetworkManager takes the
-//! change back when the checkpoint expires; the next run may do so at once, see
-//! [`Transaction::leftover`].
+//! A change is durable: if the program, NetworkManager or the node ends at any moment, the node has
+//! its former network or the confirmed new one after [`recovery::recover`]. Call it when the program
+//! starts, and again until it succeeds:
+//!
+//! ```text
+//! let record = RecordFile::new("/var/lib/…/change.json", boot_id);
+//! let recovered = recovery::recover(&Host, &record, timing.checkpoint).await?;
+//! let transaction = Transaction { label, desired, memory_only, aim, timing, record: &record };
+//! let outcome = transaction.run(&Host).await;
+//! ```
 
 mod dns_query;
 pub mod events;
@@ -27,8 +36,11 @@ mod neighbour;
 pub mod network_manager;
 pub mod observe;
 mod outcome;
+mod persistence;
 pub mod probe;
 mod reach;
+pub mod record;
+pub mod recovery;
 pub mod transaction;
 pub mod view;
 
@@ -38,4 +50,6 @@ pub use network_manager::Checkpoint;
 pub use nmstate::{NetworkState, NmstateError};
 pub use observe::{Aim, Observation};
 pub use outcome::{Cause, Outcome, Recovery};
+pub use record::{Record, RecordFile};
+pub use recovery::{Recovered, recover};
 pub use transaction::{Network, Timing, Transaction};

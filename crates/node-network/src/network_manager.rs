@@ -1,11 +1,11 @@
 //! What is asked of NetworkManager beside what nmstate asks: its checkpoints,
 //! and its profiles after their files were changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use zbus::zvariant::{ObjectPath, OwnedObjectPath};
+use zbus::zvariant::{ObjectPath, OwnedObjectPath, OwnedValue};
 use zbus::{Connection, Proxy};
 
 const SERVICE: &str = "org.freedesktop.NetworkManager";
@@ -16,6 +16,12 @@ const DEVICE: &str = "org.freedesktop.NetworkManager.Device";
 
 /// NM_ACTIVE_CONNECTION_STATE_ACTIVATED
 const ACTIVATED: u32 = 2;
+
+const CONNECTION: &str = "org.freedesktop.NetworkManager.Settings.Connection";
+/// NM_SETTINGS_CONNECTION_FLAG_UNSAVED
+const UNSAVED: u32 = 1;
+/// NM_SETTINGS_CONNECTION_FLAG_NM_GENERATED, _VOLATILE and _EXTERNAL: not made by a client.
+const GENERATED: u32 = 2 | 4 | 8;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
@@ -36,6 +42,15 @@ pub struct ActiveProfile {
     pub uuid: String,
     pub name: String,
     pub device: String,
+}
+
+/// A profile as NetworkManager stores it.
+struct Profile {
+    path: OwnedObjectPath,
+    uuid: String,
+    kind: String,
+    interface: String,
+    is_unsaved: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +82,76 @@ impl Manager {
         let paths: Vec<OwnedObjectPath> =
             proxy.get_property("Checkpoints").await.map_err(asking("for its checkpoints"))?;
         Ok(paths.iter().map(|path| Checkpoint(path.to_string())).collect())
+    }
+
+    /// The name of its connection to the bus: another one after each restart.
+    pub async fn instance(&self) -> Result<String, ManagerError> {
+        let about = || asking("for its instance");
+        let bus = zbus::fdo::DBusProxy::new(&self.bus).await.map_err(about())?;
+        let name = zbus::names::BusName::try_from(SERVICE).map_err(zbus::Error::from);
+        let owner = bus.get_name_owner(name.map_err(about())?).await;
+        Ok(owner.map_err(|error| about()(error.into()))?.to_string())
+    }
+
+    /// Saves profiles of these interfaces that are in memory only to disk. Connections in use are
+    /// not touched. Other profiles of the same interfaces are removed, so that NetworkManager does
+    /// not choose them at the next boot.
+    pub async fn save_profiles(&self, interfaces: &BTreeSet<String>) -> Result<(), ManagerError> {
+        let all = self.profiles().await?;
+        let of_these = all.iter().filter(|it| interfaces.contains(&it.interface));
+        let (unsaved, saved): (Vec<_>, Vec<_>) = of_these.partition(|it| it.is_unsaved);
+        for profile in &unsaved {
+            let proxy = self.proxy(profile.path.as_str(), CONNECTION).await?;
+            let what = || asking(format!("to save the profile of {}", profile.interface));
+            let () = proxy.call("Save", &()).await.map_err(what())?;
+        }
+        let active = self.active_profiles().await?;
+        for other in saved {
+            let is_replaced =
+                unsaved.iter().any(|it| it.interface == other.interface && it.kind == other.kind);
+            if is_replaced && !active.iter().any(|it| it.uuid == other.uuid) {
+                let proxy = self.proxy(other.path.as_str(), CONNECTION).await?;
+                let what = || asking(format!("to delete a profile of {}", other.interface));
+                let () = proxy.call("Delete", &()).await.map_err(what())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Profiles that clients made for one interface each.
+    async fn profiles(&self) -> Result<Vec<Profile>, ManagerError> {
+        let settings = self.proxy(SETTINGS, "org.freedesktop.NetworkManager.Settings").await?;
+        let paths: Vec<OwnedObjectPath> =
+            settings.call("ListConnections", &()).await.map_err(asking("for its profiles"))?;
+        let mut profiles = Vec::new();
+        for path in paths {
+            // One that is deleted meanwhile is none.
+            if let Ok(Some(profile)) = self.profile(path).await {
+                profiles.push(profile);
+            }
+        }
+        Ok(profiles)
+    }
+
+    async fn profile(&self, path: OwnedObjectPath) -> Result<Option<Profile>, ManagerError> {
+        type Settings = BTreeMap<String, BTreeMap<String, OwnedValue>>;
+        let proxy = self.proxy(path.as_str(), CONNECTION).await?;
+        let about = || asking("about a profile");
+        let flags: u32 = proxy.get_property("Flags").await.map_err(about())?;
+        let settings: Settings = proxy.call("GetSettings", &()).await.map_err(about())?;
+        let text = |key: &str| {
+            let value = settings.get("connection")?.get(key)?;
+            String::try_from(value.try_clone().ok()?).ok()
+        };
+        let (Some(uuid), Some(kind), Some(interface)) =
+            (text("uuid"), text("type"), text("interface-name"))
+        else {
+            return Ok(None);
+        };
+        let is_unsaved = flags & UNSAVED != 0;
+        drop(proxy);
+        let profile = Profile { path, uuid, kind, interface, is_unsaved };
+        Ok((flags & GENERATED == 0).then_some(profile))
     }
 
     /// Its version.

@@ -32,6 +32,8 @@ pub enum Cause {
     Probes,
     /// The checkpoint was gone before the change was confirmed.
     Expired,
+    /// The change was good, and could not be saved to disk.
+    Persist,
 }
 
 /// What is known of the network after it was taken back.
@@ -42,7 +44,7 @@ pub enum Recovery {
     Works,
     /// It was taken back, but something that worked before does not.
     Differs { message: Message },
-    /// Taking it back failed; NetworkManager does so when the checkpoint expires.
+    /// The roll-back failed and has to be repeated: the record of the change remains.
     Pending { message: Message },
 }
 
@@ -60,6 +62,7 @@ impl fmt::Display for Cause {
             Self::Facts => "the bridge does not carry the node",
             Self::Probes => "the node reached nobody through the new network",
             Self::Expired => "the checkpoint was gone before the change was confirmed",
+            Self::Persist => "the change could not be saved to disk",
         })
     }
 }
@@ -76,10 +79,9 @@ impl fmt::Display for Outcome {
                     Recovery::Differs { message } => {
                         write!(f, "the former network is back, but {message}")
                     }
-                    Recovery::Pending { message } => write!(
-                        f,
-                        "the former network comes back when the checkpoint expires ({message})"
-                    ),
+                    Recovery::Pending { message } => {
+                        write!(f, "the former network is not restored yet ({message})")
+                    }
                 }
             }
         }

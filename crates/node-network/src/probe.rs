@@ -59,6 +59,8 @@ pub struct Gate {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clause {
+    /// Identifies the clause in reports.
+    pub id: &'static str,
     /// One answer from one of these is enough.
     pub any_of: Vec<Target>,
     pub when: When,
@@ -82,6 +84,9 @@ pub struct Question {
 /// A clause and the answers to its probes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClauseReport {
+    /// [`Clause::id`].
+    #[serde(default)]
+    pub id: String,
     pub about: Message,
     pub holds: bool,
     pub probes: Vec<ProbeReport>,
@@ -117,7 +122,8 @@ impl Question {
             true => !probes.is_empty() && probes.iter().all(|probe| probe.answered),
             false => probes.iter().any(|probe| probe.answered),
         };
-        ClauseReport { about: about.join(", or ").into(), holds, probes }
+        let id = self.clause.id.to_owned();
+        ClauseReport { id, about: about.join(", or ").into(), holds, probes }
     }
 }
 
@@ -227,7 +233,7 @@ dns-resolver: {running: {server: [198.51.100.53]}}
     }
 
     fn clause(any_of: Vec<Target>, when: When) -> Clause {
-        Clause { any_of, when }
+        Clause { id: "test", any_of, when }
     }
 
     fn gateway() -> Target {
@@ -285,7 +291,8 @@ dns-resolver: {running: {server: [198.51.100.53]}}
                 clause(vec![gateway()], When::HeldBefore),
             ],
         };
-        let before = |holds| ClauseReport { about: "x".into(), holds, probes: vec![] };
+        let before =
+            |holds| ClauseReport { id: "test".into(), about: "x".into(), holds, probes: vec![] };
         assert_eq!(gate.after(&[before(false), before(false)]).clauses.len(), 1);
         assert_eq!(gate.after(&[before(false), before(true)]).clauses.len(), 2);
     }

@@ -1,4 +1,13 @@
 //! The change itself. Every way out of it ends with the old network or the new one.
+//!
+//! ```text
+//! recover ─▶ record (synced) ─▶ apply in memory ─▶ probe ─▶ commit ─▶ confirm ─▶ persist ─▶ clear
+//!                                     │              │         │
+//!                                     └──────────────┴─────────┴─▶ roll back ─▶ clear
+//! ```
+//!
+//! Until it is confirmed, a change lives in NetworkManager's memory only: a node that loses power
+//! boots with its former profiles. The record covers everything else, see [`crate::recovery`].
 
 use std::time::Duration;
 
@@ -10,30 +19,61 @@ use crate::message::Message;
 use crate::network_manager::{Checkpoint, ManagerError};
 use crate::observe::{self, Aim, Observation};
 use crate::outcome::{Cause, Outcome, Recovery};
+use crate::persistence;
 use crate::probe::{ClauseReport, Question};
+use crate::record::{Record, RecordError, RecordFile, Stage};
+use crate::recovery;
 
 /// What a change is made on. [`crate::Host`] is this machine.
-#[allow(async_fn_in_trait)] // Used with concrete types; nobody needs `Send` futures of it.
+#[allow(async_fn_in_trait)] // Used with concrete types; `Send` futures are not needed.
 pub trait Network {
     async fn state(&self) -> Result<NetworkState, NmstateError>;
+    /// The state with passwords, for the way back. It must not be logged or reported.
+    async fn state_with_secrets(&self) -> Result<NetworkState, NmstateError>;
     /// Makes a checkpoint that lasts `life`, applies, verifies; leaves the checkpoint open. On
-    /// an error everything has been taken back, or nothing was touched.
+    /// an error everything has been rolled back, or nothing was changed.
     async fn apply(&self, desired: &NetworkState, life: Duration) -> Result<(), NmstateError>;
+    /// Saves what `desired` changed in memory to disk, without touching active connections.
+    async fn persist(&self, desired: &NetworkState) -> Result<(), NmstateError>;
+    /// Applies the state of an earlier time and keeps it.
+    async fn restore(&self, former: &NetworkState, life: Duration) -> Result<(), NmstateError>;
     async fn checkpoints(&self) -> Result<Vec<Checkpoint>, ManagerError>;
+    /// Identifies the running instance of NetworkManager; another one after each restart.
+    async fn manager(&self) -> Result<String, ManagerError>;
     async fn commit(&self, checkpoint: &Checkpoint) -> Result<(), NmstateError>;
     async fn roll_back(&self, checkpoint: &Checkpoint) -> Result<(), NmstateError>;
     async fn ask(&self, questions: &[Question], limit: Duration) -> Vec<ClauseReport>;
+    /// The change has reached this phase. For progress reports and probes that depend on it.
+    fn reached(&self, _phase: Phase) {}
+}
+
+/// How far a transaction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Nothing was changed.
+    Preparing,
+    /// Another program has a checkpoint; its end is awaited.
+    Waiting,
+    /// The change is being applied or probed.
+    Trial,
+    /// The former network is being restored.
+    RollingBack,
+    /// The change is confirmed and being saved.
+    Confirmed,
 }
 
 /// One change.
 #[derive(Debug)]
 pub struct Transaction<'a> {
+    /// What the caller calls the change; [`recovery::Recovered`] returns it after an interruption.
+    pub label: &'a str,
     pub desired: &'a NetworkState,
+    /// Whether the change is to be gone after a reboot.
+    pub memory_only: bool,
     pub aim: &'a Aim,
     pub timing: Timing,
-    /// The checkpoint of an earlier run that did not end. It is rolled back first. Checkpoints of
-    /// others are waited for, and never touched.
-    pub leftover: Option<Checkpoint>,
+    /// Where the way back is recorded. An unfinished change in it is finished first.
+    pub record: &'a RecordFile,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,9 +82,9 @@ pub struct Timing {
     pub patience: Duration,
     /// How long one probe may take.
     pub probe: Duration,
-    /// How long the checkpoint lasts when nobody confirms the change.
+    /// How long the checkpoint lasts when the change is not confirmed.
     pub checkpoint: Duration,
-    /// How long to wait for the checkpoint of somebody else.
+    /// How long to wait for the checkpoint of another program.
     pub others: Duration,
 }
 
@@ -59,73 +99,130 @@ impl Timing {
 
 /// Between two looks at NetworkManager's checkpoints.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Between two checks that the checkpoint is still there.
+const CHECK_AGAIN: Duration = Duration::from_secs(1);
+/// Between two attempts to restore the former network.
+const RESTORE_AGAIN: Duration = Duration::from_secs(1);
 
 impl Transaction<'_> {
-    /// Makes the change. `record` is told of the checkpoint as soon as it exists; who keeps
-    /// that can give it as the leftover of the next run.
-    pub async fn run(&self, network: &impl Network, record: impl FnMut(&Checkpoint)) -> Outcome {
-        let refuse = |reason: String| Outcome::Refused { reason: reason.into() };
-        let there = match self.free_of_checkpoints(network).await {
-            Ok(there) => there,
-            Err(reason) => return refuse(reason),
+    /// Makes the change, or restores the network as it was.
+    ///
+    /// If it is dropped or killed in the middle, [`recovery::recover`] finishes it. If the outcome
+    /// is [`Recovery::Pending`], the record remains and `recovery::recover` must be called until
+    /// it succeeds.
+    pub async fn run(&self, network: &impl Network) -> Outcome {
+        network.reached(Phase::Preparing);
+        let before = match self.prepare(network).await {
+            Ok(before) => before,
+            Err(reason) => return Outcome::Refused { reason: reason.into() },
         };
-        let before = match network.state().await {
-            Ok(state) => state,
-            Err(error) => return refuse(format!("reading the network state: {error}")),
-        };
-        let questions = self.aim.gate.questions(&before);
+        let questions = self.aim.gate.questions(&before.state);
         let answered = network.ask(&questions, self.timing.probe).await;
-
-        let (result, own) = self.apply(network, &there, record).await;
-        if let Err(error) = result {
-            return self.not_applied(network, own, &answered, &error).await;
+        let mut record = before.record;
+        if let Err(error) = self.record.write(&record) {
+            let reason = format!("the way back cannot be stored: {}", said(&error));
+            return Outcome::Refused { reason: reason.into() };
         }
-        let Some(checkpoint) = own else {
-            // nmstate said that it left a checkpoint open, and there is none.
-            let message = Message::from("NetworkManager does not know the checkpoint");
+
+        network.reached(Phase::Trial);
+        if let Err(error) = self.try_out(network, &before.state, &mut record).await {
+            return self.not_applied(network, &record, &answered, &error).await;
+        }
+        let Some(checkpoint) = record.checkpoint.clone() else {
+            let message = Message::from("NetworkManager lost the checkpoint");
             let after = Observation::default();
-            return self.taken_back(network, Cause::Expired, message, after, &answered).await;
+            let failed = Failed { cause: Cause::Expired, message, after };
+            return self.roll_back(network, &record, &answered, failed).await;
         };
 
         let aim = Aim { bridge: self.aim.bridge.clone(), gate: self.aim.gate.after(&answered) };
-        let after = observe::wait(network, &aim, self.timing.patience, self.timing.probe).await;
+        let wait = observe::wait(network, &aim, self.timing.patience, self.timing.probe);
+        let lost = self.lost(network, &checkpoint);
+        let after = match select(Box::pin(wait), Box::pin(lost)).await {
+            Either::Left((after, _)) => after,
+            Either::Right(((), _)) => {
+                let message = Message::from("NetworkManager restarted, or the checkpoint expired");
+                let after = Observation::default();
+                let failed = Failed { cause: Cause::Expired, message, after };
+                return self.roll_back(network, &record, &answered, failed).await;
+            }
+        };
         if !after.is_good() {
             let cause = match facts::all_hold(&after.facts) && after.unread.is_none() {
                 true => Cause::Probes,
                 false => Cause::Facts,
             };
-            let message = after.failures();
-            return match network.roll_back(&checkpoint).await {
-                Ok(()) => self.taken_back(network, cause, message, after, &answered).await,
-                Err(error) => {
-                    self.could_not_roll_back(network, &checkpoint, cause, after, error, &answered)
-                        .await
-                }
-            };
+            let failed = Failed { cause, message: after.failures(), after };
+            return self.roll_back(network, &record, &answered, failed).await;
         }
-        match network.commit(&checkpoint).await {
+        match self.keep(network, &checkpoint, &mut record).await {
             Ok(()) => Outcome::Committed { after },
-            Err(error) => {
-                let message = Message::new(error.to_string());
-                self.taken_back(network, Cause::Expired, message, after, &answered).await
+            Err((cause, message)) => {
+                // Whatever happens to this run, the change is not completed any more.
+                record.stage = Stage::Committing;
+                let _ = self.record.write(&record);
+                let failed = Failed { cause, message: message.into(), after };
+                self.roll_back(network, &record, &answered, failed).await
             }
         }
     }
 
-    /// Rolls our leftover back, then waits for checkpoints of others.
-    async fn free_of_checkpoints(&self, network: &impl Network) -> Result<Vec<Checkpoint>, String> {
+    /// Returns when NetworkManager does not have the checkpoint any more. While it does not answer,
+    /// nothing is known.
+    async fn lost(&self, network: &impl Network, checkpoint: &Checkpoint) {
+        loop {
+            tokio::time::sleep(CHECK_AGAIN).await;
+            if network.checkpoints().await.is_ok_and(|all| !all.contains(checkpoint)) {
+                return;
+            }
+        }
+    }
+
+    /// The change works: from here on it is kept, and survives a reboot.
+    async fn keep(
+        &self,
+        network: &impl Network,
+        checkpoint: &Checkpoint,
+        record: &mut Record,
+    ) -> Result<(), (Cause, String)> {
+        let stored = |error: RecordError| (Cause::Persist, said(&error));
+        record.stage = Stage::Committing;
+        self.record.write(record).map_err(stored)?;
+        let committed = network.commit(checkpoint).await;
+        committed.map_err(|error| (Cause::Expired, error.to_string()))?;
+        record.stage = Stage::Confirmed;
+        self.record.write(record).map_err(stored)?;
+        network.reached(Phase::Confirmed);
+        let persisted = recovery::persist(network, record).await;
+        persisted.map_err(|error| (Cause::Persist, said(&error)))?;
+        // A record that remains completes the same change once more.
+        let _ = self.record.clear();
+        Ok(())
+    }
+
+    /// Finishes an earlier change, waits for other programs, and finds out how to return here.
+    async fn prepare(&self, network: &impl Network) -> Result<Before, String> {
+        recovery::recover(network, self.record, self.timing.checkpoint)
+            .await
+            .map_err(|error| format!("an earlier change is unfinished: {}", said(&error)))?;
+        self.others_are_done(network).await?;
+        let reading = |error: NmstateError| format!("reading the network state: {error}");
+        let state = network.state_with_secrets().await.map_err(reading)?;
+        let revert = self.desired.generate_revert(&state).map_err(|error| error.to_string())?;
+        let mut record = self.record.draft(self.label, self.desired, revert, self.memory_only);
+        record.manager = Some(network.manager().await.map_err(|error| said(&error))?);
+        Ok(Before { state, record })
+    }
+
+    /// Waits for checkpoints of other programs, and never touches them.
+    async fn others_are_done(&self, network: &impl Network) -> Result<(), String> {
         let deadline = tokio::time::Instant::now() + self.timing.others;
-        let mut leftover = self.leftover.as_ref();
         loop {
             let there = network.checkpoints().await.map_err(|error| said(&error))?;
             if there.is_empty() {
-                return Ok(there);
+                return Ok(());
             }
-            if let Some(own) = leftover.take().filter(|own| there.contains(own)) {
-                // Expired in this moment is as good.
-                let _ = network.roll_back(own).await;
-                continue;
-            }
+            network.reached(Phase::Waiting);
             if tokio::time::Instant::now() >= deadline {
                 return Err(
                     "another program is changing the network: NetworkManager has a checkpoint that is not ours".into(),
@@ -135,18 +232,36 @@ impl Transaction<'_> {
         }
     }
 
-    /// Applies, and learns meanwhile which checkpoint is ours: nmstate does not say. There can
-    /// be only one, as NetworkManager allows no second one for the same devices.
+    /// Applies in memory. Where nmstate finds that impossible, the change is tried on disk: the
+    /// record is then what restores the former network after a reboot.
+    async fn try_out(
+        &self,
+        network: &impl Network,
+        before: &NetworkState,
+        record: &mut Record,
+    ) -> Result<(), NmstateError> {
+        let trial = persistence::trial(self.desired, before);
+        let tried = self.apply(network, &trial, record).await;
+        let Err(error) = &tried else { return tried };
+        if self.memory_only || record.checkpoint.is_some() || !is_refusal(error.kind()) {
+            return tried;
+        }
+        record.on_disk = true;
+        if let Err(error) = self.record.write(record) {
+            return Err(NmstateError::new(ErrorKind::PermissionError, said(&error)));
+        }
+        self.apply(network, self.desired, record).await
+    }
+
+    /// Applies, and records meanwhile which checkpoint is ours: nmstate does not tell. There was
+    /// none before, and NetworkManager allows no second one for the same devices.
     async fn apply(
         &self,
         network: &impl Network,
-        there: &[Checkpoint],
-        mut record: impl FnMut(&Checkpoint),
-    ) -> (Result<(), NmstateError>, Option<Checkpoint>) {
-        let new = async || {
-            let all = network.checkpoints().await.unwrap_or_default();
-            all.into_iter().find(|checkpoint| !there.contains(checkpoint))
-        };
+        trial: &NetworkState,
+        record: &mut Record,
+    ) -> Result<(), NmstateError> {
+        let new = async || network.checkpoints().await.unwrap_or_default().into_iter().next();
         let watch = async {
             loop {
                 if let Some(checkpoint) = new().await {
@@ -155,78 +270,71 @@ impl Transaction<'_> {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
-        let apply = Box::pin(network.apply(self.desired, self.timing.checkpoint));
-        match select(apply, Box::pin(watch)).await {
-            Either::Left((result, _)) => {
-                let own = new().await;
-                own.iter().for_each(&mut record);
-                (result, own)
-            }
+        let apply = Box::pin(network.apply(trial, self.timing.checkpoint));
+        let (result, checkpoint) = match select(apply, Box::pin(watch)).await {
+            Either::Left((result, _)) => (result, new().await),
             Either::Right((checkpoint, apply)) => {
-                record(&checkpoint);
+                self.note_checkpoint(record, checkpoint.clone());
                 (apply.await, Some(checkpoint))
             }
+        };
+        if record.checkpoint.is_none()
+            && let Some(checkpoint) = checkpoint
+        {
+            self.note_checkpoint(record, checkpoint);
         }
+        result
+    }
+
+    /// Without the note, recovery restores the recorded state instead of the checkpoint.
+    fn note_checkpoint(&self, record: &mut Record, checkpoint: Checkpoint) {
+        record.checkpoint = Some(checkpoint);
+        let _ = self.record.write(record);
     }
 
     async fn not_applied(
         &self,
         network: &impl Network,
-        own: Option<Checkpoint>,
+        record: &Record,
         answered: &[ClauseReport],
         error: &NmstateError,
     ) -> Outcome {
         let message = Message::new(error.to_string());
-        let Some(checkpoint) = own else {
-            // It is checked before there is a checkpoint.
+        if record.checkpoint.is_none() && is_refusal(error.kind()) {
+            // nmstate checks the document before it makes a checkpoint.
+            let _ = self.record.clear();
             return Outcome::Refused { reason: message };
-        };
+        }
         let cause = match error.kind() {
             ErrorKind::VerificationError => Cause::Verification,
             _ => Cause::Apply,
         };
         let after = Observation::default();
-        // nmstate rolls back by itself, and only logs when it cannot.
-        let still = network.checkpoints().await.is_ok_and(|all| all.contains(&checkpoint));
-        if still && let Err(error) = network.roll_back(&checkpoint).await {
-            return self
-                .could_not_roll_back(network, &checkpoint, cause, after, error, answered)
-                .await;
-        }
-        self.taken_back(network, cause, message, after, answered).await
+        self.roll_back(network, record, answered, Failed { cause, message, after }).await
     }
 
-    /// NetworkManager may have rolled back by itself in the meantime.
-    async fn could_not_roll_back(
+    /// Restores the former network, for as long as the network may take to be good, and waits
+    /// until what answered before answers again.
+    async fn roll_back(
         &self,
         network: &impl Network,
-        checkpoint: &Checkpoint,
-        cause: Cause,
-        after: Observation,
-        error: NmstateError,
+        record: &Record,
         answered: &[ClauseReport],
+        failed: Failed,
     ) -> Outcome {
-        let message = after.failures();
-        match network.checkpoints().await {
-            Ok(all) if !all.contains(checkpoint) => {
-                self.taken_back(network, cause, message, after, answered).await
+        network.reached(Phase::RollingBack);
+        let Failed { cause, message, after } = failed;
+        let deadline = tokio::time::Instant::now() + self.timing.patience;
+        let life = self.timing.checkpoint;
+        while let Err(error) = recovery::roll_back(network, self.record, record, life).await {
+            if tokio::time::Instant::now() + RESTORE_AGAIN >= deadline {
+                let recovery = Recovery::Pending { message: said(&error).into() };
+                return Outcome::RolledBack { cause, message, after, recovery };
             }
-            _ => {
-                let recovery = Recovery::Pending { message: error.to_string().into() };
-                Outcome::RolledBack { cause, message, after, recovery }
-            }
+            tokio::time::sleep(RESTORE_AGAIN).await;
         }
-    }
-
-    /// Waits until what answered before answers again.
-    async fn taken_back(
-        &self,
-        network: &impl Network,
-        cause: Cause,
-        message: Message,
-        after: Observation,
-        answered: &[ClauseReport],
-    ) -> Outcome {
+        // A record that remains is harmless: the same state is restored once more.
+        let _ = self.record.clear();
         let mut gate = self.aim.gate.clone();
         let mut held = answered.iter().map(|report| report.holds);
         gate.clauses.retain(|_| held.next().unwrap_or(false));
@@ -238,6 +346,31 @@ impl Transaction<'_> {
         };
         Outcome::RolledBack { cause, message, after, recovery }
     }
+}
+
+/// The network before the change.
+struct Before {
+    state: NetworkState,
+    record: Record,
+}
+
+/// Why a change is rolled back.
+struct Failed {
+    cause: Cause,
+    message: Message,
+    after: Observation,
+}
+
+/// Whether nmstate rejects the document itself, rather than failing to apply it.
+fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::InvalidArgument
+            | ErrorKind::NotImplementedError
+            | ErrorKind::NotSupportedError
+            | ErrorKind::PolicyError
+            | ErrorKind::PermissionError
+    )
 }
 
 /// An error with its sources, in one line.

@@ -1,8 +1,10 @@
 use std::cell::{Cell, RefCell};
+use std::path::Path;
 
 use super::*;
 use crate::facts::Expectation;
 use crate::probe::{Clause, Gate, ProbeReport, Target, When};
+use crate::recovery::{Recovered, recover};
 
 const NEW: &str = "
 interfaces:
@@ -16,6 +18,11 @@ routes:
   running:
   - {destination: 0.0.0.0/0, next-hop-interface: br-ex, next-hop-address: 198.51.100.1, metric: 48}
 ";
+const DESIRED: &str = "
+interfaces:
+- {name: br-ex, type: ovs-bridge, state: up, bridge: {port: [{name: nic0}, {name: br-ex}]}}
+- {name: br-ex, type: ovs-interface, state: up, ipv4: {enabled: true, dhcp: true}}
+";
 const OLD: &str = "
 interfaces:
 - {name: nic0, type: ethernet, state: up}
@@ -26,23 +33,49 @@ routes:
 
 /// A network on which things go wrong on demand.
 struct Fake {
-    new: Cell<bool>,
+    /// What is in use, and what the next boot uses.
+    running: Cell<Net>,
+    disk: Cell<Net>,
     checkpoints: RefCell<Vec<Checkpoint>>,
-    committed: Cell<bool>,
+    /// Counts the starts of NetworkManager.
+    starts: Cell<u32>,
     fault: Fault,
     calls: RefCell<Vec<&'static str>>,
+    /// The program is killed after so many calls of this network.
+    lives: Cell<Option<usize>>,
+    killed: tokio::sync::Notify,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Net {
+    Old,
+    New,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     None,
     RefusedByNmstate,
     Verification,
-    NobodyAnswersAfter,
+    SilentAfter,
     NoBridge,
     CommitFails,
+    PersistFails,
     RollBackFails,
     ExpiresWhileProbing,
+    /// NetworkManager starts again while the new network is probed, and keeps using it.
+    ManagerRestarts,
+    /// The same, and nothing answers in the new network.
+    ManagerRestartsAndSilent,
+}
+
+/// What happens to a node after the program was killed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Next {
+    ProgramStarts,
+    CheckpointExpires,
+    ManagerRestarts,
+    PowerLoss,
 }
 
 fn checkpoint(number: u8) -> Checkpoint {
@@ -52,17 +85,61 @@ fn checkpoint(number: u8) -> Checkpoint {
 impl Fake {
     fn new(fault: Fault) -> Self {
         Self {
-            new: Cell::new(false),
+            running: Cell::new(Net::Old),
+            disk: Cell::new(Net::Old),
             checkpoints: RefCell::default(),
-            committed: Cell::new(false),
+            starts: Cell::new(1),
             fault,
             calls: RefCell::default(),
+            lives: Cell::new(None),
+            killed: tokio::sync::Notify::new(),
         }
     }
 
-    fn take_back(&self) {
-        self.new.set(false);
+    /// Programs are killed before and after what they ask for happens.
+    async fn live(&self) {
+        match self.lives.get() {
+            Some(0) => {
+                self.killed.notify_one();
+                std::future::pending::<()>().await;
+            }
+            Some(left) => self.lives.set(Some(left - 1)),
+            None => {}
+        }
+    }
+
+    async fn call<T>(&self, name: &'static str, effect: impl FnOnce() -> T) -> T {
+        self.live().await;
+        self.calls.borrow_mut().push(name);
+        let result = effect();
+        self.live().await;
+        result
+    }
+
+    /// NetworkManager restores what it had when it made its checkpoint.
+    fn to_checkpoint(&self) {
+        if !self.checkpoints.borrow().is_empty() {
+            self.checkpoints.borrow_mut().clear();
+            self.running.set(Net::Old);
+        }
+    }
+
+    fn restart_manager(&self) {
+        self.starts.set(self.starts.get() + 1);
         self.checkpoints.borrow_mut().clear();
+    }
+
+    fn happen(&self, next: Next) {
+        self.lives.set(None);
+        match next {
+            Next::ProgramStarts => {}
+            Next::CheckpointExpires => self.to_checkpoint(),
+            Next::ManagerRestarts => self.restart_manager(),
+            Next::PowerLoss => {
+                self.restart_manager();
+                self.running.set(self.disk.get());
+            }
+        }
     }
 }
 
@@ -72,62 +149,105 @@ fn error(kind: ErrorKind) -> NmstateError {
 
 impl Network for Fake {
     async fn state(&self) -> Result<NetworkState, NmstateError> {
-        let new = self.new.get() && self.fault != Fault::NoBridge;
+        let new = self.running.get() == Net::New && self.fault != Fault::NoBridge;
         NetworkState::new_from_yaml(if new { NEW } else { OLD })
     }
 
+    async fn state_with_secrets(&self) -> Result<NetworkState, NmstateError> {
+        self.state().await
+    }
+
     async fn apply(&self, _: &NetworkState, _: Duration) -> Result<(), NmstateError> {
-        self.calls.borrow_mut().push("apply");
         if self.fault == Fault::RefusedByNmstate {
-            return Err(error(ErrorKind::InvalidArgument));
+            return self.call("apply", || Err(error(ErrorKind::InvalidArgument))).await;
         }
-        assert!(self.checkpoints.borrow().is_empty(), "NetworkManager allows one checkpoint");
-        self.checkpoints.borrow_mut().push(checkpoint(7));
-        self.new.set(true);
+        self.call("apply", || {
+            assert!(self.checkpoints.borrow().is_empty(), "NetworkManager allows one checkpoint");
+            self.checkpoints.borrow_mut().push(checkpoint(7));
+            self.running.set(Net::New);
+        })
+        .await;
         tokio::time::sleep(Duration::from_millis(60)).await;
         if self.fault == Fault::Verification {
-            self.take_back();
+            self.to_checkpoint();
             return Err(error(ErrorKind::VerificationError));
         }
         Ok(())
+    }
+
+    async fn persist(&self, _: &NetworkState) -> Result<(), NmstateError> {
+        self.call("persist", || {
+            if self.fault == Fault::PersistFails {
+                return Err(error(ErrorKind::PluginFailure));
+            }
+            self.disk.set(self.running.get());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn restore(&self, former: &NetworkState, _: Duration) -> Result<(), NmstateError> {
+        let is_undone = former.interfaces.iter().any(|it| it.name() == "br-ex" && it.is_absent());
+        assert!(is_undone, "{former:?}");
+        self.call("restore", || {
+            if !self.checkpoints.borrow().is_empty() {
+                return Err(error(ErrorKind::PluginFailure));
+            }
+            self.running.set(Net::Old);
+            self.disk.set(Net::Old);
+            Ok(())
+        })
+        .await
     }
 
     async fn checkpoints(&self) -> Result<Vec<Checkpoint>, ManagerError> {
         Ok(self.checkpoints.borrow().clone())
     }
 
+    async fn manager(&self) -> Result<String, ManagerError> {
+        Ok(format!(":1.{}", self.starts.get()))
+    }
+
     async fn commit(&self, given: &Checkpoint) -> Result<(), NmstateError> {
-        self.calls.borrow_mut().push("commit");
-        assert_eq!(*given, checkpoint(7));
-        if self.fault == Fault::CommitFails {
-            self.take_back();
-        }
-        if !self.checkpoints.borrow().contains(given) {
-            return Err(error(ErrorKind::Bug));
-        }
-        self.checkpoints.borrow_mut().clear();
-        self.committed.set(true);
-        Ok(())
+        self.call("commit", || {
+            assert_eq!(*given, checkpoint(7));
+            if self.fault == Fault::CommitFails {
+                self.to_checkpoint();
+            }
+            if !self.checkpoints.borrow().contains(given) {
+                return Err(error(ErrorKind::Bug));
+            }
+            self.checkpoints.borrow_mut().clear();
+            Ok(())
+        })
+        .await
     }
 
     async fn roll_back(&self, given: &Checkpoint) -> Result<(), NmstateError> {
-        self.calls.borrow_mut().push("roll back");
-        if !self.checkpoints.borrow().contains(given) {
-            return Err(error(ErrorKind::InvalidArgument));
-        }
-        if self.fault == Fault::RollBackFails {
-            return Err(error(ErrorKind::Bug));
-        }
-        self.take_back();
-        Ok(())
+        self.call("roll back", || {
+            if !self.checkpoints.borrow().contains(given) {
+                return Err(error(ErrorKind::InvalidArgument));
+            }
+            if self.fault == Fault::RollBackFails {
+                return Err(error(ErrorKind::Bug));
+            }
+            self.to_checkpoint();
+            Ok(())
+        })
+        .await
     }
 
     async fn ask(&self, questions: &[Question], _: Duration) -> Vec<ClauseReport> {
-        if self.fault == Fault::ExpiresWhileProbing && self.new.get() {
-            self.take_back();
+        let is_new = self.running.get() == Net::New;
+        match self.fault {
+            Fault::ExpiresWhileProbing if is_new => self.to_checkpoint(),
+            Fault::ManagerRestarts | Fault::ManagerRestartsAndSilent if is_new => {
+                self.restart_manager();
+            }
+            _ => {}
         }
-        let silent = [Fault::NobodyAnswersAfter, Fault::RollBackFails].contains(&self.fault);
-        let answered = !(silent && self.new.get());
+        let silent = [Fault::SilentAfter, Fault::RollBackFails, Fault::ManagerRestartsAndSilent];
+        let answered = !(silent.contains(&self.fault) && is_new);
         let report =
             ProbeReport { probe: "gateway".into(), answered, detail: "x".into(), milliseconds: 0 };
         questions.iter().map(|question| question.judge(vec![report.clone()])).collect()
@@ -138,20 +258,50 @@ fn aim() -> Aim {
     let any_of = vec![Target::DefaultGateway { interface: None }];
     Aim {
         bridge: Some(Expectation { bridge: "br-ex".into(), node_address: None }),
-        gate: Gate { clauses: vec![Clause { any_of, when: When::Always }] },
+        gate: Gate { clauses: vec![Clause { id: "gateway", any_of, when: When::Always }] },
     }
 }
 
-fn run(network: &Fake, leftover: Option<Checkpoint>) -> (Outcome, Vec<Checkpoint>) {
+const LIFE: Duration = Duration::from_secs(60);
+
+fn record(folder: &Path, boot: u32) -> RecordFile {
+    RecordFile::new(folder.join("change.json"), format!("boot-{boot}"))
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let desired = NetworkState::new();
-    let aim = aim();
+    runtime.block_on(work)
+}
+
+/// Runs a change. None when the program was killed.
+fn run_in(network: &Fake, folder: &Path) -> Option<Outcome> {
+    let desired = NetworkState::new_from_yaml(DESIRED).unwrap();
+    let (aim, record) = (aim(), record(folder, 1));
     let timing = Timing { others: Duration::ZERO, ..Timing::patient(Duration::ZERO) };
-    let transaction = Transaction { desired: &desired, aim: &aim, timing, leftover };
-    let mut recorded = Vec::new();
-    let outcome =
-        runtime.block_on(transaction.run(network, |checkpoint| recorded.push(checkpoint.clone())));
-    (outcome, recorded)
+    let transaction = Transaction {
+        label: "a change",
+        desired: &desired,
+        memory_only: false,
+        aim: &aim,
+        timing,
+        record: &record,
+    };
+    block_on(async {
+        tokio::select! {
+            outcome = transaction.run(network) => Some(outcome),
+            () = network.killed.notified() => None,
+        }
+    })
+}
+
+fn run(network: &Fake) -> Outcome {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = run_in(network, folder.path()).unwrap();
+    let is_open = record(folder.path(), 1).read().unwrap().is_some();
+    let pending =
+        matches!(&outcome, Outcome::RolledBack { recovery: Recovery::Pending { .. }, .. });
+    assert_eq!(is_open, pending, "a record remains only while there is something to do");
+    outcome
 }
 
 fn cause(outcome: &Outcome) -> Option<Cause> {
@@ -162,64 +312,132 @@ fn cause(outcome: &Outcome) -> Option<Cause> {
 }
 
 #[test]
-fn a_good_change_is_committed_under_the_checkpoint_that_was_recorded() {
+fn a_good_change_is_committed_and_saved() {
     let network = Fake::new(Fault::None);
-    let (outcome, recorded) = run(&network, None);
+    let outcome = run(&network);
     assert!(outcome.is_committed(), "{outcome}");
-    assert!(network.committed.get() && network.new.get());
-    assert_eq!(recorded, [checkpoint(7)]);
+    assert_eq!((network.running.get(), network.disk.get()), (Net::New, Net::New));
+    assert_eq!(*network.calls.borrow(), ["apply", "commit", "persist"]);
 }
 
 #[test]
 fn every_fault_ends_with_the_old_network_and_its_own_cause() {
     let cases = [
         (Fault::Verification, Cause::Verification),
-        (Fault::NobodyAnswersAfter, Cause::Probes),
+        (Fault::SilentAfter, Cause::Probes),
         (Fault::NoBridge, Cause::Facts),
         (Fault::CommitFails, Cause::Expired),
+        (Fault::PersistFails, Cause::Persist),
         (Fault::ExpiresWhileProbing, Cause::Expired),
+        (Fault::ManagerRestarts, Cause::Expired),
+        (Fault::ManagerRestartsAndSilent, Cause::Probes),
     ];
     for (fault, expected) in cases {
         let network = Fake::new(fault);
-        let (outcome, _) = run(&network, None);
-        assert_eq!(cause(&outcome), Some(expected), "{outcome}");
-        assert!(!network.new.get() && network.checkpoints.borrow().is_empty());
+        let outcome = run(&network);
+        assert_eq!(cause(&outcome), Some(expected), "{fault:?}: {outcome}");
+        assert_eq!((network.running.get(), network.disk.get()), (Net::Old, Net::Old), "{fault:?}");
+        assert!(network.checkpoints.borrow().is_empty());
+    }
+}
+
+#[test]
+fn networkmanager_rolls_back_without_help_while_it_runs() {
+    for fault in [Fault::Verification, Fault::SilentAfter, Fault::NoBridge] {
+        let network = Fake::new(fault);
+        let _ = run(&network);
+        assert!(!network.calls.borrow().contains(&"restore"), "{fault:?}");
     }
 }
 
 #[test]
 fn a_document_that_nmstate_refuses_changes_nothing() {
     let network = Fake::new(Fault::RefusedByNmstate);
-    let (outcome, recorded) = run(&network, None);
+    let outcome = run(&network);
     assert!(matches!(outcome, Outcome::Refused { .. }), "{outcome}");
-    assert!(recorded.is_empty());
-    assert_eq!(*network.calls.borrow(), ["apply"]);
+    // In memory, then on disk.
+    assert_eq!(*network.calls.borrow(), ["apply", "apply"]);
 }
 
 #[test]
-fn when_rolling_back_fails_networkmanager_is_left_to_do_it() {
-    let network = Fake::new(Fault::RollBackFails);
-    let (outcome, _) = run(&network, None);
+fn without_a_record_nothing_is_changed() {
+    let network = Fake::new(Fault::None);
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = run_in(&network, &folder.path().join("missing")).unwrap();
+    assert!(matches!(outcome, Outcome::Refused { .. }), "{outcome}");
+    assert!(network.calls.borrow().is_empty());
+}
+
+#[test]
+fn a_roll_back_that_failed_is_repeated() {
+    let mut network = Fake::new(Fault::RollBackFails);
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = run_in(&network, folder.path()).unwrap();
     let pending =
         matches!(&outcome, Outcome::RolledBack { recovery: Recovery::Pending { .. }, .. });
     assert!(pending, "{outcome}");
-    assert!(!network.committed.get());
+    let record = record(folder.path(), 1);
+    assert!(block_on(recover(&network, &record, LIFE)).is_err());
+    network.fault = Fault::None;
+    let recovered = block_on(recover(&network, &record, LIFE)).unwrap();
+    assert_eq!(recovered, Recovered::RolledBack { label: "a change".into() });
+    assert_eq!(network.running.get(), Net::Old);
+    assert_eq!(block_on(recover(&network, &record, LIFE)).unwrap(), Recovered::Nothing);
 }
 
 #[test]
-fn the_checkpoint_of_a_killed_run_is_rolled_back_first() {
+fn a_change_that_is_interrupted_anywhere_ends_with_one_of_the_two_networks() {
+    use Next::*;
+    for fault in [Fault::None, Fault::SilentAfter, Fault::PersistFails] {
+        for next in [ProgramStarts, CheckpointExpires, ManagerRestarts, PowerLoss] {
+            for lives in 0.. {
+                let mut network = Fake::new(fault);
+                network.lives.set(Some(lives));
+                let folder = tempfile::tempdir().unwrap();
+                let outcome = run_in(&network, folder.path());
+                let at = format!("{fault:?}, {next:?} after {lives} calls");
+                // What failed on the node may work after the restart.
+                network.fault = Fault::None;
+                network.happen(next);
+                let boot = if next == PowerLoss { 2 } else { 1 };
+                let recovered =
+                    block_on(recover(&network, &record(folder.path(), boot), LIFE)).expect(&at);
+                let is_new = match (&recovered, &outcome) {
+                    (Recovered::Completed { .. }, None) => true,
+                    (Recovered::RolledBack { .. }, None) => false,
+                    (Recovered::Nothing, Some(outcome)) => outcome.is_committed(),
+                    (Recovered::Nothing, None) => false,
+                    _ => panic!("{at}: {recovered:?} after {outcome:?}"),
+                };
+                let expected = if is_new { Net::New } else { Net::Old };
+                let found = (network.running.get(), network.disk.get());
+                assert_eq!(found, (expected, expected), "{at}: {recovered:?}");
+                assert!(network.checkpoints.borrow().is_empty(), "{at}");
+                if outcome.is_some() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unfinished_change_is_finished_before_the_next_one() {
     let network = Fake::new(Fault::None);
-    network.checkpoints.borrow_mut().push(checkpoint(3));
-    let (outcome, _) = run(&network, Some(checkpoint(3)));
+    let folder = tempfile::tempdir().unwrap();
+    network.lives.set(Some(1));
+    assert!(run_in(&network, folder.path()).is_none());
+    network.happen(Next::ManagerRestarts);
+    let outcome = run_in(&network, folder.path()).unwrap();
     assert!(outcome.is_committed(), "{outcome}");
-    assert_eq!(network.calls.borrow()[0], "roll back");
+    assert_eq!(*network.calls.borrow(), ["apply", "restore", "apply", "commit", "persist"]);
 }
 
 #[test]
 fn the_checkpoint_of_another_program_is_not_touched() {
     let network = Fake::new(Fault::None);
     network.checkpoints.borrow_mut().push(checkpoint(3));
-    let (outcome, _) = run(&network, Some(checkpoint(2)));
+    let outcome = run(&network);
     assert!(
         matches!(&outcome, Outcome::Refused { reason } if reason.as_str().contains("another program"))
     );

@@ -8,7 +8,7 @@ pub struct PolicyView {
     pub generation: i64,
     /// Whether it is for this node.
     pub is_for_us: bool,
-    /// Whether we hold a slot for this generation.
+    /// Whether we hold a slot for this generation that was not used.
     pub has_slot: bool,
     /// Whether this generation was stopped because too many nodes failed.
     pub is_aborted: bool,
@@ -58,6 +58,8 @@ pub enum Step {
     ReportAborted,
     /// Make the change.
     Apply,
+    /// Report that the slot is not needed.
+    ReturnSlot,
     /// The policy is no longer for this node: end the report.
     Leave,
 }
@@ -69,13 +71,17 @@ pub fn step(policy: Option<&PolicyView>, own: &OwnView) -> Step {
     };
     let reported = own.generation == Some(policy.generation);
     if reported && !own.is_outdated && matches!(own.phase, Phase::Failed | Phase::Aborted) {
-        return Step::Nothing;
+        return if policy.has_slot { Step::ReturnSlot } else { Step::Nothing };
     }
     let evaluation = own.evaluation.filter(|it| it.generation == policy.generation);
     let Some(evaluation) = evaluation else { return Step::Evaluate };
     if !evaluation.differs {
         let is_said = reported && own.phase == Phase::Available && !own.is_stale;
-        return if is_said { Step::Nothing } else { Step::ReportAvailable };
+        return match (is_said, policy.has_slot) {
+            (true, true) => Step::ReturnSlot,
+            (true, false) => Step::Nothing,
+            (false, _) => Step::ReportAvailable,
+        };
     }
     if policy.has_slot {
         return if own.is_resting { Step::Nothing } else { Step::Apply };
@@ -163,9 +169,19 @@ mod tests {
 
     #[test]
     fn what_failed_or_was_stopped_stays_so_until_the_policy_is_edited() {
-        let with_slot = PolicyView { has_slot: true, ..POLICY };
         for phase in [Phase::Failed, Phase::Aborted] {
-            assert_eq!(step(Some(&with_slot), &evaluated(true, reported(phase, 2))), Step::Nothing);
+            assert_eq!(step(Some(&POLICY), &evaluated(true, reported(phase, 2))), Step::Nothing);
+        }
+    }
+
+    #[test]
+    fn a_slot_that_is_not_needed_is_returned() {
+        let with_slot = PolicyView { has_slot: true, ..POLICY };
+        for (phase, differs) in
+            [(Phase::Failed, true), (Phase::Aborted, true), (Phase::Available, false)]
+        {
+            let own = evaluated(differs, reported(phase, 2));
+            assert_eq!(step(Some(&with_slot), &own), Step::ReturnSlot, "{phase:?}");
         }
     }
 

@@ -1,8 +1,18 @@
-//! Who may change its network now: slots with named holders that expire.
+//! Which nodes may change their network now.
 //!
-//! A slot is leave for one node to make one generation of a policy true. A node that failed keeps
-//! counting against the limit, so that a bad policy stops by itself. A node that took a slot and
-//! was never heard of again counts as failed while it is away, and may try again once it is back.
+//! A slot is the permission of one node to apply one generation of a policy. It is given up by its
+//! holder only: a node that holds one may start the change at any moment, however long it was
+//! silent, so nothing else than its report frees the slot. Times in slots identify them and tell
+//! how long a node has been silent by the coordinator's clock; handlers do not compare them with
+//! theirs.
+//!
+//! A slot is free again when
+//! - its holder reports the end of the change (available, failed or aborted),
+//! - its holder reports that it used the slot, or has seen a later generation of the policy,
+//! - the node does not match any more and has removed its report, or
+//! - the node is deleted from the cluster.
+//!
+//! A node that failed counts against the limit, so that a bad policy stops by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,27 +22,35 @@ use nmstate_api::annotations::Canary;
 use crate::limit::MaxUnavailable;
 use crate::phase::Phase;
 
-/// How long a holder may say nothing. Longer than any change and its way back take.
+/// How long a holder may be silent before the policy tells so. Longer than a change and its
+/// roll-back take.
 pub const SLOT_LIFE: SignedDuration = SignedDuration::from_mins(15);
+/// The precision of times in the API.
+const TICK: SignedDuration = SignedDuration::from_secs(1);
 
-/// Leave for one node.
+/// The permission of one node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
     pub node: String,
     pub generation: i64,
+    /// Identifies the slot among those of its node: each one has a later time.
     pub expires: Timestamp,
+    /// The UID of the report it was given to; older coordinators do not write it.
+    pub enactment: Option<String>,
 }
 
-/// A node that matches the policy and has a handler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A node and what it reported about the policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeView {
     pub is_ready: bool,
-    /// Whether it has taken note of the policy at all.
-    pub has_enactment: bool,
-    /// What it said last about this policy, and about which generation.
+    /// The UID of its report: it has taken note of the policy.
+    pub enactment: Option<String>,
+    /// What it reported last about this policy, and about which generation.
     pub phase: Phase,
     pub generation: Option<i64>,
     pub said: Option<Timestamp>,
+    /// The time in the slot that it used last. Older handlers report none.
+    pub used: Option<Timestamp>,
     /// Whether policies that come before this one are done with it.
     pub is_free: bool,
 }
@@ -43,7 +61,10 @@ pub struct Scene<'a> {
     pub generation: i64,
     pub limit: MaxUnavailable,
     pub canary: Option<&'a Canary>,
+    /// Nodes that match the policy and have a handler.
     pub nodes: &'a BTreeMap<String, NodeView>,
+    /// Nodes of the cluster that do not match, or not any more, and have a report about it.
+    pub leaving: &'a BTreeMap<String, NodeView>,
     /// Slots given so far.
     pub held: &'a [Slot],
     /// Whether this generation was stopped already. It stays so.
@@ -62,6 +83,8 @@ pub struct Rollout {
     pub missing_canaries: Vec<String>,
     /// How many nodes are being changed or failed.
     pub unavailable: usize,
+    /// Holders that have been silent for longer than a change takes.
+    pub silent: Vec<String>,
 }
 
 impl Scene<'_> {
@@ -69,7 +92,10 @@ impl Scene<'_> {
     pub fn decide(&self) -> Rollout {
         let limit = self.limit.of(self.nodes.len());
         let mut slots = self.kept();
-        let lost = slots.values().filter(|slot| slot.expires <= self.now).count();
+        let silent: Vec<String> =
+            slots.values().filter(|slot| self.is_silent(slot)).map(|it| it.node.clone()).collect();
+        // A node that vanished in the middle of the change counts as failed.
+        let lost = silent.iter().filter(|node| self.is_lost(node)).count();
         let failed = self.in_phase(Phase::Failed).count() + lost;
         let available = self.in_phase(Phase::Available).count();
         let stage = self.stage(available);
@@ -77,10 +103,19 @@ impl Scene<'_> {
             Stage::All => failed >= limit,
             Stage::First(_) | Stage::Only(_) => failed > 0,
         };
+        let without_slot = self.without_slot(&slots);
         let waiting = self.waiting(&slots);
         let is_aborted = self.was_aborted || (is_stopped && !waiting.is_empty());
+        let mut unavailable =
+            slots.len() + without_slot.len() + self.in_phase(Phase::Failed).count();
+        // They count already, so they may have a slot to go on with.
+        if matches!(stage, Stage::All) && unavailable <= limit {
+            for node in without_slot.iter().filter(|node| self.nodes.contains_key(**node)) {
+                slots.insert(node, self.slot(node, &self.nodes[*node]));
+            }
+        }
         if !is_aborted {
-            let busy = slots.len() + self.in_phase(Phase::Failed).count();
+            let busy = unavailable;
             let room = match &stage {
                 Stage::All | Stage::Only(_) => limit.saturating_sub(busy),
                 Stage::First(count) => limit.min(*count).saturating_sub(busy + available),
@@ -90,8 +125,9 @@ impl Scene<'_> {
                 Stage::All | Stage::First(_) => true,
             };
             let granted: Vec<&str> = waiting.into_iter().filter(is_due).take(room).collect();
+            unavailable += granted.len();
             for node in granted {
-                slots.insert(node, self.slot(node));
+                slots.insert(node, self.slot(node, &self.nodes[node]));
             }
         }
         let missing_canaries = match stage {
@@ -103,16 +139,59 @@ impl Scene<'_> {
             Stage::All | Stage::First(_) => Vec::new(),
         };
         Rollout {
-            unavailable: slots.len() + self.in_phase(Phase::Failed).count(),
+            unavailable,
             slots: slots.into_values().collect(),
             is_aborted,
             missing_canaries,
+            silent,
         }
     }
 
-    fn slot(&self, node: &str) -> Slot {
-        let expires = self.now.saturating_add(SLOT_LIFE).unwrap_or(Timestamp::MAX);
-        Slot { node: node.to_owned(), generation: self.generation, expires }
+    /// Slots that this decision ends because of what was not seen, rather than because their holders
+    /// reported so. What is known of nodes and reports may be older than the slots, so the caller
+    /// has to ask the API server for [`Self::is_gone`] before it writes the decision.
+    pub fn doubtful(&self) -> Vec<&Slot> {
+        let is_doubtful = |slot: &&Slot| {
+            let view = self.nodes.get(&slot.node).or_else(|| self.leaving.get(&slot.node));
+            let Some(view) = view else { return true };
+            let has_seen = view.generation.is_some_and(|it| it > slot.generation);
+            let is_bound = slot.enactment.is_none() || slot.enactment == view.enactment;
+            let is_used = view.used.is_some_and(|used| used >= slot.expires);
+            view.enactment.is_none() || !is_bound || !(may_use(view, slot) || is_used || has_seen)
+        };
+        self.held.iter().filter(is_doubtful).collect()
+    }
+
+    /// Whether a slot has ended: `view` is its node as the API server knows it now, none if the node
+    /// was deleted.
+    pub fn is_gone(slot: &Slot, view: Option<&NodeView>) -> bool {
+        view.is_none_or(|view| !may_use(view, slot) && !view.phase.is_under_way())
+    }
+
+    /// A new slot, which cannot be mistaken for an earlier one.
+    fn slot(&self, node: &str, view: &NodeView) -> Slot {
+        let later = |time: Timestamp, by| time.saturating_add(by).unwrap_or(Timestamp::MAX);
+        let held = self.held.iter().filter(|slot| slot.node == node).map(|slot| slot.expires);
+        let earlier = held.chain(view.used).max();
+        let earliest = earlier.map_or(Timestamp::MIN, |earlier| later(earlier, TICK));
+        let expires = later(self.now, SLOT_LIFE).max(earliest);
+        let enactment = view.enactment.clone();
+        Slot { node: node.to_owned(), generation: self.generation, expires, enactment }
+    }
+
+    /// Whether nothing was heard of the holder for too long, by the coordinator's clock.
+    fn is_silent(&self, slot: &Slot) -> bool {
+        let view = self.nodes.get(&slot.node).or_else(|| self.leaving.get(&slot.node));
+        let said = view.and_then(|view| view.said?.checked_add(SLOT_LIFE).ok());
+        // A clock that is ahead must not make a node look alive for ever.
+        let latest = self.now.saturating_add(SLOT_LIFE).unwrap_or(Timestamp::MAX);
+        let said = said.filter(|said| *said <= latest);
+        slot.expires <= self.now && said.is_none_or(|said| said <= self.now)
+    }
+
+    fn is_lost(&self, node: &str) -> bool {
+        let view = self.nodes.get(node);
+        view.is_some_and(|view| !view.is_ready && self.phase(view).is_under_way())
     }
 
     /// The phase of a node for this generation.
@@ -125,49 +204,52 @@ impl Scene<'_> {
         self.nodes.iter().filter(is_in).map(|(name, _)| name.as_str())
     }
 
-    /// Slots that still stand. Those of nodes that are gone, done or failed do not.
+    /// Slots that may still be used.
     fn kept(&self) -> BTreeMap<&str, Slot> {
+        let held = |name: &str| self.held.iter().find(|slot| slot.node == name);
         let mut kept = BTreeMap::new();
-        let canaries_first = self.canary.is_some();
         for (name, node) in self.nodes {
-            let held = self.held.iter().find(|slot| slot.node == *name);
-            let phase = self.phase(node);
-            if phase.is_settled() {
-                continue;
-            }
-            let slot = match held {
-                Some(slot) if slot.generation == self.generation => {
-                    // Whoever reports is alive.
-                    let alive = node.said.and_then(|said| said.checked_add(SLOT_LIFE).ok());
-                    let alive = alive.filter(|_| phase.is_under_way());
-                    let expires = slot.expires.max(alive.unwrap_or(slot.expires));
-                    let is_void = expires <= self.now;
-                    // A node that is away with a slot is lost; it must not make room for others.
-                    if is_void && (node.is_ready || phase == Phase::Unknown) {
-                        continue;
-                    }
-                    Slot { expires, ..slot.clone() }
-                }
-                // It is being changed already, so the new generation may go there first.
-                Some(_) if node.phase.is_under_way() && !canaries_first => self.slot(name),
-                Some(_) => continue,
-                // Somebody else gave it leave, or what we knew was lost.
-                None if phase.is_under_way() => self.slot(name),
-                None => continue,
-            };
-            kept.insert(name.as_str(), slot);
+            let slot = held(name).and_then(|slot| self.kept_by(name, node, slot));
+            kept.extend(slot.map(|slot| (name.as_str(), slot)));
+        }
+        for (name, node) in self.leaving {
+            let slot = held(name).filter(|slot| may_use(node, slot));
+            kept.extend(slot.map(|slot| (name.as_str(), slot.clone())));
         }
         kept
     }
 
-    /// Nodes that may be given a slot, those first that had none yet: a node whose handler is gone
-    /// must not stand in the way of the others for ever.
+    fn kept_by(&self, name: &str, node: &NodeView, held: &Slot) -> Option<Slot> {
+        if held.generation == self.generation {
+            return may_use(node, held).then(|| held.clone());
+        }
+        // The node may be changed by the earlier generation, or about to be.
+        let has_seen = node.generation.is_some_and(|it| it > held.generation);
+        let is_open = node.phase.is_under_way() || (!has_seen && may_use(node, held));
+        // So the new generation may go there first, unless others have to.
+        is_open.then(|| match self.canary {
+            None => self.slot(name, node),
+            Some(_) => held.clone(),
+        })
+    }
+
+    /// Nodes that are being changed without a slot: what was known of them is lost, or what is
+    /// known of them is old.
+    fn without_slot(&self, slots: &BTreeMap<&str, Slot>) -> Vec<&str> {
+        let all = self.nodes.iter().chain(self.leaving);
+        let is_it = |(name, node): &(&String, &NodeView)| {
+            node.phase.is_under_way() && !slots.contains_key(name.as_str())
+        };
+        all.filter(is_it).map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Nodes that may be given a slot, those first that had none yet.
     fn waiting(&self, slots: &BTreeMap<&str, Slot>) -> Vec<&str> {
         let had_one = |name: &str| self.held.iter().any(|slot| slot.node == name);
         let mut waiting: Vec<&str> = Vec::new();
         for (name, node) in self.nodes {
             let has_accepted =
-                node.has_enactment && node.generation.is_none_or(|it| it == self.generation);
+                node.enactment.is_some() && node.generation.is_none_or(|it| it == self.generation);
             let waits = matches!(self.phase(node), Phase::Unknown | Phase::Pending);
             if has_accepted
                 && waits
@@ -206,6 +288,35 @@ impl Scene<'_> {
     }
 }
 
+/// Whether a node may start or continue a change with its slot.
+fn may_use(node: &NodeView, slot: &Slot) -> bool {
+    let Some(enactment) = &node.enactment else { return node.phase.is_under_way() };
+    if slot.enactment.as_ref().is_some_and(|it| it != enactment) {
+        return node.phase.is_under_way();
+    }
+    match node.used {
+        // It may not have seen the slot yet, whatever it reports.
+        Some(used) => used < slot.expires,
+        // An older handler gives the slot up with its last report.
+        None => !(node.generation == Some(slot.generation) && node.phase.is_settled()),
+    }
+}
+
+/// The slot of a node that its handler may use. `used` is what it reported last.
+pub fn own_slot<'a>(
+    slots: impl IntoIterator<Item = &'a Slot>,
+    node: &str,
+    generation: i64,
+    enactment: Option<&str>,
+    used: Option<Timestamp>,
+) -> Option<&'a Slot> {
+    slots.into_iter().find(|slot| {
+        let is_bound = slot.enactment.as_deref().is_none_or(|it| Some(it) == enactment);
+        let is_unused = used.is_none_or(|used| used < slot.expires);
+        slot.node == node && slot.generation == generation && is_bound && is_unused
+    })
+}
+
 enum Stage<'a> {
     /// Every node may go.
     All,
@@ -215,7 +326,7 @@ enum Stage<'a> {
     Only(BTreeSet<&'a str>),
 }
 
-/// When slots must be looked at again although nobody said anything.
+/// When slots must be looked at again although nothing was reported.
 pub fn next_expiry(slots: &[Slot], now: Timestamp) -> Option<Timestamp> {
     slots.iter().map(|slot| slot.expires).filter(|expires| *expires > now).min()
 }

@@ -32,7 +32,8 @@ pub enum Attempt {
     NotBegun { why: String },
     /// The change was made and taken back.
     TakenBack { fault: Fault, why: String, now: Afterwards },
-    /// The handler ended in the middle of it, and the change was taken back.
+    /// The handler, NetworkManager or the node ended in the middle of it, and the change was
+    /// rolled back.
     Interrupted,
 }
 
@@ -47,6 +48,8 @@ pub enum Fault {
     Probe(Option<String>),
     /// It took longer than the checkpoint lasts.
     Expired,
+    /// It could not be saved to disk.
+    Persist,
 }
 
 impl Fault {
@@ -56,6 +59,7 @@ impl Fault {
             Self::Verification => "the network did not become what the policy wants",
             Self::Probe(_) => "the node was cut off by the change",
             Self::Expired => "the change was not confirmed in time",
+            Self::Persist => "the change could not be saved to disk",
         }
     }
 }
@@ -67,7 +71,7 @@ pub enum Afterwards {
     Works,
     /// Something that worked before does not, although the change is gone.
     Differs(String),
-    /// It comes back when the checkpoint expires.
+    /// The roll-back failed and is repeated.
     Pending(String),
 }
 
@@ -143,6 +147,11 @@ impl Attempt {
         }
     }
 
+    /// Whether the former network is still to be restored.
+    pub fn is_unfinished(&self) -> bool {
+        matches!(self, Self::TakenBack { now: Afterwards::Pending(_), .. })
+    }
+
     /// Whether the same attempt may end otherwise next time.
     fn can_change(&self) -> bool {
         match self {
@@ -173,6 +182,7 @@ impl Attempt {
             Self::TakenBack { fault: Fault::Verification, .. } => "VerificationFailed",
             Self::TakenBack { fault: Fault::Probe(_), .. } => "ProbeFailed",
             Self::TakenBack { fault: Fault::Expired, .. } => "CheckpointExpired",
+            Self::TakenBack { fault: Fault::Persist, .. } => "PersistFailed",
             Self::Interrupted => "Interrupted",
         })
     }
@@ -204,12 +214,13 @@ impl Attempt {
                         format!("{fault}; it was taken back, but {left}: {why}")
                     }
                     Afterwards::Pending(left) => format!(
-                        "{fault}; the former network comes back when the checkpoint expires ({left}): {why}"
+                        "{fault}; the roll-back failed and is repeated ({left}): {why}"
                     ),
                 }
             }
             Self::Interrupted => {
-                "the handler ended in the middle of the change, which was taken back".to_owned()
+                "the change was interrupted and rolled back: the handler, NetworkManager or the node \
+                 restarted".to_owned()
             }
         }
     }
@@ -271,6 +282,7 @@ mod tests {
             taken_back(Fault::Apply, Afterwards::Works),
             taken_back(Fault::Verification, Afterwards::Works),
             taken_back(Fault::Expired, Afterwards::Works),
+            taken_back(Fault::Persist, Afterwards::Works),
             taken_back(Fault::Probe(None), Afterwards::Differs("no DNS".into())),
         ];
         for attempt in passing {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 use nmstate::{NetworkState, NmstateError};
 use nmstate_operator::handler::{Change, Machine};
+use node_network::Recovered;
+use node_network::recovery::RecoveryError;
 use node_policy::Attempt;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -52,7 +54,9 @@ impl Machine for Played {
         }
     }
 
-    async fn recover(&self) {}
+    async fn recover(&self) -> Result<Recovered, RecoveryError> {
+        Ok(Recovered::Nothing)
+    }
 
     async fn changed(&self) {
         self.changed.notified().await;

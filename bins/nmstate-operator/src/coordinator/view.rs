@@ -69,6 +69,8 @@ pub(super) struct EnactmentFacts {
     pub(super) phase: Phase,
     pub(super) generation: Option<i64>,
     pub(super) said: Option<Timestamp>,
+    uid: Option<String>,
+    used: Option<Timestamp>,
     pub(super) features: Vec<String>,
     tried_with: Option<String>,
 }
@@ -88,6 +90,14 @@ pub(super) struct PolicyFacts {
     pub(super) policy: Policy,
     pub(super) options: Result<PolicyOptions, Unusable>,
     pub(super) subjects: BTreeSet<String>,
+}
+
+/// The nodes of a policy.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PolicyScene {
+    pub(super) nodes: BTreeMap<String, NodeView>,
+    /// Nodes that do not match any more and still have a report about it.
+    pub(super) leaving: BTreeMap<String, NodeView>,
 }
 
 /// Why nobody acts on a policy.
@@ -144,48 +154,51 @@ impl View {
         self.policies.remove(policy);
     }
 
-    /// What each policy is decided by: its nodes, with what they said.
-    pub(super) fn scenes(&self) -> BTreeMap<String, BTreeMap<String, NodeView>> {
-        let mut said: BTreeMap<(&str, &str), &EnactmentFacts> = BTreeMap::new();
+    /// What each policy is decided by: its nodes, with what they reported.
+    pub(super) fn scenes(&self) -> BTreeMap<String, PolicyScene> {
+        let mut said: BTreeMap<&str, BTreeMap<&str, &EnactmentFacts>> = BTreeMap::new();
         for facts in self.enactments() {
-            said.insert((&facts.policy, &facts.node), facts);
+            said.entry(&facts.policy).or_default().insert(&facts.node, facts);
         }
         // Nodes that an earlier policy is not done with.
         let mut busy: BTreeSet<String> = BTreeSet::new();
         let mut scenes = BTreeMap::new();
         for (name, facts) in self.policies() {
             let generation = facts.policy.metadata.generation;
-            let mut nodes = BTreeMap::new();
+            let said = said.remove(name).unwrap_or_default();
+            let mut scene = PolicyScene::default();
             for (node, about) in self.nodes.iter() {
                 let has_handler = self.reporters.get(node).is_some();
                 let is_wanted = selection::matches(&facts.policy.spec.node_selector, &about.labels);
-                if !has_handler || !is_wanted {
+                let said = said.get(node);
+                let is_matching = has_handler && is_wanted;
+                if !is_matching && said.is_none() {
                     continue;
                 }
-                let said = said.get(&(name, node));
                 let view = NodeView {
                     is_ready: about.is_ready,
-                    has_enactment: said.is_some(),
+                    enactment: said.and_then(|it| it.uid.clone()),
                     phase: said
                         .map_or(Phase::Unknown, |it| it.phase_under(facts.options.as_ref().ok())),
                     generation: said.and_then(|it| it.generation),
                     said: said.and_then(|it| it.said),
+                    used: said.and_then(|it| it.used),
                     is_free: !busy.contains(node),
                 };
+                let nodes = if is_matching { &mut scene.nodes } else { &mut scene.leaving };
                 nodes.insert(node.to_owned(), view);
             }
             if let Ok(options) = &facts.options {
-                // Nobody knows when an absent canary comes: what has not begun holds up nobody.
-                let may_begin = !has_absent_canary(options, &nodes);
+                // It is unknown when an absent canary comes: what has not begun blocks nothing.
+                let may_begin = !has_absent_canary(options, &scene.nodes);
                 let is_busy = |view: &NodeView| match may_begin {
                     true => view.generation != generation || !view.phase.is_settled(),
                     false => view.phase.is_under_way(),
                 };
-                busy.extend(
-                    nodes.iter().filter(|(_, view)| is_busy(view)).map(|(node, _)| node.clone()),
-                );
+                let nodes = scene.nodes.iter().filter(|(_, view)| is_busy(view));
+                busy.extend(nodes.map(|(node, _)| node.clone()));
             }
-            scenes.insert(name.to_owned(), nodes);
+            scenes.insert(name.to_owned(), scene);
         }
         scenes
     }
@@ -193,12 +206,12 @@ impl View {
     /// Sentences about policies that speak of the same part of a node.
     pub(super) fn overlaps(
         &self,
-        scenes: &BTreeMap<String, BTreeMap<String, NodeView>>,
+        scenes: &BTreeMap<String, PolicyScene>,
     ) -> BTreeMap<String, String> {
         let claims: Vec<overlap::Claim<'_>> = self
             .policies()
             .filter_map(|(name, facts)| {
-                let nodes = scenes.get(name)?.keys().map(String::as_str).collect();
+                let nodes = scenes.get(name)?.nodes.keys().map(String::as_str).collect();
                 Some(overlap::Claim { policy: name, subjects: facts.subjects.clone(), nodes })
             })
             .collect();
@@ -238,9 +251,24 @@ pub(super) fn policy_facts(stored: &StoredPolicy) -> PolicyFacts {
     PolicyFacts { options, subjects: overlap::subjects(&policy.spec.desired_state), policy }
 }
 
+/// A node by its report alone.
+pub(super) fn node_view(enactment: Option<Enactment>) -> NodeView {
+    let facts = enactment.map(enactment_facts);
+    NodeView {
+        is_ready: true,
+        enactment: facts.as_ref().and_then(|it| it.uid.clone()),
+        phase: facts.as_ref().map_or(Phase::Unknown, |it| it.phase),
+        generation: facts.as_ref().and_then(|it| it.generation),
+        said: facts.as_ref().and_then(|it| it.said),
+        used: facts.as_ref().and_then(|it| it.used),
+        is_free: true,
+    }
+}
+
 fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
     let label = |key: &str| enactment.labels().get(key).cloned().unwrap_or_default();
     let (node, policy) = (label(NODE_LABEL), label(POLICY_LABEL));
+    let uid = enactment.metadata.uid.clone();
     let status = enactment.status.unwrap_or_default();
     let heartbeats = status.conditions.iter().filter_map(|it| it.last_heartbeat_time.as_ref());
     EnactmentFacts {
@@ -249,6 +277,8 @@ fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
         phase: Phase::of(&status.conditions),
         generation: status.policy_generation,
         said: heartbeats.map(|time| time.0).max(),
+        uid,
+        used: status.used_slot.map(|time| time.0),
         features: status.features,
         tried_with: status.tried_with,
     }
@@ -302,11 +332,12 @@ mod tests {
         view.take(News::Enactment(Box::new(Event::Apply(enactment("a", "one", Phase::Available)))));
         view.take(News::Enactment(Box::new(Event::Apply(enactment("a", "two", Phase::Failed)))));
         let scenes = view.scenes();
-        let one = &scenes["one"];
+        let one = &scenes["one"].nodes;
         assert_eq!(one.keys().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!((one["a"].phase, one["b"].phase), (Phase::Available, Phase::Unknown));
-        assert!(!one["b"].has_enactment);
-        assert!(scenes["two"]["a"].is_free && !scenes["two"]["b"].is_free, "one after the other");
+        assert!(one["b"].enactment.is_none());
+        let two = &scenes["two"].nodes;
+        assert!(two["a"].is_free && !two["b"].is_free, "one after the other");
     }
 
     #[test]
@@ -318,13 +349,13 @@ mod tests {
             News::Policy(Event::Apply(of(json!({"metadata": metadata}))))
         };
         view.take(waits_for("z"));
-        assert!(view.scenes()["two"]["a"].is_free);
+        assert!(view.scenes()["two"].nodes["a"].is_free);
         // It was begun before the canary went away.
         let begun = enactment("a", "one", Phase::Progressing);
         view.take(News::Enactment(Box::new(Event::Apply(begun))));
-        assert!(!view.scenes()["two"]["a"].is_free);
+        assert!(!view.scenes()["two"].nodes["a"].is_free);
         view.take(waits_for("b"));
-        assert!(!view.scenes()["two"]["b"].is_free, "one after the other");
+        assert!(!view.scenes()["two"].nodes["b"].is_free, "one after the other");
     }
 
     #[test]
@@ -334,10 +365,10 @@ mod tests {
         let usual = terms::terms(&PolicyOptions::default());
         failed.status.as_mut().unwrap().tried_with = Some(usual);
         view.take(News::Enactment(Box::new(Event::Apply(failed))));
-        assert_eq!(view.scenes()["one"]["a"].phase, Phase::Failed);
+        assert_eq!(view.scenes()["one"].nodes["a"].phase, Phase::Failed);
         let annotations = json!({"nmstate.landfall.dev/probes": "api-server"});
         let metadata = json!({"name": "one", "generation": 1, "annotations": annotations});
         view.take(News::Policy(Event::Apply(of(json!({"metadata": metadata})))));
-        assert_eq!(view.scenes()["one"]["a"].phase, Phase::Unknown);
+        assert_eq!(view.scenes()["one"].nodes["a"].phase, Phase::Unknown);
     }
 }

@@ -1,17 +1,20 @@
 //! The coordinator at work: it sees what happens, decides about all policies, and writes what
 //! differs, each policy at most once a second.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::{FutureExt as _, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use nmstate_api::{PolicyStatus, Slot as ApiSlot, StoredPolicy, condition};
+use nmstate_api::{
+    NodeNetworkConfigurationEnactment as Enactment, PolicyStatus, Slot as ApiSlot, StoredPolicy,
+    condition,
+};
 use node_policy::Phase;
 use node_policy::limit::MaxUnavailable;
 use node_policy::pace::Pace;
@@ -23,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::announcement::{Announcement, announcement};
 use super::features;
-use super::view::{PolicyFacts, View, news};
+use super::view::{PolicyFacts, PolicyScene, View, news, node_view};
 use crate::events::Events;
 use crate::requests::{now, within};
 use crate::service_port::Standing;
@@ -92,13 +95,14 @@ impl Coordinator {
         let mut due: Option<Timestamp> = None;
         let mut wanted: Vec<Wanted> = Vec::new();
         for (name, facts) in self.view.policies() {
-            let nodes = scenes.get(name).cloned().unwrap_or_default();
-            let decided = decide(facts, &nodes, overlaps.get(name).map(String::as_str), time);
+            let Some(scene) = scenes.get(name) else { continue };
+            let decided = decide(facts, scene, overlaps.get(name).map(String::as_str), time);
             let later = rollout::next_expiry(&decided.slots, time);
             due = [due, later].into_iter().flatten().min();
             let before = facts.policy.status.as_ref();
             if before != Some(&decided.status) {
                 wanted.push(Wanted {
+                    doubtful: decided.doubtful,
                     policy: name.to_owned(),
                     announcement: announcement(before, &decided.status),
                     metadata: facts.policy.metadata.clone(),
@@ -111,7 +115,12 @@ impl Coordinator {
                 due = [due, self.pace.next(&wanted.policy)].into_iter().flatten().min();
                 continue;
             }
-            if let Err(error) = self.write(&wanted).await {
+            let written = match self.are_gone(&wanted).await {
+                Ok(true) => self.write(&wanted).await,
+                Ok(false) => Err(anyhow::anyhow!("the reports of nodes are not up to date yet")),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = written {
                 tracing::warn!(policy = wanted.policy, "{error:#}");
                 let later = Timestamp::now().saturating_add(ASK_AGAIN).ok();
                 due = [due, later].into_iter().flatten().min();
@@ -119,6 +128,23 @@ impl Coordinator {
         }
         features::count(&self.standing.metrics, &self.view);
         due
+    }
+
+    /// Asks the API server whether slots have ended that the view knows no holder of: it may be
+    /// older than they are.
+    async fn are_gone(&self, wanted: &Wanted) -> Result<bool> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let enactments: Api<Enactment> = Api::all(self.client.clone());
+        for slot in &wanted.doubtful {
+            let name = format!("{}.{}", slot.node, wanted.policy);
+            let node = within(nodes.get_metadata_opt(&slot.node)).await??;
+            let enactment = within(enactments.get_opt(&name)).await??;
+            let view = node.map(|_| node_view(enactment));
+            if !Scene::is_gone(slot, view.as_ref()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     async fn write(&mut self, wanted: &Wanted) -> Result<()> {
@@ -153,6 +179,7 @@ impl Coordinator {
 /// A status that is to be written.
 struct Wanted {
     policy: String,
+    doubtful: Vec<Slot>,
     metadata: ObjectMeta,
     status: PolicyStatus,
     announcement: Option<Announcement>,
@@ -171,15 +198,12 @@ async fn sleep_until(due: Option<Timestamp>) {
 struct Decided {
     status: PolicyStatus,
     slots: Vec<Slot>,
+    /// Slots that end only if the API server confirms it.
+    doubtful: Vec<Slot>,
 }
 
 /// What the status of a policy is to be.
-fn decide(
-    facts: &PolicyFacts,
-    nodes: &BTreeMap<String, NodeView>,
-    overlap: Option<&str>,
-    now: Timestamp,
-) -> Decided {
+fn decide(facts: &PolicyFacts, of: &PolicyScene, overlap: Option<&str>, now: Timestamp) -> Decided {
     let generation = facts.policy.metadata.generation.unwrap_or_default();
     let held = facts.policy.status.clone().unwrap_or_default();
     let options = match &facts.options {
@@ -190,6 +214,7 @@ fn decide(
             return Decided {
                 status: status(&held, generation, &standing, now),
                 slots: Vec::new(),
+                doubtful: Vec::new(),
             };
         }
     };
@@ -199,7 +224,8 @@ fn decide(
         generation,
         limit: limit.clone().unwrap_or_default(),
         canary: options.canary.as_ref(),
-        nodes,
+        nodes: &of.nodes,
+        leaving: &of.leaving,
         held: &slots,
         was_aborted: held.aborted_generation == Some(generation)
             && !terms::are_others(held.aborted_with.as_deref(), options),
@@ -210,10 +236,14 @@ fn decide(
         true => view.phase,
         false => Phase::Unknown,
     };
-    let mut standing = Counts::of(nodes.values().map(|it| (it.is_ready, phase(it)))).standing();
+    let mut standing = Counts::of(of.nodes.values().map(|it| (it.is_ready, phase(it)))).standing();
     if !rollout.missing_canaries.is_empty() && standing.state == State::Progressing {
         let names = rollout.missing_canaries.join(", ");
         standing.message += &format!("; waiting for the canary {names}, which matches no node");
+    }
+    if !rollout.silent.is_empty() && standing.state == State::Progressing {
+        let names = rollout.silent.join(", ");
+        standing.message += &format!("; {names} may be changed now and does not report");
     }
     if let Err(error) = limit {
         standing.message += &format!("; {error}");
@@ -230,7 +260,8 @@ fn decide(
         let count = i64::try_from(rollout.unavailable).unwrap_or(i64::MAX);
         status.unavailable_node_count_map.insert(generation.to_string(), count);
     }
-    Decided { status, slots: rollout.slots }
+    let doubtful = scene.doubtful().into_iter().cloned().collect();
+    Decided { status, slots: rollout.slots, doubtful }
 }
 
 fn status(
@@ -247,20 +278,38 @@ fn status(
 }
 
 fn from_api(slot: &ApiSlot) -> Slot {
-    Slot { node: slot.node.clone(), generation: slot.generation, expires: slot.expires.0 }
+    Slot {
+        node: slot.node.clone(),
+        generation: slot.generation,
+        expires: slot.expires.0,
+        enactment: slot.enactment.clone(),
+    }
 }
 
 fn to_api(slot: &Slot) -> ApiSlot {
     let expires = Time(slot.expires);
-    ApiSlot { node: slot.node.clone(), generation: slot.generation, expires }
+    ApiSlot {
+        node: slot.node.clone(),
+        generation: slot.generation,
+        expires,
+        enactment: slot.enactment.clone(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use nmstate_api::NodeNetworkConfigurationPolicy as Policy;
 
+    use std::collections::BTreeMap;
+
     use super::super::view::policy_facts;
     use super::*;
+
+    fn scene<const N: usize>(nodes: [(&str, NodeView); N]) -> PolicyScene {
+        let nodes: BTreeMap<_, _> =
+            nodes.into_iter().map(|(name, view)| (name.to_owned(), view)).collect();
+        PolicyScene { nodes, ..PolicyScene::default() }
+    }
 
     fn stored(policy: &Policy) -> StoredPolicy {
         serde_json::from_value(serde_json::to_value(policy).unwrap()).unwrap()
@@ -277,10 +326,11 @@ mod tests {
     fn node(phase: Phase) -> NodeView {
         NodeView {
             is_ready: true,
-            has_enactment: true,
+            enactment: Some("uid".into()),
             phase,
             generation: Some(3),
             said: None,
+            used: None,
             is_free: true,
         }
     }
@@ -293,7 +343,7 @@ mod tests {
     #[test]
     fn an_annotation_that_cannot_be_honoured_stops_the_policy_and_is_explained() {
         let facts = facts(Some(("nmstate.landfall.dev/canari", "1")));
-        let nodes = BTreeMap::from([("a".to_owned(), node(Phase::Unknown))]);
+        let nodes = scene([("a", node(Phase::Unknown))]);
         let decided = decide(&facts, &nodes, None, now());
         let (reason, text) = message(&decided.status);
         assert_eq!(reason, "InvalidAnnotation");
@@ -308,7 +358,7 @@ mod tests {
             r#"{{"metadata":{{"name":"p","generation":3}},"spec":{{"desiredState":{deep}}}}}"#
         );
         let facts = policy_facts(&serde_json::from_str(&text).unwrap());
-        let nodes = BTreeMap::from([("a".to_owned(), node(Phase::Unknown))]);
+        let nodes = scene([("a", node(Phase::Unknown))]);
         let decided = decide(&facts, &nodes, None, now());
         assert_eq!(message(&decided.status).0, "UnreadableSpec");
         assert!(decided.status.slots.is_empty());
@@ -317,20 +367,14 @@ mod tests {
     #[test]
     fn a_stopped_generation_goes_on_when_annotations_ask_for_other_attempts() {
         let mut held = facts(None);
-        let nodes = BTreeMap::from([
-            ("a".to_owned(), node(Phase::Failed)),
-            ("b".to_owned(), node(Phase::Pending)),
-        ]);
+        let nodes = scene([("a", node(Phase::Failed)), ("b", node(Phase::Pending))]);
         let stopped = decide(&held, &nodes, None, now()).status;
         assert_eq!(stopped.aborted_generation, Some(3));
         held.policy.status = Some(stopped.clone());
         assert_eq!(decide(&held, &nodes, None, now()).status, stopped);
         let mut corrected = facts(Some(("nmstate.landfall.dev/probes", "api-server")));
         corrected.policy.status = Some(stopped);
-        let again = BTreeMap::from([
-            ("a".to_owned(), node(Phase::Unknown)),
-            ("b".to_owned(), node(Phase::Pending)),
-        ]);
+        let again = scene([("a", node(Phase::Unknown)), ("b", node(Phase::Pending))]);
         let goes_on = decide(&corrected, &again, None, now()).status;
         assert_eq!((goes_on.aborted_generation, goes_on.slots.len()), (None, 1));
     }
@@ -338,7 +382,7 @@ mod tests {
     #[test]
     fn a_decision_about_a_settled_policy_is_the_status_it_has() {
         let mut facts = facts(None);
-        let nodes = BTreeMap::from([("a".to_owned(), node(Phase::Available))]);
+        let nodes = scene([("a", node(Phase::Available))]);
         let first = decide(&facts, &nodes, None, now()).status;
         assert_eq!(
             message(&first),
@@ -355,8 +399,7 @@ mod tests {
         let facts = facts(None);
         for phase in [Phase::Available, Phase::Failed, Phase::Aborted, Phase::Pending] {
             let older = NodeView { generation: Some(2), ..node(phase) };
-            let nodes =
-                BTreeMap::from([("a".to_owned(), older), ("b".to_owned(), node(Phase::Available))]);
+            let nodes = scene([("a", older), ("b", node(Phase::Available))]);
             let status = decide(&facts, &nodes, None, now()).status;
             let expected = ("ConfigurationProgressing", "Policy is progressing 1/2 nodes finished");
             assert_eq!(message(&status), expected, "{phase:?}");
@@ -367,7 +410,7 @@ mod tests {
     fn overlaps_and_limits_that_make_no_sense_are_told() {
         let mut facts = facts(None);
         facts.policy.spec.max_unavailable = Some(nmstate_api::IntOrText::Text("many".to_owned()));
-        let nodes = BTreeMap::from([("a".to_owned(), node(Phase::Available))]);
+        let nodes = scene([("a", node(Phase::Available))]);
         let decided = decide(&facts, &nodes, Some("shares eth1 with b"), now());
         let (_, text) = message(&decided.status);
         assert!(text.contains("`many`") && text.ends_with("; shares eth1 with b"), "{text}");

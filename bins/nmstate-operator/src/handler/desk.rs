@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use nmstate_api::annotations::{Drift, PolicyOptions};
 use nmstate_api::{NetworkDocument, NodeName};
@@ -87,6 +86,15 @@ pub(super) struct Desk {
     pub(super) look_at: Option<Instant>,
     pub(super) looked: Option<Instant>,
     pub(super) manager: Option<String>,
+    /// When to finish an interrupted change. No other change begins before.
+    pub(super) recover_at: Option<Instant>,
+    /// The label of a confirmed change that was completed after an interruption.
+    pub(super) completed: Option<String>,
+}
+
+/// Names a change in the record on disk.
+pub(super) fn label(policy: &str, generation: i64) -> String {
+    format!("{policy}@{generation}")
 }
 
 impl Memory {
@@ -128,6 +136,8 @@ impl Desk {
             look_at: Some(Instant::now()),
             looked: None,
             manager,
+            recover_at: Some(Instant::now()),
+            completed: None,
         }
     }
 
@@ -155,14 +165,14 @@ impl Desk {
         let rests = self.memory.values().filter_map(|memory| memory.rest_until);
         let waits = self.memory.values().filter_map(|memory| Some(memory.since? + LONG_WAIT));
         let look_at = self.look_at.filter(|_| self.view.owner().is_some());
-        rests.chain(waits.filter(|end| *end > now)).chain(look_at).min()
+        rests.chain(waits.filter(|end| *end > now)).chain(look_at).chain(self.recover_at).min()
     }
 
     pub(super) fn is_superseded(&self, job: &Job) -> bool {
         match job.kind {
             JobKind::TakeBack => false,
             JobKind::Apply { generation } => {
-                let now = self.view.policy_view(&job.policy, Timestamp::now());
+                let now = self.view.policy_view(&job.policy);
                 !now.is_some_and(|policy| policy.is_for_us && policy.generation == generation)
             }
         }
@@ -170,7 +180,7 @@ impl Desk {
 
     /// What to do next about a policy.
     pub(super) fn step(&self, policy: &str) -> Step {
-        let view = self.view.policy_view(policy, Timestamp::now());
+        let view = self.view.policy_view(policy);
         let options = self.view.options(policy).transpose();
         let is_for_us = view.as_ref().is_some_and(|view| view.is_for_us);
         // The coordinator reports what cannot be read, and annotations that cannot be honoured.
@@ -265,7 +275,17 @@ impl Desk {
             self.accept(policy).await?;
         }
         let Some(held) = self.view.enactment(policy).cloned() else { return Ok(()) };
-        let written = self.enactments.say(held, saying).await?;
+        let slot = self.view.slot(policy);
+        let written = self.enactments.say(held, saying, slot.as_ref()).await?;
+        self.view.wrote(written);
+        Ok(())
+    }
+
+    /// Reports that a slot is not needed.
+    pub(super) async fn return_slot(&mut self, policy: &str) -> Result<()> {
+        let Some(held) = self.view.enactment(policy).cloned() else { return Ok(()) };
+        let Some(slot) = self.view.slot(policy) else { return Ok(()) };
+        let written = self.enactments.return_slot(held, slot).await?;
         self.view.wrote(written);
         Ok(())
     }

@@ -80,12 +80,36 @@ impl Enactments {
     }
 
     /// Writes what is said. Nothing is written when that is said already.
-    pub(crate) async fn say(&self, held: Enactment, saying: &Saying) -> Result<Enactment> {
+    /// The last report about a change tells which slot it used.
+    pub(crate) async fn say(
+        &self,
+        held: Enactment,
+        saying: &Saying,
+        slot: Option<&Time>,
+    ) -> Result<Enactment> {
+        let slot = slot.filter(|_| saying.phase.is_settled());
+        self.update(held, |held| status(saying, held, slot)).await
+    }
+
+    /// Reports that a slot is not needed.
+    pub(crate) async fn return_slot(&self, held: Enactment, slot: Time) -> Result<Enactment> {
+        let with_slot = |held: Option<&EnactmentStatus>| EnactmentStatus {
+            used_slot: Some(slot.clone()),
+            ..held.cloned().unwrap_or_default()
+        };
+        self.update(held, with_slot).await
+    }
+
+    async fn update(
+        &self,
+        held: Enactment,
+        change: impl Fn(Option<&EnactmentStatus>) -> EnactmentStatus,
+    ) -> Result<Enactment> {
         let name = held.name_any();
         let doing = || format!("writing the status of {name}");
         let mut held = held;
         for is_last in [false, true] {
-            let status = status(saying, held.status.as_ref());
+            let status = change(held.status.as_ref());
             if held.status.as_ref() == Some(&status) {
                 return Ok(held);
             }
@@ -118,7 +142,8 @@ impl Enactments {
     }
 }
 
-fn status(saying: &Saying, held: Option<&EnactmentStatus>) -> EnactmentStatus {
+fn status(saying: &Saying, held: Option<&EnactmentStatus>, slot: Option<&Time>) -> EnactmentStatus {
+    let used = slot.or_else(|| held.and_then(|held| held.used_slot.as_ref()));
     let conditions = held.map(|held| held.conditions.as_slice()).unwrap_or_default();
     let wanted = saying.phase.conditions(&saying.message);
     let details = saying.details.clone();
@@ -136,6 +161,8 @@ fn status(saying: &Saying, held: Option<&EnactmentStatus>) -> EnactmentStatus {
         retry_count,
         failure: saying.failure.clone(),
         tried_with: saying.tried_with.clone(),
+        // That no slot was used yet is told, too: older handlers tell nothing.
+        used_slot: Some(used.cloned().unwrap_or(Time(jiff::Timestamp::UNIX_EPOCH))),
         revert_state: details.revert,
     }
 }

@@ -15,34 +15,39 @@ use node_network::network_manager::{Manager, ManagerError};
 use node_network::probe::{
     Clause, ClauseReport, Endpoint, Gate, ProbeReport, Question, Target, When,
 };
+use node_network::recovery::RecoveryError;
+use node_network::transaction::Phase;
 use node_network::{
-    Aim, Cause, Checkpoint, Host, Network, Outcome, Recovery, Timing, Transaction, events,
+    Aim, Cause, Checkpoint, Host, Network, Outcome, RecordFile, Recovered, Recovery, Timing,
+    Transaction, events, recover,
 };
 use node_policy::Attempt;
 use node_policy::verdict::{Afterwards, Fault};
 use tokio::sync::Mutex;
 
-use super::in_flight::InFlight;
 use super::numbers;
 use crate::service_port::Standing;
 
 /// One change of the network.
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
+    /// Names the change; [`Machine::recover`] returns it after an interruption.
+    pub label: &'a str,
     pub desired: &'a NetworkState,
     pub probes: &'a Probes,
     pub persistence: Persistence,
 }
 
 /// What a handler works on. [`NodeNetwork`] is the network of this machine.
-#[allow(async_fn_in_trait)] // Used with concrete types; nobody needs `Send` futures of it.
+#[allow(async_fn_in_trait)] // Used with concrete types; `Send` futures are not needed.
 pub trait Machine {
     async fn state(&self) -> Result<NetworkState, NmstateError>;
-    /// Makes a change, or takes it back. Dropped in the middle, it leaves a change that
-    /// [`Machine::recover`] takes back.
+    /// Makes a change, or rolls it back. Dropped in the middle, it leaves a change that
+    /// [`Machine::recover`] finishes.
     async fn change(&self, change: &Change<'_>) -> Attempt;
-    /// Takes back what a handler left unconfirmed.
-    async fn recover(&self);
+    /// Finishes a change that was interrupted. After an error it must be called again before the
+    /// next change.
+    async fn recover(&self) -> Result<Recovered, RecoveryError>;
     /// Returns when something changed since the last time.
     async fn changed(&self);
     /// The version of NetworkManager.
@@ -62,7 +67,7 @@ pub(crate) struct NodeNetwork {
     pub(crate) client: Client,
     pub(crate) node: NodeName,
     pub(crate) surroundings: Surroundings,
-    pub(crate) in_flight: InFlight,
+    pub(crate) record: RecordFile,
     pub(crate) events: Mutex<Option<BoxStream<'static, ()>>>,
     pub(crate) standing: Arc<Standing>,
 }
@@ -82,13 +87,7 @@ impl Machine for NodeNetwork {
     }
 
     async fn change(&self, change: &Change<'_>) -> Attempt {
-        let mut desired = change.desired.clone();
-        desired.set_memory_only(change.persistence == Persistence::MemoryOnly);
-        let (gate, names) = gate(change.probes, &self.surroundings);
-        let leftover = match self.in_flight.read() {
-            Ok(leftover) => leftover,
-            Err(error) => return Attempt::NotBegun { why: format!("{error:#}") },
-        };
+        let gate = gate(change.probes, &self.surroundings);
         let aim = Aim { bridge: None, gate };
         let readiness = readiness(change.probes).map(|when| Readiness {
             nodes: Api::all(self.client.clone()),
@@ -97,42 +96,24 @@ impl Machine for NodeNetwork {
             held_before: Cell::new(None),
         });
         let count = |report: &ClauseReport| {
-            let kind = names.iter().find(|(about, _)| about == report.about.as_str());
-            if let Some((_, kind)) = kind {
-                numbers::probes(&self.standing.metrics, *kind, &report.probes);
+            if let Some(kind) = probe_kind(report) {
+                numbers::probes(&self.standing.metrics, kind, &report.probes);
             }
         };
-        let network = Probed::new(readiness, leftover.clone(), &count);
-        let timing = self.surroundings.timing;
-        let transaction = Transaction { desired: &desired, aim: &aim, timing, leftover };
-        let run = transaction.run(&network, |checkpoint| self.in_flight.write(checkpoint));
-        let outcome = Box::pin(run).await;
-        let is_open =
-            matches!(&outcome, Outcome::RolledBack { recovery: Recovery::Pending { .. }, .. });
-        if !is_open {
-            self.in_flight.clear();
-        }
-        attempt(&outcome, &names)
+        let network = Probed::new(readiness, &count);
+        let transaction = Transaction {
+            label: change.label,
+            desired: change.desired,
+            memory_only: change.persistence == Persistence::MemoryOnly,
+            aim: &aim,
+            timing: self.surroundings.timing,
+            record: &self.record,
+        };
+        attempt(&Box::pin(transaction.run(&network)).await)
     }
 
-    async fn recover(&self) {
-        let leftover = match self.in_flight.read() {
-            Ok(Some(leftover)) => leftover,
-            Ok(None) => return,
-            Err(error) => return tracing::warn!("looking for a change under way: {error:#}"),
-        };
-        let is_there = match Host.checkpoints().await {
-            Ok(checkpoints) => checkpoints.contains(&leftover),
-            // The next change waits for it, or it expires.
-            Err(error) => return tracing::warn!("looking for a change under way: {error}"),
-        };
-        if is_there {
-            tracing::info!("a change was under way when the handler ended; it is taken back");
-            if let Err(error) = Host.roll_back(&leftover).await {
-                return tracing::warn!("taking back a change: {error}");
-            }
-        }
-        self.in_flight.clear();
+    async fn recover(&self) -> Result<Recovered, RecoveryError> {
+        Box::pin(recover(&Host, &self.record, self.surroundings.timing.checkpoint)).await
     }
 
     async fn changed(&self) {
@@ -163,8 +144,8 @@ impl Machine for NodeNetwork {
     }
 }
 
-/// What must answer after a change, and the names of the probes by what is said about them.
-fn gate(probes: &Probes, around: &Surroundings) -> (Gate, Vec<(String, ProbeKind)>) {
+/// What must answer after a change.
+fn gate(probes: &Probes, around: &Surroundings) -> Gate {
     let target = |kind: ProbeKind| match kind {
         ProbeKind::ApiServer => Some(Target::ApiServer(around.api.clone())),
         ProbeKind::Gateway => Some(Target::DefaultGateway { interface: None }),
@@ -173,7 +154,6 @@ fn gate(probes: &Probes, around: &Surroundings) -> (Gate, Vec<(String, ProbeKind
         ProbeKind::NodeReadiness => None,
     };
     let mut gate = Gate::default();
-    let mut names = Vec::new();
     for kind in ProbeKind::ALL {
         let when = match (kind, probes) {
             (ProbeKind::ApiServer, _) => When::Always,
@@ -182,12 +162,14 @@ fn gate(probes: &Probes, around: &Surroundings) -> (Gate, Vec<(String, ProbeKind
             (_, Probes::These(_)) => continue,
         };
         if let Some(target) = target(kind) {
-            names.push((target.to_string(), kind));
-            gate.clauses.push(Clause { any_of: vec![target], when });
+            gate.clauses.push(Clause { id: kind.name(), any_of: vec![target], when });
         }
     }
-    names.push((READY.to_owned(), ProbeKind::NodeReadiness));
-    (gate, names)
+    gate
+}
+
+fn probe_kind(report: &ClauseReport) -> Option<ProbeKind> {
+    ProbeKind::ALL.into_iter().find(|kind| kind.name() == report.id)
 }
 
 fn readiness(probes: &Probes) -> Option<When> {
@@ -197,21 +179,20 @@ fn readiness(probes: &Probes) -> Option<When> {
     }
 }
 
-fn attempt(outcome: &Outcome, names: &[(String, ProbeKind)]) -> Attempt {
+fn attempt(outcome: &Outcome) -> Attempt {
     match outcome {
         Outcome::Committed { .. } => Attempt::Applied,
         Outcome::Refused { reason } => Attempt::NotBegun { why: reason.to_string() },
         Outcome::RolledBack { cause, message, after, recovery } => {
             let silent = after.probes.iter().find(|clause| !clause.holds);
-            let silent = silent
-                .and_then(|clause| names.iter().find(|(about, _)| about == clause.about.as_str()));
-            let silent = silent.map(|(_, kind)| kind.name().to_owned());
+            let silent = silent.and_then(probe_kind).map(|kind| kind.name().to_owned());
             Attempt::TakenBack {
                 fault: match cause {
                     Cause::Apply => Fault::Apply,
                     Cause::Verification => Fault::Verification,
                     Cause::Facts | Cause::Probes => Fault::Probe(silent),
                     Cause::Expired => Fault::Expired,
+                    Cause::Persist => Fault::Persist,
                 },
                 why: message.to_string(),
                 now: match recovery {
@@ -224,40 +205,17 @@ fn attempt(outcome: &Outcome, names: &[(String, ProbeKind)]) -> Attempt {
     }
 }
 
-/// This machine, with one more question: is the node ready in the cluster's eyes?
+/// This machine, with one more probe: whether the cluster considers the node ready.
 struct Probed<'a> {
     host: Host,
     readiness: Option<Readiness<'a>>,
-    leftover: Option<Checkpoint>,
-    stage: Cell<Stage>,
+    phase: Cell<Phase>,
     count: &'a dyn Fn(&ClauseReport),
 }
 
-/// How far a change is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    NotBegun,
-    /// It waits for the checkpoint of somebody else.
-    Waiting,
-    Begun,
-    TakenBack,
-}
-
 impl<'a> Probed<'a> {
-    fn new(
-        readiness: Option<Readiness<'a>>,
-        leftover: Option<Checkpoint>,
-        count: &'a dyn Fn(&ClauseReport),
-    ) -> Self {
-        Self { host: Host, readiness, leftover, stage: Cell::new(Stage::NotBegun), count }
-    }
-
-    /// A change that did not work is gone afterwards.
-    fn or_taken_back<T, E>(&self, result: Result<T, E>) -> Result<T, E> {
-        if result.is_err() {
-            self.stage.set(Stage::TakenBack);
-        }
-        result
+    fn new(readiness: Option<Readiness<'a>>, count: &'a dyn Fn(&ClauseReport)) -> Self {
+        Self { host: Host, readiness, phase: Cell::new(Phase::Preparing), count }
     }
 }
 
@@ -269,10 +227,8 @@ struct Readiness<'a> {
     held_before: Cell<Option<bool>>,
 }
 
-const READY: &str = "the node is ready";
-
 impl Readiness<'_> {
-    async fn ask(&self, limit: Duration, stage: Stage) -> Option<ClauseReport> {
+    async fn ask(&self, limit: Duration, phase: Phase) -> Option<ClauseReport> {
         let begun = Instant::now();
         let asked = tokio::time::timeout(limit, self.nodes.get(self.node)).await;
         let milliseconds = begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
@@ -285,7 +241,7 @@ impl Readiness<'_> {
         let before = self.held_before.get();
         self.held_before.set(before.or(Some(holds)));
         // A node that was not ready before the change need not be so without it.
-        let need_not = self.when == When::HeldBefore || stage == Stage::TakenBack;
+        let need_not = self.when == When::HeldBefore || phase == Phase::RollingBack;
         if need_not && before == Some(false) {
             return None;
         }
@@ -295,7 +251,8 @@ impl Readiness<'_> {
             detail: detail.into(),
             milliseconds,
         };
-        Some(ClauseReport { about: READY.into(), holds, probes: vec![probe] })
+        let (id, about) = (ProbeKind::NodeReadiness.name().to_owned(), "the node is ready".into());
+        Some(ClauseReport { id, about, holds, probes: vec![probe] })
     }
 }
 
@@ -310,36 +267,49 @@ impl Network for Probed<'_> {
         self.host.state().await
     }
 
+    async fn state_with_secrets(&self) -> Result<NetworkState, NmstateError> {
+        self.host.state_with_secrets().await
+    }
+
     async fn apply(&self, desired: &NetworkState, life: Duration) -> Result<(), NmstateError> {
-        self.stage.set(Stage::Begun);
-        self.or_taken_back(self.host.apply(desired, life).await)
+        self.host.apply(desired, life).await
+    }
+
+    async fn persist(&self, desired: &NetworkState) -> Result<(), NmstateError> {
+        self.host.persist(desired).await
+    }
+
+    async fn restore(&self, former: &NetworkState, life: Duration) -> Result<(), NmstateError> {
+        self.host.restore(former, life).await
     }
 
     async fn checkpoints(&self) -> Result<Vec<Checkpoint>, ManagerError> {
-        let all = self.host.checkpoints().await?;
-        let is_others = |it: &Checkpoint| Some(it) != self.leftover.as_ref();
-        if self.stage.get() == Stage::NotBegun && all.iter().any(is_others) {
-            self.stage.set(Stage::Waiting);
-            tracing::info!("another program is changing the network; waiting for its end");
-        }
-        Ok(all)
+        self.host.checkpoints().await
+    }
+
+    async fn manager(&self) -> Result<String, ManagerError> {
+        self.host.manager().await
     }
 
     async fn commit(&self, checkpoint: &Checkpoint) -> Result<(), NmstateError> {
-        self.or_taken_back(self.host.commit(checkpoint).await)
+        self.host.commit(checkpoint).await
     }
 
     async fn roll_back(&self, checkpoint: &Checkpoint) -> Result<(), NmstateError> {
-        if self.stage.get() == Stage::Begun {
-            self.stage.set(Stage::TakenBack);
-        }
         self.host.roll_back(checkpoint).await
+    }
+
+    fn reached(&self, phase: Phase) {
+        if phase == Phase::Waiting && self.phase.get() != Phase::Waiting {
+            tracing::info!("another program is changing the network; waiting for its end");
+        }
+        self.phase.set(phase);
     }
 
     async fn ask(&self, questions: &[Question], limit: Duration) -> Vec<ClauseReport> {
         let node = async {
             match &self.readiness {
-                Some(readiness) => readiness.ask(limit, self.stage.get()).await,
+                Some(readiness) => readiness.ask(limit, self.phase.get()).await,
                 None => None,
             }
         };
@@ -366,7 +336,7 @@ mod tests {
     }
 
     fn asked(probes: &Probes) -> Vec<(String, When)> {
-        let (gate, _) = gate(probes, &around());
+        let gate = gate(probes, &around());
         gate.clauses.iter().map(|it| (it.any_of[0].to_string(), it.when)).collect()
     }
 
@@ -383,14 +353,14 @@ mod tests {
 
     #[test]
     fn a_change_that_was_taken_back_names_the_probe_that_was_not_answered() {
-        let (_, names) = gate(&Probes::WhatAnsweredBefore, &around());
-        let clause =
-            |about: &str, holds| ClauseReport { about: about.into(), holds, probes: vec![] };
+        let clause = |kind: ProbeKind, holds| ClauseReport {
+            id: kind.name().to_owned(),
+            about: "the text does not matter".into(),
+            holds,
+            probes: vec![],
+        };
         let after = node_network::Observation {
-            probes: vec![
-                clause("the API server api.example:6443 answers", true),
-                clause("a default gateway answers", false),
-            ],
+            probes: vec![clause(ProbeKind::ApiServer, true), clause(ProbeKind::Gateway, false)],
             ..Default::default()
         };
         let outcome = Outcome::RolledBack {
@@ -404,6 +374,6 @@ mod tests {
             why: "why".into(),
             now: Afterwards::Works,
         };
-        assert_eq!(attempt(&outcome, &names), expected);
+        assert_eq!(attempt(&outcome), expected);
     }
 }

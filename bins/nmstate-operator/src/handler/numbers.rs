@@ -96,6 +96,7 @@ pub(crate) fn attempt(metrics: &Metrics, attempt: &Attempt, took: Duration) {
                     "probe"
                 }
                 Fault::Expired => "expired",
+                Fault::Persist => "persist",
             };
             metrics.add(ROLLBACKS, &[("cause", cause)]);
             "rolled_back"

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use futures_util::stream::{BoxStream, StreamExt, select_all};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Config, Event, watcher};
@@ -16,6 +15,7 @@ use nmstate_api::{
     NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, REFRESH_LABEL,
     StoredPolicy, Unreadable,
 };
+use node_policy::rollout::{self, Slot};
 use node_policy::{PolicyView, selection, terms};
 
 use crate::shown::Shown;
@@ -172,20 +172,17 @@ impl View {
     }
 
     /// A policy as far as it concerns this node.
-    pub(crate) fn policy_view(&self, name: &str, now: Timestamp) -> Option<PolicyView> {
+    pub(crate) fn policy_view(&self, name: &str) -> Option<PolicyView> {
         let policy = self.policy(name)?;
         let options = self.options(name)?.unwrap_or_default();
         let node = self.own_node()?;
         let generation = policy.metadata.generation.unwrap_or_default();
         let status = policy.status.as_ref();
-        let is_ours = |slot: &&nmstate_api::Slot| {
-            slot.node == node.owner.name && slot.generation == generation && slot.expires.0 > now
-        };
         Some(PolicyView {
             generation,
             is_for_us: policy.metadata.deletion_timestamp.is_none()
                 && selection::matches(&policy.spec.node_selector, &node.labels),
-            has_slot: status.is_some_and(|status| status.slots.iter().any(|it| is_ours(&it))),
+            has_slot: self.slot(name).is_some(),
             is_aborted: status.is_some_and(|it| {
                 it.aborted_generation == Some(generation)
                     && !terms::are_others(it.aborted_with.as_deref(), &options)
@@ -193,9 +190,31 @@ impl View {
         })
     }
 
+    /// The slot for the current generation of a policy that was not used yet.
+    pub(crate) fn slot(&self, name: &str) -> Option<Time> {
+        let policy = self.policy(name)?;
+        let generation = policy.metadata.generation.unwrap_or_default();
+        let slots: Vec<Slot> = policy.status.as_ref()?.slots.iter().map(slot).collect();
+        let enactment = self.enactment(name)?;
+        let used = enactment.status.as_ref().and_then(|it| it.used_slot.as_ref());
+        let node = self.own_node()?.owner.name.as_str();
+        let uid = enactment.metadata.uid.as_deref();
+        rollout::own_slot(&slots, node, generation, uid, used.map(|it| it.0))
+            .map(|slot| Time(slot.expires))
+    }
+
     /// What we reported about a policy last.
     pub(crate) fn reported(&self, policy: &str) -> Option<&EnactmentStatus> {
         self.enactment(policy)?.status.as_ref()
+    }
+}
+
+fn slot(slot: &nmstate_api::Slot) -> Slot {
+    Slot {
+        node: slot.node.clone(),
+        generation: slot.generation,
+        expires: slot.expires.0,
+        enactment: slot.enactment.clone(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::StreamExt;
@@ -10,11 +10,12 @@ use kube::Client;
 use nmstate::NetworkState;
 use nmstate_api::NodeName;
 use nmstate_api::annotations::{Drift, OnDelete, Persistence, PolicyOptions, Probes};
+use node_network::Recovered;
 use node_policy::{Attempt, Phase, Step, bounds, guard, rendering, report, revert, terms};
 use tokio_util::sync::CancellationToken;
 
 use super::annotations::NO_WAY_BACK;
-use super::desk::{ASK_AGAIN, Desk, Evaluated, Job, JobKind, LOOK_AGAIN, Memory};
+use super::desk::{ASK_AGAIN, Desk, Evaluated, Job, JobKind, LOOK_AGAIN, Memory, label};
 use super::drift::says_drifted;
 use super::installed;
 use super::machine::{Change, Machine};
@@ -27,6 +28,9 @@ use crate::service_port::Standing;
 /// For who waits longer than a moment.
 const WAITING: &str = "waiting for its turn: no more nodes are changed at a time than the policy \
     allows, and policies come one after the other";
+
+/// Before an interrupted change is tried to be finished again.
+const RECOVER_AGAIN: Duration = Duration::from_secs(5);
 
 /// Steps about one policy in one round. No way through them is as long.
 const MOST_STEPS: usize = 8;
@@ -45,7 +49,6 @@ type Running<'a> = Option<Begun<'a>>;
 impl<M: Machine> Handler<M> {
     /// Works until it is asked to stop. A change under way is taken back then.
     pub async fn run(&self, client: Client, stop: &CancellationToken) -> Result<()> {
-        self.machine.recover().await;
         numbers::declare(&self.standing.metrics);
         let mut news = news(&client, &self.node);
         let installed = installed::wait(&client);
@@ -53,20 +56,23 @@ impl<M: Machine> Handler<M> {
         let manager = self.machine.version().await;
         let mut desk = Desk::new(&client, &self.node, manager);
         let mut running: Running<'_> = None;
+        self.recover(&mut desk).await;
         loop {
             let superseded = running.take_if(|(job, _)| desk.is_superseded(job));
             if let Some((job, change)) = superseded {
-                tracing::info!(
-                    policy = job.policy,
-                    "superseded; the change under way is taken back"
-                );
+                tracing::info!(policy = job.policy, "superseded; rolling back the change");
                 drop(change);
-                self.machine.recover().await;
+                self.recover(&mut desk).await;
                 desk.memory.remove(&job.policy);
             }
             if running.is_none() {
+                if desk.recover_at.is_some_and(|at| at <= Instant::now()) {
+                    self.recover(&mut desk).await;
+                }
                 self.look_if_due(&mut desk).await;
-                running = self.next_job(&mut desk).await;
+                if desk.recover_at.is_none() {
+                    running = self.next_job(&mut desk).await;
+                }
             }
             let due = desk.next_due(running.is_some());
             tokio::select! {
@@ -86,9 +92,28 @@ impl<M: Machine> Handler<M> {
             }
         }
         if running.take().is_some() {
-            self.machine.recover().await;
+            self.recover(&mut desk).await;
         }
         Ok(())
+    }
+
+    /// Finishes an interrupted change, or plans to try again.
+    async fn recover(&self, desk: &mut Desk) {
+        desk.recover_at = None;
+        match self.machine.recover().await {
+            Ok(Recovered::Nothing) => {}
+            Ok(Recovered::RolledBack { label }) => {
+                tracing::info!(change = label, "an interrupted change was rolled back");
+            }
+            Ok(Recovered::Completed { label }) => {
+                tracing::info!(change = label, "a confirmed change was completed");
+                desk.completed = Some(label);
+            }
+            Err(error) => {
+                tracing::warn!("finishing an interrupted change: {:#}", anyhow::Error::new(error));
+                desk.recover_at = Some(Instant::now() + RECOVER_AGAIN);
+            }
+        }
     }
 
     /// Reads the network and reports it, when it is time.
@@ -140,6 +165,7 @@ impl<M: Machine> Handler<M> {
                     Step::Accept => desk.accept(&policy).await,
                     Step::ReportPending => desk.say(&policy, Phase::Pending, WAITING).await,
                     Step::ReportAvailable => desk.say_available(&policy).await,
+                    Step::ReturnSlot => desk.return_slot(&policy).await,
                     Step::ReportAborted => {
                         let why = "not begun, as too many other nodes failed";
                         desk.say(&policy, Phase::Aborted, why).await
@@ -180,6 +206,10 @@ impl<M: Machine> Handler<M> {
         let mut memory = Memory { generation, options, ..Memory::default() };
         memory.since = Some(Instant::now());
         memory.made = held.policy_generation.filter(|_| phase == Phase::Available);
+        let is_completed = desk.completed.take_if(|it| *it == label(policy, generation)).is_some();
+        if is_completed {
+            memory.made = Some(generation);
+        }
         if !terms::are_others(held.tried_with.as_deref(), &memory.options) {
             let count = held.retry_count.get(&generation.to_string());
             memory.attempts = count.and_then(|it| u32::try_from(*it).ok()).unwrap_or_default();
@@ -215,8 +245,9 @@ impl<M: Machine> Handler<M> {
         if let Some(refused) = refused {
             return self.conclude(desk, policy, refused).await;
         }
-        // The handler ended in the middle of an attempt.
-        if is_reported && phase == Phase::Progressing {
+        // The attempt was interrupted, unless it had been confirmed.
+        let was_interrupted = is_reported && phase == Phase::Progressing && !is_completed;
+        if was_interrupted {
             return self.conclude(desk, policy, Attempt::Interrupted).await;
         }
         Ok(())
@@ -258,8 +289,10 @@ impl<M: Machine> Handler<M> {
             kind: JobKind::Apply { generation },
             since: Instant::now(),
         };
+        let label = label(policy, generation);
         let change = async move {
             let change = Change {
+                label: &label,
                 desired: &desired,
                 probes: &options.probes,
                 persistence: options.persistence,
@@ -287,10 +320,15 @@ impl<M: Machine> Handler<M> {
         };
         tracing::info!(policy, "the policy was deleted; it is taken back");
         let job = Job { policy: policy.to_owned(), kind: JobKind::TakeBack, since: Instant::now() };
+        let label = label(policy, 0);
         let change = async move {
             let probes = Probes::default();
-            let change =
-                Change { desired: &desired, probes: &probes, persistence: Default::default() };
+            let change = Change {
+                label: &label,
+                desired: &desired,
+                probes: &probes,
+                persistence: Default::default(),
+            };
             self.machine.change(&change).await
         };
         Some((job, Box::pin(change)))
@@ -299,6 +337,9 @@ impl<M: Machine> Handler<M> {
     /// Takes note of how a change ended.
     async fn finish(&self, desk: &mut Desk, job: &Job, attempt: Attempt) {
         numbers::attempt(&self.standing.metrics, &attempt, job.since.elapsed());
+        if attempt.is_unfinished() {
+            desk.recover_at = Some(Instant::now() + RECOVER_AGAIN);
+        }
         let ended = match job.kind {
             JobKind::Apply { .. } => self.conclude(desk, &job.policy, attempt).await,
             JobKind::TakeBack => self.taken_back(desk, &job.policy, &attempt).await,

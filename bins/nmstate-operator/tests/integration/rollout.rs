@@ -68,13 +68,31 @@ const CASES: &[Case] = &[
         membership::node_is_lost,
     ),
     ("another coordinator goes on where the first one ended", outages::coordinator_is_killed),
+    (
+        "NetworkManager restarts in the middle of a bad change",
+        persistence::manager_restarts_in_a_bad_change,
+    ),
+    ("the power fails in the middle of a change", persistence::power_loss_in_a_change),
     ("what is not to last is gone after a reboot", persistence::memory_only),
 ];
 
+/// Parts of names, separated by `|`: only these cases are run, for work on one of them.
+const CHOICE: &str = "NODE_CASES";
+
+fn chosen(choice: Option<&str>) -> Vec<&'static Case> {
+    let Some(choice) = choice else { return CASES.iter().collect() };
+    let is_chosen = |name: &str| choice.split('|').any(|part| name.contains(part));
+    let chosen: Vec<&Case> = CASES.iter().filter(|(name, _)| is_chosen(name)).collect();
+    assert!(!chosen.is_empty(), "{CHOICE} chooses no case");
+    eprintln!("{CHOICE}: {} of {} cases are run", chosen.len(), CASES.len());
+    chosen
+}
+
 #[test]
 fn policies_roll_out_on_real_nodes() {
+    let chosen = chosen(std::env::var(CHOICE).ok().as_deref());
     let mut bench = Bench::start();
-    for (name, case) in CASES {
+    for (name, case) in chosen {
         let began = std::time::Instant::now();
         case(&mut bench);
         bench.delete_policies();

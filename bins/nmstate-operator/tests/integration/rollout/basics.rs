@@ -55,15 +55,19 @@ pub(crate) fn restart_is_silent(bench: &mut Bench) {
     assert!(!bench.log(node).contains("applying"), "{}", bench.log(node));
 }
 
-pub(crate) fn taken_back(bench: &mut Bench) {
-    let cut_off = json!({"interfaces": [{
+/// A network in which the node reaches nothing.
+pub(crate) fn cut_off() -> serde_json::Value {
+    json!({"interfaces": [{
         "name": "nic0", "type": "ethernet", "state": "up",
         "ipv4": {
             "enabled": true, "dhcp": false,
             "address": [{"ip": "203.0.113.7", "prefix-length": 24}],
         },
-    }]});
-    bench.apply_policy("bad", &everywhere(1, &cut_off), &[]);
+    }]})
+}
+
+pub(crate) fn taken_back(bench: &mut Bench) {
+    bench.apply_policy("bad", &everywhere(1, &cut_off()), &[]);
     let policy = bench.wait_for_policy("bad", "Degraded", "FailedToConfigure");
     assert!(policy.message("Degraded").starts_with("1/2 nodes failed to configure"));
     // Whoever took note first went first.
@@ -103,7 +107,7 @@ pub(crate) fn killed_in_the_middle(bench: &mut Bench) {
     waiting_change(bench, "killed", 1390, &on(node, &mtu(1390)));
     bench.kill_handler(node);
     bench.start_patient_handler(node);
-    bench.wait_for_log(node, "it is taken back");
+    bench.wait_for_log(node, "an interrupted change was rolled back");
     bench.wait_for_mtu(node, before);
     bench.apply_policy("killed", &on(node, &mtu(1380)), &ONLY_API);
     bench.wait_until_available("killed");

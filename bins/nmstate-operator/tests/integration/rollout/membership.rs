@@ -58,7 +58,7 @@ pub(crate) fn node_is_lost(bench: &mut Bench) {
     bench.create_node(lost);
     bench.label_node(lost, LABEL, Some("lossy"));
     bench.start_handler(lost);
-    bench.wait_for_log(lost, "it is taken back");
+    bench.wait_for_log(lost, "an interrupted change was rolled back");
     bench.wait("both nodes are done", || {
         let policy = bench.policy("lossy");
         let is_done = policy.holds("Available", "SuccessfullyConfigured");

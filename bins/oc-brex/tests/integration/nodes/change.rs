@@ -8,7 +8,9 @@ use std::time::Duration;
 use br_ex::Document;
 use node_network::facts::Expectation;
 use node_network::probe::{Clause, Gate, Target, When};
-use node_network::{Aim, Host, Network as _, NetworkState, Outcome, Timing, Transaction};
+use node_network::{
+    Aim, Host, Network as _, NetworkState, Outcome, RecordFile, Timing, Transaction,
+};
 use serde_json::json;
 use tokio::runtime::Builder;
 
@@ -37,8 +39,8 @@ fn aim() -> Aim {
         bridge: Some(Expectation { bridge: "br-ex".into(), node_address: None }),
         gate: Gate {
             clauses: vec![
-                Clause { any_of: vec![gateway], when: When::Always },
-                Clause { any_of: vec![names], when: When::HeldBefore },
+                Clause { id: "gateway", any_of: vec![gateway], when: When::Always },
+                Clause { id: "dns", any_of: vec![names], when: When::HeldBefore },
             ],
         },
     }
@@ -54,8 +56,16 @@ fn change_this_node() {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let outcome: Outcome = runtime.block_on(async {
         let (aim, timing) = (aim(), Timing::patient(patience));
-        let transaction = Transaction { desired: &desired, aim: &aim, timing, leftover: None };
-        Box::pin(transaction.run(&Host, |_| {})).await
+        let record = RecordFile::new("/host/change.json", "this boot");
+        let transaction = Transaction {
+            label: "test",
+            desired: &desired,
+            memory_only: false,
+            aim: &aim,
+            timing,
+            record: &record,
+        };
+        Box::pin(transaction.run(&Host)).await
     });
     let state = runtime.block_on(Host.state()).expect("the state of a node");
     let name = fs::read_to_string("/proc/sys/kernel/hostname").expect("a host name");

@@ -1,0 +1,119 @@
+//! Finishes a change that was interrupted: by the end of the program, of NetworkManager or of the
+//! node.
+
+use std::time::Duration;
+
+use nmstate::{ErrorKind, NmstateError};
+
+use crate::network_manager::ManagerError;
+use crate::record::{Record, RecordError, RecordFile, Stage};
+use crate::transaction::Network;
+
+/// What became of an interrupted change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recovered {
+    /// There was none.
+    Nothing,
+    /// The node has its former network.
+    RolledBack { label: String },
+    /// The change had been confirmed and is complete.
+    Completed { label: String },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RecoveryError {
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Manager(#[from] ManagerError),
+    #[error("rolling back to the checkpoint: {0}")]
+    Checkpoint(NmstateError),
+    #[error("restoring the former network: {0}")]
+    Restore(NmstateError),
+    #[error("saving the confirmed network: {0}")]
+    Persist(NmstateError),
+}
+
+/// Finishes the recorded change, if there is one. After an error the record is still there: call
+/// it again. No other change may begin before it succeeds.
+pub async fn recover(
+    network: &impl Network,
+    file: &RecordFile,
+    life: Duration,
+) -> Result<Recovered, RecoveryError> {
+    let Some(record) = file.read()? else { return Ok(Recovered::Nothing) };
+    let label = record.label.clone();
+    let completed = record.stage == Stage::Confirmed && file.is_of_this_boot(&record);
+    if completed {
+        persist(network, &record).await?;
+    } else {
+        let rolled_back = roll_back(network, file, &record, life).await;
+        // A trial in memory ends with the boot: after a reboot the node has its former profiles anyway, and a
+        // device that is missing since must not block other changes.
+        let is_in_memory = record.stage != Stage::Confirmed && !record.on_disk;
+        let is_gone = is_in_memory && !file.is_of_this_boot(&record);
+        match rolled_back {
+            Err(RecoveryError::Restore(error)) if is_gone && !is_temporary(error.kind()) => {}
+            other => other?,
+        }
+    }
+    file.clear()?;
+    Ok(match completed {
+        true => Recovered::Completed { label },
+        false => Recovered::RolledBack { label },
+    })
+}
+
+/// Whether NetworkManager may be able to do it later.
+fn is_temporary(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::PluginFailure | ErrorKind::Bug)
+}
+
+/// Saves a confirmed change to disk, so that it survives a reboot.
+pub(crate) async fn persist(network: &impl Network, record: &Record) -> Result<(), RecoveryError> {
+    match record.memory_only || record.on_disk {
+        true => Ok(()),
+        false => network.persist(&record.desired).await.map_err(RecoveryError::Persist),
+    }
+}
+
+/// Returns to the former network: by the checkpoint when NetworkManager still has it, else by the
+/// recorded state.
+pub(crate) async fn roll_back(
+    network: &impl Network,
+    file: &RecordFile,
+    record: &Record,
+    life: Duration,
+) -> Result<(), RecoveryError> {
+    if let Some(own) = record.checkpoint.as_ref().filter(|_| file.is_of_this_boot(record)) {
+        if network.checkpoints().await?.contains(own) {
+            match network.roll_back(own).await {
+                Ok(()) => return Ok(()),
+                // Another attempt may succeed while NetworkManager has the checkpoint.
+                Err(error) if network.checkpoints().await?.contains(own) => {
+                    return Err(RecoveryError::Checkpoint(error));
+                }
+                Err(_) => {}
+            }
+        }
+        // The same NetworkManager has the checkpoint no more: it rolled back by itself, unless the
+        // checkpoint was removed because the change was good.
+        let is_same = Some(network.manager().await?) == record.manager;
+        if is_same && record.stage == Stage::Trial {
+            return Ok(());
+        }
+    }
+    restore(network, record, life).await
+}
+
+/// Applies the recorded state. NetworkManager may have restarted, or the node: the checkpoint is
+/// gone, and NetworkManager may use the changed profiles.
+async fn restore(
+    network: &impl Network,
+    record: &Record,
+    life: Duration,
+) -> Result<(), RecoveryError> {
+    let mut revert = record.revert.clone();
+    revert.set_memory_only(record.memory_only);
+    network.restore(&revert, life).await.map_err(RecoveryError::Restore)
+}
