@@ -75,6 +75,7 @@ const OUR_FLAGS: &[&str] = &[
     "allow-incomplete",
     "remove-archives-before",
     "refresh-signatures",
+    "helm-binary",
     "icsp",
     "output",
     "skip-broken-bundles",
