@@ -363,3 +363,33 @@ fn the_workspace_keeps_its_content_unless_it_is_told_not_to() {
     site.succeeds(&push);
     pull_all(&site, &to, "a/one");
 }
+
+#[test]
+fn a_chart_goes_with_its_images() {
+    let source = lab();
+    support::charts::put_images(&source, &["app", "hook", "cron", "other"]);
+    let site = Site::new();
+    support::charts::write_chart(&site, "web", "1.2.0", &source);
+    let chart = "  helm:\n    local:\n    - name: web\n      path: web\n";
+    let other = format!("  additionalImages:\n  - name: {}/org/other:v1\n", source.address());
+    site.image_set("isc.yaml", &format!("{chart}{other}"));
+    let target = lab();
+    let to = format!("{}/ns", target.address());
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --workspace file://data docker://{to}"));
+    source.forget_requests();
+    site.write("disc.yaml", &delete_set(chart));
+    ends(
+        &site,
+        &format!("delete --generate -c disc.yaml --workspace file://data docker://{to}"),
+        0,
+    );
+    let ran = delete(&site, &to, "");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(source.requests().count(), 0, "only the target is contacted");
+    let left: Vec<String> = target
+        .content()
+        .into_iter()
+        .filter(|line| !line.contains(" manifest ") && !line.contains(" blob "))
+        .collect();
+    assert!(left.len() == 1 && left[0].contains("org/other:v1"), "{left:?}");
+}
