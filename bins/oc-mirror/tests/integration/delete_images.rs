@@ -256,6 +256,9 @@ fn two_configurations_share_a_target_and_each_keeps_its_images() {
     let left: Vec<String> = tags(&site, &to, "a/one").into_keys().collect();
     assert_eq!(left, ["2"]);
     // The other configuration is retired.
+    let ran = generate(&site, &to, &["a/one:2"], "--ignore-configuration othre.yaml");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("othre.yaml is not on record"), "{}", ran.err);
     let ran = generate(&site, &to, &["a/one:2"], "--ignore-configuration other.yaml");
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(delete(&site, &to, "").code, 0);

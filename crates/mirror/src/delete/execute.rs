@@ -454,7 +454,7 @@ impl Executor<'_> {
         let response = match done {
             Done::Deleted(response) => response.clone(),
             Done::Absent => "HTTP 404: it did not exist".to_owned(),
-            Done::TagStays => "not deleted: the registry cannot delete a tag alone".to_owned(),
+            Done::TagStays => return,
         };
         let reason =
             tags.iter().find_map(|tag| self.deletion.reasons.get(&place(repository, tag)).cloned());
