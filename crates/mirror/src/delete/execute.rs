@@ -290,7 +290,7 @@ impl Executor<'_> {
             self.report.fail(format!("recording what was deleted: {}", chain(&error)));
         }
         self.report.repositories = savings(&before, &deleted);
-        if !deleted.is_empty() {
+        if !deleted.is_empty() && !self.deletion.dry_run {
             match client.product(&registry).await {
                 Ok(product) => self.report.garbage_collection = Some(garbage_collection(product)),
                 Err(error) => {
