@@ -10,7 +10,6 @@ mod text;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use mirror::{Configuration, DeleteRequest, Failure, PlannedDeletion, What};
@@ -103,7 +102,8 @@ fn generate(
         target: target.clone(),
         what: What::Selected(Box::new(configuration.clone())),
         keep: configurations::keep(&arguments.keep)?,
-        superseded: superseded(&arguments.keep, &arguments.ignore_configuration),
+        superseded: arguments.keep.clone(),
+        ignored: arguments.ignore_configuration.clone(),
         all: arguments.all,
         signatures: arguments.delete_signatures,
         version_1_names: arguments.delete_v1_images,
@@ -154,7 +154,7 @@ fn prune_now(
     let workspace =
         find_workspace::find(arguments.workspace.as_deref(), None, &target, surroundings)?;
     let mut keep = configurations::keep(&arguments.keep)?;
-    let mut replaced = superseded(&arguments.keep, &arguments.ignore_configuration);
+    let mut replaced = arguments.keep.clone();
     let (what, text) = match &arguments.config {
         Some(path) => {
             let file = configurations::prune(path)?;
@@ -172,6 +172,7 @@ fn prune_now(
         what,
         keep,
         superseded: replaced,
+        ignored: arguments.ignore_configuration.clone(),
         all: arguments.all,
         signatures: false,
         version_1_names: false,
@@ -200,11 +201,6 @@ fn prune_now(
     }
     let listed = files::read(&files.list, &target, runner.max_nested_paths())?;
     runner.execute(listed, arguments.options(), log)
-}
-
-/// Files whose configurations on record do not count.
-fn superseded(keep: &[PathBuf], ignored: &[PathBuf]) -> Vec<PathBuf> {
-    keep.iter().chain(ignored).cloned().collect()
 }
 
 fn kept_files(keep: &[Configuration]) -> String {

@@ -152,7 +152,13 @@ pub(super) fn executed(report: &DeleteReport) -> String {
             _ => Ok(()),
         };
     }
-    let _ = writeln!(text, "{}", quantity::count(report.manifests, "manifest"));
+    let manifests = quantity::count(report.manifests, "manifest");
+    let _ = match report.ending {
+        Ending::Planned => {
+            writeln!(text, "{manifests} would be deleted, parts and attachments included")
+        }
+        _ => writeln!(text, "{manifests} deleted, parts and attachments included"),
+    };
     bytes(&mut text, &report.repositories);
     if let Some(collection) = &report.garbage_collection {
         let known = match collection.from_documentation {

@@ -256,6 +256,9 @@ fn two_configurations_share_a_target_and_each_keeps_its_images() {
     let left: Vec<String> = tags(&site, &to, "a/one").into_keys().collect();
     assert_eq!(left, ["2"]);
     // The other configuration is retired.
+    let ran = generate(&site, &to, &["a/one:2"], "--ignore-configuration othre.yaml");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("othre.yaml is not on record"), "{}", ran.err);
     let ran = generate(&site, &to, &["a/one:2"], "--ignore-configuration other.yaml");
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(delete(&site, &to, "").code, 0);
@@ -362,4 +365,34 @@ fn the_workspace_keeps_its_content_unless_it_is_told_not_to() {
     site.image_set("isc.yaml", &images(&["a/one:1", "a/one:same", "a/x:1"]));
     site.succeeds(&push);
     pull_all(&site, &to, "a/one");
+}
+
+#[test]
+fn a_chart_goes_with_its_images() {
+    let source = lab();
+    support::charts::put_images(&source, &["app", "hook", "cron", "other"]);
+    let site = Site::new();
+    support::charts::write_chart(&site, "web", "1.2.0", &source);
+    let chart = "  helm:\n    local:\n    - name: web\n      path: web\n";
+    let other = format!("  additionalImages:\n  - name: {}/org/other:v1\n", source.address());
+    site.image_set("isc.yaml", &format!("{chart}{other}"));
+    let target = lab();
+    let to = format!("{}/ns", target.address());
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --workspace file://data docker://{to}"));
+    source.forget_requests();
+    site.write("disc.yaml", &delete_set(chart));
+    ends(
+        &site,
+        &format!("delete --generate -c disc.yaml --workspace file://data docker://{to}"),
+        0,
+    );
+    let ran = delete(&site, &to, "");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(source.requests().count(), 0, "only the target is contacted");
+    let left: Vec<String> = target
+        .content()
+        .into_iter()
+        .filter(|line| !line.contains(" manifest ") && !line.contains(" blob "))
+        .collect();
+    assert!(left.len() == 1 && left[0].contains("org/other:v1"), "{left:?}");
 }

@@ -153,3 +153,29 @@ fn a_release_that_was_mirrored_registry_to_registry_is_deleted_without_its_regis
     let left: BTreeSet<String> = tags(&site, &target, "openshift/release").into_keys().collect();
     assert_eq!(left, component_tags(&releases[1]));
 }
+
+#[test]
+fn the_image_of_the_update_graph_is_deleted_where_the_configuration_names_it() {
+    let (world, _) = World::with(&["4.16.1", "4.16.2"]);
+    world.offer_graph_data();
+    let registry = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let target = format!("{}/ocp", registry.address());
+    let site = world.site();
+    let with_graph = |rest: &str| {
+        channel("stable-4.16", rest).replace("platform:\n", "platform:\n    graph: true\n")
+    };
+    site.image_set("isc.yaml", &with_graph(ALL));
+    world
+        .succeeds(&site, &format!("-c isc.yaml {PLAIN} --workspace file://data docker://{target}"));
+    assert_eq!(tags(&site, &target, "openshift/graph-image").len(), 1);
+    site.write("disc.yaml", &delete_set(&with_graph(FIRST)));
+    let line = format!("delete --generate -c disc.yaml --workspace file://data docker://{target}");
+    let ran = Ran::of(world.command(&site, &line).output().unwrap());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let list = "data/working-dir/delete/delete-images.yaml";
+    assert!(site.read(list).contains("cincinnatiGraph"));
+    let line = format!("delete --delete-yaml-file {list} {PLAIN_TARGET} docker://{target}");
+    ends(&site, &line, 0);
+    assert_eq!(tags(&site, &target, "openshift/graph-image").len(), 0);
+    assert_eq!(tags(&site, &target, "openshift/release-images").len(), 1);
+}

@@ -290,7 +290,7 @@ impl Executor<'_> {
             self.report.fail(format!("recording what was deleted: {}", chain(&error)));
         }
         self.report.repositories = savings(&before, &deleted);
-        if !deleted.is_empty() {
+        if !deleted.is_empty() && !self.deletion.dry_run {
             match client.product(&registry).await {
                 Ok(product) => self.report.garbage_collection = Some(garbage_collection(product)),
                 Err(error) => {
@@ -454,7 +454,7 @@ impl Executor<'_> {
         let response = match done {
             Done::Deleted(response) => response.clone(),
             Done::Absent => "HTTP 404: it did not exist".to_owned(),
-            Done::TagStays => "not deleted: the registry cannot delete a tag alone".to_owned(),
+            Done::TagStays => return,
         };
         let reason =
             tags.iter().find_map(|tag| self.deletion.reasons.get(&place(repository, tag)).cloned());

@@ -41,6 +41,8 @@ pub struct DeleteRequest {
     pub keep: Vec<Configuration>,
     /// Files that take the place of what is on record for them.
     pub superseded: Vec<PathBuf>,
+    /// Files whose configurations on record do not count any more.
+    pub ignored: Vec<PathBuf>,
     pub all: bool,
     /// Lists the tags of signatures, too, for readers that do not delete them by themselves.
     pub signatures: bool,
@@ -85,6 +87,7 @@ async fn plan_here(
     let record = pushed_log::read(&workspace, &target.registry)
         .map_err(|error| vec![Failure::new(Exit::GENERIC, chain(&error))])?
         .unwrap_or_default();
+    check_ignored(&record, &request.ignored)?;
     let mut kept = Vec::new();
     for configuration in keep {
         let name = configuration.path.display().to_string();
@@ -140,7 +143,11 @@ async fn plan_here(
             images,
             channels,
             keep: kept,
-            superseded: superseded.iter().map(|path| configuration_name(path)).collect(),
+            superseded: superseded
+                .iter()
+                .chain(&request.ignored)
+                .map(|path| configuration_name(path))
+                .collect(),
             all: *all,
         },
     );
@@ -171,6 +178,26 @@ async fn plan_here(
     list.images.sort();
     list.images.dedup();
     Ok(PlannedDeletion { list, reasons, choice, catalogs, failures })
+}
+
+/// A mistyped name must not look as if it had been ignored.
+fn check_ignored(record: &TargetRecord, ignored: &[PathBuf]) -> Result<(), Vec<Failure>> {
+    let is_unknown =
+        |path: &&PathBuf| !record.configurations.contains_key(&configuration_name(path));
+    let unknown = ignored.iter().filter(is_unknown).map(|path| {
+        let known: Vec<&str> = record.configurations.keys().map(String::as_str).collect();
+        let message = format!(
+            "invalid value for --ignore-configuration: {} is not on record for this target",
+            path.display()
+        );
+        let hint = match known.is_empty() {
+            true => "no configuration is on record".to_owned(),
+            false => format!("on record are: {}", known.join(", ")),
+        };
+        Failure::new(Exit::GENERIC, message).with_hint(hint)
+    });
+    let unknown: Vec<Failure> = unknown.collect();
+    if unknown.is_empty() { Ok(()) } else { Err(unknown) }
 }
 
 /// Everything on record below the target; what is in use is kept later.
