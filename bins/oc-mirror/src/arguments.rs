@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::delete_command::{DeleteArguments, PruneArguments};
+use crate::gc_command::GcArguments;
 use crate::go_syntax;
 use crate::ignored::Ignored;
 use crate::init_command::InitArguments;
@@ -16,10 +17,12 @@ use crate::inventory_command::InventoryArguments;
 use crate::list_command::ListArguments;
 use crate::pace_arguments::PaceArguments;
 use crate::refused::Refused;
+use crate::repair_command::RepairArguments;
 use crate::retry_arguments::RetryArguments;
 use crate::side_arguments::{DestinationArguments, SourceArguments};
 use crate::status_command::StatusArguments;
 use crate::upgrade_path_command::UpgradePathArguments;
+use crate::verify_command::VerifyArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,11 +43,14 @@ Examples:
   Delete what is no longer needed, first as a plan:
     oc-mirror delete --generate -c disc.yaml --workspace file:///data docker://reg.local:5000/ocp
     oc-mirror delete --delete-yaml-file /data/working-dir/delete/delete-images.yaml docker://reg.local:5000/ocp
+  Check a workspace, and fetch what is damaged:
+    oc-mirror verify file:///data
+    oc-mirror repair file:///data
   The workspace itself as a read-only registry:
     oc-mirror serve file:///data --listen 127.0.0.1:5000
 
 Exit code: 0 done; 1 wrong usage or a general failure; else the sum of what failed:
-2 releases, 4 operators, 8 additional images, 16 Helm charts. 32: stopped by --until, run again to continue. 130: interrupted.";
+2 releases, 4 operators, 8 additional images, 16 Helm charts. 32: stopped by --until; run again to continue. 64: damage found. 130: interrupted.";
 
 /// Carries container images across an air gap: registry to disk, disk to registry, registry to registry
 #[derive(Debug, Parser)]
@@ -254,6 +260,12 @@ pub(crate) enum Command {
     Serve(ServeArguments),
     /// Show the runs of a workspace, live progress, and what is missing; pause, resume or stop a run
     Status(StatusArguments),
+    /// Check a workspace, archives or a registry: every byte against its digest, every reference
+    Verify(Box<VerifyArguments>),
+    /// Check a workspace, and fetch only what is damaged or missing
+    Repair(Box<RepairArguments>),
+    /// Free content of a workspace that nothing needs any more
+    Gc(GcArguments),
     /// List what there is to mirror
     List(ListArguments),
     /// Show how a cluster gets from one version to another

@@ -10,6 +10,7 @@ mod completion;
 mod configuration;
 mod console;
 mod delete_command;
+mod gc_command;
 mod go_syntax;
 mod ignored;
 mod init_command;
@@ -35,6 +36,7 @@ mod reference;
 mod refused;
 mod registries_d;
 mod release_sources;
+mod repair_command;
 mod report_text;
 mod request;
 mod retry_arguments;
@@ -45,6 +47,7 @@ mod side_arguments;
 mod status_command;
 mod upgrade_path_command;
 mod upgrade_path_operator;
+mod verify_command;
 mod version;
 
 use std::ffi::OsString;
@@ -91,6 +94,15 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
             delete_command::prune(arguments, line, surroundings, &log)
         }
         Some(Command::Serve(arguments)) => serve_command::serve(arguments),
+        Some(Command::Verify(arguments)) => verify_command::verify(arguments, surroundings),
+        Some(Command::Repair(arguments)) => {
+            repair_command::repair(arguments, line, surroundings, &log, &console)
+        }
+        Some(Command::Gc(arguments)) => {
+            let line: Vec<String> =
+                line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            gc_command::gc(arguments, &line)
+        }
         Some(Command::Status(arguments)) => status_command::status(arguments),
         Some(Command::List(arguments)) => {
             print(list_command::list(arguments, surroundings).map(String::into_bytes))
@@ -113,7 +125,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
             tracing::error!(
-                "`{name}` is not part of this version; it has: mirroring, status, delete, prune, list, upgrade-path, inventory, init, serve, version, completion"
+                "`{name}` is not part of this version; it has: mirroring, status, delete, prune, verify, repair, gc, list, upgrade-path, inventory, init, serve, version, completion"
             );
             ExitCode::FAILURE
         }

@@ -93,7 +93,7 @@ pub(crate) fn directory(
     Ok(Some(directory))
 }
 
-fn all(problems: &[Problem]) -> anyhow::Error {
+pub(crate) fn all(problems: &[Problem]) -> anyhow::Error {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     anyhow!("{}", lines.join("\n"))
 }

@@ -124,16 +124,29 @@ fn errors(text: &mut String, report: &Report) {
             let _ = writeln!(text, "  hint: {}", indented(hint));
         }
     }
-    let images_failed =
-        report.images.iter().any(|image| matches!(image.outcome, Outcome::Failed { .. }));
-    if images_failed {
+    let failed = report.images.iter().filter_map(|image| match &image.outcome {
+        Outcome::Failed { error } => Some(error.as_str()),
+        _ => None,
+    });
+    let (may_pass, stays): (Vec<&str>, Vec<&str>) = failed.partition(|error| was_retried(error));
+    if !may_pass.is_empty() {
         text.push_str(
             "hint: if the cause is temporary, run the same command again; images that have \
-             arrived are not copied twice\n\
-             hint: remove an image that no longer exists from the configuration, \
+             arrived are not copied twice\n",
+        );
+    }
+    if !stays.is_empty() {
+        text.push_str(
+            "hint: remove an image that no longer exists from the configuration, \
              or list it in blockedImages\n",
         );
     }
+}
+
+/// Whether the same command may succeed later. Only failures that may pass are retried, and those
+/// that were say how often; a time limit cuts retries short.
+fn was_retried(error: &str) -> bool {
+    error.contains(" attempts)") || error.contains("--image-timeout")
 }
 
 /// The bundles that cannot work, each with what it lacks.

@@ -326,8 +326,12 @@ impl Desk {
             return Ok(unauthorized(refusal, &challenge));
         }
         let ignore_range = effects.iter().any(|effect| matches!(effect, Effect::IgnoreRange));
-        let call =
-            Call { method: parts.method, route, query, headers: parts.headers, ignore_range };
+        let cut_after = effects.iter().find_map(|effect| match effect {
+            Effect::KeepThenCut(count) => Some(*count),
+            _ => None,
+        });
+        let headers = parts.headers;
+        let call = Call { method: parts.method, route, query, headers, ignore_range, cut_after };
         let answer = self.api.answer(&call, body).await?.with(API_VERSION, "registry/2.0");
         Ok(match self.api.behaviour.relative_locations {
             true => answer,

@@ -14,15 +14,18 @@ mod gather;
 mod modes;
 mod pipeline;
 mod plan;
+mod preflight;
 mod progress;
 mod record;
 mod recorder;
+mod repair_workspace;
 mod report;
 mod results;
 mod run;
 mod select;
 mod settings;
 mod transfer;
+mod verify_target;
 
 pub use collect::catalogs::{
     CatalogLookup, CatalogLookupError, ContentError, OpenError, OpenedCatalog,
@@ -37,9 +40,11 @@ pub use delete::{
     What, execute as execute_deletion, garbage_collection, plan as plan_deletion,
 };
 pub use progress::{Event, ImageDone, Observer, Unobserved};
+pub use repair_workspace::{NotRepaired, Repaired, repair_workspace};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
 pub use settings::{
     Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode, ReleaseSources, Settings,
     SignatureCheck, TrustPolicy,
 };
+pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LINK};
 use http::{Method, StatusCode};
-use oci::{Descriptor, Digest, MediaType, Tag};
+use oci::{Descriptor, Digest, MediaType, Repository, Tag};
 use serde::Deserialize;
 
 use crate::client::Client;
@@ -27,6 +27,15 @@ pub struct Tags {
     pub tags: Vec<Tag>,
 }
 
+/// More pages than any registry has.
+const MAX_CATALOG_PAGES: usize = 1000;
+
+#[derive(Deserialize)]
+struct RepositoryList {
+    #[serde(default)]
+    repositories: Option<Vec<String>>,
+}
+
 #[derive(Deserialize)]
 struct TagList {
     #[serde(default)]
@@ -45,6 +54,47 @@ impl Client {
     pub async fn tags(&self, of: &Location, pages: NonZeroUsize) -> Result<Tags, Error> {
         let found = self.session().attached(of, |spot| self.tags_at(spot, pages)).await?;
         Ok(found.unwrap_or(Tags { complete: true, tags: Vec::new() }))
+    }
+
+    /// All repositories of the registry of `at`, sorted. `None`: the registry does not list them.
+    /// Names that are not valid are left out.
+    pub async fn repositories(&self, at: &Location) -> Result<Option<Vec<Repository>>, Error> {
+        let session = self.session();
+        let spot = session.target(at)?;
+        let list = || self.repositories_at(&spot);
+        session.retry.run(&session.transport.counters, list).await
+    }
+
+    async fn repositories_at(&self, spot: &Spot) -> Result<Option<Vec<Repository>>, Error> {
+        let mut found = Vec::new();
+        let mut next = Some(format!("_catalog?n={PAGE}"));
+        for _ in 0..MAX_CATALOG_PAGES {
+            let Some(path) = next.take() else { break };
+            let call = Call::new(Method::GET, path, Scope::list(&spot.at.repository));
+            let answer = self.session().question(spot, &call).await?;
+            match answer.status() {
+                StatusCode::OK => {}
+                StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => return Ok(None),
+                _ => return Err(answer.refusal().await.into()),
+            }
+            next = next_page(spot, &answer);
+            let list: RepositoryList = self.read_list(answer).await?;
+            for name in list.repositories.unwrap_or_default() {
+                match name.parse() {
+                    Ok(repository) => found.push(repository),
+                    Err(error) => tracing::warn!(
+                        "{} lists a repository whose name is not valid: {error}",
+                        spot.at.registry
+                    ),
+                }
+            }
+        }
+        if next.is_some() {
+            return Err(Error::Endless { what: format!("the list of {}", spot.at.registry) });
+        }
+        found.sort();
+        found.dedup();
+        Ok(Some(found))
     }
 
     async fn tags_at(&self, spot: Spot, pages: NonZeroUsize) -> Result<Option<Tags>, Error> {

@@ -61,11 +61,19 @@ enum State {
 }
 
 impl Contacts {
-    pub(crate) fn responded(&self, host: &str) {
+    /// Records a response. True for the first one of a host.
+    pub(crate) fn responded(&self, host: &str) -> bool {
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match hosts.get_mut(host) {
-            Some(state) => *state = State::Responded,
-            None => drop(hosts.insert(host.to_owned(), State::Responded)),
+            Some(State::Responded) => false,
+            Some(state) => {
+                *state = State::Responded;
+                true
+            }
+            None => {
+                hosts.insert(host.to_owned(), State::Responded);
+                true
+            }
         }
     }
 
@@ -94,7 +102,7 @@ mod tests {
         assert_eq!(contacts.failed("a", now + FIRST_FAILURES / 2), Contact::New);
         assert_eq!(contacts.failed("a", now + FIRST_FAILURES * 2), Contact::Failed);
         assert_eq!(contacts.failed("b", now), Contact::New);
-        contacts.responded("a");
+        assert!(contacts.responded("a") && !contacts.responded("a"));
         assert_eq!(contacts.failed("a", now + FIRST_FAILURES * 3), Contact::Established);
     }
 }

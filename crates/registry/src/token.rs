@@ -35,6 +35,8 @@ pub(crate) enum Access {
     PullPush,
     /// Also to push: registries differ in which right a deletion needs.
     Delete,
+    /// The list of all repositories. The repository of the scope has no meaning then.
+    List,
 }
 
 /// A token, ready to be shown.
@@ -67,6 +69,11 @@ impl Scope {
         Self { repository: repository.clone(), access: Access::Pull, mount_from: None }
     }
 
+    /// For a list that belongs to no repository; `any` stands for all of them.
+    pub(crate) fn list(any: &Repository) -> Self {
+        Self { repository: any.clone(), access: Access::List, mount_from: None }
+    }
+
     pub(crate) fn push(repository: &Repository, mount_from: Option<&Repository>) -> Self {
         let mount_from = mount_from.cloned();
         Self { repository: repository.clone(), access: Access::PullPush, mount_from }
@@ -78,8 +85,9 @@ impl Scope {
 
     /// Whether a token for `self` also does for `other`.
     pub(crate) fn covers(&self, other: &Self) -> bool {
+        let lists = [self.access, other.access].contains(&Access::List);
         self.repository == other.repository
-            && self.access >= other.access
+            && (self.access == other.access || (!lists && self.access > other.access))
             && (other.mount_from.is_none() || other.mount_from == self.mount_from)
     }
 
@@ -88,8 +96,12 @@ impl Scope {
             Access::Pull => "pull",
             Access::PullPush => "pull,push",
             Access::Delete => "pull,push,delete",
+            Access::List => "*",
         };
-        let own = format!("repository:{}:{actions}", self.repository);
+        let own = match self.access {
+            Access::List => format!("registry:catalog:{actions}"),
+            _ => format!("repository:{}:{actions}", self.repository),
+        };
         let other = self.mount_from.as_ref().map(|from| format!("repository:{from}:pull"));
         std::iter::once(own).chain(other)
     }
@@ -265,5 +277,8 @@ mod tests {
         assert!(push.covers(&pull) && mount.covers(&push) && mount.covers(&pull));
         assert!(!pull.covers(&push) && !push.covers(&mount));
         assert!(!Scope::push(&c, None).covers(&pull));
+        let list = Scope::list(&a);
+        assert!(list.covers(&list) && !list.covers(&pull) && !push.covers(&list));
+        assert_eq!(list.words().collect::<Vec<_>>(), ["registry:catalog:*"]);
     }
 }

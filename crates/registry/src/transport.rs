@@ -161,7 +161,13 @@ impl Transport {
             tracing::debug!("{}", error.chain());
             error
         })?;
-        self.contacts.responded(&host_with_port(&url));
+        let host = host_with_port(&url);
+        if self.contacts.responded(&host)
+            && let Some(date) = response.headers().get(DATE).and_then(|date| date.to_str().ok())
+            && let Some(warning) = clock_warning(&host, date, SystemTime::now())
+        {
+            tracing::warn!("{warning}");
+        }
         tracing::debug!(status = response.status().as_u16(), "{asked}");
         let (route, timeouts, limits) = (self.route(&url), self.timeouts, self.limits.clone());
         Ok(Answer { asked, response, route, timeouts, limits })
@@ -231,6 +237,25 @@ impl Transport {
         }
         builder.build()
     }
+}
+
+/// More than clocks without a common source differ; less than what breaks tokens and certificates.
+const CLOCK_SKEW: Duration = Duration::from_secs(300);
+
+/// What to say when the `Date` of a response is far from the clock of this machine.
+fn clock_warning(host: &str, date: &str, now: SystemTime) -> Option<String> {
+    let theirs = httpdate::parse_http_date(date).ok()?;
+    let (skew, direction) = match theirs.duration_since(now) {
+        Ok(ahead) => (ahead, "behind"),
+        Err(behind) => (behind.duration(), "ahead of"),
+    };
+    (skew > CLOCK_SKEW).then(|| {
+        format!(
+            "the clock of this machine is {} minutes {direction} that of {host}: tokens, \
+             certificates and signatures may be refused; set the clock",
+            skew.as_secs() / 60
+        )
+    })
 }
 
 /// The name docker's registry is known by, and the one it answers under.
@@ -365,5 +390,24 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         let Refusal { asked, status, said, retry_after } = refusal;
         Self::Status { asked, status, said, retry_after }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_far_off_is_reported_with_its_direction() {
+        // 1994-11-06 08:49:37 UTC, the example date of the HTTP standard.
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let there = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        let minutes = |count| Duration::from_secs(60 * count);
+        assert_eq!(clock_warning("h", date, there + minutes(5)), None);
+        assert_eq!(clock_warning("h", "soon", there), None);
+        let ahead = clock_warning("h", date, there + minutes(90)).unwrap();
+        assert!(ahead.contains("90 minutes ahead of that of h"), "{ahead}");
+        let behind = clock_warning("h", date, there - minutes(10)).unwrap();
+        assert!(behind.contains("10 minutes behind that of h"), "{behind}");
     }
 }

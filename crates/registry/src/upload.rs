@@ -1,7 +1,8 @@
 //! Blobs going out. One POST opens an upload (or mounts the blob from another
-//! repository), one PUT carries all of it. Uploads in several PATCH requests
-//! are not made: registries cannot go on after a cut one anyway, and each costs
-//! a round trip.
+//! repository), one PUT carries all of it. After a cut the registry is asked how
+//! much it has, and one PATCH sends the rest; a registry that does not say gets
+//! a new upload. Blobs are not divided beforehand: docker-registry cannot
+//! continue inside a part either, and each part costs a round trip.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -12,7 +13,9 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use http::header::{
+    CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RANGE,
+};
 use http::{Method, StatusCode};
 use oci::{Digest, Repository};
 use url::Url;
@@ -62,40 +65,252 @@ impl Client {
         let session = self.session();
         let spot = session.target(to)?;
         let counters = &session.transport.counters;
-        session
-            .retry
-            .run(counters, || async {
-                let place = spot.host.throttle.enter(Lane::Transfer).await;
-                let url = match open(session, &spot, &place, &blob.digest, mount_from).await? {
-                    Opened::Mounted => return Ok(Uploaded::Mounted),
-                    Opened::At(url) => url,
-                };
-                let scope = Scope::push(&spot.at.repository, None);
-                let own = spot.host.owns(&url);
-                let answer = session
-                    .authorised(&spot, &place, &scope, |authorization: Option<HeaderValue>| async {
-                        let asked = Asked::new(&Method::PUT, &url);
-                        let stream = body().await.map_err(|source| Error::Body {
-                            asked: asked.clone(),
-                            source: source.into(),
-                        })?;
-                        let outgoing = Outgoing {
-                            method: Method::PUT,
-                            url: url.clone(),
-                            headers: headers(blob.size),
-                            // Not to wherever the upload was sent on to.
-                            authorization: authorization.filter(|_| own),
-                            body: None,
-                            verify: spot.host.verify,
-                            protocol: Protocol::Http1,
-                        };
-                        send(session, outgoing, stream, blob.size, asked).await
-                    })
-                    .await?;
-                finish(answer, &blob.digest).await.map(|()| Uploaded::Sent)
-            })
-            .await
+        let cut = Mutex::new(None);
+        let attempt = || async {
+            let place = spot.host.throttle.enter(Lane::Transfer).await;
+            let upload = Upload { session, spot: &spot, place: &place, blob };
+            let left = cut.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(url) = left
+                && let Some((url, offset)) = upload.received(&url).await
+            {
+                tracing::debug!("continuing the upload of {} at byte {offset}", blob.digest);
+                return upload.rest(url, offset, &body).await.map(|()| Uploaded::Sent);
+            }
+            let url = match open(session, &spot, &place, &blob.digest, mount_from).await? {
+                Opened::Mounted => return Ok(Uploaded::Mounted),
+                Opened::At(url) => url,
+            };
+            let sent = upload.whole(&url, &body).await;
+            if let Err(Error::Transport { .. } | Error::Timeout { .. }) = &sent
+                && blob.size >= WORTH_CONTINUING
+            {
+                *cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(url);
+            }
+            sent.map(|()| Uploaded::Sent)
+        };
+        session.retry.run(counters, attempt).await
     }
+}
+
+/// Smaller blobs are sent again.
+const WORTH_CONTINUING: u64 = 1 << 20;
+
+/// A blob on its way to a repository.
+struct Upload<'a> {
+    session: &'a Session,
+    spot: &'a Spot,
+    place: &'a Permit,
+    blob: Blob,
+}
+
+impl Upload<'_> {
+    /// Sends a request of this upload; `content` makes its body.
+    async fn request<F>(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        send: impl Fn(Outgoing, Asked) -> F,
+    ) -> Result<Answer, Error>
+    where
+        F: Future<Output = Result<Answer, Error>>,
+    {
+        let scope = Scope::push(&self.spot.at.repository, None);
+        let own = self.spot.host.owns(url);
+        let attempt = |authorization: Option<HeaderValue>| {
+            let outgoing = Outgoing {
+                method: method.clone(),
+                url: url.clone(),
+                headers: headers.clone(),
+                // Not to wherever the upload was sent on to.
+                authorization: authorization.filter(|_| own),
+                body: None,
+                verify: self.spot.host.verify,
+                protocol: Protocol::Http1,
+            };
+            send(outgoing, Asked::new(&method, url))
+        };
+        self.session.authorised(self.spot, self.place, &scope, attempt).await
+    }
+
+    /// All of the blob in one request.
+    async fn whole<B, F, S, E>(&self, url: &Url, body: &B) -> Result<(), Error>
+    where
+        B: Fn() -> F + Send + Sync,
+        F: Future<Output = Result<S, E>> + Send,
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<BodyError> + 'static,
+    {
+        let Blob { digest, size } = self.blob;
+        let put = |outgoing, asked| self.send_from(outgoing, asked, 0, body);
+        let answer = self.request(Method::PUT, url, headers(size), put).await?;
+        finish(answer, &digest).await
+    }
+
+    /// Where a cut upload continues, and from which byte. `None`: the registry does not say, or has
+    /// nothing of it.
+    async fn received(&self, url: &Url) -> Option<(Url, u64)> {
+        let mut url = url.clone();
+        url.set_query(without_digest(&url).as_deref());
+        let stall = self.session.transport.timeouts.stall;
+        let get = |outgoing, _| self.session.transport.exchange(outgoing, Some(stall));
+        let answer = match self.request(Method::GET, &url, HeaderMap::new(), get).await {
+            Ok(answer) if answer.status().is_success() => answer,
+            Ok(_) => return None,
+            Err(error) => {
+                tracing::debug!("asking for the state of an upload: {}", error.chain());
+                return None;
+            }
+        };
+        let offset = answer.header(RANGE.as_str()).and_then(received_bytes)?;
+        let next = match answer.header(LOCATION.as_str()) {
+            Some(to) => self.spot.host.upload_url(answer.url(), to)?,
+            None => url,
+        };
+        // One byte may be none: an empty range cannot be written.
+        (offset > 1 && offset <= self.blob.size).then_some((next, offset))
+    }
+
+    /// The rest of a cut upload. Whatever the registry refuses, a new upload may pass.
+    async fn rest<B, F, S, E>(&self, url: Url, offset: u64, body: &B) -> Result<(), Error>
+    where
+        B: Fn() -> F + Send + Sync,
+        F: Future<Output = Result<S, E>> + Send,
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<BodyError> + 'static,
+    {
+        let Blob { digest, size } = self.blob;
+        let mut url = url;
+        if offset < size {
+            let mut headers = headers(size - offset);
+            if let Ok(range) = HeaderValue::from_str(&format!("{offset}-{}", size - 1)) {
+                headers.insert(CONTENT_RANGE, range);
+            }
+            let patch = |outgoing, asked| self.send_from(outgoing, asked, offset, body);
+            let answer = self.request(Method::PATCH, &url, headers, patch).await?;
+            if !answer.status().is_success() {
+                return Err(lost(answer).await);
+            }
+            let next = answer.header(LOCATION.as_str());
+            url = match next.map(|to| self.spot.host.upload_url(answer.url(), to)) {
+                Some(Some(next)) => next,
+                Some(None) => {
+                    return Err(answer.broken("an upload continues without a usable Location"));
+                }
+                None => url,
+            };
+        }
+        url.query_pairs_mut().append_pair("digest", &digest.to_string());
+        let commit = self.session.transport.timeouts.commit;
+        let put = |outgoing, _| self.session.transport.exchange(outgoing, Some(commit));
+        let answer = self.request(Method::PUT, &url, headers(0), put).await?;
+        if !answer.status().is_success() {
+            return Err(lost(answer).await);
+        }
+        finish(answer, &digest).await
+    }
+
+    /// Sends the content from `offset` on.
+    async fn send_from<B, F, S, E>(
+        &self,
+        outgoing: Outgoing,
+        asked: Asked,
+        offset: u64,
+        body: &B,
+    ) -> Result<Answer, Error>
+    where
+        B: Fn() -> F + Send + Sync,
+        F: Future<Output = Result<S, E>> + Send,
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<BodyError> + 'static,
+    {
+        let stream = body()
+            .await
+            .map_err(|source| Error::Body { asked: asked.clone(), source: source.into() })?;
+        let stream = without_first(stream, offset);
+        send(self.session, outgoing, stream, self.blob.size - offset, asked).await
+    }
+}
+
+/// The content from `offset` on.
+fn without_first<S, E>(
+    stream: S,
+    offset: u64,
+) -> impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static
+where
+    S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+    E: Into<BodyError> + 'static,
+{
+    let mut skip = offset;
+    stream.map_err(Into::<BodyError>::into).try_filter_map(move |mut bytes| {
+        let first = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
+        skip -= first as u64;
+        drop(bytes.split_to(first));
+        std::future::ready(Ok((!bytes.is_empty()).then_some(bytes)))
+    })
+}
+
+/// How many bytes a registry has, from `0-99` or `bytes=0-99`.
+fn received_bytes(range: &str) -> Option<u64> {
+    let (first, last) = range.trim().trim_start_matches("bytes=").split_once('-')?;
+    (first == "0").then(|| last.parse::<u64>().ok()?.checked_add(1)).flatten()
+}
+
+/// A refusal of a continued upload.
+async fn lost(answer: Answer) -> Error {
+    let Refusal { asked, status, said, .. } = answer.refusal().await;
+    Error::UploadLost { asked, status, said }
+}
+
+impl Client {
+    /// Opens an upload in a repository and cancels it: whether content may be pushed there.
+    ///
+    /// # Errors
+    ///
+    /// What an upload would fail with. That a registry does not cancel is not an error: it removes
+    /// uploads that are not continued.
+    pub async fn check_push(&self, to: &Location) -> Result<(), Error> {
+        let session = self.session();
+        let spot = session.target(to)?;
+        let counters = &session.transport.counters;
+        let check = || async {
+            let place = spot.host.throttle.enter(Lane::Question).await;
+            let digest = Digest::of(b"");
+            let Opened::At(mut url) = open(session, &spot, &place, &digest, None).await? else {
+                return Ok(());
+            };
+            url.set_query(without_digest(&url).as_deref());
+            let scope = Scope::push(&spot.at.repository, None);
+            let own = spot.host.owns(&url);
+            let cancelled = session
+                .authorised(&spot, &place, &scope, |authorization: Option<HeaderValue>| {
+                    let outgoing = Outgoing {
+                        method: Method::DELETE,
+                        url: url.clone(),
+                        headers: HeaderMap::new(),
+                        authorization: authorization.filter(|_| own),
+                        body: None,
+                        verify: spot.host.verify,
+                        protocol: Protocol::Http1,
+                    };
+                    session.transport.exchange(outgoing, Some(session.transport.timeouts.stall))
+                })
+                .await;
+            if let Err(error) = cancelled {
+                tracing::debug!("cancelling an upload: {}", error.chain());
+            }
+            Ok(())
+        };
+        session.retry.run(counters, check).await
+    }
+}
+
+/// The query of an upload's address as the registry gave it.
+fn without_digest(url: &Url) -> Option<String> {
+    let mut query = Serializer::new(String::new());
+    let own: Vec<_> = url.query_pairs().filter(|(key, _)| key != "digest").collect();
+    query.extend_pairs(&own);
+    (!own.is_empty()).then(|| query.finish())
 }
 
 /// Opens an upload. A registry that does not let us mount is asked again
@@ -150,7 +365,7 @@ fn headers(size: u64) -> HeaderMap {
     headers
 }
 
-async fn send<S, E>(
+async fn send<S>(
     session: &Session,
     mut outgoing: Outgoing,
     stream: S,
@@ -158,12 +373,11 @@ async fn send<S, E>(
     asked: Asked,
 ) -> Result<Answer, Error>
 where
-    S: Stream<Item = Result<Bytes, E>> + Send + 'static,
-    E: Into<BodyError> + 'static,
+    S: Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
 {
     let flow = Arc::new(Flow::default());
     let limits = session.transport.limits.clone();
-    let stream = stream.map_err(Into::<BodyError>::into).then(move |piece| {
+    let stream = stream.then(move |piece| {
         let limits = limits.clone();
         async move {
             limits.pass(piece.as_ref().map_or(0, Bytes::len)).await;
@@ -189,8 +403,7 @@ async fn finish(answer: Answer, digest: &Digest) -> Result<(), Error> {
     match answer.status() {
         StatusCode::CREATED | StatusCode::ACCEPTED | StatusCode::NO_CONTENT | StatusCode::OK => {}
         StatusCode::NOT_FOUND | StatusCode::RANGE_NOT_SATISFIABLE => {
-            let Refusal { asked, status, said, .. } = answer.refusal().await;
-            return Err(Error::UploadLost { asked, status, said });
+            return Err(lost(answer).await);
         }
         _ => return Err(answer.refusal().await.into()),
     }
@@ -289,6 +502,26 @@ where
             Poll::Ready(Some(Err(error))) => self.fail(error.into()),
             Poll::Ready(None) if self.left > 0 => self.fail(LengthError::Short(self.left).into()),
             Poll::Ready(None) => Poll::Ready(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_registry_has_is_read_from_its_range() {
+        for (range, expected) in [
+            ("0-99", Some(100)),
+            ("bytes=0-99", Some(100)),
+            ("0-0", Some(1)),
+            ("5-9", None),
+            ("0-", None),
+            ("", None),
+            ("0-18446744073709551615", None),
+        ] {
+            assert_eq!(received_bytes(range), expected, "{range}");
         }
     }
 }

@@ -23,7 +23,7 @@ const KILLS_PER_ROUND: usize = 6;
 const SHRINK: u64 = 20;
 /// Bytes per second of each connection to the source.
 const RATE: u64 = 3_000_000;
-/// What the source may send, per unique byte, while runs to disk are killed.
+/// What the source may send, per unique byte, while runs are killed.
 const MOST_FETCHED: f64 = 1.2;
 const NAMESPACE: &str = "mirror";
 /// A run takes seconds; one that takes this long hangs.
@@ -183,11 +183,11 @@ impl Site {
         expected: &BTreeSet<String>,
         fetched: f64,
     ) -> Result<()> {
+        ensure!(
+            fetched <= MOST_FETCHED,
+            "the source sent {fetched:.2} × the unique bytes, expected at most {MOST_FETCHED}"
+        );
         if mode == Mode::MirrorToDisk {
-            ensure!(
-                fetched <= MOST_FETCHED,
-                "the source sent {fetched:.2} × the unique bytes, expected at most {MOST_FETCHED}"
-            );
             // What is on the disk is judged by what arrives from it.
             let carried = tempfile::tempdir().context("creating a folder")?;
             carry(workspace, carried.path())?;

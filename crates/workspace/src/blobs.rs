@@ -136,6 +136,19 @@ impl BlobStore {
         PartialBlob::resume(file, path, self.path(digest), *digest, size)
     }
 
+    /// Opens what there is of a download for reading.
+    pub fn open_partial(&self, digest: &Digest) -> Result<File, DiskError> {
+        let path = self.partial_path(digest);
+        File::open(&path).at("opening", &path)
+    }
+
+    /// Removes a download that is not needed any more.
+    pub fn discard_partial(&self, digest: &Digest) -> Result<(), DiskError> {
+        let path = self.partial_path(digest);
+        unless_absent(fs::remove_file(&path)).at("removing", &path)?;
+        Ok(())
+    }
+
     /// Removes what killed writers left behind and cannot be resumed.
     pub(crate) fn sweep(&self) -> Result<(), DiskError> {
         let partial = self.root.join("partial");

@@ -27,6 +27,7 @@ mod control;
 mod disk_error;
 mod documents;
 mod durability;
+mod free_space;
 mod gc;
 mod generated;
 mod holdings;
@@ -56,6 +57,7 @@ pub use control::{ControlError, ControlRequest, ControlSocket, ControlState, Con
 pub use disk_error::DiskError;
 pub use documents::{Document, DocumentError, MAX_DOCUMENT_BYTES};
 pub use durability::Recovery;
+pub use free_space::free_space;
 pub use gc::{GarbageError, GarbagePlan};
 pub use generated::{ProgramVersion, replace_generated};
 pub use holdings::Holdings;

@@ -97,6 +97,15 @@ impl PartialBlob {
         Ok(())
     }
 
+    /// The digest of all bytes, which must all be here. The file stays as it is.
+    pub fn digest(self) -> Result<Digest, BlobError> {
+        let got = self.offset();
+        if got < self.size {
+            return Err(BlobError::Short { digest: self.digest, want: self.size, got });
+        }
+        Ok(self.hasher.finish())
+    }
+
     /// Makes a blob of it, once length and hash agree. Too short: the bytes are
     /// kept for another attempt. Another hash: they are dropped.
     pub fn finish(self) -> Result<(), BlobError> {

@@ -74,6 +74,7 @@ fn failures_come_with_reasons_hints_and_the_error_file() {
         image(Kind::Bundle, "b:1", failed("unauthorized")),
         image(Kind::Additional, "x:1", Outcome::Copied),
         image(Kind::Additional, "y:1", failed("reading the manifest:\n404\u{1b}[31m")),
+        image(Kind::Additional, "z:1", failed("connection refused (after 6 attempts)")),
     ];
     report.images[1].notes = vec!["a referrer is kept by digest only".into()];
     report.errors = vec![
@@ -98,9 +99,10 @@ fn failures_come_with_reasons_hints_and_the_error_file() {
 === Results ===
 0 / 1 operator images mirrored: Some operator images failed to be mirrored - please check the logs (1 failed)
   failed: quay.io/a/b:1: unauthorized
-1 / 2 additional images mirrored: Some additional images failed to be mirrored - please check the logs (1 failed)
+1 / 3 additional images mirrored: Some additional images failed to be mirrored - please check the logs (2 failed)
   failed: quay.io/a/y:1: reading the manifest:
     404\u{fffd}[31m
+  failed: quay.io/a/z:1: connection refused (after 6 attempts)
 error: writing /data: No space left on device
   hint: free 3 GiB
 hint: if the cause is temporary, run the same command again; images that have arrived are not copied twice
@@ -165,4 +167,20 @@ fn an_interrupted_run_says_what_was_not_reached_and_how_to_continue() {
     let text = show(&report);
     assert!(text.contains("please check the logs (1 failed, 1 not reached)\n"), "{text}");
     assert!(text.ends_with("interrupted: run the same command again to continue\n"), "{text}");
+}
+
+#[test]
+fn a_retry_is_suggested_only_where_it_can_help() {
+    let shown = |error: &str| {
+        let mut report = Report::new("mirrorToDisk");
+        report.ending = Ending::Partial;
+        report.images = vec![image(Kind::Additional, "y:1", failed(error))];
+        show(&report)
+    };
+    let again = "run the same command again";
+    let remove = "remove an image that no longer exists";
+    let lost = shown("quay.io/a/y:1 does not exist at its registry");
+    assert!(!lost.contains(again) && lost.contains(remove), "{lost}");
+    let busy = shown("the registry answered 503 (after 6 attempts)");
+    assert!(busy.contains(again) && !busy.contains(remove), "{busy}");
 }

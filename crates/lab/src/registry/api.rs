@@ -27,6 +27,8 @@ pub(super) struct Call {
     pub(super) headers: HeaderMap,
     /// Whether a range is answered with the whole.
     pub(super) ignore_range: bool,
+    /// Closes the connection after so many bytes of an upload, and keeps those.
+    pub(super) cut_after: Option<u64>,
 }
 
 /// The API as one registry offers it.
@@ -205,6 +207,14 @@ impl Api {
         call: &Call,
         body: Incoming,
     ) -> io::Result<Answer> {
+        if matches!(call.method, Method::PUT | Method::PATCH)
+            && let Some(count) = call.cut_after
+        {
+            let Some(mut upload) = self.store.take_upload(id) else { return Ok(no_upload()) };
+            receive_some(&mut upload, body, count).await?;
+            self.store.put_back(id, upload);
+            return Err(io::Error::other("cut on demand"));
+        }
         match call.method {
             Method::PUT => match call.query.get("digest").map(str::parse::<Digest>) {
                 Some(Ok(digest)) => self.finish(name, id, &digest, body).await,
@@ -294,6 +304,21 @@ async fn receive(upload: &mut Upload, mut body: Incoming) -> io::Result<()> {
     while let Some(frame) = body.frame().await {
         if let Ok(bytes) = frame.map_err(io::Error::other)?.into_data() {
             upload.write_all(&bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Receives `count` bytes and no more.
+async fn receive_some(upload: &mut Upload, mut body: Incoming, count: u64) -> io::Result<()> {
+    let mut left = usize::try_from(count).unwrap_or(usize::MAX);
+    while left > 0
+        && let Some(frame) = body.frame().await
+    {
+        if let Ok(bytes) = frame.map_err(io::Error::other)?.into_data() {
+            let taken = left.min(bytes.len());
+            upload.write_all(&bytes[..taken])?;
+            left -= taken;
         }
     }
     Ok(())

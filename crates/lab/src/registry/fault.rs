@@ -34,6 +34,8 @@ pub enum Effect {
     DropConnection,
     /// Reads this much of the request's body, then closes the connection.
     CutRequestAfter(u64),
+    /// Keeps this much of an upload's body, then closes the connection.
+    KeepThenCut(u64),
     /// Waits, then goes on.
     Delay(Duration),
     /// Forgets all tokens it gave out, then goes on.

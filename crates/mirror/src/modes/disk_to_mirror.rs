@@ -16,6 +16,7 @@ use crate::modes::push::{Bound, Inspected, Publishing, Route, bind, deliver};
 use crate::pipeline::{self, Selection, select_images};
 use crate::plan::availability::{self, Availability};
 use crate::plan::presence::Heads;
+use crate::preflight;
 use crate::report::{Failure, Outcome};
 use crate::results::{Halt, Results, references, unless_cancelled};
 use crate::settings::DryRun;
@@ -61,7 +62,7 @@ pub(crate) async fn disk_to_mirror(
         conclude_dry_run(context, &route, &bound.plan, &sections, results);
         return Ok(());
     }
-    let inspected = match inspect(context, &route, &bound).await {
+    let mut inspected = match inspect(context, &route, &bound).await {
         Ok(inspected) => inspected,
         Err(failures) => {
             results.add_images(&bound.plan, &Outcome::planned(&bound.plan), |image| {
@@ -70,6 +71,9 @@ pub(crate) async fn disk_to_mirror(
             return Err(failures.into());
         }
     };
+    unless_cancelled(context)?;
+    let refused = preflight::refused_images(context, &route, &bound.plan).await;
+    inspected.given_up.extend(refused);
     unless_cancelled(context)?;
     context.stage("copying");
     let publishing = Publishing {

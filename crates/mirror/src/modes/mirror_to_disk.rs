@@ -11,6 +11,7 @@ use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::gather::{Gathered, OnDisk, gather};
 use crate::pipeline::{self, Selection, select_images};
+use crate::preflight;
 use crate::record::archive::{self, Content};
 use crate::record::generated_files;
 use crate::report::{Failure, Outcome};
@@ -52,6 +53,7 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
         results.add_files(generated_files::write_dry_run(context, &plan, lost, None));
         return Ok(());
     }
+    preflight::check_space(context, &plan);
     context.stage("copying");
     let supplies = sections.supplies(context, &client);
     let (needs, mut outcomes) = fetch::missing(context, &plan);

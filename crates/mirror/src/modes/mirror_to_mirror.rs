@@ -16,6 +16,7 @@ use crate::modes::mirror_to_disk::digests;
 use crate::modes::push::{Inspected, Publishing, Route, bind, deliver};
 use crate::pipeline::{self, Selection, select_images};
 use crate::plan::presence;
+use crate::preflight;
 use crate::record::generated_files;
 use crate::report::Outcome;
 use crate::results::{Halt, Results, references, unless_cancelled};
@@ -74,9 +75,14 @@ pub(crate) async fn mirror_to_mirror(
             lost: references(&results.issues.lost),
         };
         let landed = |index: usize, plan: &Plan| remember(context, plan, &plan.images[index]);
-        let mut inspected = Inspected::default();
+        let mut inspected = Inspected {
+            given_up: preflight::refused_images(context, &route, &bound.plan).await,
+            ..Inspected::default()
+        };
+        unless_cancelled(context)?;
         if context.settings.through_workspace {
-            inspected.given_up = keep_content(context, &route, &bound.plan).await?;
+            let kept = keep_content(context, &route, &bound.plan).await?;
+            inspected.given_up.extend(kept);
             route.supplies = Supplies::FromDisk(Arc::clone(&route.holdings));
         }
         let delivered = deliver(context, &route, bound, &inspected, publishing, landed).await;

@@ -28,6 +28,7 @@ use crate::settings::BrokenBundles;
 use crate::transfer::destination_registry::{Outgoing, Tally, Target, TargetRepository};
 use crate::transfer::execute::{Executed, Limits, Moment, Stops, execute};
 use crate::transfer::schedule::{Need, Parallel, Schedule};
+use crate::transfer::spool::Spool;
 use crate::transfer::supply::{Sources, Supplies};
 
 /// A plan for a target, and what it was made from.
@@ -327,7 +328,8 @@ impl<'a> Push<'a> {
             plan: Arc::clone(&plan),
             images,
             sources,
-            spool: context.workspace.blobs().root().to_owned(),
+            read_back_in: context.workspace.blobs().root().to_owned(),
+            spool: Spool::new(context.workspace.blobs().clone()),
             manifests: Arc::clone(&route.holdings),
             held_elsewhere,
             source_retries: context.settings.source.retry.times,

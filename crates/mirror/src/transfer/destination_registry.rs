@@ -21,6 +21,7 @@ use workspace::Holdings;
 use crate::progress::{Event, Observer};
 use crate::transfer::execute::Destination;
 use crate::transfer::schedule::{ImageId, Job, RepoId, SourceId};
+use crate::transfer::spool::Spool;
 use crate::transfer::supply::{Sources, file_body, held_manifest};
 use crate::transfer::transfer_error::{Cause, TransferError};
 use crate::transfer::verified_body::{Body, BodyError, WrongContent, verified};
@@ -52,7 +53,9 @@ pub(crate) struct Target {
     pub(crate) images: Vec<Option<Outgoing>>,
     pub(crate) sources: Sources,
     /// A directory for content that has to be read back from the target.
-    pub(crate) spool: PathBuf,
+    pub(crate) read_back_in: PathBuf,
+    /// Keeps content on its way.
+    pub(crate) spool: Spool,
     /// Where manifests are read from.
     pub(crate) manifests: Arc<Holdings>,
     /// Blobs that images already there have, and in which repository.
@@ -121,17 +124,30 @@ impl Target {
         let at = self.location(&to.repository);
         if !to.is_new && self.client.has_blob(&at, &blob.digest).await.map_err(Cause::Target)? {
             self.observer.notice(Event::Moved { bytes: blob.size });
+            self.spool.discard(blob);
             return Ok(());
         }
         let held = held.filter(|held| **held != to.repository);
         let source = self.sources.get(from);
+        let kept = self.spool.keep(blob, source);
         let body = || async {
-            let body = source.body(blob, 0).await?;
-            let body = if source.is_checked() { body } else { verified(blob.digest, body) };
+            let body = match &kept {
+                Some(kept) => kept.body(source)?,
+                None if source.is_checked() => source.body(blob, 0).await?,
+                None => verified(blob.digest, source.body(blob, 0).await?),
+            };
             Ok::<_, BodyError>(self.observed(body))
         };
-        let failed = match self.upload(&at, blob, held, &body).await {
-            Ok(()) => return Ok(()),
+        let wrong = || {
+            if let Some(kept) = &kept {
+                kept.discard();
+            }
+        };
+        let failed = match self.upload(&at, blob, held, &body, &wrong).await {
+            Ok(()) => {
+                self.spool.discard(blob);
+                return Ok(());
+            }
             Err(cause) => cause,
         };
         let Some(held) = held.filter(|_| !matches!(failed, Cause::Target(_))) else {
@@ -144,15 +160,18 @@ impl Target {
             let body = file_body(file, blob.size)?;
             Ok::<_, BodyError>(self.observed(body))
         };
-        self.upload(&at, blob, None, &body).await
+        self.upload(&at, blob, None, &body, &|| {}).await
     }
 
+    /// Uploads a blob. `wrong` is called when its content was not what its digest says, before it is
+    /// requested again.
     async fn upload<F>(
         &self,
         at: &Location,
         blob: BlobRef,
         mount_from: Option<&Repository>,
         body: &(impl Fn() -> F + Send + Sync),
+        wrong: &(impl Fn() + Send + Sync),
     ) -> Result<(), Cause>
     where
         F: Future<Output = Result<Body, BodyError>> + Send,
@@ -165,8 +184,13 @@ impl Target {
                     if source.is::<WrongContent>() && asked_again < self.source_retries =>
                 {
                     asked_again += 1;
+                    wrong();
                     let message = format!("{source}; asking again");
                     self.observer.notice(Event::Warning { message });
+                }
+                Err(Error::Body { source, asked }) if source.is::<WrongContent>() => {
+                    wrong();
+                    break Err(Error::Body { source, asked });
                 }
                 uploaded => break uploaded,
             }
@@ -185,8 +209,8 @@ impl Target {
     /// before an upload begins: one that waits for another transfer of the same registry could
     /// wait forever.
     async fn read_back(&self, blob: BlobRef, held: &Repository) -> Result<File, BodyError> {
-        fs::create_dir_all(&self.spool)?;
-        let mut file = tempfile::tempfile_in(&self.spool)?;
+        fs::create_dir_all(&self.read_back_in)?;
+        let mut file = tempfile::tempfile_in(&self.read_back_in)?;
         let asked = Blob { digest: blob.digest, size: blob.size };
         let stream = self.client.blob(&self.location(held), asked, 0).await?.into_stream();
         let mut body = verified(blob.digest, stream.map_err(BodyError::from).boxed());

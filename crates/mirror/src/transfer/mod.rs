@@ -6,6 +6,7 @@ pub(crate) mod execute;
 pub(crate) mod fetch;
 pub(crate) mod repair;
 pub(crate) mod schedule;
+pub(crate) mod spool;
 pub(crate) mod supply;
 pub(crate) mod transfer_error;
 pub(crate) mod verified_body;

@@ -135,6 +135,15 @@ impl Supply {
         }
     }
 
+    /// Whether bytes come over a network, so that asking twice has a cost.
+    pub(crate) fn is_remote(&self) -> bool {
+        match self {
+            Self::Registry { .. } => true,
+            Self::Made { base, .. } => base.is_remote(),
+            Self::Layout(_) | Self::Held(_) => false,
+        }
+    }
+
     /// Whether the bytes were checked before the run began to push: on the
     /// disconnected side everything is, and hashing twice has no use.
     pub(crate) fn is_checked(&self) -> bool {

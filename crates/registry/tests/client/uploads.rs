@@ -130,3 +130,40 @@ async fn a_stream_from_one_registry_can_be_the_body_for_another() {
     destination.upload(&target, blob, None, body).await.unwrap();
     assert_eq!(fetch(&destination, &target, blob, 0).await.unwrap(), content);
 }
+
+#[tokio::test]
+async fn a_cut_upload_continues_where_the_registry_has_it() {
+    let content: Bytes = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>().into();
+    for behaviour in [Behaviour::MODERN, Behaviour::DOCKER_2_8] {
+        let registry = lab(Settings { behaviour, ..Settings::default() });
+        let cut = Effect::KeepThenCut(3_000_000);
+        registry.fault(Fault::on(Method::PUT, "/blobs/uploads/").times(1).does(cut));
+        let client = destination();
+        let to = location(&registry, "a");
+        assert_eq!(upload(&client, &to, &content, None).await.unwrap(), Uploaded::Sent);
+        assert_eq!(fetch(&client, &to, blob(&content), 0).await.unwrap(), content);
+        let requests = registry.requests();
+        assert_eq!(requests.of(&Method::POST, "/blobs/uploads/").count(), 1, "one upload");
+        let rest = requests.of(&Method::PATCH, "").next().unwrap().clone();
+        assert_eq!(rest.headers["content-range"], "3000000-3999999");
+        assert_eq!(rest.headers["content-length"], "1000000");
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_cannot_be_continued_starts_again() {
+    let content: Bytes = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>().into();
+    for (method, refusal) in [(Method::GET, 404), (Method::GET, 405), (Method::PATCH, 400)] {
+        let registry = lab(Settings::default());
+        let cut = Effect::KeepThenCut(3_000_000);
+        registry.fault(Fault::on(Method::PUT, "/blobs/uploads/").times(1).does(cut));
+        let refuse = Effect::status(refusal);
+        registry.fault(Fault::on(method.clone(), "/blobs/uploads/").does(refuse));
+        let client = destination();
+        let to = location(&registry, "a");
+        assert_eq!(upload(&client, &to, &content, None).await.unwrap(), Uploaded::Sent);
+        assert_eq!(fetch(&client, &to, blob(&content), 0).await.unwrap(), content);
+        let opened = registry.requests().of(&Method::POST, "/blobs/uploads/").count();
+        assert_eq!(opened, 2, "{method} {refusal}");
+    }
+}

@@ -86,12 +86,17 @@ impl Archives {
     /// wrong with them is in [`Archives::findings`]; an error means that there
     /// is nothing to look at.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
-        let mut findings = Vec::new();
-        let mut groups: BTreeMap<Digest, Vec<Candidate>> = BTreeMap::new();
         let files = chunk_files(directory)?;
         if files.is_empty() {
             return Err(OpenError::None(directory.to_owned()));
         }
+        Ok(Self::of_files(directory, files))
+    }
+
+    /// Reads the indexes of these files, all in `directory`, whatever else is there.
+    pub fn of_files(directory: &Path, files: Vec<PathBuf>) -> Self {
+        let mut findings = Vec::new();
+        let mut groups: BTreeMap<Digest, Vec<Candidate>> = BTreeMap::new();
         for path in files {
             match candidate(&path) {
                 Ok((digest, candidate)) => groups.entry(digest).or_default().push(candidate),
@@ -106,7 +111,7 @@ impl Archives {
         find_replaced(&runs, &mut findings);
         findings.sort();
         let (images, blobs) = (recorded_images(&runs), readable_blobs(&runs));
-        Ok(Self { runs, findings, images, blobs })
+        Self { runs, findings, images, blobs }
     }
 
     /// What is wrong, as far as it shows without reading all content; sorted.

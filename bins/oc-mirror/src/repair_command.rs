@@ -1,0 +1,214 @@
+//! `oc-mirror repair`: replaces damaged and missing content of a workspace.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use mirror::{NotRepaired, Repaired, repair_workspace};
+use oci::Digest;
+use registry::{Client, Side};
+use workspace::{Mode, Need, RecordedFile, Verification, Workspace};
+
+use crate::arguments::Arguments;
+use crate::console::{self, Console};
+use crate::log::Log;
+use crate::lookup_arguments::{all, wait};
+use crate::mirror_command;
+use crate::quantity;
+use crate::request::Surroundings;
+use crate::retry_arguments::RetryArguments;
+use crate::route;
+use crate::side_arguments::SourceArguments;
+use crate::verify_command::DAMAGED;
+
+/// Checks a workspace, and fetches only what is damaged or missing
+#[derive(Debug, Args)]
+pub(crate) struct RepairArguments {
+    /// The workspace
+    #[arg(value_name = "file://DIR")]
+    dir: String,
+    /// The image set configuration to replay when content must be collected again [default: those of the recorded runs]
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Credentials, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
+    #[arg(long, value_name = "FILE")]
+    authfile: Option<PathBuf>,
+    #[command(flatten)]
+    source: SourceArguments,
+    #[command(flatten)]
+    retry: RetryArguments,
+}
+
+/// Repairs a workspace. Content that can be fetched by its digest is; what only a run can build
+/// again, such as a filtered catalog, makes its configuration run once more, without an archive.
+pub(crate) fn repair(
+    arguments: &RepairArguments,
+    command_line: &[OsString],
+    surroundings: &Surroundings,
+    log: &Log,
+    console: &Console,
+) -> ExitCode {
+    match try_repair(arguments, command_line, surroundings, log, console) {
+        Ok(code) => code,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_repair(
+    arguments: &RepairArguments,
+    command_line: &[OsString],
+    surroundings: &Surroundings,
+    log: &Log,
+    console: &Console,
+) -> anyhow::Result<ExitCode> {
+    let directory =
+        route::served_directory(&arguments.dir).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+    let workspace = Workspace::open(&directory);
+    anyhow::ensure!(
+        workspace.exists(),
+        "{} is not a workspace: expected blobs, images and working-dir in it",
+        directory.display()
+    );
+    let client = client(arguments, surroundings)?;
+    let line: Vec<String> =
+        command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let lock = workspace.lock(&line)?;
+    tracing::info!("checking {}", directory.display());
+    let Verification { damaged, records, archives, .. } = workspace.verify(&|_, _| {})?;
+    for (path, why) in &records {
+        tracing::warn!("removing the record {}: {why}", path.display());
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("removing {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    let found = damaged.len();
+    let repaired = wait(async {
+        let told = |digest: &Digest| tracing::info!("replacing {digest}");
+        Ok(repair_workspace(&client, &workspace, &lock, damaged, &told).await)
+    })?;
+    drop(lock);
+    let mut text = summary(found, &repaired);
+    for finding in &archives {
+        let _ = writeln!(text, "archive: {finding}");
+    }
+    console::write_result(text.as_bytes())?;
+    if repaired.failed.is_empty() && records.is_empty() {
+        return Ok(if archives.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) });
+    }
+    replay(arguments, &workspace, surroundings, log, console)?;
+    let rest = workspace.verify(&|_, _| {})?;
+    if rest.is_sound() {
+        console::write_result(b"the workspace is complete\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for blob in &rest.damaged {
+        let needs: Vec<String> = blob.needed_by.iter().map(Need::to_string).collect();
+        tracing::error!("{} is still {}, needed by {}", blob.digest, blob.damage, needs.join(", "));
+    }
+    Ok(ExitCode::from(DAMAGED))
+}
+
+fn client(arguments: &RepairArguments, surroundings: &Surroundings) -> anyhow::Result<Client> {
+    let authfile = arguments.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
+    let side = arguments.source.side(authfile).map_err(|problems| all(&problems))?;
+    let defaults = registry::Settings::new(surroundings.registries.clone(), Side::Source);
+    Ok(Client::open(registry::Settings {
+        tls_verify: side.tls_verify,
+        credentials: side.credentials,
+        cert_dir: side.cert_dir,
+        retry: arguments.retry.retry(),
+        user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
+        ..defaults
+    })?)
+}
+
+fn summary(found: usize, repaired: &Repaired) -> String {
+    let mut text = String::new();
+    for NotRepaired { blob, reasons } in &repaired.failed {
+        let _ = writeln!(text, "not replaced: {} ({})", blob.digest, blob.damage);
+        for reason in reasons {
+            let _ = writeln!(text, "  {reason}");
+        }
+    }
+    let _ = writeln!(
+        text,
+        "{} damaged or missing: {} replaced ({}), {} removed because nothing needs them, {} left",
+        quantity::count(found, "blob"),
+        repaired.blobs,
+        quantity::bytes(repaired.bytes),
+        repaired.removed,
+        repaired.failed.len(),
+    );
+    text
+}
+
+/// Runs configurations again, without an archive: what is there is not fetched twice.
+fn replay(
+    arguments: &RepairArguments,
+    workspace: &Workspace,
+    surroundings: &Surroundings,
+    log: &Log,
+    console: &Console,
+) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir().context("creating a directory for configurations")?;
+    let configurations = match &arguments.config {
+        Some(file) => vec![file.clone()],
+        None => recorded(workspace, folder.path())?,
+    };
+    anyhow::ensure!(
+        !configurations.is_empty(),
+        "no run of this workspace recorded a configuration: name one with -c FILE"
+    );
+    for file in configurations {
+        tracing::info!("replaying {}", file.display());
+        let line: Vec<OsString> = vec![
+            "oc-mirror".into(),
+            "-c".into(),
+            file.into(),
+            "--no-archive".into(),
+            format!("file://{}", workspace.root().display()).into(),
+        ];
+        let mut parsed = Arguments::read(line.iter().cloned())?;
+        parsed.mirror.source = arguments.source.clone();
+        parsed.mirror.authfile = arguments.authfile.clone();
+        parsed.mirror.retry = arguments.retry.clone();
+        // Its report says what failed; what is left is found by the next check.
+        mirror_command::mirror(&parsed.mirror, &line, surroundings, log, console.clone());
+    }
+    Ok(())
+}
+
+/// The newest configuration of each name that filled the workspace. A file that has not changed
+/// since is used in place; others are written from the record.
+fn recorded(workspace: &Workspace, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut newest: BTreeMap<String, RecordedFile> = BTreeMap::new();
+    for run in workspace.runs()? {
+        if let (Mode::MirrorToDisk, Some(file)) = (run.mode, run.configuration) {
+            newest.insert(file.name.clone(), file);
+        }
+    }
+    let mut files = Vec::new();
+    for (position, (name, file)) in newest.into_iter().enumerate() {
+        let is_same = fs::read(&name).is_ok_and(|text| Digest::of(&text) == file.digest);
+        if is_same {
+            files.push(PathBuf::from(name));
+            continue;
+        }
+        let path = folder.join(format!("recorded-{position}.yaml"));
+        fs::write(&path, &file.text).with_context(|| format!("writing {}", path.display()))?;
+        files.push(path);
+    }
+    Ok(files)
+}

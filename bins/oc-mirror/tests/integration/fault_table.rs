@@ -1,0 +1,221 @@
+//! Every fault of the lab's registry in every mode: what the user sees, and that nothing is lost.
+//! The result is the document `docs/faults.md`.
+
+use crate::support;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use lab::images::{Blob, Compression, Format, Image, Layer};
+use lab::registry::{Effect, Fault, LabRegistry, Settings};
+use support::{PLAIN, Ran, Site};
+
+const PATIENT: &str = "--retry-times 3 --retry-delay 10ms";
+const SIZE: u64 = 300_000;
+
+/// In which mode, and which side misbehaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Case {
+    ToDisk,
+    FromDisk,
+    DirectSource,
+    DirectTarget,
+}
+
+const CASES: [(Case, &str); 4] = [
+    (Case::ToDisk, "mirror to disk"),
+    (Case::FromDisk, "disk to mirror"),
+    (Case::DirectSource, "mirror to mirror, source"),
+    (Case::DirectTarget, "mirror to mirror, target"),
+];
+
+/// What misbehaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum On {
+    /// Requests that carry the layer.
+    Layer,
+    /// Requests for or with manifests.
+    Manifest,
+}
+
+fn effects() -> Vec<(&'static str, Effect)> {
+    vec![
+        ("400 Bad Request", Effect::status(400)),
+        ("403 Forbidden", Effect::status(403)),
+        ("404 Not Found", Effect::status(404)),
+        ("429 with Retry-After", Effect::too_many_requests(0)),
+        ("500 Internal Server Error", Effect::status(500)),
+        ("503 Service Unavailable", Effect::status(503)),
+        ("connection closed without a response", Effect::DropConnection),
+        ("connection closed while sending", Effect::CutAfter(100)),
+        ("connection closed while receiving", Effect::CutRequestAfter(100)),
+        ("tokens expire", Effect::ExpireTokensNow),
+        ("wrong bytes", Effect::WrongBytes),
+        ("more bytes than announced", Effect::ExtraBytes(7)),
+        ("another digest in the header", Effect::WrongDigestHeader),
+        ("another content type", Effect::WrongContentType("text/plain".into())),
+        ("ranges ignored", Effect::IgnoreRange),
+        ("slow", Effect::SlowBytesPerSecond(1_000_000)),
+    ]
+}
+
+struct Bench {
+    source: LabRegistry,
+    target: LabRegistry,
+    site: Site,
+    layer: Blob,
+}
+
+impl Bench {
+    fn new(case: Case) -> Self {
+        let source = LabRegistry::start(Settings::default()).unwrap();
+        let target = LabRegistry::start(Settings::default()).unwrap();
+        let layer = Layer::generate("layer", SIZE, Compression::None).unwrap();
+        let blob = layer.blob.clone();
+        let image = Image::new(Format::Oci, "linux/amd64".parse().unwrap(), &[layer]).unwrap();
+        source.put_image(&image, "org/one", "v1").unwrap();
+        let site = Site::new();
+        site.images("isc.yaml", &[source.image("org/one", "v1").unwrap()]);
+        let bench = Self { source, target, site, layer: blob };
+        if case == Case::FromDisk {
+            bench.site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+        }
+        bench
+    }
+
+    fn run(&self, case: Case) -> Ran {
+        let to = self.target.address();
+        let mode = match case {
+            Case::ToDisk => "file://data".to_owned(),
+            Case::FromDisk => format!("--from file://data docker://{to}"),
+            Case::DirectSource | Case::DirectTarget => {
+                format!("--workspace file://data docker://{to}")
+            }
+        };
+        self.site.run(&format!("-c isc.yaml {PLAIN} {PATIENT} {mode}"))
+    }
+
+    fn faulty(&self, case: Case) -> &LabRegistry {
+        match case {
+            Case::ToDisk | Case::DirectSource => &self.source,
+            Case::FromDisk | Case::DirectTarget => &self.target,
+        }
+    }
+
+    /// What the user reads, without what differs from run to run.
+    fn told(&self, ran: &Ran) -> String {
+        let image = ran.report()["images"][0]["error"].as_str().map(str::to_owned);
+        let told = image.unwrap_or_else(|| ran.errors());
+        let told = told
+            .replace(&self.source.address().to_string(), "SOURCE")
+            .replace(&self.target.address().to_string(), "TARGET");
+        let told = told.replace(&self.site.path("home").display().to_string(), "HOME");
+        let told = without_causes(&told);
+        let mut text = String::new();
+        let mut rest = told.as_str();
+        while let Some((before, after)) = rest.split_once("sha256:") {
+            let hex = after.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(after.len());
+            text.push_str(before);
+            text.push_str("sha256:…");
+            rest = &after[hex..];
+        }
+        text.push_str(rest);
+        // An upload has an address of its own.
+        let words = text.split(' ').map(|word| match word.split_once("/blobs/uploads/") {
+            Some((before, id)) => {
+                let colon = if id.ends_with(':') { ":" } else { "" };
+                format!("{before}/blobs/uploads/…{colon}")
+            }
+            None => word.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ").replace('\n', " ").replace('|', "\\|")
+    }
+}
+
+/// How a connection breaks depends on which side notices first.
+fn without_causes(text: &str) -> String {
+    const BROKE: &str = "the connection broke: ";
+    let Some((before, after)) = text.split_once(BROKE) else { return text.to_owned() };
+    let end = after.find(" (after").unwrap_or(after.len());
+    format!("{before}{BROKE}…{}", without_causes(&after[end..]))
+}
+
+/// One cell: what a run comes to while the fault lasts. Afterwards everything must arrive.
+fn cell(case: Case, on: On, effect: &Effect, times: Option<usize>) -> String {
+    let bench = Bench::new(case);
+    let part = match on {
+        On::Layer => bench.layer.digest.hex(),
+        On::Manifest => "/manifests/".to_owned(),
+    };
+    let fault = Fault::on_any(&part);
+    let fault = match times {
+        Some(times) => fault.times(times),
+        None => fault,
+    };
+    bench.faulty(case).fault(fault.does(effect.clone()));
+    let ran = bench.run(case);
+    let seen = match ran.code {
+        0 => "succeeds".to_owned(),
+        code => format!("exit code {code}: {}", bench.told(&ran)),
+    };
+    bench.faulty(case).clear_faults();
+    let about = format!("{case:?} {on:?} {effect:?} {times:?}");
+    if ran.code != 0 {
+        let again = bench.run(case);
+        assert_eq!(again.code, 0, "{about}: nothing is lost: {}", again.err);
+    }
+    if case == Case::ToDisk {
+        let verified = bench.site.command("verify file://data").output().unwrap();
+        assert!(verified.status.success(), "{about}: {verified:?}");
+    } else {
+        let to = bench.target.address();
+        bench.site.pull(&format!("docker://{to}/org/one:v1"), &["--src-tls-verify=false"]);
+    }
+    seen
+}
+
+fn table(text: &mut String, on: On, times: Option<usize>) {
+    let heads: Vec<&str> = CASES.iter().map(|(_, head)| *head).collect();
+    let _ = writeln!(text, "| Fault | {} |", heads.join(" | "));
+    let _ = writeln!(text, "|---{}|", "|---".repeat(heads.len()));
+    for (name, effect) in effects() {
+        let cells: Vec<String> = thread::scope(|scope| {
+            let effect = &effect;
+            let run = |(case, _): &(Case, &str)| {
+                let case = *case;
+                scope.spawn(move || cell(case, on, effect, times))
+            };
+            let running: Vec<_> = CASES.iter().map(run).collect();
+            running.into_iter().map(|cell| cell.join().unwrap()).collect()
+        });
+        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+    }
+}
+
+#[test]
+fn the_table_of_faults_is_as_documented() {
+    let mut text = String::from(
+        "# What the user sees when a registry misbehaves\n\n\
+         Generated by a test (`fault_table`). Each cell is the result of one run with `--retry-times 3` while the \
+         fault lasts.\nAfter each run that failed, the fault was removed and the same command run again: it succeeded \
+         every time, and the\nimage was complete. Nothing is lost.\n",
+    );
+    for (title, on, times) in [
+        ("Requests with a layer fail twice", On::Layer, Some(2)),
+        ("Requests with a layer always fail", On::Layer, None),
+        ("Requests with manifests always fail", On::Manifest, None),
+    ] {
+        let _ = write!(text, "\n## {title}\n\n");
+        table(&mut text, on, times);
+    }
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/faults.md");
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("faults.md");
+    fs::write(&made, &text).unwrap();
+    assert!(
+        fs::read_to_string(&committed).unwrap_or_default() == text,
+        "docs/faults.md is out of date: check {} and copy it there",
+        made.display()
+    );
+}

@@ -1,0 +1,171 @@
+//! Replaces damaged or missing content of a workspace, from where the images that need it came.
+
+use std::fs;
+use std::path::Path;
+
+use mirror_plan::{BlobRef, Origin};
+use oci::{Digest, ImageRef, Pointer};
+use registry::{Blob, Client, Location};
+use workspace::{BlobStore, Damage, DamagedBlob, Lock, Need, Workspace};
+
+use crate::error_chain::chain;
+
+/// What became of damaged content.
+#[derive(Debug, Default)]
+pub struct Repaired {
+    /// Content that was replaced, and its bytes.
+    pub blobs: usize,
+    pub bytes: u64,
+    /// Damaged content that nothing needs, and that was removed.
+    pub removed: usize,
+    pub failed: Vec<NotRepaired>,
+}
+
+/// Content that could not be replaced.
+#[derive(Debug)]
+pub struct NotRepaired {
+    pub blob: DamagedBlob,
+    /// One reason for each source that was tried.
+    pub reasons: Vec<String>,
+}
+
+/// What a source must give.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    Manifest(Digest),
+    Blob(BlobRef),
+}
+
+/// Replaces what `damaged` lists. What is wrong is removed first: it is of no use, and a run that
+/// is killed leaves a gap that the next run fills. `progress` is told what is being replaced.
+pub async fn repair_workspace(
+    client: &Client,
+    workspace: &Workspace,
+    _lock: &Lock,
+    damaged: Vec<DamagedBlob>,
+    progress: &(dyn Fn(&Digest) + Sync),
+) -> Repaired {
+    let mut repaired = Repaired::default();
+    for blob in damaged {
+        progress(&blob.digest);
+        if blob.damage != Damage::Missing
+            && let Err(error) = workspace.blobs().remove(&blob.digest)
+        {
+            repaired.failed.push(NotRepaired { blob, reasons: vec![chain(&error)] });
+            continue;
+        }
+        if blob.needed_by.is_empty() {
+            repaired.removed += 1;
+            continue;
+        }
+        match replace(client, workspace, &blob).await {
+            Ok(bytes) => {
+                repaired.blobs += 1;
+                repaired.bytes += bytes;
+            }
+            Err(reasons) => repaired.failed.push(NotRepaired { blob, reasons }),
+        }
+    }
+    repaired
+}
+
+/// Tries each source in turn.
+async fn replace(
+    client: &Client,
+    workspace: &Workspace,
+    damaged: &DamagedBlob,
+) -> Result<u64, Vec<String>> {
+    let mut reasons = Vec::new();
+    for need in &damaged.needed_by {
+        let replaced = match need {
+            Need::Document(name) => restore_document(workspace, name, &damaged.digest),
+            Need::Image(origin) => fetch(client, workspace, origin, &damaged.digest).await,
+        };
+        match replaced {
+            Ok(bytes) => return Ok(bytes),
+            Err(reason) => reasons.push(format!("{need}: {reason}")),
+        }
+    }
+    Err(reasons)
+}
+
+/// Documents are kept as files with names, too.
+fn restore_document(workspace: &Workspace, name: &str, digest: &Digest) -> Result<u64, String> {
+    let path = workspace.working_dir().join(name);
+    let bytes = fs::read(&path).map_err(|error| format!("reading {}: {error}", path.display()))?;
+    workspace.blobs().put(digest, &bytes).map_err(|error| chain(&error))?;
+    Ok(bytes.len() as u64)
+}
+
+async fn fetch(
+    client: &Client,
+    workspace: &Workspace,
+    origin: &Origin,
+    digest: &Digest,
+) -> Result<u64, String> {
+    let record = workspace.record(origin).map_err(|error| chain(&error))?;
+    let record = record.ok_or("its record is gone")?;
+    let is_manifest = record.tree.all_manifests().any(|node| node.digest == *digest);
+    let wanted = match (is_manifest, record.tree.blobs().get(digest)) {
+        (true, _) => Wanted::Manifest(*digest),
+        (false, Some(size)) => Wanted::Blob(BlobRef { digest: *digest, size: *size }),
+        (false, None) => return Err("its record does not name it any more".to_owned()),
+    };
+    match origin {
+        Origin::Registry(image) => from_registry(client, workspace.blobs(), image, wanted).await,
+        Origin::Layout(path) => from_layout(workspace.blobs(), path.as_ref(), digest),
+        Origin::Made(_) => Err("it was built by a run; only a run builds it again".to_owned()),
+    }
+}
+
+async fn from_registry(
+    client: &Client,
+    store: &BlobStore,
+    image: &ImageRef,
+    wanted: Wanted,
+) -> Result<u64, String> {
+    match wanted {
+        Wanted::Manifest(digest) => {
+            let at = image.with_pointer(Pointer::Digest(digest));
+            let raw = client.manifest(&at).await.map_err(|error| error.chain())?;
+            let raw = raw.ok_or_else(|| format!("{at} does not exist any more"))?;
+            store.put(&digest, &raw.bytes).map_err(|error| chain(&error))?;
+            Ok(raw.bytes.len() as u64)
+        }
+        Wanted::Blob(blob) => {
+            let begun = store.begin(&blob.digest, blob.size);
+            let mut partial = begun.map_err(|error| chain(&error))?;
+            let asked = Blob { digest: blob.digest, size: blob.size };
+            let from = Location::from(image);
+            let stream = client.blob(&from, asked, partial.offset()).await;
+            let mut stream = stream.map_err(|error| error.chain())?;
+            while let Some(piece) = stream.chunk().await.map_err(|error| error.chain())? {
+                partial.write(&piece).map_err(|error| chain(&error))?;
+            }
+            partial.finish().map_err(|error| chain(&error))?;
+            Ok(blob.size)
+        }
+    }
+}
+
+/// A directory in the format of the image layout specification, on this machine.
+fn from_layout(store: &BlobStore, layout: &Path, digest: &Digest) -> Result<u64, String> {
+    let path = layout.join("blobs/sha256").join(digest.hex());
+    let failed = |error: std::io::Error| format!("reading {}: {error}", path.display());
+    let mut file = fs::File::open(&path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    let mut partial = store.begin(digest, size).map_err(|error| chain(&error))?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut skip = partial.offset();
+    loop {
+        let count = std::io::Read::read(&mut file, &mut buffer).map_err(failed)?;
+        if count == 0 {
+            break;
+        }
+        let known = usize::try_from(skip).unwrap_or(count).min(count);
+        skip -= known as u64;
+        partial.write(&buffer[known..count]).map_err(|error| chain(&error))?;
+    }
+    partial.finish().map_err(|error| chain(&error))?;
+    Ok(size)
+}
