@@ -239,6 +239,18 @@ fn commands_of_other_versions_are_known_with_whatever_follows() {
 }
 
 #[test]
+fn deletions_take_the_flags_that_every_command_of_version_2_takes() {
+    for line in [
+        "delete --v2 --generate -c disc.yaml --workspace file:///data --src-tls-verify=false docker://reg",
+        "delete --delete-yaml-file x.yaml --parallel-images 8 --parallel-layers 10 --port 55000 docker://reg",
+        "delete --delete-yaml-file x.yaml --authfile a.json --dest-tls-verify=false --src-creds a:b docker://reg",
+        "prune -c isc.yaml --registries.d /etc/x --policy p.json --log-level debug docker://reg",
+    ] {
+        assert!(read(line).is_ok(), "{line}: {:?}", read(line).err());
+    }
+}
+
+#[test]
 fn a_flag_of_mirroring_has_no_meaning_for_another_command() {
     for line in ["-c isc.yaml version", "--dest-tls-verify=false serve /data", "--force version"] {
         let error = read(line).unwrap_err().to_string();

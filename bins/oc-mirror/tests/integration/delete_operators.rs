@@ -173,3 +173,28 @@ fn catalogs_are_replaced_before_their_bundles_are_deleted() {
         pull_all(&site, &to, repository);
     }
 }
+
+#[test]
+fn a_pinned_configuration_selects_all_of_its_run_and_needs_all() {
+    let (quay, site) = world();
+    let target = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let to = format!("{}/ocp", target.address());
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --workspace file://data docker://{to}"));
+    let files = std::fs::read_dir(site.path("data/working-dir")).unwrap();
+    let mut files = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let pinned = files.find(|name| name.starts_with("disc_pinned_")).unwrap();
+    let line = format!(
+        "delete --generate -c data/working-dir/{pinned} --workspace file://data docker://{to}"
+    );
+    quay.forget_requests();
+    let ran = ends(&site, &line, 1);
+    assert!(ran.err.contains("everything that was mirrored") && ran.err.contains("--all"));
+    ends(&site, &line.replace("--generate", "--generate --all"), 0);
+    delete(&site, &to);
+    assert_eq!(quay.requests().count(), 0, "only the target is contacted");
+    for (repository, count) in
+        [("lab/foo", 0), ("lab/foo-bundle", 0), ("lab/shared", 0), (CATALOG, 1)]
+    {
+        assert_eq!(tags(&site, &to, repository).len(), count, "{repository}");
+    }
+}
