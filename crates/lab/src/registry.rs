@@ -296,6 +296,8 @@ impl Desk {
             }
         }
         if let Some(answer) = answer::instead(effects, path) {
+            // Unread bytes would reset the connection, and the client might not see the answer.
+            let _ = body.collect().await;
             return Ok(answer);
         }
         // The name that the client knows us by: there may be a proxy between.

@@ -71,16 +71,25 @@ const TODAYS_FLAGS: &[&str] = &[
 
 /// Flags that only this program has.
 const OUR_FLAGS: &[&str] = &[
-    "no-archive",
     "allow-incomplete",
-    "remove-archives-before",
-    "refresh-signatures",
+    "archive-partial",
+    "dest-limit-rate",
     "helm-binary",
     "icsp",
+    "limit-rate",
+    "no-archive",
     "output",
+    "refresh-signatures",
+    "remove-archives-before",
     "skip-broken-bundles",
+    "src-limit-rate",
     "strict-compat",
     "strict-dry-run",
+    "through-workspace",
+    "timetable",
+    "timezone",
+    "until",
+    "wait",
 ];
 
 /// Short names of today's oc-mirror v2.

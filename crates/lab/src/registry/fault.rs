@@ -26,7 +26,8 @@ pub struct FaultOn(Fault);
 /// What happens to a request.
 #[derive(Debug, Clone)]
 pub enum Effect {
-    /// Answers with this status, these headers and this body, and does nothing else.
+    /// Reads the request, answers with this status, these headers and this body, and does nothing
+    /// else.
     Status(u16, Vec<(String, String)>, String),
     /// Answers 307 to the same path below this address (`http://127.0.0.1:1234`).
     RedirectTo(String),
