@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
-use crate::{coordinator, handler, log, manifests, operator};
+use crate::{coordinator, handler, log, manifests, operator, retry};
 
 const NOTES: &str = "\
 Parts that talk to a cluster find it as kubectl does: KUBECONFIG, ~/.kube/config, or the service account of their pod.
@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Handler(handler::Arguments),
     /// Grant nodes leave to change and write the status of policies; one leads per cluster
     Coordinator(coordinator::Arguments),
+    /// Ask the nodes on which a policy failed to try again
+    Retry(retry::Arguments),
     /// Write the files of a release payload
     Manifests(manifests::Arguments),
     /// Print the version

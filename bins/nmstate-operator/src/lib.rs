@@ -1,8 +1,9 @@
-//! The command line of `nmstate-operator`. One program, four parts:
+//! The command line of `nmstate-operator`. One program, several parts:
 //!
 //! - `operator`, once per cluster: decides whether handlers run, deploys them, reports to the cluster.
 //! - `coordinator`, once per cluster: grants slots and writes the status of policies.
 //! - `handler`, once per node: applies policies and reports the node's network.
+//! - `retry`: asks nodes on which a policy failed to try again.
 //! - `manifests`: writes what a release payload needs to bring the operator along.
 
 mod arguments;
@@ -17,6 +18,7 @@ mod metrics_port;
 mod operator;
 mod reference;
 mod requests;
+mod retry;
 pub mod service_port;
 mod shown;
 mod stop;
@@ -44,6 +46,7 @@ fn act(command: &Command) -> Result<Ending> {
         Command::Operator(arguments) => serve(operator::run(arguments))?,
         Command::Handler(arguments) => serve(handler::run(arguments))?,
         Command::Coordinator(arguments) => serve(coordinator::run(arguments))?,
+        Command::Retry(arguments) => serve(retry::run(arguments))?,
         Command::Manifests(arguments) => manifests::manifests(arguments)?,
         Command::Version => print(format!("nmstate-operator {}\n", env!("CARGO_PKG_VERSION")))?,
         Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,

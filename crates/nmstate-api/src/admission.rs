@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::annotations::{
-    ADOPT, ADOPT_BR_EX, CANARY, DRIFT, MEMORY_ONLY, OFF, ON_NMSTATES, ON_POLICIES, PREFIX, PROBES,
-    REVERT_ON_DELETE,
+    ADOPT, ADOPT_BR_EX, CANARY, DRIFT, MEMORY_ONLY, OFF, ON_NMSTATES, ON_POLICIES, PREFIX,
+    PROBE_TIMEOUT, PROBES, RETRY, REVERT_ON_DELETE,
 };
 use crate::{GROUP, NODE_LABEL, POLICY_LABEL};
 
@@ -65,6 +65,16 @@ fn policies() -> [Value; 2] {
             PROBES,
             "^ *(api-server|gateway|dns|node-readiness) *(, *(api-server|gateway|dns|node-readiness) *)*$",
             "a list of api-server, gateway, dns and node-readiness, with commas",
+        ),
+        matching(
+            PROBE_TIMEOUT,
+            "^([1-9][0-9]?|[1-5][0-9]{2}|600)$",
+            "a number of seconds from 1 to 600",
+        ),
+        matching(
+            RETRY,
+            "^[^ ]+( [a-z0-9.-]+(,[a-z0-9.-]+)*)?$",
+            "an identifier, and optionally a list of nodes after a space, with commas",
         ),
         matching(CANARY, &canary(), CANARY_FORM),
         // An expression of the server's kind cannot say "not all of them zeros" in one go.
@@ -206,7 +216,7 @@ fn known_annotations(known: &[&str]) -> Value {
         known.iter().map(|name| name.strip_prefix(PREFIX).unwrap_or(name)).collect();
     rule(
         &format!(
-            "!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.startsWith('{PREFIX}') || k in [{list}] || (oldObject != null && oldObject.metadata.?annotations[?k] == optional.of(object.metadata.annotations[k])))"
+            "!has(object.metadata.annotations) || object.metadata.annotations == null || object.metadata.annotations.all(k, !k.startsWith('{PREFIX}') || k in [{list}] || (oldObject != null && oldObject.metadata.?annotations[?k] == optional.of(object.metadata.annotations[k])))"
         ),
         &format!("of the annotations under {PREFIX} known here are {}", short.join(", ")),
     )
@@ -215,7 +225,7 @@ fn known_annotations(known: &[&str]) -> Value {
 fn matching(annotation: &str, pattern: &str, allowed: &str) -> Value {
     rule(
         &format!(
-            "!has(object.metadata.annotations) || !('{annotation}' in object.metadata.annotations) || object.metadata.annotations['{annotation}'].matches('{pattern}')"
+            "!has(object.metadata.annotations) || object.metadata.annotations == null || !('{annotation}' in object.metadata.annotations) || object.metadata.annotations['{annotation}'].matches('{pattern}')"
         ),
         &format!("{annotation} must be {}", allowed.replace('|', ", ")),
     )
@@ -224,7 +234,7 @@ fn matching(annotation: &str, pattern: &str, allowed: &str) -> Value {
 fn unlike(annotation: &str, pattern: &str, allowed: &str) -> Value {
     rule(
         &format!(
-            "!has(object.metadata.annotations) || !('{annotation}' in object.metadata.annotations) || !object.metadata.annotations['{annotation}'].matches('{pattern}')"
+            "!has(object.metadata.annotations) || object.metadata.annotations == null || !('{annotation}' in object.metadata.annotations) || !object.metadata.annotations['{annotation}'].matches('{pattern}')"
         ),
         &format!("{annotation} must be {allowed}"),
     )

@@ -21,6 +21,11 @@ pub const REVERT_ON_DELETE: &str = "nmstate.landfall.dev/revert-on-delete";
 pub const DRIFT: &str = "nmstate.landfall.dev/drift";
 /// On a policy: apply without keeping the change across a reboot of the node.
 pub const MEMORY_ONLY: &str = "nmstate.landfall.dev/memory-only";
+/// On a policy: seconds that the network may take to be good after a change.
+pub const PROBE_TIMEOUT: &str = "nmstate.landfall.dev/probe-timeout";
+/// On a policy: try again where it failed. A new value asks anew; names of nodes after a space
+/// restrict it to these.
+pub const RETRY: &str = "nmstate.landfall.dev/retry";
 /// On an `NMState`: deploy nothing.
 pub const OFF: &str = "nmstate.landfall.dev/off";
 /// On an `NMState`: take over from kubernetes-nmstate.
@@ -33,8 +38,10 @@ pub const ADOPTED_FROM: &str = "nmstate.landfall.dev/adopted-from";
 /// A label, on policies that were made of a node's own document.
 pub const ADOPTED: &str = "nmstate.landfall.dev/adopted";
 
-pub(crate) const ON_POLICIES: [&str; 6] =
-    [PROBES, CANARY, REVERT_ON_DELETE, DRIFT, MEMORY_ONLY, ADOPTED_FROM];
+pub(crate) const ON_POLICIES: [&str; 8] =
+    [PROBES, CANARY, REVERT_ON_DELETE, DRIFT, MEMORY_ONLY, PROBE_TIMEOUT, RETRY, ADOPTED_FROM];
+/// Seconds that [`PROBE_TIMEOUT`] may ask for.
+pub const PROBE_TIMEOUTS: std::ops::RangeInclusive<u16> = 1..=600;
 pub(crate) const ON_NMSTATES: [&str; 3] = [OFF, ADOPT, ADOPT_BR_EX];
 
 /// An annotation that cannot be honoured.
@@ -49,6 +56,8 @@ pub enum AnnotationError {
     Value { annotation: &'static str, value: String, allowed: &'static str },
     #[error("the annotation {CANARY} names no node")]
     CanaryNode(#[source] NameError),
+    #[error("the annotation {RETRY} names no node")]
+    RetryNode(#[source] NameError),
 }
 
 /// Something that must answer after a change, or the change is taken back.
@@ -125,6 +134,15 @@ pub enum OnDelete {
     Revert,
 }
 
+/// A request to try again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Tells requests apart; usually a time.
+    pub id: String,
+    /// The nodes it is about; all if there are none.
+    pub nodes: BTreeSet<NodeName>,
+}
+
 /// What the annotations of a policy ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyOptions {
@@ -133,6 +151,9 @@ pub struct PolicyOptions {
     pub on_delete: OnDelete,
     pub drift: Drift,
     pub persistence: Persistence,
+    /// In seconds; the handler's own without it.
+    pub probe_timeout: Option<u16>,
+    pub retry: Option<Retry>,
 }
 
 /// What the annotations of an `NMState` ask for.
@@ -169,7 +190,21 @@ impl PolicyOptions {
             } else {
                 Persistence::AcrossReboots
             },
+            probe_timeout: annotations
+                .get(PROBE_TIMEOUT)
+                .map(|text| probe_timeout(text))
+                .transpose()?,
+            retry: annotations.get(RETRY).map(|text| retry(text)).transpose()?,
         })
+    }
+
+    /// The options as far as they concern one node.
+    pub fn for_node(mut self, node: &str) -> Self {
+        let is_concerned = |retry: &Retry| {
+            retry.nodes.is_empty() || retry.nodes.iter().any(|it| it.as_str() == node)
+        };
+        self.retry = self.retry.filter(is_concerned);
+        self
     }
 }
 
@@ -241,6 +276,18 @@ fn canary(text: &str) -> Result<Canary, AnnotationError> {
     Ok(Canary::Nodes(nodes.collect::<Result<_, _>>().map_err(AnnotationError::CanaryNode)?))
 }
 
+fn probe_timeout(text: &str) -> Result<u16, AnnotationError> {
+    let seconds = text.parse().ok().filter(|seconds| PROBE_TIMEOUTS.contains(seconds));
+    seconds.ok_or_else(|| bad(PROBE_TIMEOUT, text, "a number of seconds from 1 to 600"))
+}
+
+fn retry(text: &str) -> Result<Retry, AnnotationError> {
+    let (id, nodes) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    let nodes = nodes.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let nodes = nodes.map(str::parse).collect::<Result<_, _>>();
+    Ok(Retry { id: id.to_owned(), nodes: nodes.map_err(AnnotationError::RetryNode)? })
+}
+
 fn drift(text: &str) -> Result<Drift, AnnotationError> {
     match text {
         "ignore" => Ok(Drift::Ignore),
@@ -285,6 +332,7 @@ mod tests {
         assert_eq!(policy(REVERT_ON_DELETE, "true").unwrap().on_delete, OnDelete::Revert);
         assert_eq!(policy(DRIFT, "enforce").unwrap().drift, Drift::Enforce);
         assert_eq!(policy(MEMORY_ONLY, "true").unwrap().persistence, Persistence::MemoryOnly);
+        assert_eq!(policy(PROBE_TIMEOUT, "120").unwrap().probe_timeout, Some(120));
         let nmstate = NMStateOptions::parse(Some(&annotations(&[
             (OFF, "true"),
             (ADOPT, "false"),
@@ -299,11 +347,28 @@ mod tests {
             policy(DRIFT, "warn").unwrap_err().to_string(),
             r#"the annotation nmstate.landfall.dev/drift is "warn"; it must be ignore, report or enforce"#
         );
-        for (name, value) in
-            [(PROBES, ""), (PROBES, "ping"), (CANARY, ""), (CANARY, "0"), (MEMORY_ONLY, "yes")]
-        {
+        for (name, value) in [
+            (PROBES, ""),
+            (PROBES, "ping"),
+            (CANARY, ""),
+            (CANARY, "0"),
+            (MEMORY_ONLY, "yes"),
+            (PROBE_TIMEOUT, "0"),
+            (PROBE_TIMEOUT, "601"),
+            (PROBE_TIMEOUT, "1m"),
+            (RETRY, "2026-01-01T00:00:00Z a_b"),
+        ] {
             assert!(policy(name, value).is_err(), "{name}: {value:?}");
         }
+    }
+
+    #[test]
+    fn a_retry_may_concern_some_nodes_only() {
+        let all = policy(RETRY, "2026-01-01T00:00:00Z").unwrap();
+        assert!(all.for_node("a").retry.is_some());
+        let some = policy(RETRY, "2026-01-01T00:00:00Z a,b").unwrap();
+        assert!(some.clone().for_node("a").retry.is_some());
+        assert_eq!(some.for_node("c").retry, None);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct OwnView {
     /// Whether the report holds something that nobody asks for any more: a way back, or that the
     /// network has drifted.
     pub is_stale: bool,
+    /// Whether the node changed since it failed, and enough time has passed.
+    pub may_retry: bool,
     /// Whether it has been known here, and not begun, for longer than a moment.
     pub has_waited: bool,
 }
@@ -70,7 +72,9 @@ pub fn step(policy: Option<&PolicyView>, own: &OwnView) -> Step {
         return if own.has_enactment { Step::Leave } else { Step::Nothing };
     };
     let reported = own.generation == Some(policy.generation);
-    if reported && !own.is_outdated && matches!(own.phase, Phase::Failed | Phase::Aborted) {
+    let is_retried =
+        own.is_outdated || (own.may_retry && own.phase == Phase::Failed && !policy.is_aborted);
+    if reported && !is_retried && matches!(own.phase, Phase::Failed | Phase::Aborted) {
         return if policy.has_slot { Step::ReturnSlot } else { Step::Nothing };
     }
     let evaluation = own.evaluation.filter(|it| it.generation == policy.generation);
@@ -117,6 +121,7 @@ mod tests {
         is_resting: false,
         is_outdated: false,
         is_stale: false,
+        may_retry: false,
         has_waited: false,
     };
 
@@ -194,6 +199,17 @@ mod tests {
             let with_slot = PolicyView { has_slot: true, ..POLICY };
             assert_eq!(step(Some(&with_slot), &evaluated(true, own)), Step::Apply);
         }
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_after_the_node_changed_unless_the_policy_is_stopped() {
+        let own = OwnView { may_retry: true, ..reported(Phase::Failed, 2) };
+        assert_eq!(step(Some(&POLICY), &own), Step::Evaluate);
+        assert_eq!(step(Some(&POLICY), &evaluated(true, own)), Step::ReportPending);
+        let stopped = PolicyView { is_aborted: true, ..POLICY };
+        assert_eq!(step(Some(&stopped), &own), Step::Nothing);
+        let aborted = OwnView { may_retry: true, ..reported(Phase::Aborted, 2) };
+        assert_eq!(step(Some(&POLICY), &aborted), Step::Nothing);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! | [`agenda`] | what a handler does next |
 //! | [`terms`] | which annotations an attempt depends on |
 //! | [`verdict`] | what the end of an attempt means |
+//! | [`second_chance`] | when what failed is tried again without a request |
 //! | [`secrets`] | what must not be written into logs and conditions |
 //! | [`revert`] | how a policy is taken back |
 //! | [`drift`] | how often a node is put right |
@@ -38,6 +39,7 @@ pub mod rendering;
 pub mod report;
 pub mod revert;
 pub mod rollout;
+pub mod second_chance;
 pub mod secrets;
 pub mod selection;
 pub mod summary;

@@ -14,7 +14,15 @@ pub fn terms(options: &PolicyOptions) -> String {
         }
     };
     let memory_only = options.persistence == Persistence::MemoryOnly;
-    format!("probes: {probes}; memory-only: {memory_only}")
+    let mut text = format!("probes: {probes}; memory-only: {memory_only}");
+    // What is not asked for is not written: reports of earlier versions stay comparable.
+    if let Some(seconds) = options.probe_timeout {
+        text.push_str(&format!("; probe-timeout: {seconds}"));
+    }
+    if let Some(retry) = &options.retry {
+        text.push_str(&format!("; retry: {}", retry.id));
+    }
+    text
 }
 
 /// Whether a failure under `tried` says nothing about attempts under `now`. Reports of programs that
@@ -25,7 +33,9 @@ pub fn are_others(tried: Option<&str>, now: &PolicyOptions) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use nmstate_api::annotations::{CANARY, DRIFT, MEMORY_ONLY, PROBES, REVERT_ON_DELETE};
+    use nmstate_api::annotations::{
+        CANARY, DRIFT, MEMORY_ONLY, PROBE_TIMEOUT, PROBES, RETRY, REVERT_ON_DELETE,
+    };
 
     use super::*;
 
@@ -45,6 +55,18 @@ mod tests {
             assert!(are_others(Some(&tried), &options(others)), "{others:?}");
         }
         assert!(!are_others(None, &options(&[(PROBES, "dns")])), "an older report says nothing");
+    }
+
+    #[test]
+    fn a_failure_says_nothing_about_a_longer_timeout_or_a_later_request() {
+        let tried = terms(&options(&[]));
+        assert!(are_others(Some(&tried), &options(&[(PROBE_TIMEOUT, "300")])));
+        let first = options(&[(RETRY, "1")]);
+        assert!(are_others(Some(&tried), &first));
+        assert!(!are_others(Some(&terms(&first)), &first));
+        assert!(are_others(Some(&terms(&first)), &options(&[(RETRY, "2")])));
+        let of_another = options(&[(RETRY, "1 other")]).for_node("this");
+        assert!(!are_others(Some(&tried), &of_another));
     }
 
     #[test]

@@ -3,12 +3,17 @@
 use std::time::Duration;
 
 use nmstate_api::Failure;
+use nmstate_api::annotations::ProbeKind;
 
 use crate::phase::Phase;
 use crate::secrets::Secrets;
 
 /// Attempts at one generation of a policy, the first one included.
 pub const MOST_ATTEMPTS: u32 = 5;
+/// Attempts during which the API server alone did not answer.
+pub const MOST_OUTAGES: u32 = 3;
+/// Before the attempt after such a one.
+const OUTAGE_WAIT: Duration = Duration::from_secs(60);
 /// Waits between attempts double from this one on.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -46,6 +51,8 @@ pub enum Fault {
     Verification,
     /// Somebody who must answer does not. The name is that of the probe.
     Probe(Option<String>),
+    /// The API server does not answer, and all others do: it may be down itself.
+    ApiServer,
     /// It took longer than the checkpoint lasts.
     Expired,
     /// It could not be saved to disk.
@@ -58,6 +65,7 @@ impl Fault {
             Self::Apply => "NetworkManager could not make the change",
             Self::Verification => "the network did not become what the policy wants",
             Self::Probe(_) => "the node was cut off by the change",
+            Self::ApiServer => "the API server did not answer after the change",
             Self::Expired => "the change was not confirmed in time",
             Self::Persist => "the change could not be saved to disk",
         }
@@ -103,12 +111,20 @@ impl Attempt {
                 failure.interface.clone_from(interface);
             }
             Self::TakenBack { fault: Fault::Probe(probe), .. } => failure.probe.clone_from(probe),
+            Self::TakenBack { fault: Fault::ApiServer, .. } => {
+                failure.probe = Some(ProbeKind::ApiServer.name().to_owned());
+            }
             _ => {}
         }
-        let again_after = (self.can_change() && number < MOST_ATTEMPTS).then(|| wait(number));
+        let most = match self {
+            // A change that hides the API server alone looks the same as an outage.
+            Self::TakenBack { fault: Fault::ApiServer, .. } => MOST_OUTAGES,
+            _ => MOST_ATTEMPTS,
+        };
+        let again_after = (self.can_change() && number < most).then(|| self.wait(number));
         let phase = if again_after.is_some() { Phase::Retrying } else { Phase::Failed };
         let message = match phase {
-            Phase::Retrying => format!("attempt {number} of {MOST_ATTEMPTS}: {}", self.text()),
+            Phase::Retrying => format!("attempt {number} of {most}: {}", self.text()),
             _ if self.can_change() => format!("after {number} attempts: {}", self.text()),
             _ => self.text(),
         };
@@ -170,6 +186,13 @@ impl Attempt {
         }
     }
 
+    fn wait(&self, number: u32) -> Duration {
+        match self {
+            Self::TakenBack { fault: Fault::ApiServer, .. } => OUTAGE_WAIT,
+            _ => wait(number),
+        }
+    }
+
     /// A name for programs, none when it went well.
     fn failure_kind(&self) -> Option<&'static str> {
         Some(match self {
@@ -180,7 +203,7 @@ impl Attempt {
             Self::NotBegun { .. } => "NotBegun",
             Self::TakenBack { fault: Fault::Apply, .. } => "ApplyFailed",
             Self::TakenBack { fault: Fault::Verification, .. } => "VerificationFailed",
-            Self::TakenBack { fault: Fault::Probe(_), .. } => "ProbeFailed",
+            Self::TakenBack { fault: Fault::Probe(_) | Fault::ApiServer, .. } => "ProbeFailed",
             Self::TakenBack { fault: Fault::Expired, .. } => "CheckpointExpired",
             Self::TakenBack { fault: Fault::Persist, .. } => "PersistFailed",
             Self::Interrupted => "Interrupted",
@@ -294,6 +317,15 @@ mod tests {
             let last = attempt.judge(MOST_ATTEMPTS);
             assert_eq!((last.phase, last.again_after), (Phase::Failed, None));
         }
+    }
+
+    #[test]
+    fn an_outage_of_the_api_server_is_not_blamed_on_the_change_at_once() {
+        let attempt = taken_back(Fault::ApiServer, Afterwards::Works);
+        let first = attempt.judge(1);
+        assert_eq!((first.phase, first.again_after), (Phase::Retrying, Some(OUTAGE_WAIT)));
+        assert_eq!(first.failure.unwrap().probe.as_deref(), Some("api-server"));
+        assert_eq!(attempt.judge(MOST_OUTAGES).phase, Phase::Failed);
     }
 
     #[test]

@@ -214,6 +214,7 @@ impl World {
             is_resting: false,
             is_outdated: false,
             is_stale: false,
+            may_retry: false,
             has_waited: true,
         };
         match step(Some(&view), &own) {

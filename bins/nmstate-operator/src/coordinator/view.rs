@@ -79,7 +79,10 @@ impl EnactmentFacts {
     /// How far the node is. A failure under other annotations than there are now says nothing.
     fn phase_under(&self, options: Option<&PolicyOptions>) -> Phase {
         let is_over = matches!(self.phase, Phase::Failed | Phase::Aborted);
-        let others = |options| terms::are_others(self.tried_with.as_deref(), options);
+        let others = |options: &PolicyOptions| {
+            let options = options.clone().for_node(&self.node);
+            terms::are_others(self.tried_with.as_deref(), &options)
+        };
         if is_over && options.is_some_and(others) { Phase::Unknown } else { self.phase }
     }
 }

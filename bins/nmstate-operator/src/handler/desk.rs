@@ -1,15 +1,19 @@
 //! What a handler knows and remembers while it works, and what it writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use jiff::Timestamp;
 use kube::{Client, ResourceExt};
+use nmstate::{Interface, InterfaceType, NetworkState};
 use nmstate_api::annotations::{Drift, PolicyOptions};
-use nmstate_api::{NetworkDocument, NodeName};
+use nmstate_api::{EnactmentConditionType, NetworkDocument, NodeName, condition};
 use node_policy::drift::Corrections;
 use node_policy::secrets::Secrets;
-use node_policy::{Attempt, Evaluation, OwnView, Phase, Rendered, Step, overlap, terms};
+use node_policy::{
+    Attempt, Evaluation, OwnView, Phase, Rendered, Step, overlap, second_chance, terms,
+};
 
 use super::drift::says_drifted;
 use super::enactments::{Details, Enactments, Saying};
@@ -86,6 +90,9 @@ pub(super) struct Desk {
     pub(super) look_at: Option<Instant>,
     pub(super) looked: Option<Instant>,
     pub(super) manager: Option<String>,
+    /// The NICs of the node, and when they or the handler changed last.
+    pub(super) nics: Option<BTreeSet<String>>,
+    pub(super) node_changed: Timestamp,
     /// When to finish an interrupted change. No other change begins before.
     pub(super) recover_at: Option<Instant>,
     /// The label of a confirmed change that was completed after an interruption.
@@ -136,6 +143,8 @@ impl Desk {
             look_at: Some(Instant::now()),
             looked: None,
             manager,
+            nics: None,
+            node_changed: Timestamp::now(),
             recover_at: Some(Instant::now()),
             completed: None,
         }
@@ -165,7 +174,53 @@ impl Desk {
         let rests = self.memory.values().filter_map(|memory| memory.rest_until);
         let waits = self.memory.values().filter_map(|memory| Some(memory.since? + LONG_WAIT));
         let look_at = self.look_at.filter(|_| self.view.owner().is_some());
-        rests.chain(waits.filter(|end| *end > now)).chain(look_at).chain(self.recover_at).min()
+        let waits = waits.filter(|end| *end > now);
+        let all = rests.chain(waits).chain(look_at).chain(self.recover_at);
+        all.chain(self.next_retry()).min()
+    }
+
+    /// When a failed policy is tried again because the node changed.
+    fn retry_at(&self, policy: &str) -> Option<Timestamp> {
+        let reported = self.view.reported(policy)?;
+        if Phase::of(&reported.conditions) != Phase::Failed {
+            return None;
+        }
+        let failing = condition::find(&reported.conditions, EnactmentConditionType::Failing)?;
+        let failed = failing.last_heartbeat_time.as_ref()?.0;
+        let attempts = reported.retry_count.values().max().copied().unwrap_or(1);
+        let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
+        second_chance::retry_at(attempts, failed, self.node_changed)
+    }
+
+    fn next_retry(&self) -> Option<Instant> {
+        let names = self.view.names();
+        let next = names.iter().filter_map(|policy| self.retry_at(policy)).min()?;
+        let left = Duration::try_from(next.duration_since(Timestamp::now())).ok()?;
+        Some(Instant::now() + left)
+    }
+
+    /// Compares the NICs with those that were there.
+    pub(super) fn see_nics(&mut self, state: &NetworkState) {
+        let is_nic = |it: &&Interface| {
+            matches!(it.iface_type(), InterfaceType::Ethernet | InterfaceType::InfiniBand)
+        };
+        let nics: BTreeSet<String> =
+            state.interfaces.iter().filter(is_nic).map(|it| it.name().to_owned()).collect();
+        let before = self.nics.replace(nics);
+        if before.is_some() && before != self.nics {
+            tracing::info!("NICs were added or removed; policies that failed are tried again");
+            self.node_changed = Timestamp::now();
+        }
+    }
+
+    /// Forgets what failed policies were compared with, once they are tried again.
+    pub(super) fn start_retries(&mut self) {
+        let now = Timestamp::now();
+        for policy in self.view.names() {
+            if self.retry_at(&policy).is_some_and(|at| at <= now) {
+                self.memory.remove(&policy);
+            }
+        }
     }
 
     pub(super) fn is_superseded(&self, job: &Job) -> bool {
@@ -209,6 +264,7 @@ impl Desk {
                 .is_some_and(|it| terms::are_others(it.tried_with.as_deref(), &options)),
             is_stale: (keeps_way_back && evaluated.is_some_and(|(_, it)| it.revert.is_empty()))
                 || (options.drift == Drift::Ignore && reported.is_some_and(says_drifted)),
+            may_retry: self.retry_at(policy).is_some_and(|at| at <= Timestamp::now()),
             has_waited: memory
                 .and_then(|it| it.since)
                 .is_some_and(|since| since.elapsed() >= LONG_WAIT),

@@ -36,6 +36,8 @@ pub struct Change<'a> {
     pub desired: &'a NetworkState,
     pub probes: &'a Probes,
     pub persistence: Persistence,
+    /// How long the network may take to be good; the usual time without it.
+    pub patience: Option<Duration>,
 }
 
 /// What a handler works on. [`NodeNetwork`] is the network of this machine.
@@ -106,7 +108,7 @@ impl Machine for NodeNetwork {
             desired: change.desired,
             memory_only: change.persistence == Persistence::MemoryOnly,
             aim: &aim,
-            timing: self.surroundings.timing,
+            timing: change.patience.map_or(self.surroundings.timing, Timing::patient),
             record: &self.record,
         };
         attempt(&Box::pin(transaction.run(&network)).await)
@@ -190,6 +192,9 @@ fn attempt(outcome: &Outcome) -> Attempt {
                 fault: match cause {
                     Cause::Apply => Fault::Apply,
                     Cause::Verification => Fault::Verification,
+                    Cause::Probes if only_the_api_server_is_silent(&after.probes) => {
+                        Fault::ApiServer
+                    }
                     Cause::Facts | Cause::Probes => Fault::Probe(silent),
                     Cause::Expired => Fault::Expired,
                     Cause::Persist => Fault::Persist,
@@ -203,6 +208,17 @@ fn attempt(outcome: &Outcome) -> Attempt {
             }
         }
     }
+}
+
+/// Whether the node reaches everything else: the API server itself may be down then. Readiness is
+/// reported by the API server, so it says nothing.
+fn only_the_api_server_is_silent(reports: &[ClauseReport]) -> bool {
+    let is = |report: &ClauseReport, kind: ProbeKind| probe_kind(report) == Some(kind);
+    let depends =
+        |it: &ClauseReport| is(it, ProbeKind::ApiServer) || is(it, ProbeKind::NodeReadiness);
+    let (of_api, others): (Vec<_>, Vec<_>) = reports.iter().partition(|it| depends(it));
+    let is_silent = of_api.iter().any(|it| is(it, ProbeKind::ApiServer) && !it.holds);
+    is_silent && !others.is_empty() && others.iter().all(|it| it.holds)
 }
 
 /// This machine, with one more probe: whether the cluster considers the node ready.
@@ -349,6 +365,24 @@ mod tests {
         assert!(usual[1..].iter().all(|(_, when)| *when == When::HeldBefore));
         let dns = asked(&Probes::These(BTreeSet::from([ProbeKind::Dns])));
         assert_eq!(dns[1], ("a name server answers".to_owned(), When::Always));
+    }
+
+    #[test]
+    fn an_api_server_that_is_down_is_told_from_a_node_that_is_cut_off() {
+        let clause = |kind: ProbeKind, holds| ClauseReport {
+            id: kind.name().to_owned(),
+            about: "x".into(),
+            holds,
+            probes: vec![],
+        };
+        let silent = |others: &[(ProbeKind, bool)]| {
+            let mut reports = vec![clause(ProbeKind::ApiServer, false)];
+            reports.extend(others.iter().map(|(kind, holds)| clause(*kind, *holds)));
+            only_the_api_server_is_silent(&reports)
+        };
+        assert!(silent(&[(ProbeKind::Gateway, true), (ProbeKind::NodeReadiness, false)]));
+        assert!(!silent(&[(ProbeKind::Gateway, true), (ProbeKind::Dns, false)]));
+        assert!(!silent(&[]), "no other probe tells that the network works");
     }
 
     #[test]

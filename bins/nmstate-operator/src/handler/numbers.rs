@@ -95,6 +95,10 @@ pub(crate) fn attempt(metrics: &Metrics, attempt: &Attempt, took: Duration) {
                     metrics.add(PROBES, &[("probe", probe)]);
                     "probe"
                 }
+                Fault::ApiServer => {
+                    metrics.add(PROBES, &[("probe", ProbeKind::ApiServer.name())]);
+                    "probe"
+                }
                 Fault::Expired => "expired",
                 Fault::Persist => "persist",
             };

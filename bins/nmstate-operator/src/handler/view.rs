@@ -151,7 +151,9 @@ impl View {
 
     /// What the annotations of a policy ask for now.
     pub(crate) fn options(&self, name: &str) -> Option<Result<PolicyOptions, AnnotationError>> {
-        Some(PolicyOptions::parse(self.policy(name)?.metadata.annotations.as_ref()))
+        let options = PolicyOptions::parse(self.policy(name)?.metadata.annotations.as_ref());
+        let node = self.own_node()?.owner.name.as_str();
+        Some(options.map(|options| options.for_node(node)))
     }
 
     pub(crate) fn enactment(&self, policy: &str) -> Option<&Enactment> {

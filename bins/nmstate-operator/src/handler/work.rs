@@ -134,6 +134,7 @@ impl<M: Machine> Handler<M> {
             Ok(document) => document,
             Err(error) => return tracing::warn!("{error}"),
         };
+        desk.see_nics(&state);
         numbers::network(&self.standing.metrics, &self.node, &document);
         // It may have been replaced by a newer one.
         desk.manager = self.machine.version().await.or(desk.manager.take());
@@ -155,6 +156,7 @@ impl<M: Machine> Handler<M> {
         }
         desk.end_rests();
         desk.follow_annotations().await;
+        desk.start_retries();
         desk.say_what_is_unsaid().await;
         for policy in desk.view.names() {
             for _ in 0..MOST_STEPS {
@@ -198,6 +200,7 @@ impl<M: Machine> Handler<M> {
         let Some(object) = desk.view.policy(policy) else { return Ok(()) };
         let generation = object.metadata.generation.unwrap_or_default();
         let options = PolicyOptions::parse(object.metadata.annotations.as_ref())?;
+        let options = options.for_node(self.node.as_str());
         let current = self.machine.state().await?;
         let held = desk.view.reported(policy).cloned().unwrap_or_default();
         let phase = Phase::of(&held.conditions);
@@ -296,6 +299,7 @@ impl<M: Machine> Handler<M> {
                 desired: &desired,
                 probes: &options.probes,
                 persistence: options.persistence,
+                patience: options.probe_timeout.map(|it| Duration::from_secs(it.into())),
             };
             self.machine.change(&change).await
         };
@@ -328,6 +332,7 @@ impl<M: Machine> Handler<M> {
                 desired: &desired,
                 probes: &probes,
                 persistence: Default::default(),
+                patience: None,
             };
             self.machine.change(&change).await
         };

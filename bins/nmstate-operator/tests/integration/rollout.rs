@@ -49,6 +49,7 @@ const CASES: &[Case] = &[
     ("a policy that cuts the node off is taken back and stops the others", basics::taken_back),
     ("probes that were asked for decide", probes::decide),
     ("annotations take effect when they are changed", annotations::take_effect),
+    ("a policy that failed is tried again on request", probes::retried_on_request),
     ("a node that loses the API takes the change back by itself", basics::api_is_lost),
     ("a node that is not ready after a change gets its network back", probes::readiness),
     ("(handlers become patient)", Bench::be_patient),

@@ -155,6 +155,15 @@ impl Bench {
         let _ = child.wait().unwrap();
     }
 
+    /// Runs a command of the program as an administrator does.
+    pub(crate) fn command(&self, words: &[&str]) {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).env("KUBECONFIG", self.server.kubeconfig()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {text}");
+    }
+
     // Handlers.
 
     pub(crate) fn start_handler(&mut self, node: &'static str) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::rollout::basics::waiting_change;
 use crate::rollout::bench::{Bench, NODES};
 use crate::rollout::object::Object;
-use crate::rollout::wishes::{PROBES, everywhere, mtu, on};
+use crate::rollout::wishes::{PROBES, WITH_DNS, everywhere, mtu, on};
 
 const ALL: [(&str, &str); 1] = [(PROBES, "api-server,gateway,dns,node-readiness")];
 
@@ -71,4 +71,20 @@ pub(crate) fn readiness(bench: &mut Bench) {
     failed_because_of(bench, node, "ready", "node-readiness");
     assert_eq!(bench.mtu(node), before);
     bench.set_ready(node, true);
+}
+
+/// A failure stays until somebody asks for another attempt.
+pub(crate) fn retried_on_request(bench: &mut Bench) {
+    let [node, _] = NODES;
+    bench.apply_policy("again", &on(node, &mtu(1311)), &WITH_DNS);
+    let failed = bench.wait_for_phase(node, "again", Phase::Failed);
+    assert_eq!(failed.status()["failure"]["probe"], "dns", "{}", failed.status());
+    bench.start_name_server();
+    bench.command(&["retry", "again", "--node", "elsewhere"]);
+    let unchanged = bench.enactment(node, "again");
+    assert_eq!(unchanged.phase(), Phase::Failed, "the request is about another node");
+    bench.command(&["retry", "again"]);
+    bench.wait_until_available("again");
+    assert_eq!(bench.mtu(node), 1311);
+    bench.stop_name_server();
 }
