@@ -186,7 +186,7 @@ mod tests {
         let own = archived(&two, 9, true);
         assert_eq!(chosen(Some(here.clone()), Some(own)), Some(one.tree.clone()));
         let older = archived(&two, 1, false);
-        assert_eq!(chosen(Some(here.clone()), Some(older.clone())), Some(one.tree.clone()));
+        assert_eq!(chosen(Some(here.clone()), Some(older)), Some(one.tree.clone()));
         assert_eq!(chosen(Some(here), None), Some(one.tree.clone()));
         let manifests_only = (ImageRecord { blobs_held: false, ..one }, time(5));
         let holdings = Holdings::new(Some(workspace), None);
