@@ -25,7 +25,7 @@ pub fn garbage_collection(product: Product) -> GarbageCollection {
             true,
         ),
         Product::Harbor => (
-            "in Harbor, Administration > Clean Up > Garbage Collection > GC Now, with \"delete untagged artifacts\"",
+            "in Harbor, Administration > Clean Up > Garbage Collection > GC Now, with \"Allow garbage collection on untagged artifacts\"",
             true,
         ),
         Product::Nexus => (
