@@ -126,6 +126,8 @@ impl<M: Machine> Handler<M> {
             Ok(state) => state,
             Err(error) => {
                 tracing::warn!("reading the network: {error}");
+                // The kubelet tells the cluster if that lasts; a short restart goes unnoticed.
+                self.standing.set_ready(false);
                 desk.look_at = Some(Instant::now() + LOOK_AGAIN);
                 return;
             }

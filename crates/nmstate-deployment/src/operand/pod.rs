@@ -14,9 +14,17 @@ pub(crate) struct Placement<'a> {
 }
 
 impl Placement<'_> {
-    /// Fills in what is asked for, and where nothing is, these defaults.
+    /// Fills in what is asked for, and where nothing is, these defaults. Pods that keep away from
+    /// each other do so on the nodes that are asked for, too.
     pub(crate) fn fill(&self, pod: &mut Value, affinity: Option<Value>, tolerations: Value) {
-        let asked = self.affinity.map(|affinity| json!(affinity)).or(affinity);
+        const APART: &str = "podAntiAffinity";
+        let apart = affinity.as_ref().and_then(|it| it.get(APART).cloned());
+        let mut asked = self.affinity.map(|affinity| json!(affinity)).or(affinity);
+        if let (Some(asked), Some(apart)) = (asked.as_mut(), apart)
+            && asked.get(APART).is_none()
+        {
+            asked[APART] = apart;
+        }
         if let Some(affinity) = asked {
             pod["affinity"] = affinity;
         }
@@ -77,4 +85,20 @@ pub(crate) fn http_probe(path: &str, port: u16, host: Option<&str>) -> Value {
         get["host"] = json!(host);
     }
     json!({ "httpGet": get, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_keep_apart_on_the_nodes_that_are_asked_for() {
+        let own = json!({ "podAntiAffinity": "apart", "nodeAffinity": "usual" });
+        let asked: Affinity = serde_json::from_value(json!({ "nodeAffinity": {} })).unwrap();
+        let placement =
+            Placement { affinity: Some(&asked), node_selector: None, tolerations: None };
+        let mut pod = json!({});
+        placement.fill(&mut pod, Some(own), json!([]));
+        assert_eq!(pod["affinity"], json!({ "podAntiAffinity": "apart", "nodeAffinity": {} }));
+    }
 }

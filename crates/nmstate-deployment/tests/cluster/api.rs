@@ -137,3 +137,28 @@ async fn real_policies_are_taken_and_refused_as_by_the_original() {
     // What was found when the policies were collected; fewer would mean that we lost some.
     assert!(taken >= 130 && refused > 0, "{taken} taken, {refused} refused");
 }
+
+#[tokio::test]
+async fn annotations_without_a_value_are_taken_with_admission_in_place() {
+    let server = ApiServer::start().await.unwrap();
+    apply(&server, &payload(), &["_crd-", "_namespace", "_admission"]).await;
+    let policy = |annotations: &str| {
+        format!(
+            "apiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\n\
+             metadata:\n  name: p\n  annotations:{annotations}\nspec: {{}}\n"
+        )
+    };
+    let judge = async |text: &str| {
+        server.apply(text, Persistence::DryRun, FieldValidation::Strict).await.map(drop)
+    };
+    // Admission policies take effect some time after they are stored.
+    let unknown = policy("\n    nmstate.landfall.dev/unknown: x");
+    while judge(&unknown).await.is_ok() {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    judge(&policy("")).await.unwrap();
+    judge(&policy(" {}")).await.unwrap();
+    judge(&policy("\n    nmstate.landfall.dev/probe-timeout: '600'")).await.unwrap();
+    judge(&policy("\n    nmstate.landfall.dev/retry: 2026-01-01T00:00:00Z a.b,c")).await.unwrap();
+    assert!(judge(&policy("\n    nmstate.landfall.dev/probe-timeout: '601'")).await.is_err());
+}
