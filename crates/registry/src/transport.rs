@@ -402,7 +402,7 @@ mod tests {
         // 1994-11-06 08:49:37 UTC, the example date of the HTTP standard.
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         let there = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
-        let minutes = |count| Duration::from_secs(60 * count);
+        let minutes = |count: u64| Duration::from_secs(60 * count);
         assert_eq!(clock_warning("h", date, there + minutes(5)), None);
         assert_eq!(clock_warning("h", "soon", there), None);
         let ahead = clock_warning("h", date, there + minutes(90)).unwrap();
