@@ -32,6 +32,9 @@ Examples:
     oc-mirror -c isc.yaml --from file:///data docker://reg.local:5000/ocp
   From registries straight into a registry:
     oc-mirror -c isc.yaml --workspace file:///data docker://reg.local:5000
+  Review a plan, then execute exactly that plan:
+    oc-mirror -c isc.yaml --dry-run file:///data
+    oc-mirror --plan /data/working-dir/dry-run/plan.json file:///data
   Which releases there are, and the way from one to another:
     oc-mirror list releases --version 4.18
     oc-mirror upgrade-path release --from 4.16.3 --to 4.18.9
@@ -122,6 +125,9 @@ pub(crate) struct MirrorArguments {
     /// The image set configuration
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Execute a stored plan, of working-dir/plans or of a dry run, instead of making one from a configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
     /// Disk to mirror: the directory that was carried over, with archives or a whole workspace
     #[arg(long, value_name = "file://DIR")]
     pub(crate) from: Option<String>,

@@ -39,6 +39,7 @@ pub use delete::{
     DeleteReport, DeleteRequest, DeletedImage, Deletion, Fate, GarbageCollection, PlannedDeletion,
     What, execute as execute_deletion, garbage_collection, plan as plan_deletion,
 };
+pub use plan::stored_plan::{StoredPlan, StoredPlanError};
 pub use progress::{Event, ImageDone, Observer, Unobserved};
 pub use repair_workspace::{NotRepaired, Repaired, repair_workspace};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};

@@ -16,7 +16,7 @@ use crate::report::{ArchiveLine, Failure, ImageLine, Outcome};
 pub(crate) type Lost = (Wanted, Destination, String);
 
 /// What a stage could not do, and what it has to say.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Issues {
     pub(crate) lost: Vec<Lost>,
     pub(crate) failures: Vec<Failure>,

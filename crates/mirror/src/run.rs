@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use mirror_plan::Exit;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
+use crate::error_chain::chain;
 use crate::modes::disk_to_mirror::disk_to_mirror;
 use crate::modes::mirror_to_disk::mirror_to_disk;
 use crate::modes::mirror_to_mirror::mirror_to_mirror;
 use crate::progress::Observer;
-use crate::report::{Ending, Report};
+use crate::report::{Ending, Failure, Report};
 use crate::results::{Halt, Results};
 use crate::settings::{Mode, Settings};
 
@@ -53,7 +55,12 @@ async fn mirror(
     cancel: CancellationToken,
 ) -> Report {
     let mode = settings.mode.clone();
-    let context = match Context::open(settings, observer, cancel) {
+    let opened = Context::open(settings, observer, cancel).and_then(|mut context| {
+        let kept = context.keep_dry_run_content();
+        kept.map_err(|error| Failure::new(Exit::GENERIC, chain(&error)))?;
+        Ok(context)
+    });
+    let context = match opened {
         Ok(context) => context,
         Err(failure) => {
             let mut report = Report::new(mode.name());

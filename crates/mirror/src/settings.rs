@@ -9,6 +9,8 @@ use image_set::ImageSetConfiguration;
 use mirror_plan::{Naming, Target};
 use oci::Digest;
 
+use crate::plan::stored_plan::StoredPlan;
+
 /// From where to where.
 #[derive(Debug, Clone)]
 pub enum Mode {
@@ -166,6 +168,8 @@ pub struct Settings {
     /// When the run stops, whatever is left to do.
     pub until: Option<jiff::Timestamp>,
     pub dry_run: DryRun,
+    /// Execute this plan instead of making one.
+    pub plan: Option<Arc<StoredPlan>>,
     /// Wait while another process uses the workspace, instead of ending with an error.
     pub wait_for_workspace: bool,
     /// The command line, for the audit log; redacted there.

@@ -10,6 +10,7 @@
 //! is the format in words.
 
 mod copy;
+mod delivered;
 mod entry;
 mod finding;
 mod first_entry;

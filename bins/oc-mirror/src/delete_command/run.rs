@@ -113,6 +113,7 @@ impl<'a> Runner<'a> {
             transfer_timeout: None,
             until: None,
             dry_run: DryRun::Plan,
+            plan: None,
             wait_for_workspace: false,
             through_workspace: false,
             helm_program: None,

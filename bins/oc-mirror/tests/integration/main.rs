@@ -33,6 +33,7 @@ mod journey_maintenance;
 mod journey_mirror_to_mirror;
 mod journey_names;
 mod journey_operators;
+mod journey_plan;
 mod journey_platforms;
 mod journey_policy;
 mod journey_release_resources;

@@ -113,7 +113,7 @@ async fn replace(
     let client = pipeline::client(&context.settings.destination)?;
     let holdings = selection::holdings(context)?;
     let naming = context.settings.naming(target);
-    let Selection { mut sections, mut named, issues } =
+    let Selection { mut sections, mut named, issues, .. } =
         select_images(context, Source::Held(&holdings), &client, Some(&naming)).await?;
     results.issues = issues;
     named.retain(|(wanted, _)| wanted.kind == Kind::Catalog);

@@ -6,6 +6,7 @@ pub(crate) mod carried_content;
 mod content;
 mod layout;
 pub(crate) mod narrow;
+pub(crate) mod planned_content;
 mod registry_tree;
 mod selection;
 pub(crate) mod trust_check;

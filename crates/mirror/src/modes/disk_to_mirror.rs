@@ -31,13 +31,16 @@ pub(crate) async fn disk_to_mirror(
     let client = pipeline::client(&context.settings.destination)?;
     let mut holdings = carried_content::open(context)?;
     let naming = context.settings.naming(target);
-    let Selection { mut sections, named, issues } =
+    let Selection { mut sections, named, known, issues } =
         select_images(context, Source::Held(&holdings), &client, Some(&naming)).await?;
     results.issues = issues;
     if named.is_empty() {
         return Err(Halt::NothingSelected);
     }
-    let mut gathered = carried_content::find(&holdings, named, &sections.made);
+    let mut gathered = match known {
+        Some(known) => known,
+        None => carried_content::find(&holdings, named, &sections.made),
+    };
     // From here on only blobs and documents are read.
     holdings.forget_images();
     let holdings = Arc::new(holdings);
@@ -55,11 +58,11 @@ pub(crate) async fn disk_to_mirror(
     let mut bound =
         bind(context, &route, Mode::DiskToMirror, gathered.found, Heads::default()).await?;
     results.issues.lost.append(&mut bound.lost);
-    context.planned(&bound.plan, &results.issues.lost);
+    let stored = context.planned(&bound.plan, &sections, &results.issues);
     results.requests.destination = client.traffic().requests;
     if context.settings.dry_run != DryRun::No {
         results.needs = std::mem::take(&mut sections.catalogs.needs);
-        conclude_dry_run(context, &route, &bound.plan, &sections, results);
+        conclude_dry_run(context, &route, (&bound.plan, &stored), &sections, results);
         return Ok(());
     }
     let mut inspected = match inspect(context, &route, &bound).await {

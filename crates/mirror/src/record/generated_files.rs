@@ -17,6 +17,7 @@ use workspace::atomic_file::{self, Durability};
 use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::plan::stored_plan::StoredText;
 use crate::results::Lost;
 use crate::settings::DryRun;
 
@@ -155,7 +156,7 @@ pub(crate) fn write_resources(
 /// Writes what a run would do below `working-dir/dry-run`, and nothing else.
 pub(crate) fn write_dry_run(
     context: &Context,
-    plan: &Plan,
+    (plan, stored): (&Plan, &StoredText),
     lost: &[Lost],
     resources: Option<Vec<(String, String)>>,
 ) -> Result<Vec<PathBuf>, String> {
@@ -174,7 +175,7 @@ pub(crate) fn write_dry_run(
     }
     let mut files = vec![
         ("mapping.txt".to_owned(), plan.mapping(lines, &unread)),
-        ("plan.json".to_owned(), plan.to_json().map_err(|e| chain(&e))?),
+        ("plan.json".to_owned(), stored.0.clone()),
         ("plan.txt".to_owned(), table),
     ];
     files.extend(plan.missing(lines, &unread).map(|text| ("missing.txt".to_owned(), text)));

@@ -85,7 +85,7 @@ impl Workspace {
         // happens when power goes before they are on the disk.
         let sealed = self.sealed_path(index.run);
         fs::rename(&pending, &sealed).at("writing", &sealed)?;
-        self.write_history_list(index.created)?;
+        self.note_delivered(index.created)?;
         let (run, base, resumed) = (index.run, index.base, planned.resumed);
         Ok(SealedArchive { run, base, chunks, bytes: done, resumed })
     }
