@@ -54,8 +54,8 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-use arguments::{Arguments, Command};
-use console::Console;
+use arguments::{Arguments, Command, ReportFormat};
+use console::{Console, Lines};
 use log::{Log, Verbosity};
 
 pub use release_sources::ReleaseVariables;
@@ -76,17 +76,22 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
-    let console = Console::default();
+    let lines = match (&arguments.command, arguments.mirror.output) {
+        (None, ReportFormat::Text) => Lines::StandardOutput,
+        _ => Lines::StandardError,
+    };
+    let console = Console::new(lines);
     let verbosity = Verbosity::new(arguments.log_level, arguments.mirror.quiet);
     let log = Log::start(verbosity, console.clone());
-    // Only mirror runs ever had a cache.
-    let mirrors = arguments.command.is_none();
-    let cache_variable = surroundings.cache_variable.as_deref().filter(|_| mirrors);
-    for warning in arguments.ignored.warnings(cache_variable) {
+    let reads_cache = arguments.command.is_none();
+    for warning in arguments.ignored.warnings(reads_cache) {
         tracing::warn!("{warning}");
     }
+    let cache = arguments
+        .ignored
+        .cache(surroundings.cache_variable.as_deref(), surroundings.registries.home.as_deref());
     match &arguments.command {
-        None => mirror_command::mirror(&arguments.mirror, line, surroundings, &log, console),
+        None => mirror_command::mirror(&arguments.mirror, cache, line, surroundings, &log, console),
         Some(Command::Delete(arguments)) => {
             delete_command::delete(arguments, line, surroundings, &log)
         }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mirror::{
-    Configuration, DryRun, Ending, Failure, ImageLine, Mode, Outcome, ReleaseSources, Report,
-    Settings, SignatureCheck,
+    CacheChoice, Configuration, DryRun, Ending, Failure, ImageLine, Mode, Outcome, ReleaseSources,
+    Report, Settings, SignatureCheck,
 };
 use mirror_plan::{Exit, Kind};
 use serde::Serialize;
@@ -38,18 +38,20 @@ const USAGE: u8 = 1;
 /// Runs a mirror command to its exit code.
 pub(crate) fn mirror(
     arguments: &MirrorArguments,
+    cache: Option<CacheChoice>,
     command_line: &[OsString],
     surroundings: &Surroundings,
     log: &Log,
     console: Console,
 ) -> ExitCode {
-    let (settings, pace) = match settings(arguments, command_line, surroundings) {
+    let (mut settings, pace) = match settings(arguments, command_line, surroundings) {
         Ok(settings) => settings,
         Err(refusal) => {
             refusal.tell(&console);
             return ExitCode::from(USAGE);
         }
     };
+    settings.cache = cache;
     let mode = settings.mode.name();
     let log_path = match settings.dry_run {
         DryRun::No => {

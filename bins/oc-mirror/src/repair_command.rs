@@ -185,7 +185,7 @@ fn replay(
         parsed.mirror.authfile = arguments.authfile.clone();
         parsed.mirror.retry = arguments.retry.clone();
         // Its report says what failed; what is left is found by the next check.
-        mirror_command::mirror(&parsed.mirror, &line, surroundings, log, console.clone());
+        mirror_command::mirror(&parsed.mirror, None, &line, surroundings, log, console.clone());
     }
     Ok(())
 }

@@ -265,6 +265,8 @@ impl Request {
             through_workspace: arguments.through_workspace,
             max_nested_paths: NonZeroUsize::new(arguments.max_nested_paths),
             archiving: self.archiving,
+            cache: None,
+            migrate_from: None,
             allow_incomplete: arguments.allow_incomplete,
             content_source_policy: arguments.icsp,
             transfer_timeout: arguments.image_timeout.filter(|limit| *limit > Duration::ZERO),

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
+use crate::migrate::migrate;
 use crate::modes::disk_to_mirror::disk_to_mirror;
 use crate::modes::mirror_to_disk::mirror_to_disk;
 use crate::modes::mirror_to_mirror::mirror_to_mirror;
@@ -85,6 +86,9 @@ async fn execute_until_deadline(
 }
 
 async fn execute(context: &Context, mode: &Mode, results: &mut Results) -> Result<(), Halt> {
+    if let Some(old) = &context.settings.migrate_from {
+        return Box::pin(migrate(context, old, results)).await;
+    }
     match mode {
         Mode::MirrorToDisk { .. } => Box::pin(mirror_to_disk(context, results)).await,
         Mode::DiskToMirror { target, .. } => {

@@ -107,6 +107,8 @@ impl<'a> Runner<'a> {
             broken_bundles: BrokenBundles::Keep,
             trust: None,
             max_nested_paths: self.max_nested_paths(),
+            cache: None,
+            migrate_from: None,
             archiving: Archiving { write: false, since: None, remove_before: None, partial: false },
             allow_incomplete: true,
             content_source_policy: false,

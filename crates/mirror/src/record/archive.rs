@@ -115,7 +115,7 @@ fn concluded(context: &Context, lock: &Lock, sealed: Option<SealedArchive>) -> A
 }
 
 /// The images that are in the workspace, whole.
-fn arrived(context: &Context, plan: &Plan, outcomes: &[Outcome]) -> Vec<ImageRecord> {
+pub(crate) fn arrived(context: &Context, plan: &Plan, outcomes: &[Outcome]) -> Vec<ImageRecord> {
     let names = names_by_origin(plan);
     let images = plan.images.iter().zip(outcomes);
     images
