@@ -35,10 +35,18 @@ use crate::request::{Surroundings, request};
 /// Exit code of a request that could not be started.
 const USAGE: u8 = 1;
 
+/// What oc-mirror v2 left on this machine.
+#[derive(Debug, Default)]
+pub(crate) struct OfV2 {
+    pub(crate) cache: Option<CacheChoice>,
+    /// A workspace to convert instead of mirroring.
+    pub(crate) migrate_from: Option<PathBuf>,
+}
+
 /// Runs a mirror command to its exit code.
 pub(crate) fn mirror(
     arguments: &MirrorArguments,
-    cache: Option<CacheChoice>,
+    of_v2: OfV2,
     command_line: &[OsString],
     surroundings: &Surroundings,
     log: &Log,
@@ -51,7 +59,8 @@ pub(crate) fn mirror(
             return ExitCode::from(USAGE);
         }
     };
-    settings.cache = cache;
+    settings.cache = of_v2.cache;
+    settings.migrate_from = of_v2.migrate_from;
     let mode = settings.mode.name();
     let log_path = match settings.dry_run {
         DryRun::No => {
@@ -71,7 +80,9 @@ pub(crate) fn mirror(
         DryRun::Plan | DryRun::PlanWithLists => None,
     };
     tracing::info!("oc-mirror {}", crate::version::NUMBER);
-    tracing::info!("workflow mode: {mode}");
+    if settings.migrate_from.is_none() {
+        tracing::info!("workflow mode: {mode}");
+    }
     if let Some(trust) = &settings.trust {
         tracing::info!("enforcing the trust policy {}", trust.path.display());
     }

@@ -28,8 +28,12 @@ use crate::transfer::fetch::{self, Announce};
 use crate::transfer::supply::Supplies;
 
 /// Names of files and folders that version 1 of oc-mirror leaves.
-const VERSION_1: [&str; 4] =
-    ["oc-mirror-workspace", "publish/.metadata.json", "src/publish/.metadata.json", ".oc-mirror.log"];
+const VERSION_1: [&str; 4] = [
+    "oc-mirror-workspace",
+    "publish/.metadata.json",
+    "src/publish/.metadata.json",
+    ".oc-mirror.log",
+];
 /// How many names a list of what was not converted has.
 const LISTED: usize = 20;
 
@@ -39,7 +43,9 @@ pub(crate) async fn migrate(
     old: &Path,
     results: &mut Results,
 ) -> Result<(), Halt> {
-    let Some(working_dir) = V2WorkingDir::find(old) else { return Err(not_a_workspace(old).into()) };
+    let Some(working_dir) = V2WorkingDir::find(old) else {
+        return Err(not_a_workspace(old).into());
+    };
     let notes = &mut results.issues.notes;
     if let Some(name) = VERSION_1.iter().find(|name| old.join(name).exists()) {
         notes.push(format!(
@@ -89,13 +95,17 @@ pub(crate) async fn migrate(
 
 fn not_a_workspace(old: &Path) -> Failure {
     if VERSION_1.iter().any(|name| old.join(name).exists()) {
-        let message = format!("{} is a workspace of oc-mirror version 1, which cannot be converted", old.display());
+        let message = format!(
+            "{} is a workspace of oc-mirror version 1, which cannot be converted",
+            old.display()
+        );
         return Failure::new(Exit::GENERIC, message)
             .with_hint("docs/migrating-from-v1.md describes how to convert a version 1 setup");
     }
     let message = format!("{} has no working-dir of oc-mirror v2", old.display());
-    Failure::new(Exit::GENERIC, message)
-        .with_hint("name the directory that was given to oc-mirror v2 as file://DIR or with --workspace")
+    Failure::new(Exit::GENERIC, message).with_hint(
+        "name the directory that was given to oc-mirror v2 as file://DIR or with --workspace",
+    )
 }
 
 fn converted_blobs(adopted: &Adopted) -> String {
@@ -148,9 +158,7 @@ async fn record_images(
         lost.map(|(wanted, _, why)| format!("{}: {why}", wanted.origin)).chain(failures).collect();
     let mut gathered = carried_content::find(holdings, named, &sections.made);
     gathered.leave_behind(context.settings.attachments);
-    missed.extend(
-        gathered.lost.iter().map(|(wanted, _, why)| format!("{}: {why}", wanted.origin)),
-    );
+    missed.extend(gathered.lost.iter().map(|(wanted, _, why)| format!("{}: {why}", wanted.origin)));
     results.issues.notes.extend(missed.into_iter().map(|text| format!("not converted: {text}")));
     gathered.found.append(&mut sections.catalogs.stored);
     let held = OnDisk::new(context, &gathered.found);
@@ -193,7 +201,8 @@ fn record_history(
     let (number, others) = (delivered.len(), rest.len());
     let Some((run, lock)) = context.writing() else { return Ok(()) };
     if number == 0 {
-        notes.push("not converted: the history, as no converted image is complete in it".to_owned());
+        notes
+            .push("not converted: the history, as no converted image is complete in it".to_owned());
         return Ok(());
     }
     let planned = context.workspace.plan_archive(ArchiveRequest {
@@ -207,7 +216,7 @@ fn record_history(
         limit: u64::MAX / 2,
     });
     if let ArchivePlan::Write(planned) = planned.map_err(|e| fail(chain(&e)))? {
-        context.workspace.record_delivered(lock, &planned).map_err(|e| fail(chain(&e)))?;
+        context.workspace.record_delivered(lock, &planned, 0).map_err(|e| fail(chain(&e)))?;
     }
     notes.push(format!(
         "{} were in archives of oc-mirror v2 up to {}; the next archive contains only what is new{}",

@@ -122,6 +122,16 @@ pub enum DryRun {
     PlanWithLists,
 }
 
+/// Who can read an archive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ArchiveFormat {
+    /// This program.
+    #[default]
+    Own,
+    /// oc-mirror v2, and this program.
+    OcMirrorV2,
+}
+
 /// How the archive of a mirror-to-disk run is made.
 #[derive(Debug, Clone)]
 pub struct Archiving {
@@ -133,6 +143,24 @@ pub struct Archiving {
     pub remove_before: Option<u64>,
     /// Archive what has arrived when [`Settings::until`] ends the run.
     pub partial: bool,
+    pub format: ArchiveFormat,
+    /// A blob that does not fit into a file is an error; only for archives in the format of
+    /// oc-mirror v2, as others have no such blobs.
+    pub is_strict: bool,
+}
+
+impl Archiving {
+    /// No archive.
+    pub fn none() -> Self {
+        Self {
+            write: false,
+            since: None,
+            remove_before: None,
+            partial: false,
+            format: ArchiveFormat::Own,
+            is_strict: false,
+        }
+    }
 }
 
 /// The cache of oc-mirror v2 that content is taken from instead of a registry. It is only read.

@@ -15,6 +15,7 @@ mod cache;
 mod image;
 mod tar_files;
 mod working_dir;
+mod write;
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -30,6 +31,7 @@ use crate::documents::MAX_DOCUMENT_BYTES;
 pub use cache::{Cache, CacheError};
 pub use tar_files::{TarFiles, TarProblem};
 pub use working_dir::{V2History, V2WorkingDir};
+pub use write::{V2Archive, V2ArchiveError, V2Request};
 
 /// Caches and archives of oc-mirror v2, asked in the order in which they were added.
 #[derive(Debug, Default)]

@@ -109,7 +109,7 @@ impl<'a> Runner<'a> {
             max_nested_paths: self.max_nested_paths(),
             cache: None,
             migrate_from: None,
-            archiving: Archiving { write: false, since: None, remove_before: None, partial: false },
+            archiving: Archiving::none(),
             allow_incomplete: true,
             content_source_policy: false,
             transfer_timeout: None,

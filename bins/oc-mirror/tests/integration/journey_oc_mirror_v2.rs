@@ -341,3 +341,215 @@ fn releases_graph_and_catalogs_are_pushed_from_an_archive_of_v2() {
         assert!(resources.join(name).exists(), "{name}");
     }
 }
+
+/// Names and digests of what is in a directory.
+fn content(directory: &std::path::Path) -> Vec<(PathBuf, Digest)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(content(&path)),
+            false => found.push((path.clone(), Digest::of(&fs::read(&path).unwrap()))),
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn migrate_converts_workspace_cache_and_history_and_leaves_the_old_ones_as_they_are() {
+    let (world, releases, site, v2) = mirrored_openshift();
+    let extra = Image::tiny("not in the configuration").unwrap();
+    world.quay.put_image(&extra, "org/extra", "v1").unwrap();
+    let history: String = v2
+        .blobs()
+        .iter()
+        .map(|path| {
+            format!("sha256:{}\n", path.parent().unwrap().file_name().unwrap().to_str().unwrap())
+        })
+        .collect();
+    v2.file(".history/.history-2026-01-02T03:04:05Z", history);
+    v2.file("isc_pinned_2026-01-02T03:04:05Z.yaml", site.read("isc.yaml"));
+    fs::create_dir(v2.workspace().join("oc-mirror-workspace")).unwrap();
+    let before = content(v2.workspace());
+    let old = v2.workspace().display();
+    world.forget_requests();
+    let command = format!("migrate file://{old} file://data --cache-dir {old}");
+    let ran = Ran::of(world.command(&site, &command).output().unwrap());
+    assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
+    assert_eq!(world.quay.requests().count() + world.service.server.requests().count(), 0);
+    assert_eq!(content(v2.workspace()), before, "nothing of the old workspace is modified");
+    assert!(ran.out.contains("belongs to version 1 of oc-mirror"), "{}", ran.out);
+    assert!(
+        ran.out.contains("in archives of oc-mirror v2 up to 2026-01-02T03:04:05Z"),
+        "{}",
+        ran.out
+    );
+
+    // The workspace can be pushed, without registries and without archives.
+    let target = LabRegistry::start(Settings::default()).unwrap();
+    let to = target.address();
+    world.forget_requests();
+    world.succeeds(&site, &format!("-c isc.yaml {PLAIN} --from file://data docker://{to}"));
+    assert_eq!(world.quay.requests().count(), 0);
+    for (name, bytes) in places(&releases[1]) {
+        let reference = format!("docker://{to}/{name}");
+        assert_eq!(site.raw(&reference, &["--tls-verify=false"]), bytes, "{reference}");
+    }
+
+    // The next run downloads only what is new, and archives only that.
+    world.offer_graph_data();
+    site.image_set(
+        "more.yaml",
+        &(channel("stable-4.16", "      minVersion: 4.16.2\n")
+            + "  additionalImages:\n  - name: quay.io/org/extra:v1\n"),
+    );
+    world.forget_requests();
+    let ran = world.succeeds(&site, &format!("-c more.yaml {PLAIN} file://data"));
+    let requests = world.quay.requests();
+    for image in releases[1].components.iter().map(|(_, image)| image).chain([&releases[1].payload])
+    {
+        assert!(image.blobs.keys().all(|digest| requests.blob_gets(digest) == 0));
+    }
+    assert_eq!(ran.report()["archive"]["base"], 1, "{}", ran.out);
+    let archive = ran.report()["archive"]["chunks"][0].as_str().unwrap().to_owned();
+    let listed = String::from_utf8(site.judge("tar", &["-tf", &archive])).unwrap();
+    let has = |digest: &Digest| listed.contains(&digest.hex());
+    assert!(extra.blobs.keys().all(has), "{listed}");
+    assert!(!releases[1].components[0].1.blobs.keys().any(has), "{listed}");
+}
+
+#[test]
+fn migrate_explains_what_it_cannot_do() {
+    let site = Site::new();
+    site.images("isc.yaml", &["quay.io/a/b:1"]);
+    fs::create_dir_all(site.path("v1/oc-mirror-workspace")).unwrap();
+    fs::create_dir_all(site.path("empty")).unwrap();
+    fs::create_dir_all(site.path("v2/working-dir")).unwrap();
+    for (line, part) in [
+        ("migrate file://v1 file://data -c isc.yaml", "workspace of oc-mirror version 1"),
+        ("migrate file://empty file://data -c isc.yaml", "has no working-dir of oc-mirror v2"),
+        ("migrate file://missing file://data -c isc.yaml", "is not a directory"),
+        ("migrate file://v2 file://v2 -c isc.yaml", "overlap"),
+        ("migrate file://v2 file://v2/new -c isc.yaml", "overlap"),
+        ("migrate file://v2 file://data", "-c FILE"),
+        ("migrate /v2 file://data", "file://"),
+    ] {
+        let ran = Ran::of(site.command(line).output().unwrap());
+        assert_eq!(ran.code, 1, "{line}: {}{}", ran.out, ran.err);
+        let told = ran.out + &ran.err;
+        assert!(told.contains(part), "{line}: {told}");
+    }
+}
+
+/// Unpacks archives as oc-mirror v2 does: `docker/…` into its cache, `working-dir/…` beside it.
+fn unpack(site: &Site, archives: &[PathBuf], into: &str) {
+    fs::create_dir_all(site.path(into)).unwrap();
+    for archive in archives {
+        let into = site.path(into).display().to_string();
+        site.judge("tar", &["-C", &into, "-xf", archive.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn an_archive_for_oc_mirror_v2_is_a_cache_that_docker_registry_serves() {
+    use lab::docker_registry::{DockerRegistry, Settings as RegistrySettings};
+    let (world, releases, site, _) = mirrored_openshift();
+    world.offer_graph_data();
+    let release = &releases[1];
+    let line = format!("-c isc.yaml {PLAIN} --archive-format oc-mirror-v2 file://data");
+    let ran = world.succeeds(&site, &line);
+    let archives = support::chunks(&site.path("data"));
+    assert_eq!(archives.len(), 1, "{}", ran.out);
+    let listed =
+        String::from_utf8(site.judge("tar", &["-tf", archives[0].to_str().unwrap()])).unwrap();
+    let first = listed.lines().next().unwrap();
+    assert!(first.starts_with("docker/registry/v2/repositories/"), "{first}");
+    let last = listed.lines().last().unwrap();
+    assert!(last.starts_with("isc_20") && last.ends_with('Z'), "{last}");
+
+    unpack(&site, &archives, "unpacked");
+    let storage = Some(site.path("unpacked"));
+    let cache = DockerRegistry::start(&RegistrySettings { storage, ..RegistrySettings::default() })
+        .unwrap();
+    let at = |name: &str| format!("docker://{}/{name}", cache.address());
+    for (name, bytes) in places(release) {
+        assert_eq!(site.raw(&at(&name), &["--tls-verify=false"]), bytes, "{name}");
+        site.pull(&at(&name), &["--src-tls-verify=false"]);
+    }
+    for name in ["openshift/graph-image:latest", "org/catalog:v4.16", "org/web:1.1.0"] {
+        site.pull(&at(name), &["--src-tls-verify=false"]);
+    }
+    // The names of files and tags by which oc-mirror v2 knows that it need not select again.
+    let original = Digest::of(&site.raw(&at("org/catalog:v4.16"), &["--tls-verify=false"])).hex();
+    let filter = format!(
+        r#"{{"packages":[{{"name":"web"}}],"catalog":"quay.io/org/catalog@sha256:{original}"}}"#
+    );
+    let mut md5 = std::process::Command::new("md5sum")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut md5.stdin.take().unwrap(), filter.as_bytes()).unwrap();
+    let hash = String::from_utf8(md5.wait_with_output().unwrap().stdout).unwrap();
+    let hash = hash.split(' ').next().unwrap();
+    let folder = format!(
+        "unpacked/working-dir/operator-catalogs/catalog/{original}/filtered-catalogs/{hash}"
+    );
+    let rebuilt = site.raw(&at(&format!("org/catalog:{hash}")), &["--tls-verify=false"]);
+    assert_eq!(site.read(&format!("{folder}/digest")), Digest::of(&rebuilt).hex());
+    let text = site.read(&format!("{folder}/catalog-config/web/catalog.json"));
+    assert!(text.contains("web.v1.1.0") && !text.contains("web.v1.0.0\",\"package"), "{text}");
+    site.pull(&at(&format!("org/catalog:{hash}")), &["--src-tls-verify=false"]);
+    let tag = release.tag();
+    for name in [
+        "hold-release/cincinnati-graph-data/amd64-stable-4.16.json".to_owned(),
+        format!("hold-release/ocp-release/{tag}/release-manifests/image-references"),
+        format!("signatures/{tag}-sha256-{}", release.payload.digest().hex()),
+        "internal/oc-mirror-version.json".to_owned(),
+    ] {
+        assert!(site.path("unpacked/working-dir").join(&name).is_file(), "{name}");
+    }
+
+    // This program pushes it, too, from the files alone.
+    fs::create_dir(site.path("carried")).unwrap();
+    fs::copy(&archives[0], site.path("carried/mirror_000001.tar")).unwrap();
+    let target = LabRegistry::start(Settings::default()).unwrap();
+    let to = target.address();
+    world.forget_requests();
+    world.succeeds(&site, &format!("-c isc.yaml {PLAIN} --from file://carried docker://{to}"));
+    assert_eq!(world.quay.requests().count(), 0);
+    site.pull(&format!("docker://{to}/org/catalog:v4.16"), &["--src-tls-verify=false"]);
+}
+
+#[test]
+fn an_archive_for_oc_mirror_v2_has_only_what_is_new_and_blobs_in_one_piece() {
+    let source = LabRegistry::start(Settings::default()).unwrap();
+    let site = Site::new();
+    let [one, two] = ["one", "two"].map(|name| Image::tiny(name).unwrap());
+    source.put_image(&one, "org/one", "v1").unwrap();
+    source.put_image(&two, "org/two", "v1").unwrap();
+    let names = ["one", "two"].map(|name| format!("{}/org/{name}:v1", source.address()));
+    site.images("one.yaml", &names[..1]);
+    site.images("both.yaml", &names);
+    let flags = format!("{PLAIN} --archive-format oc-mirror-v2 file://data");
+    site.succeeds(&format!("-c one.yaml {flags}"));
+    site.succeeds(&format!("-c both.yaml {flags}"));
+    let archives = support::chunks(&site.path("data"));
+    assert_eq!(archives.len(), 2);
+    let second =
+        String::from_utf8(site.judge("tar", &["-tf", archives[1].to_str().unwrap()])).unwrap();
+    let blob = |digest: &Digest| second.contains(&format!("/{}/data", digest.hex()));
+    assert!(two.blobs.keys().all(blob) && !one.blobs.keys().any(blob), "{second}");
+    assert!(second.contains("repositories/org/one/_manifests/tags/v1/current/link"), "{second}");
+
+    let ran = site.run(&format!(
+        "-c one.yaml {PLAIN} --archive-format oc-mirror-v2 --from file://data docker://localhost:1"
+    ));
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.contains("--archive-format has a meaning for mirror to disk only"),
+        "{}",
+        ran.err
+    );
+}

@@ -32,8 +32,10 @@ pub(super) fn read(
     let [name] = found[..] else {
         return match found.is_empty() {
             true => Ok(None),
-            false => Err("the archive of oc-mirror v2 has several versions of it: set `version`"
-                .to_owned()),
+            false => {
+                Err("the archive of oc-mirror v2 has several versions of it: set `version`"
+                    .to_owned())
+            }
         };
     };
     let archive = distribution.document(name).map_err(|e| format!("reading {name}: {e}"))?;
