@@ -15,6 +15,7 @@ use crate::init_command::InitArguments;
 #[cfg(feature = "cluster")]
 use crate::inventory_command::InventoryArguments;
 use crate::list_command::ListArguments;
+use crate::migrate_command::MigrateArguments;
 use crate::pace_arguments::PaceArguments;
 use crate::refused::Refused;
 use crate::repair_command::RepairArguments;
@@ -46,6 +47,8 @@ Examples:
   Delete what is no longer needed, first as a plan:
     oc-mirror delete --generate -c disc.yaml --workspace file:///data docker://reg.local:5000/ocp
     oc-mirror delete --delete-yaml-file /data/working-dir/delete/delete-images.yaml docker://reg.local:5000/ocp
+  Continue after oc-mirror v2, without downloading its content again:
+    oc-mirror migrate file:///old-workspace file:///data
   Check a workspace, and fetch what is damaged:
     oc-mirror verify file:///data
     oc-mirror repair file:///data
@@ -117,6 +120,14 @@ pub(crate) enum ReportFormat {
     Json,
 }
 
+/// In which format archives are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ArchiveFormatArgument {
+    #[default]
+    Landfall,
+    OcMirrorV2,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct MirrorArguments {
     /// Where to: file://DIR, or docker://REGISTRY[/NAMESPACE]
@@ -184,6 +195,16 @@ pub(crate) struct MirrorArguments {
     /// Make no archive: leave the workspace only
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) no_archive: bool,
+    /// Who reads the archive: landfall, or oc-mirror-v2 for sites that still run oc-mirror v2 on the other side
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT",
+        help_heading = ARCHIVE
+    )]
+    pub(crate) archive_format: ArchiveFormatArgument,
     /// Remove archives of runs before this one, once the new archive is complete
     #[arg(long, value_name = "RUN", help_heading = ARCHIVE)]
     pub(crate) remove_archives_before: Option<u64>,
@@ -193,7 +214,7 @@ pub(crate) struct MirrorArguments {
     /// Push archives of a paused or interrupted run as far as they go
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) allow_incomplete: bool,
-    /// Always so: no chunk is larger than archiveSize, as blobs are split
+    /// Fail if a blob is larger than archiveSize; has an effect only with --archive-format oc-mirror-v2, as other archives split blobs
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) strict_archive: bool,
 
@@ -258,6 +279,8 @@ fn at_once(text: &str) -> Result<u16, String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Convert a workspace, cache and history of oc-mirror v2; the old files are only read
+    Migrate(MigrateArguments),
     /// Delete images from a registry: first a plan, then its execution
     Delete(Box<DeleteArguments>),
     /// Delete what is no longer needed from a registry, after a confirmation

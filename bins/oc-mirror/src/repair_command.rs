@@ -19,7 +19,7 @@ use crate::arguments::Arguments;
 use crate::console::{self, Console};
 use crate::log::Log;
 use crate::lookup_arguments::{all, wait};
-use crate::mirror_command;
+use crate::mirror_command::{self, OfV2};
 use crate::quantity;
 use crate::request::Surroundings;
 use crate::retry_arguments::RetryArguments;
@@ -185,7 +185,14 @@ fn replay(
         parsed.mirror.authfile = arguments.authfile.clone();
         parsed.mirror.retry = arguments.retry.clone();
         // Its report says what failed; what is left is found by the next check.
-        mirror_command::mirror(&parsed.mirror, &line, surroundings, log, console.clone());
+        mirror_command::mirror(
+            &parsed.mirror,
+            OfV2::default(),
+            &line,
+            surroundings,
+            log,
+            console.clone(),
+        );
     }
     Ok(())
 }

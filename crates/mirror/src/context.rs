@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use mirror_plan::{Action, BlobRef, Destination, Exit, Origin, Plan, PlannedImage, Wanted};
 use oci::Digest;
 use tokio_util::sync::CancellationToken;
+use workspace::distribution::Cache;
 use workspace::{
     AuditEvent, AuditedImage, AuditedOutcome, BlobError, BlobStore, ControlSocket, Controlled,
     DiskError, DocumentError, Lock, LockError, Run, RunStart, Workspace,
@@ -35,6 +36,8 @@ pub(crate) struct Context {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) cancel: CancellationToken,
     pub(crate) workspace: Workspace,
+    /// The cache of oc-mirror v2 that content is taken from.
+    pub(crate) cache: Option<Cache>,
     pub(crate) started: Timestamp,
     /// The last push from this workspace did not bring everything: a target may
     /// hold blobs that no image there names yet.
@@ -76,9 +79,16 @@ impl Context {
     ) -> Result<Self, Failure> {
         let fail =
             |error: &(dyn std::error::Error + 'static)| Failure::new(Exit::GENERIC, chain(error));
-        let workspace = Workspace::open(settings.mode.directory());
+        let mut workspace = Workspace::open(settings.mode.directory());
         let started = Timestamp::now();
         let mut warnings = Vec::new();
+        let cache = match &settings.cache {
+            Some(choice) => choice.open(&mut warnings)?,
+            None => None,
+        };
+        if let Some(cache) = &cache {
+            workspace = workspace.with_cache(cache.clone());
+        }
         let mut control = Arc::new(RunControl::new(cancel.clone(), None));
         let (writing, history) = match settings.dry_run {
             DryRun::Plan | DryRun::PlanWithLists => {
@@ -130,6 +140,7 @@ impl Context {
             observer,
             cancel,
             workspace,
+            cache,
             started,
             after_unfinished_push: history.push_unfinished,
             control,

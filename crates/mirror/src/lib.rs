@@ -11,6 +11,7 @@ mod control;
 mod delete;
 mod error_chain;
 mod gather;
+mod migrate;
 mod modes;
 mod pipeline;
 mod plan;
@@ -45,7 +46,7 @@ pub use repair_workspace::{NotRepaired, Repaired, repair_workspace};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
 pub use settings::{
-    Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode, ReleaseSources, Settings,
-    SignatureCheck, TrustPolicy,
+    ArchiveFormat, Archiving, Attachments, BrokenBundles, CacheChoice, Configuration, DryRun, Mode,
+    ReleaseSources, Settings, SignatureCheck, TrustPolicy,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::migrate::migrate;
 use crate::modes::disk_to_mirror::disk_to_mirror;
 use crate::modes::mirror_to_disk::mirror_to_disk;
 use crate::modes::mirror_to_mirror::mirror_to_mirror;
@@ -92,6 +93,9 @@ async fn execute_until_deadline(
 }
 
 async fn execute(context: &Context, mode: &Mode, results: &mut Results) -> Result<(), Halt> {
+    if let Some(old) = &context.settings.migrate_from {
+        return Box::pin(migrate(context, old, results)).await;
+    }
     match mode {
         Mode::MirrorToDisk { .. } => Box::pin(mirror_to_disk(context, results)).await,
         Mode::DiskToMirror { target, .. } => {

@@ -25,6 +25,7 @@ mod blob_reader;
 mod blobs;
 mod control;
 mod disk_error;
+pub mod distribution;
 mod documents;
 mod durability;
 mod free_space;
@@ -52,7 +53,7 @@ mod workspace;
 
 pub use audit::{AuditEvent, AuditLog, AuditedDeletion, AuditedImage, AuditedOutcome};
 pub use blob_reader::BlobReader;
-pub use blobs::{BlobError, BlobStore};
+pub use blobs::{Adopted, BlobError, BlobStore};
 pub use control::{ControlError, ControlRequest, ControlSocket, ControlState, Controlled};
 pub use disk_error::DiskError;
 pub use documents::{Document, DocumentError, MAX_DOCUMENT_BYTES};

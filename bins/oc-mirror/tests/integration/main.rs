@@ -32,6 +32,7 @@ mod journey_list;
 mod journey_maintenance;
 mod journey_mirror_to_mirror;
 mod journey_names;
+mod journey_oc_mirror_v2;
 mod journey_operators;
 mod journey_plan;
 mod journey_platforms;

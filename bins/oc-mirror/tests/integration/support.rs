@@ -5,6 +5,7 @@
 pub(crate) mod charts;
 pub(crate) mod deletion;
 pub(crate) mod mounted;
+pub(crate) mod oc_mirror_v2;
 pub(crate) mod operators;
 pub(crate) mod releases;
 pub(crate) mod under_way;

@@ -17,6 +17,7 @@ mod incomplete;
 mod laid_out;
 mod lookup;
 mod needs;
+mod of_oc_mirror_v2;
 mod offered;
 mod open;
 mod resources;
@@ -51,6 +52,7 @@ pub use content::ContentError;
 pub(crate) use incomplete::Incomplete;
 pub use lookup::{CatalogLookup, CatalogLookupError, OpenedCatalog};
 pub(crate) use needs::Needs;
+pub(crate) use of_oc_mirror_v2::ForV2;
 pub use open::OpenError;
 
 /// What the `operators` section of a configuration comes to. A stored plan has what is not skipped.

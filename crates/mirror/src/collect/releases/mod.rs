@@ -157,6 +157,8 @@ async fn collect_section(
     // an archive that was made later and arrives later.
     let saved = match source {
         Source::Asked(_) => documents.save(context),
+        // Nothing was kept before: it comes from oc-mirror v2.
+        Source::Held(_) if context.settings.migrate_from.is_some() => documents.save(context),
         Source::Held(_) => Ok(BTreeMap::new()),
     };
     match saved {
