@@ -4,6 +4,7 @@
 
 mod command_line;
 mod delete_images;
+mod delete_interrupted;
 mod delete_operators;
 mod delete_releases;
 mod documents;

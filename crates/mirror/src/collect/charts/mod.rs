@@ -42,6 +42,7 @@ use crate::settings::{Attachments, DryRun};
 use carried::{Carried, CarriedChart};
 use repository::{Fetched, Repository};
 
+pub(crate) use carried::entry_of;
 pub use lookup::{
     CandidateLine, ChartImageLine, ChartImages, ChartLookup, ChartLookupError, ChartSearch,
     OriginLine,
