@@ -82,7 +82,9 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
     // Only mirror runs ever had a cache.
     let mirrors = arguments.command.is_none();
     let cache_variable = surroundings.cache_variable.as_deref().filter(|_| mirrors);
-    for warning in arguments.ignored.warnings(cache_variable) {
+    for warning in
+        arguments.former.iter().cloned().chain(arguments.ignored.warnings(cache_variable))
+    {
         tracing::warn!("{warning}");
     }
     match &arguments.command {
