@@ -86,7 +86,8 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
     let verbosity = Verbosity::new(arguments.log_level, arguments.mirror.quiet);
     let log = Log::start(verbosity, console.clone());
     let reads_cache = matches!(arguments.command, None | Some(Command::Migrate(_)));
-    for warning in arguments.ignored.warnings(reads_cache) {
+    let former = arguments.former.iter().cloned();
+    for warning in former.chain(arguments.ignored.warnings(reads_cache)) {
         tracing::warn!("{warning}");
     }
     let cache = arguments
