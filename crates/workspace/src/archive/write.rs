@@ -108,7 +108,7 @@ impl Workspace {
         atomic_file::write_with(&sealed, Durability::Now, |file| {
             write_json(index, file).map(|_| ())
         })?;
-        self.write_history_list(index.created)?;
+        self.note_delivered(index.created)?;
         Ok(())
     }
 
