@@ -24,6 +24,7 @@ mod audit;
 mod blob_reader;
 mod blobs;
 mod control;
+mod direct_io;
 mod disk_error;
 mod documents;
 mod durability;
