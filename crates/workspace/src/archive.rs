@@ -16,6 +16,7 @@ mod finding;
 mod first_entry;
 mod history;
 mod index;
+mod newest;
 mod open;
 mod pending;
 mod plan;

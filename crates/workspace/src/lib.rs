@@ -24,6 +24,7 @@ mod audit;
 mod blob_reader;
 mod blobs;
 mod control;
+mod direct_io;
 mod disk_error;
 pub mod distribution;
 mod documents;

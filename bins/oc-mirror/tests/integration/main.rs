@@ -31,6 +31,7 @@ mod journey_incremental;
 mod journey_inventory;
 mod journey_list;
 mod journey_maintenance;
+mod journey_many_runs;
 mod journey_mirror_to_mirror;
 mod journey_names;
 mod journey_oc_mirror_v2;
