@@ -75,7 +75,9 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
             ArchiveFormat::Own => None,
             ArchiveFormat::OcMirrorV2 => {
                 let holdings = Holdings::new(Some(context.workspace.clone()), None);
-                let catalogs = sections.catalogs.for_v2(&holdings, &sections.made).await;
+                let operators = &context.settings.configuration.set.mirror.operators;
+                let catalogs = sections.catalogs.for_v2(operators, &holdings, &sections.made);
+                let catalogs = catalogs.await;
                 Some(catalogs.map_err(|why| {
                     Halt::generic(format!("writing an archive for oc-mirror v2: {why}"))
                 })?)
