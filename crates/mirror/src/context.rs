@@ -65,7 +65,7 @@ struct Counted {
 impl Context {
     /// Opens the workspace; unless this is a dry run, takes its lock and a run number.
     pub(crate) fn open(
-        settings: Settings,
+        mut settings: Settings,
         mut observer: Arc<dyn Observer>,
         cancel: CancellationToken,
     ) -> Result<Self, Failure> {
@@ -118,6 +118,9 @@ impl Context {
                 (Some(Writing { _socket: socket.ok(), recorder, run, lock }), history)
             }
         };
+        for side in [&mut settings.source, &mut settings.destination] {
+            side.limits.push(control.limiter());
+        }
         Ok(Self {
             settings,
             observer,
@@ -181,7 +184,7 @@ impl Context {
     /// Records images that cannot be mirrored.
     pub(crate) fn record_lost(&self, lost: &[Lost]) {
         for (wanted, name, error) in lost {
-            self.record(wanted, name, AuditedOutcome::Failed, Some(error.clone()));
+            self.record(wanted, name, AuditedOutcome::Failed, Some(error.text.clone()));
         }
     }
 

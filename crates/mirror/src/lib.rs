@@ -16,6 +16,7 @@ mod pipeline;
 mod plan;
 mod preflight;
 mod progress;
+mod reason;
 mod record;
 mod recorder;
 mod repair_workspace;
@@ -40,11 +41,12 @@ pub use delete::{
     What, execute as execute_deletion, garbage_collection, plan as plan_deletion,
 };
 pub use progress::{Event, ImageDone, Observer, Unobserved};
+pub use reason::{Reason, Remedy};
 pub use repair_workspace::{NotRepaired, Repaired, repair_workspace};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
 pub use settings::{
-    Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode, ReleaseSources, Settings,
-    SignatureCheck, TrustPolicy,
+    Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode, PaceChange, ReleaseSources,
+    Settings, SignatureCheck, TrustPolicy,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use image_set::ImageSetConfiguration;
 use mirror_plan::{Naming, Target};
 use oci::Digest;
+use tokio::sync::watch;
 
 /// From where to where.
 #[derive(Debug, Clone)]
@@ -131,6 +132,14 @@ pub struct Archiving {
     pub partial: bool,
 }
 
+/// The rate of transfers changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaceChange {
+    pub is_paused: bool,
+    /// What the user is told, with the end of it.
+    pub text: String,
+}
+
 /// Everything a run needs to know. Made by the command line, read by all stages.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -165,6 +174,8 @@ pub struct Settings {
     pub transfer_timeout: Option<Duration>,
     /// When the run stops, whatever is left to do.
     pub until: Option<jiff::Timestamp>,
+    /// What a timetable allows at the moment. None: there is no timetable.
+    pub pace: Option<watch::Receiver<Option<PaceChange>>>,
     pub dry_run: DryRun,
     /// Wait while another process uses the workspace, instead of ending with an error.
     pub wait_for_workspace: bool,

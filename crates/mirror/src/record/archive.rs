@@ -7,7 +7,7 @@ use oci::Digest;
 use workspace::archive::{
     ArchiveError, ArchivePlan, ArchiveRequest, ArchiveStatus, Base, SealedArchive,
 };
-use workspace::{FailedImage, Lock, Run};
+use workspace::{DiskError, FailedImage, Lock, Run};
 
 use crate::context::Context;
 use crate::error_chain::chain;
@@ -146,7 +146,7 @@ fn request(
     files.insert(CONFIGURATION.to_owned(), blob);
     let failed = content.plan.images.iter().zip(outcomes).filter_map(|(image, outcome)| {
         let error = match outcome {
-            Outcome::Failed { error } => error.clone(),
+            Outcome::Failed { error } => error.text.clone(),
             Outcome::Pending => "not reached before the run was paused".to_owned(),
             Outcome::Copied | Outcome::Present => return None,
         };
@@ -164,12 +164,28 @@ fn request(
         failed,
         images,
         files,
-        base: match context.settings.archiving.since {
-            Some(day) => Base::Before(day),
-            None => Base::Newest,
-        },
+        base: base(context),
         limit: configuration.set.archive_size.unwrap_or(DEFAULT_CHUNK).saturating_mul(GIB),
     })
+}
+
+/// What the archive builds on.
+fn base(context: &Context) -> Base {
+    match context.settings.archiving.since {
+        Some(day) => Base::Before(day),
+        None => Base::Newest,
+    }
+}
+
+/// How long the archive of a plan will be, about: what no earlier one holds.
+pub(crate) fn estimate(context: &Context, plan: &Plan) -> Result<u64, DiskError> {
+    let mut content = BTreeMap::new();
+    for image in &plan.images {
+        let tree = plan.tree(image);
+        content.extend(tree.all_manifests().map(|node| (node.digest, node.size)));
+        content.extend(tree.blobs());
+    }
+    context.workspace.bytes_to_archive(&content, &base(context))
 }
 
 /// Writes the archive; `None` when earlier ones hold all of it.

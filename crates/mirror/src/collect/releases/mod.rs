@@ -36,6 +36,7 @@ use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::Collector;
 use crate::report::Failure;
+use crate::results::Lost;
 use crate::settings::{Attachments, DryRun};
 use choose::Chosen;
 use documents::Documents;
@@ -62,7 +63,7 @@ pub(crate) struct Releases {
     /// Payloads, components, disk images and the graph image.
     pub(crate) wanted: Vec<Wanted>,
     /// Releases of which nothing is mirrored, by their payload, and why.
-    pub(crate) lost: Vec<(Wanted, Destination, String)>,
+    pub(crate) lost: Vec<Lost>,
     /// What went wrong before there was a release to name.
     pub(crate) failures: Vec<Failure>,
     /// What the selection was made by.
@@ -172,7 +173,7 @@ impl Releases {
             platforms: Vec::new(),
         };
         match Destination::of(&wanted) {
-            Ok(name) => self.lost.push((wanted, name, chosen.told(why))),
+            Ok(name) => self.lost.push((wanted, name, chosen.told(why).into())),
             Err(error) => {
                 let message = format!("{}: {}", chosen.told(why), chain(&error));
                 self.failures.push(Failure::new(Exit::RELEASE, message));
