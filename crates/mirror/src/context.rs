@@ -73,7 +73,7 @@ struct Counted {
 impl Context {
     /// Opens the workspace; unless this is a dry run, takes its lock and a run number.
     pub(crate) fn open(
-        settings: Settings,
+        mut settings: Settings,
         mut observer: Arc<dyn Observer>,
         cancel: CancellationToken,
     ) -> Result<Self, Failure> {
@@ -134,6 +134,9 @@ impl Context {
             }
         };
         let built = writing.is_some().then(|| workspace.blobs().clone());
+        for side in [&mut settings.source, &mut settings.destination] {
+            side.limits.push(control.limiter());
+        }
         Ok(Self {
             built,
             settings,
@@ -237,7 +240,7 @@ impl Context {
     /// Records images that cannot be mirrored.
     pub(crate) fn record_lost(&self, lost: &[Lost]) {
         for (wanted, name, error) in lost {
-            self.record(wanted, name, AuditedOutcome::Failed, Some(error.clone()));
+            self.record(wanted, name, AuditedOutcome::Failed, Some(error.text.clone()));
         }
     }
 

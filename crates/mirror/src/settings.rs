@@ -8,6 +8,7 @@ use std::time::Duration;
 use image_set::ImageSetConfiguration;
 use mirror_plan::{Exit, Naming, Target};
 use oci::Digest;
+use tokio::sync::watch;
 use workspace::distribution::{Cache, CacheError};
 
 use crate::error_chain::chain;
@@ -208,6 +209,14 @@ impl CacheChoice {
     }
 }
 
+/// The rate of transfers changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaceChange {
+    pub is_paused: bool,
+    /// What the user is told, with the end of it.
+    pub text: String,
+}
+
 /// Everything a run needs to know. Made by the command line, read by all stages.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -246,6 +255,8 @@ pub struct Settings {
     pub transfer_timeout: Option<Duration>,
     /// When the run stops, whatever is left to do.
     pub until: Option<jiff::Timestamp>,
+    /// What a timetable allows at the moment. None: there is no timetable.
+    pub pace: Option<watch::Receiver<Option<PaceChange>>>,
     pub dry_run: DryRun,
     /// Execute this plan instead of making one.
     pub plan: Option<Arc<StoredPlan>>,

@@ -256,7 +256,7 @@ pub(crate) fn find(
         };
         match found {
             Ok(tree) => gathered.found.push(Found { wanted, destination, tree }),
-            Err(why) => gathered.lost.push((wanted, destination, why)),
+            Err(why) => gathered.lost.push((wanted, destination, why.into())),
         }
     }
     gathered

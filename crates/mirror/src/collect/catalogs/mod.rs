@@ -41,6 +41,7 @@ use crate::collect::pairs;
 use crate::collect::releases::Source;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::reason::Reason;
 use crate::report::Failure;
 use crate::results::Issues;
 use crate::settings::Mode;
@@ -131,7 +132,10 @@ async fn collect_section(
             }
         };
         let taken = match find::find(context, source, client, (wish.clone(), name.clone())).await {
-            Ok(original) => taken::take_in(context, source, client, operator, original).await,
+            Ok(original) => {
+                let taken = taken::take_in(context, source, client, operator, original).await;
+                taken.map_err(Reason::from)
+            }
             Err(why) => Err(why),
         };
         match taken {
