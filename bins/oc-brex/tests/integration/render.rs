@@ -106,6 +106,19 @@ fn the_same_documents_give_the_same_bytes() {
 }
 
 #[test]
+fn the_former_spelling_of_out_works_with_a_warning() {
+    let desk = Desk::new();
+    desk.put("install-config.yaml", INSTALL_CONFIG);
+    let render = ["render", "--install-config", "install-config.yaml"];
+    let current = desk.done(&[&render[..], &["--out", "a"]].concat());
+    let former = desk.done(&[&render[..], &["-o", "b"]].concat());
+    let warning = "warning: -o DIR is deprecated; use --out DIR\n";
+    assert_eq!(former.err, format!("{warning}{}", current.err));
+    let file = "10-br-ex-worker.yaml";
+    assert_eq!(desk.text(&format!("a/{file}")), desk.text(&format!("b/{file}")));
+}
+
+#[test]
 fn an_install_config_with_anchors_and_merge_keys_is_rendered_and_files_win() {
     let desk = Desk::new();
     desk.put("install-config.yaml", INSTALL_CONFIG);
