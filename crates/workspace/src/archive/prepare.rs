@@ -165,15 +165,15 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// The history of archives cannot be read.
+    /// The records of archives cannot be read.
     pub fn bytes_to_archive(
         &self,
         content: &BTreeMap<Digest, u64>,
         base: &Base,
     ) -> Result<u64, DiskError> {
-        let history = self.history()?;
-        let number = history.base(base).map(|run| run.run);
-        let new = content.iter().filter(|(digest, _)| history.held(digest, number).is_none());
+        let number = self.base_run(base)?.map(|run| run.run);
+        let delivered = self.delivered(content)?;
+        let new = content.iter().filter(|(digest, _)| delivered.held(digest, number).is_none());
         Ok(new.map(|(_, size)| size).sum())
     }
 
