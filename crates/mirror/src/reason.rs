@@ -2,21 +2,21 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error_chain::chain;
 
 /// Why an image failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     #[serde(rename = "error")]
     pub text: String,
-    #[serde(skip_serializing_if = "Remedy::is_unknown")]
+    #[serde(default, skip_serializing_if = "Remedy::is_unknown")]
     pub remedy: Remedy,
 }
 
 /// What can help against a failure.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Remedy {
     /// The cause may pass: the same command may succeed later.

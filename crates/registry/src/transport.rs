@@ -228,7 +228,7 @@ impl Transport {
                 );
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// The way to `url`, for a failure other than that of a connection.
