@@ -108,7 +108,7 @@ async fn record_pace(context: &Context) {
             }
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn execute(context: &Context, mode: &Mode, results: &mut Results) -> Result<(), Halt> {
