@@ -1,17 +1,18 @@
 //! What all stages of a run share: settings, the workspace, who watches, what was counted.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mirror_plan::{Action, Destination, Exit, Origin, Plan, PlannedImage, Wanted};
+use mirror_plan::{Action, BlobRef, Destination, Exit, Origin, Plan, PlannedImage, Wanted};
 use tokio_util::sync::CancellationToken;
 use workspace::distribution::Cache;
 use workspace::{
-    AuditEvent, AuditedImage, AuditedOutcome, ControlSocket, Controlled, DiskError, Lock,
-    LockError, Run, RunStart, Workspace,
+    AuditEvent, AuditedImage, AuditedOutcome, ControlSocket, Controlled, DiskError, DocumentError,
+    Lock, LockError, Run, RunStart, Workspace,
 };
 
 use crate::control::RunControl;
@@ -47,6 +48,8 @@ pub(crate) struct Context {
     writing: Option<Writing>,
     counted: Counted,
     warnings: Mutex<Vec<String>>,
+    /// Signatures from lookaside servers that archives have to include, by the names they get.
+    lookaside: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
 /// What only a run has that changes something. Fields are dropped in this order: the socket must
@@ -142,6 +145,7 @@ impl Context {
             writing,
             counted: Counted::default(),
             warnings: Mutex::new(warnings),
+            lookaside: Mutex::default(),
         })
     }
 
@@ -152,6 +156,22 @@ impl Context {
     /// The run and its lock; none in a dry run.
     pub(crate) fn writing(&self) -> Option<(&Run, &Lock)> {
         self.writing.as_ref().map(|Writing { run, lock, .. }| (run, lock))
+    }
+
+    /// Keeps a signature from a lookaside server, for the disconnected side.
+    pub(crate) fn keep_lookaside(&self, name: String, signature: Vec<u8>) {
+        let mut kept = self.lookaside.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(name, signature);
+    }
+
+    /// Writes those signatures to the workspace.
+    pub(crate) fn save_lookaside(&self) -> Result<BTreeMap<String, BlobRef>, DocumentError> {
+        let mut kept = self.lookaside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut saved = BTreeMap::new();
+        for (name, signature) in std::mem::take(&mut *kept) {
+            saved.insert(name.clone(), self.workspace.save_document(&name, &signature)?);
+        }
+        Ok(saved)
     }
 
     pub(crate) fn stage(&self, name: &'static str) {

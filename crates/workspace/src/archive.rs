@@ -19,6 +19,7 @@ mod open;
 mod pending;
 mod plan;
 mod prepare;
+mod signature;
 #[cfg(test)]
 mod tests;
 mod verify;
