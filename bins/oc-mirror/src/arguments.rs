@@ -208,6 +208,12 @@ pub(crate) struct MirrorArguments {
         help_heading = ARCHIVE
     )]
     pub(crate) archive_format: ArchiveFormatArgument,
+    /// Sign the archive with this private key of cosign (cosign.key; password in $COSIGN_PASSWORD): writes mirror_NNNNNN.tar.sig
+    #[arg(long, value_name = "KEY", help_heading = ARCHIVE)]
+    pub(crate) sign_archive: Option<PathBuf>,
+    /// Disk to mirror: push only archives that are signed with this public key (cosign.pub)
+    #[arg(long, value_name = "KEY", help_heading = ARCHIVE)]
+    pub(crate) verify_archive: Option<PathBuf>,
     /// Remove archives of runs before this one, once the new archive is complete
     #[arg(long, value_name = "RUN", help_heading = ARCHIVE)]
     pub(crate) remove_archives_before: Option<u64>,
@@ -224,7 +230,7 @@ pub(crate) struct MirrorArguments {
     /// Credentials, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
     #[arg(long, value_name = "FILE", help_heading = REGISTRIES)]
     pub(crate) authfile: Option<PathBuf>,
-    /// Directory that says where signatures are; only what is done anyway is accepted
+    /// Directory that says on which lookaside servers signatures are; read with --secure-policy [default: ~/.config/containers/registries.d, else /etc/containers/registries.d]
     #[arg(long = "registries.d", value_name = "DIR", help_heading = REGISTRIES)]
     pub(crate) registries_d: Option<PathBuf>,
 

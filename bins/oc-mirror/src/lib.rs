@@ -2,6 +2,7 @@
 //! engine, shows its progress, renders its report and turns it into an exit
 //! code. What is mirrored how is decided in the crates below.
 
+mod archive_keys;
 mod arguments;
 mod catalog_arguments;
 #[cfg(feature = "cluster")]
@@ -62,6 +63,7 @@ use mirror_command::OfV2;
 
 pub use release_sources::ReleaseVariables;
 pub use request::Surroundings;
+pub use secret::Secret;
 
 /// Threads that run tasks. Transfers wait most of the time, and each thread
 /// costs memory; hashing and files have threads of their own.

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mirror::{
-    CacheChoice, Configuration, DryRun, Ending, Failure, ImageLine, Mode, Outcome, ReleaseSources,
-    Report, Settings, SignatureCheck, StoredPlan, StoredPlanError,
+    CacheChoice, Configuration, DryRun, Ending, Failure, ImageLine, Lookaside, Mode, Outcome,
+    ReleaseSources, Report, Settings, SignatureCheck, StoredPlan, StoredPlanError,
 };
 use mirror_plan::{Exit, Kind};
 use serde::Serialize;
 use workspace::Workspace;
 
+use crate::archive_keys;
 use crate::arguments::{MirrorArguments, ReportFormat};
 use crate::configuration::{self, Checked, Compatibility, ConfigurationError};
 use crate::console::{self, Console};
@@ -24,7 +25,7 @@ use crate::interrupt::{self, Ended};
 use crate::log::Log;
 use crate::pace_arguments::Pace;
 use crate::pacing;
-use crate::policy_file;
+use crate::policy_file::{self, PolicyChoice};
 use crate::problem::{Problem, chain};
 use crate::progress::{Display, PLAIN_INTERVAL, Progress};
 use crate::registries_d;
@@ -195,13 +196,17 @@ fn settings(
         ));
         return Err(Refusal::Usage(vec![problem]));
     }
-    if let Some(dir) = &request.registries_d {
-        let problems = registries_d::check(dir);
-        if !problems.is_empty() {
-            return Err(Refusal::Usage(problems));
-        }
-    }
-    let trust = policy_file::open(&request.policy, &surroundings.registries)
+    let named = request.registries_d.as_deref();
+    // Without a policy, only what was named is read: it must not be wrong unnoticed.
+    let directory = match &request.policy {
+        PolicyChoice::None => named.map(Path::to_owned),
+        _ => registries_d::directory(named, &surroundings.registries),
+    };
+    let lookaside = match directory {
+        Some(dir) => registries_d::read(&dir, named.is_some()).map_err(Refusal::Usage)?,
+        None => Lookaside::default(),
+    };
+    let trust = policy_file::open(&request.policy, &surroundings.registries, lookaside)
         .map_err(|problem| Refusal::Usage(vec![problem]))?;
     for warning in &request.warnings {
         tracing::warn!("{warning}");
@@ -229,10 +234,14 @@ fn settings(
     let times = configuration.set.transfer_times.as_ref();
     let pace = arguments.pace.pace(times, Timestamp::now());
     let pace = pace.map_err(|problem| Refusal::Usage(vec![problem]))?;
+    let keys = archive_keys::read(arguments, surroundings)
+        .map_err(|problem| Refusal::Usage(vec![problem]))?;
     let line = command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let checks = (releases, trust);
     let selected = (configuration, plan);
-    let settings = request.settings(arguments, surroundings, selected, checks, &pace, line);
+    let mut settings = request.settings(arguments, surroundings, selected, checks, &pace, line);
+    settings.archiving.signing_key = keys.signing;
+    settings.archive_key = keys.verifying;
     Ok((settings, pace))
 }
 

@@ -20,6 +20,7 @@ use crate::policy_file::PolicyChoice;
 use crate::problem::Problem;
 use crate::release_sources::ReleaseVariables;
 use crate::route;
+use crate::secret::Secret;
 use crate::side_arguments::SideChoice;
 
 /// What the process was started in, read once by `main`.
@@ -27,6 +28,8 @@ use crate::side_arguments::SideChoice;
 pub struct Surroundings {
     /// `OC_MIRROR_CACHE`
     pub cache_variable: Option<OsString>,
+    /// `COSIGN_PASSWORD`
+    pub cosign_password: Option<Secret>,
     pub registries: registry::Environment,
     pub releases: ReleaseVariables,
     /// Where state of the user is kept: `XDG_STATE_HOME`, or `~/.local/state`
@@ -40,6 +43,7 @@ impl Surroundings {
     pub fn of_process() -> Self {
         Self {
             cache_variable: std::env::var_os("OC_MIRROR_CACHE"),
+            cosign_password: std::env::var("COSIGN_PASSWORD").ok().map(Secret::new),
             registries: registry::Environment::from_process(),
             releases: ReleaseVariables::of_process(),
             state: state(
@@ -165,6 +169,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
     if mode.is_some() && !to_disk {
         for (flag, given) in [
             ("--no-archive", arguments.no_archive),
+            ("--sign-archive", arguments.sign_archive.is_some()),
             ("--archive-format", arguments.archive_format == ArchiveFormatArgument::OcMirrorV2),
             ("--archive-partial", arguments.archive_partial),
             ("--remove-archives-before", arguments.remove_archives_before.is_some()),
@@ -192,6 +197,21 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
     {
         problems.push(Problem::new(
             "--allow-incomplete has a meaning for disk to mirror only: it concerns archives that are read",
+        ));
+    }
+    if arguments.verify_archive.is_some()
+        && matches!(mode, Some(Mode::MirrorToDisk { .. } | Mode::MirrorToMirror { .. }))
+    {
+        problems.push(Problem::new(
+            "--verify-archive has a meaning for disk to mirror only: it concerns archives that are read",
+        ));
+    }
+    if arguments.sign_archive.is_some()
+        && (arguments.no_archive || arguments.archive_format == ArchiveFormatArgument::OcMirrorV2)
+    {
+        problems.push(Problem::new(
+            "--sign-archive cannot be used with --no-archive or --archive-format oc-mirror-v2: \
+             oc-mirror v2 does not verify signatures of archives",
         ));
     }
     if arguments.remove_signatures && arguments.refresh_signatures {
@@ -234,6 +254,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
                 ArchiveFormatArgument::Landfall => ArchiveFormat::Own,
                 ArchiveFormatArgument::OcMirrorV2 => ArchiveFormat::OcMirrorV2,
             },
+            signing_key: None,
             is_strict: arguments.strict_archive,
         },
     })
@@ -314,6 +335,7 @@ impl Request {
             plan,
             archiving: self.archiving,
             cache: None,
+            archive_key: None,
             migrate_from: None,
             allow_incomplete: arguments.allow_incomplete,
             content_source_policy: arguments.icsp,

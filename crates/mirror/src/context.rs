@@ -1,5 +1,6 @@
 //! What all stages of a run share: settings, the workspace, who watches, what was counted.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,6 +53,8 @@ pub(crate) struct Context {
     writing: Option<Writing>,
     counted: Counted,
     warnings: Mutex<Vec<String>>,
+    /// Signatures from lookaside servers that archives have to include, by the names they get.
+    lookaside: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
 /// What only a run has that changes something. Fields are dropped in this order: the socket must
@@ -152,6 +155,7 @@ impl Context {
             writing,
             counted: Counted::default(),
             warnings: Mutex::new(warnings),
+            lookaside: Mutex::default(),
         })
     }
 
@@ -199,6 +203,22 @@ impl Context {
     /// The run and its lock; none in a dry run.
     pub(crate) fn writing(&self) -> Option<(&Run, &Lock)> {
         self.writing.as_ref().map(|Writing { run, lock, .. }| (run, lock))
+    }
+
+    /// Keeps a signature from a lookaside server, for the disconnected side.
+    pub(crate) fn keep_lookaside(&self, name: String, signature: Vec<u8>) {
+        let mut kept = self.lookaside.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(name, signature);
+    }
+
+    /// Writes those signatures to the workspace.
+    pub(crate) fn save_lookaside(&self) -> Result<BTreeMap<String, BlobRef>, DocumentError> {
+        let mut kept = self.lookaside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut saved = BTreeMap::new();
+        for (name, signature) in std::mem::take(&mut *kept) {
+            saved.insert(name.clone(), self.workspace.save_document(&name, &signature)?);
+        }
+        Ok(saved)
     }
 
     pub(crate) fn stage(&self, name: &'static str) {

@@ -48,7 +48,7 @@ pub use repair_workspace::{NotRepaired, Repaired, repair_workspace};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
 pub use settings::{
-    ArchiveFormat, Archiving, Attachments, BrokenBundles, CacheChoice, Configuration, DryRun, Mode,
-    PaceChange, ReleaseSources, Settings, SignatureCheck, TrustPolicy,
+    ArchiveFormat, Archiving, Attachments, BrokenBundles, CacheChoice, Configuration, DryRun,
+    Lookaside, Mode, PaceChange, ReleaseSources, Settings, SignatureCheck, TrustPolicy,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

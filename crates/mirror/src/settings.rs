@@ -1,5 +1,6 @@
 //! What a run is told to do: flags and configuration, resolved once.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use image_set::ImageSetConfiguration;
 use mirror_plan::{Exit, Naming, Target};
-use oci::Digest;
+use oci::{Digest, ImageRef};
 use tokio::sync::watch;
 use workspace::distribution::{Cache, CacheError};
 
@@ -85,6 +86,24 @@ pub struct TrustPolicy {
     /// Of the file's content, for the audit log.
     pub digest: Digest,
     pub policy: Arc<trust::Policy>,
+    pub lookaside: Lookaside,
+}
+
+/// Where signatures of GPG keys are kept beside registries, as containers-registries.d(5) says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lookaside {
+    /// For images under no scope.
+    pub default: Option<registry::Url>,
+    pub scopes: BTreeMap<String, registry::Url>,
+}
+
+impl Lookaside {
+    /// Where the signatures of an image are: that of the most specific scope.
+    pub(crate) fn of(&self, image: &ImageRef) -> Option<&registry::Url> {
+        let scopes = trust::Name::Registry(image).scopes();
+        let found = scopes.iter().find_map(|scope| self.scopes.get(scope));
+        found.or(self.default.as_ref())
+    }
 }
 
 /// Whether releases must be signed.
@@ -147,6 +166,8 @@ pub struct Archiving {
     /// Archive what has arrived when [`Settings::until`] ends the run.
     pub partial: bool,
     pub format: ArchiveFormat,
+    /// Signs the archive.
+    pub signing_key: Option<Arc<trust::SigningKey>>,
     /// A blob that does not fit into a file is an error; only for archives in the format of
     /// oc-mirror v2, as others have no such blobs.
     pub is_strict: bool,
@@ -161,6 +182,7 @@ impl Archiving {
             remove_before: None,
             partial: false,
             format: ArchiveFormat::Own,
+            signing_key: None,
             is_strict: false,
         }
     }
@@ -246,6 +268,8 @@ pub struct Settings {
     pub migrate_from: Option<PathBuf>,
     /// Content of oc-mirror v2 on this machine.
     pub cache: Option<CacheChoice>,
+    /// Archives that are pushed must be signed with this key.
+    pub archive_key: Option<Arc<trust::VerifyingKey>>,
     /// Push archives of an interrupted or damaged run as far as they go.
     pub allow_incomplete: bool,
     /// Also write ImageContentSourcePolicy, for clusters before 4.13.

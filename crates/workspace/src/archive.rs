@@ -21,6 +21,7 @@ mod open;
 mod pending;
 mod plan;
 mod prepare;
+mod signature;
 #[cfg(test)]
 mod tests;
 mod verify;

@@ -109,6 +109,7 @@ impl<'a> Runner<'a> {
             trust: None,
             max_nested_paths: self.max_nested_paths(),
             cache: None,
+            archive_key: None,
             migrate_from: None,
             archiving: Archiving::none(),
             allow_incomplete: true,

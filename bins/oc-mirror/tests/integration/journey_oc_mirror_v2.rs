@@ -553,3 +553,38 @@ fn an_archive_for_oc_mirror_v2_has_only_what_is_new_and_blobs_in_one_piece() {
         ran.err
     );
 }
+
+/// Bytes in use on the file system of a directory.
+fn used(directory: &std::path::Path) -> u64 {
+    let found = rustix::fs::statvfs(directory).unwrap();
+    (found.f_blocks - found.f_bfree) * found.f_frsize
+}
+
+#[test]
+fn migrate_takes_less_than_one_percent_of_additional_space() {
+    let site = Site::new();
+    let disk = support::mounted::Mounted::new(&site.path("disk"), 200 << 10);
+    let source = LabRegistry::start(Settings::default()).unwrap();
+    let layer = Layer::generate("large", 40_000_000, Compression::None).unwrap();
+    let platform = Platform::new("linux", "amd64");
+    let image = Image::new(Format::Oci, platform, &[layer]).unwrap();
+    source.put_image(&image, "org/large", "v1").unwrap();
+    let name = format!("{}/org/large:v1", source.address());
+    let mut v2 = OcMirrorV2::in_directory(&site.path("disk"));
+    v2.copy(&site, &name, "org/large:v1");
+    v2.file("internal/oc-mirror-version.json", "{}");
+    v2.end();
+    site.images("isc.yaml", &[name]);
+    let (old, before) = (v2.workspace().display(), used(&site.path("disk")));
+    let new = site.path("disk/new");
+    let line =
+        format!("migrate file://{old} file://{} -c isc.yaml --cache-dir {old}", new.display());
+    let ran = Ran::of(site.command(&line).output().unwrap());
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    for digest in image.blobs.keys() {
+        assert!(new.join("blobs/sha256").join(digest.hex()).is_file(), "{digest}");
+    }
+    let added = used(&site.path("disk")) - before;
+    assert!(added < before / 100, "{added} of {before}");
+    drop(disk);
+}

@@ -42,6 +42,7 @@ mod journey_policy;
 mod journey_release_resources;
 mod journey_releases;
 mod journey_signatures;
+mod journey_signed_archives;
 mod journey_status;
 mod journey_transfer_times;
 mod journey_upgrade_path;

@@ -61,6 +61,9 @@ pub(crate) fn open(context: &Context, extent: Extent) -> Result<Holdings, Vec<Fa
             let _ = noted.inspect_err(|error| tracing::debug!("{}", chain(error)));
         }
     }
+    if let Some(key) = &context.settings.archive_key {
+        check_signatures(workspace, archives.as_ref(), key)?;
+    }
     check_workspace(context, workspace, archives.is_some())?;
     let of_v2 = archives.as_ref().map(Archives::of_oc_mirror_v2).unwrap_or_default();
     let distribution = open_distribution(context, &of_v2)?;
@@ -69,6 +72,47 @@ pub(crate) fn open(context: &Context, extent: Extent) -> Result<Holdings, Vec<Fa
         Some(distribution) => holdings.with_distribution(distribution),
         None => holdings,
     })
+}
+
+/// Whether everything that may be pushed is signed with this key. The index of an archive is what is
+/// signed; all content is compared with it before anything is pushed.
+fn check_signatures(
+    workspace: &Workspace,
+    archives: Option<&Archives>,
+    key: &trust::VerifyingKey,
+) -> Result<(), Vec<Failure>> {
+    let fail = |message: String, hint: &str| {
+        vec![Failure::new(Exit::GENERIC, format!("--verify-archive: {message}")).with_hint(hint)]
+    };
+    let transfer =
+        "use a directory that has only signed archives (mirror_*.tar and mirror_*.tar.sig)";
+    let records = workspace.records().map_err(|e| fail(chain(&e), transfer))?;
+    if records.into_iter().next().is_some() {
+        let message =
+            format!("{} has a workspace, which is not signed", workspace.root().display());
+        return Err(fail(message, transfer));
+    }
+    let Some(archives) = archives else { return Err(fail("there is no archive".into(), transfer)) };
+    if let Some(file) = archives.of_oc_mirror_v2().first() {
+        let message =
+            format!("{} is an archive of oc-mirror v2, which cannot be signed", file.display());
+        return Err(fail(message, transfer));
+    }
+    let unsigned = archives.unsigned_runs(&|signature, text| key.verifies(signature, text));
+    let unsigned = unsigned.map_err(|e| fail(e.to_string(), transfer))?;
+    let failures: Vec<Failure> = unsigned
+        .into_iter()
+        .flat_map(|(run, files)| {
+            let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            let message = format!(
+                "the archive of run {run} is not signed with {}: no valid signature in {}",
+                key.from(),
+                files.join(", ")
+            );
+            fail(message, "transfer the .sig files with the archive; check that the key is that of the connected side")
+        })
+        .collect();
+    if failures.is_empty() { Ok(()) } else { Err(failures) }
 }
 
 /// Opens archives of oc-mirror v2, and the cache that an earlier push from such archives left: a

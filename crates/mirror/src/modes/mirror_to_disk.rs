@@ -10,6 +10,7 @@ use workspace::Holdings;
 use crate::collect::releases::Source;
 use crate::collect::sections::Sections;
 use crate::context::Context;
+use crate::error_chain::chain;
 use crate::gather::{Gathered, OnDisk};
 use crate::pipeline::{self, gather_images, select_images};
 use crate::preflight;
@@ -70,7 +71,9 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     let archiving = &context.settings.archiving;
     let is_paused = executed == Executed::Interrupted && context.settings.is_past_deadline();
     if archiving.write && (executed == Executed::Entirely || (is_paused && archiving.partial)) {
-        let documents = sections.documents();
+        let mut documents = sections.documents();
+        let kept = context.save_lookaside();
+        documents.extend(kept.map_err(|e| Halt::generic(chain(&e)))?);
         let for_v2 = match archiving.format {
             ArchiveFormat::Own => None,
             ArchiveFormat::OcMirrorV2 => {

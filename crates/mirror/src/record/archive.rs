@@ -1,6 +1,7 @@
 //! The archive of a mirror-to-disk run.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use mirror_plan::{BlobRef, Exit, ImageRecord, Kind, Plan};
 use oci::Digest;
@@ -116,12 +117,28 @@ fn concluded(context: &Context, lock: &Lock, sealed: Option<SealedArchive>) -> A
     let mut archived = Archived::default();
     match sealed {
         Some(SealedArchive { run, base, chunks, bytes, .. }) => {
+            match sign(context, run, &chunks) {
+                Ok(note) => archived.notes.extend(note),
+                Err(why) => archived
+                    .failures
+                    .push(Failure::new(Exit::GENERIC, format!("signing the archive: {why}"))),
+            }
             archived.line = Some(ArchiveLine { run, base, chunks, bytes });
         }
         None => archived.notes.push("no archive is made: earlier ones hold everything".into()),
     }
     free_space(context, lock, &mut archived);
     archived
+}
+
+/// Signs the archive of a run, if that is requested.
+fn sign(context: &Context, run: u64, chunks: &[PathBuf]) -> Result<Option<String>, String> {
+    let Some(key) = &context.settings.archiving.signing_key else { return Ok(None) };
+    let text = context.workspace.signed_text(run).map_err(|e| chain(&e))?;
+    let signature = key.sign(&text).ok_or("the machine has no random numbers")?;
+    let files = context.workspace.write_signatures(chunks, &signature).map_err(|e| chain(&e))?;
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    Ok(Some(format!("signed: {} (transfer these files with the archive)", names.join(", "))))
 }
 
 /// The images that are in the workspace, whole.

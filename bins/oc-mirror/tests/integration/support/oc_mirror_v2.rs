@@ -18,7 +18,12 @@ pub(crate) struct OcMirrorV2 {
 
 impl OcMirrorV2 {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::in_directory(&std::env::temp_dir())
+    }
+
+    /// The same on a disk of its own.
+    pub(crate) fn in_directory(directory: &Path) -> Self {
+        let folder = tempfile::tempdir_in(directory).unwrap();
         let storage = Some(folder.path().join(".oc-mirror/.cache"));
         let cache = DockerRegistry::start(&Settings { storage, ..Settings::default() }).unwrap();
         Self { folder, cache: Some(cache) }

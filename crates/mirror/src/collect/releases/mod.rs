@@ -44,6 +44,7 @@ use documents::Documents;
 use laid_out::Part;
 use open::{Opened, Opener};
 
+pub(crate) use graph_image::origin as graph_image_origin;
 pub use lookup::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
 
 /// Releases opened at once. Each waits for a few small answers and one layer.
