@@ -287,7 +287,7 @@ impl Job {
                     })
                 })
                 .collect::<Result<Vec<_>>>()?;
-            let text = krew::manifest(*program, plugin, &release.version(), &downloads);
+            let text = krew::manifest(*program, plugin, &release.version(), &downloads)?;
             write(&out.join(format!("{plugin}.yaml")), &text)?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! Manifests for krew, the plugin manager of kubectl.
 
+use anyhow::{Context, Result};
 use serde_json::json;
 
 use crate::architecture::Architecture;
@@ -15,13 +16,13 @@ pub(crate) struct Download {
     pub(crate) folder: String,
 }
 
-/// The manifest of a plugin. JSON is YAML, and needs no second library.
+/// The manifest of a plugin.
 pub(crate) fn manifest(
     program: Program,
     plugin: &str,
     version: &str,
     downloads: &[Download],
-) -> String {
+) -> Result<String> {
     let platform = |download: &Download| {
         let Download { architecture, url, sha256, folder } = download;
         json!({
@@ -47,5 +48,5 @@ pub(crate) fn manifest(
             "platforms": downloads.iter().map(platform).collect::<Vec<_>>(),
         },
     });
-    format!("{manifest:#}\n")
+    serde_saphyr::to_string(&manifest).context("writing a manifest for krew")
 }
