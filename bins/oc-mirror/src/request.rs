@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 use mirror::{
-    Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode, ReleaseSources, Settings,
-    StoredPlan, TrustPolicy,
+    Archiving, Attachments, BrokenBundles, Configuration, DryRun, ReleaseSources, Settings,
+    StoredPlan, TrustPolicy, Workflow,
 };
 use registry::{RateLimiter, Retry, Side};
 
@@ -80,7 +80,7 @@ pub(crate) enum SelectionFile {
 /// A mirror run that was requested in a way that makes sense.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) mode: Mode,
+    pub(crate) workflow: Workflow,
     pub(crate) selection: SelectionFile,
     pub(crate) registries_d: Option<PathBuf>,
     pub(crate) policy: PolicyChoice,
@@ -161,7 +161,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
             "--strict-dry-run has an effect only together with --dry-run or --dry-run-manifest-lists",
         ));
     }
-    let to_disk = matches!(mode, Some(Mode::MirrorToDisk { .. }));
+    let to_disk = matches!(mode, Some(Workflow::MirrorToDisk { .. }));
     if mode.is_some() && !to_disk {
         for (flag, given) in [
             ("--no-archive", arguments.no_archive),
@@ -187,7 +187,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         ));
     }
     if arguments.allow_incomplete
-        && matches!(mode, Some(Mode::MirrorToDisk { .. } | Mode::MirrorToMirror { .. }))
+        && matches!(mode, Some(Workflow::MirrorToDisk { .. } | Workflow::MirrorToMirror { .. }))
     {
         problems.push(Problem::new(
             "--allow-incomplete has a meaning for disk to mirror only: it concerns archives that are read",
@@ -215,7 +215,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         return Err(problems);
     }
     Ok(Request {
-        mode,
+        workflow: mode,
         selection,
         registries_d: arguments.registries_d.clone().filter(|path| !path.as_os_str().is_empty()),
         policy,
@@ -281,7 +281,7 @@ impl Request {
             source: side(Side::Source, self.source, &pace.source),
             destination: side(Side::Destination, self.destination, &pace.destination),
             until: pace.until,
-            mode: self.mode,
+            workflow: self.workflow,
             configuration,
             parallel_images: at_least_one(arguments.parallel_images.into()),
             parallel_layers: at_least_one(arguments.parallel_layers.into()),

@@ -1,7 +1,7 @@
 //! The engine: collects images, plans, executes, reports.
 //!
 //! `collect → select → gather → plan → execute → conclude`, a folder or file each. The plan is a
-//! value; nothing is written to a destination before it exists. The three modes ([`Mode`]) share
+//! value; nothing is written to a destination before it exists. The three modes ([`Workflow`]) share
 //! the pipeline.
 
 mod collect;
@@ -45,7 +45,7 @@ pub use repair_workspace::{NotRepaired, Repaired, repair_workspace};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
 pub use settings::{
-    Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode, ReleaseSources, Settings,
-    SignatureCheck, TrustPolicy,
+    Archiving, Attachments, BrokenBundles, Configuration, DryRun, ReleaseSources, Settings,
+    SignatureCheck, TrustPolicy, Workflow,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

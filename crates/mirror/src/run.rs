@@ -15,7 +15,7 @@ use crate::modes::mirror_to_mirror::mirror_to_mirror;
 use crate::progress::Observer;
 use crate::report::{Ending, Failure, Report};
 use crate::results::{Halt, Results};
-use crate::settings::{Mode, Settings};
+use crate::settings::{Settings, Workflow};
 
 /// Mirrors as `settings` say. Always returns a report: what went wrong is in it.
 ///
@@ -54,14 +54,14 @@ async fn mirror(
     observer: Arc<dyn Observer>,
     cancel: CancellationToken,
 ) -> Report {
-    let mode = settings.mode.clone();
-    let opened = Context::open(settings, observer, cancel).and_then(|mut context| {
+    let mode = settings.workflow.clone();
+    let opened = Context::open(settings, observer, cancel).and_then(|(mut context, warnings)| {
         let kept = context.keep_dry_run_content();
         kept.map_err(|error| Failure::new(Exit::GENERIC, chain(&error)))?;
-        Ok(context)
+        Ok((context, warnings))
     });
-    let context = match opened {
-        Ok(context) => context,
+    let (context, warnings) = match opened {
+        Ok(opened) => opened,
         Err(failure) => {
             let mut report = Report::new(mode.name());
             report.errors.push(failure);
@@ -73,12 +73,12 @@ async fn mirror(
     if let Err(halt) = execute_until_deadline(&context, &mode, &mut results).await {
         results.halt(halt);
     }
-    context.close(results)
+    context.close(results, warnings)
 }
 
 async fn execute_until_deadline(
     context: &Context,
-    mode: &Mode,
+    mode: &Workflow,
     results: &mut Results,
 ) -> Result<(), Halt> {
     let mut recipe = std::pin::pin!(execute(context, mode, results));
@@ -91,13 +91,13 @@ async fn execute_until_deadline(
     }
 }
 
-async fn execute(context: &Context, mode: &Mode, results: &mut Results) -> Result<(), Halt> {
+async fn execute(context: &Context, mode: &Workflow, results: &mut Results) -> Result<(), Halt> {
     match mode {
-        Mode::MirrorToDisk { .. } => Box::pin(mirror_to_disk(context, results)).await,
-        Mode::DiskToMirror { target, .. } => {
+        Workflow::MirrorToDisk { .. } => Box::pin(mirror_to_disk(context, results)).await,
+        Workflow::DiskToMirror { target, .. } => {
             Box::pin(disk_to_mirror(context, target, results)).await
         }
-        Mode::MirrorToMirror { target, .. } => {
+        Workflow::MirrorToMirror { target, .. } => {
             Box::pin(mirror_to_mirror(context, target, results)).await
         }
     }

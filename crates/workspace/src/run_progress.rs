@@ -59,7 +59,10 @@ impl RunProgress {
             JournalEvent::Paused => self.is_paused = true,
             JournalEvent::Resumed => self.is_paused = false,
             JournalEvent::Ended { status, .. } => self.status = Some(*status),
-            JournalEvent::Blob { .. } | JournalEvent::Unknown => {}
+            JournalEvent::Attempt { .. }
+            | JournalEvent::Blob { .. }
+            | JournalEvent::BlobFailed { .. }
+            | JournalEvent::Unknown => {}
         }
     }
 

@@ -8,12 +8,12 @@ use delete_plan::{
     savings, subject_of_tag, undo,
 };
 use jiff::Timestamp;
-use mirror_plan::{Destination, Exit, ImageTree, Kind, Origin, Target, TargetRecord};
+use mirror_plan::{Destination, Exit, ImageTree, Kind, Mode, Origin, Target, TargetRecord};
 use oci::{Digest, Platform, Repository, Tag};
 use registry::Client;
 use tokio_util::sync::CancellationToken;
 use workspace::atomic_file::{self, Durability};
-use workspace::{AuditEvent, AuditedDeletion, Lock, Mode, Run, RunStart, RunStatus, Workspace};
+use workspace::{AuditEvent, AuditedDeletion, Lock, Run, RunStart, RunStatus, Workspace};
 
 use super::garbage_collection::garbage_collection;
 use super::observe::observe;

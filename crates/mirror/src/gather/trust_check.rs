@@ -16,7 +16,7 @@ use workspace::{BlobStore, Holdings};
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::Gathered;
-use crate::settings::{DryRun, Mode, TrustPolicy};
+use crate::settings::{DryRun, TrustPolicy, Workflow};
 use crate::transfer::supply::{Supply, held_manifest};
 use crate::transfer::verified_body::verified;
 
@@ -43,8 +43,8 @@ impl<'a> TrustCheck<'a> {
         client: &'a Client,
         holdings: &'a Holdings,
     ) -> Option<Self> {
-        let store = match (context.settings.dry_run, &context.settings.mode) {
-            (DryRun::Plan | DryRun::PlanWithLists, _) | (_, Mode::DiskToMirror { .. }) => None,
+        let store = match (context.settings.dry_run, &context.settings.workflow) {
+            (DryRun::Plan | DryRun::PlanWithLists, _) | (_, Workflow::DiskToMirror { .. }) => None,
             (DryRun::No, _) => Some(context.workspace.blobs()),
         };
         Some(Self { trust: context.settings.trust.as_ref()?, holdings, client, store })
