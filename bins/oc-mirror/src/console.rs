@@ -1,18 +1,33 @@
-//! Lines on standard error, and results on standard output. A closed pipe ends
-//! neither in a panic nor in a failure.
+//! Lines of the log, and results on standard output. A closed pipe ends neither in a panic nor in
+//! a failure.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::MultiProgress;
 
-/// Where lines go. Copies share one screen: bars make way for lines.
+/// Where lines of the log go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Lines {
+    /// Where scripts for oc-mirror v2 read them.
+    StandardOutput,
+    /// Where they cannot mix with a result that is read by a program.
+    #[default]
+    StandardError,
+}
+
+/// The screen. Copies share it: bars make way for lines.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Console {
+    lines: Lines,
     bars: Arc<Mutex<Option<MultiProgress>>>,
 }
 
 impl Console {
+    pub(crate) fn new(lines: Lines) -> Self {
+        Self { lines, bars: Arc::default() }
+    }
+
     /// From now on lines are printed above these bars.
     pub(crate) fn attach(&self, bars: MultiProgress) {
         *self.bars.lock().unwrap_or_else(PoisonError::into_inner) = Some(bars);
@@ -28,11 +43,14 @@ impl Console {
         self.bars.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Prints a line on standard error.
+    /// Prints a line of the log.
     pub(crate) fn line(&self, text: &str) {
         let bars = self.bars.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // Nobody is left to be told when standard error is closed.
-        let print = || drop(writeln!(io::stderr().lock(), "{text}"));
+        // No one reads a stream that is closed.
+        let print = || match self.lines {
+            Lines::StandardOutput => drop(writeln!(io::stdout().lock(), "{text}")),
+            Lines::StandardError => drop(writeln!(io::stderr().lock(), "{text}")),
+        };
         match bars {
             Some(bars) => bars.suspend(print),
             None => print(),

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mirror::{
-    Configuration, DryRun, Ending, Failure, ImageLine, Outcome, ReleaseSources, Report, Settings,
-    SignatureCheck, StoredPlan, StoredPlanError, Workflow,
+    CacheChoice, Configuration, DryRun, Ending, Failure, ImageLine, Outcome, ReleaseSources,
+    Report, Settings, SignatureCheck, StoredPlan, StoredPlanError, Workflow,
 };
 use mirror_plan::{Exit, Kind};
 use serde::Serialize;
@@ -35,21 +35,32 @@ use crate::request::{SelectionFile, Surroundings, request};
 /// Exit code of a request that could not be started.
 const USAGE: u8 = 1;
 
+/// What oc-mirror v2 left on this machine.
+#[derive(Debug, Default)]
+pub(crate) struct OfV2 {
+    pub(crate) cache: Option<CacheChoice>,
+    /// A workspace to convert instead of mirroring.
+    pub(crate) migrate_from: Option<PathBuf>,
+}
+
 /// Runs a mirror command to its exit code.
 pub(crate) fn mirror(
     arguments: &MirrorArguments,
+    of_v2: OfV2,
     command_line: &[OsString],
     surroundings: &Surroundings,
     log: &Log,
     console: Console,
 ) -> ExitCode {
-    let (settings, pace) = match settings(arguments, command_line, surroundings) {
+    let (mut settings, pace) = match settings(arguments, command_line, surroundings) {
         Ok(settings) => settings,
         Err(refusal) => {
             refusal.tell(&console);
             return ExitCode::from(USAGE);
         }
     };
+    settings.cache = of_v2.cache;
+    settings.migrate_from = of_v2.migrate_from;
     let mode = settings.workflow.name();
     let log_path = match settings.dry_run {
         DryRun::No => {
@@ -69,7 +80,9 @@ pub(crate) fn mirror(
         DryRun::Plan | DryRun::PlanWithLists => None,
     };
     tracing::info!("oc-mirror {}", crate::version::NUMBER);
-    tracing::info!("workflow mode: {mode}");
+    if settings.migrate_from.is_none() {
+        tracing::info!("workflow mode: {mode}");
+    }
     if let Some(trust) = &settings.trust {
         tracing::info!("enforcing the trust policy {}", trust.path.display());
     }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 use mirror::{
-    Archiving, Attachments, BrokenBundles, Configuration, DryRun, ReleaseSources, Settings,
-    StoredPlan, TrustPolicy, Workflow,
+    ArchiveFormat, Archiving, Attachments, BrokenBundles, Configuration, DryRun, ReleaseSources,
+    Settings, StoredPlan, TrustPolicy, Workflow,
 };
 use registry::{RateLimiter, Retry, Side};
 
-use crate::arguments::MirrorArguments;
+use crate::arguments::{ArchiveFormatArgument, MirrorArguments};
 use crate::pace_arguments::Pace;
 use crate::policy_file::PolicyChoice;
 use crate::problem::Problem;
@@ -165,6 +165,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
     if mode.is_some() && !to_disk {
         for (flag, given) in [
             ("--no-archive", arguments.no_archive),
+            ("--archive-format", arguments.archive_format == ArchiveFormatArgument::OcMirrorV2),
             ("--archive-partial", arguments.archive_partial),
             ("--remove-archives-before", arguments.remove_archives_before.is_some()),
         ] {
@@ -229,6 +230,11 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
             since: since.flatten(),
             remove_before: arguments.remove_archives_before,
             partial: arguments.archive_partial,
+            format: match arguments.archive_format {
+                ArchiveFormatArgument::Landfall => ArchiveFormat::Own,
+                ArchiveFormatArgument::OcMirrorV2 => ArchiveFormat::OcMirrorV2,
+            },
+            is_strict: arguments.strict_archive,
         },
     })
 }
@@ -271,6 +277,7 @@ impl Request {
                 credentials: choice.credentials,
                 cert_dir: choice.cert_dir,
                 retry: self.retry,
+                timeouts: arguments.retry.timeouts(),
                 per_host: at_least_one(blobs_at_once),
                 limits: limits.to_vec(),
                 user_agent: format!("oc-mirror/{version}"),
@@ -281,6 +288,7 @@ impl Request {
             source: side(Side::Source, self.source, &pace.source),
             destination: side(Side::Destination, self.destination, &pace.destination),
             until: pace.until,
+            pace: pace.schedule.as_ref().map(|schedule| schedule.told.subscribe()),
             workflow: self.workflow,
             configuration,
             parallel_images: at_least_one(arguments.parallel_images.into()),
@@ -305,6 +313,8 @@ impl Request {
             },
             plan,
             archiving: self.archiving,
+            cache: None,
+            migrate_from: None,
             allow_incomplete: arguments.allow_incomplete,
             content_source_policy: arguments.icsp,
             transfer_timeout: arguments.image_timeout.filter(|limit| *limit > Duration::ZERO),

@@ -121,7 +121,7 @@ pub(crate) fn mode(
 
 /// The directory a `file://` address names. A relative path stays relative
 /// (`file://data` is `data`), and naming the `working-dir` inside it is naming it.
-fn directory(what: &str, text: &str) -> Result<PathBuf, Problem> {
+pub(crate) fn directory(what: &str, text: &str) -> Result<PathBuf, Problem> {
     let Some(path) = text.strip_prefix(FILE) else {
         return Err(Problem::new(format!("{what} must start with file://, and is {text:?}")));
     };

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use mirror_plan::{Action, BlobRef, Destination, Exit, Origin, Plan, PlannedImage, Wanted};
 use oci::Digest;
 use tokio_util::sync::CancellationToken;
+use workspace::distribution::Cache;
 use workspace::{
     AuditEvent, AuditedImage, AuditedOutcome, BlobError, BlobStore, ControlSocket, Controlled,
     DiskError, DocumentError, Lock, LockError, Run, RunStart, Workspace,
@@ -36,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) cancel: CancellationToken,
     pub(crate) workspace: Workspace,
+    /// The cache of oc-mirror v2 that content is taken from.
+    pub(crate) cache: Option<Cache>,
     pub(crate) started: Timestamp,
     /// The last push from this workspace did not bring everything: a target may
     /// hold blobs that no image there names yet.
@@ -75,15 +78,27 @@ struct Counted {
 impl Context {
     /// Opens the workspace; unless this is a dry run, takes its lock and a run number.
     pub(crate) fn open(
-        settings: Settings,
+        mut settings: Settings,
         mut observer: Arc<dyn Observer>,
         cancel: CancellationToken,
     ) -> Result<(Self, Warnings), Failure> {
         let fail =
             |error: &(dyn std::error::Error + 'static)| Failure::new(Exit::GENERIC, chain(error));
-        let workspace = Workspace::open(settings.workflow.directory());
+        let mut workspace = Workspace::open(settings.workflow.directory());
         let started = Timestamp::now();
         let (warnings, told) = channel();
+        let cache = match &settings.cache {
+            Some(choice) => {
+                let mut notes = Vec::new();
+                let opened = choice.open(&mut notes)?;
+                notes.into_iter().for_each(|note| _ = warnings.send(note));
+                opened
+            }
+            None => None,
+        };
+        if let Some(cache) = &cache {
+            workspace = workspace.with_cache(cache.clone());
+        }
         let mut control = Arc::new(RunControl::new(cancel.clone(), None));
         let (writing, history) = match settings.dry_run {
             DryRun::Plan | DryRun::PlanWithLists => {
@@ -129,12 +144,16 @@ impl Context {
             }
         };
         let built = writing.is_some().then(|| workspace.blobs().clone());
+        for side in [&mut settings.source, &mut settings.destination] {
+            side.limits.push(control.limiter());
+        }
         let context = Self {
             built,
             settings,
             observer,
             cancel,
             workspace,
+            cache,
             started,
             after_unfinished_push: history.push_unfinished,
             control,
@@ -232,7 +251,7 @@ impl Context {
     /// Records images that cannot be mirrored.
     pub(crate) fn record_lost(&self, lost: &[Lost]) {
         for (wanted, name, error) in lost {
-            self.record(wanted, name, AuditedOutcome::Failed, Some(error.clone()));
+            self.record(wanted, name, AuditedOutcome::Failed, Some(error.text.clone()));
         }
     }
 

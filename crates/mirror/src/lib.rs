@@ -11,11 +11,13 @@ mod control;
 mod delete;
 mod error_chain;
 mod gather;
+mod migrate;
 mod modes;
 mod pipeline;
 mod plan;
 mod preflight;
 mod progress;
+mod reason;
 mod record;
 mod recorder;
 mod repair_workspace;
@@ -41,11 +43,12 @@ pub use delete::{
 };
 pub use plan::stored_plan::{StoredPlan, StoredPlanError};
 pub use progress::{Event, ImageDone, Observer, Unobserved};
+pub use reason::{Reason, Remedy};
 pub use repair_workspace::{NotRepaired, Repaired, repair_workspace};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
 pub use settings::{
-    Archiving, Attachments, BrokenBundles, Configuration, DryRun, ReleaseSources, Settings,
-    SignatureCheck, TrustPolicy, Workflow,
+    ArchiveFormat, Archiving, Attachments, BrokenBundles, CacheChoice, Configuration, DryRun,
+    PaceChange, ReleaseSources, Settings, SignatureCheck, TrustPolicy, Workflow,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

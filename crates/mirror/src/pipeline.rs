@@ -1,5 +1,7 @@
 //! The stages that all modes share: from the configuration, or a stored plan, to found images.
 
+use std::sync::Arc;
+
 use mirror_plan::{Destination, Naming, Wanted};
 use registry::Client;
 
@@ -8,6 +10,7 @@ use crate::collect::sections::{self, Sections};
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::{Gathered, gather, planned_content};
+use crate::record::upload_log::UploadFiles;
 use crate::results::{Halt, Issues, unless_cancelled};
 use crate::select::select;
 
@@ -24,6 +27,15 @@ pub(crate) struct Selection {
 /// Opens a client for registries.
 pub(crate) fn client(settings: &registry::Settings) -> Result<Client, Halt> {
     Client::open(settings.clone()).map_err(|error| Halt::generic(chain(&error)))
+}
+
+/// Opens a client for the target. Uploads that an earlier run began are continued.
+pub(crate) fn destination(context: &Context) -> Result<Client, Halt> {
+    let mut settings = context.settings.destination.clone();
+    if context.run().is_some() {
+        settings.uploads = Some(Arc::new(UploadFiles::open(&context.workspace)));
+    }
+    client(&settings)
 }
 
 /// Collects the sections of the configuration and selects images by name. `client` reads

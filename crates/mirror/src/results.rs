@@ -11,11 +11,12 @@ use workspace::FailedImage;
 use crate::collect::catalogs::Needs;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::reason::Reason;
 use crate::record::generated_files::GeneratedError;
 use crate::report::{ArchiveLine, Failure, ImageLine, Outcome};
 
 /// An image that cannot be mirrored, the name it would have had, and why.
-pub(crate) type Lost = (Wanted, Destination, String);
+pub(crate) type Lost = (Wanted, Destination, Reason);
 
 /// What a stage could not do, and what it has to say.
 #[derive(Debug, Clone, Default)]
@@ -137,7 +138,7 @@ pub(crate) fn reference(origin: &Origin) -> Option<&ImageRef> {
 pub(crate) fn failed_images(lost: &[Lost]) -> Vec<FailedImage> {
     let failed = lost.iter().map(|(wanted, _, error)| FailedImage {
         origin: wanted.origin.clone(),
-        error: error.clone(),
+        error: error.text.clone(),
     });
     failed.collect()
 }

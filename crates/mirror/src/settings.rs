@@ -6,8 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use image_set::ImageSetConfiguration;
-use mirror_plan::{Mode, Naming, Target};
+use mirror_plan::{Exit, Mode, Naming, Target};
 use oci::Digest;
+use tokio::sync::watch;
+use workspace::distribution::{Cache, CacheError};
+
+use crate::error_chain::chain;
+use crate::report::Failure;
 
 use crate::plan::stored_plan::StoredPlan;
 
@@ -116,6 +121,16 @@ pub enum DryRun {
     PlanWithLists,
 }
 
+/// Who can read an archive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ArchiveFormat {
+    /// This program.
+    #[default]
+    Own,
+    /// oc-mirror v2, and this program.
+    OcMirrorV2,
+}
+
 /// How the archive of a mirror-to-disk run is made.
 #[derive(Debug, Clone)]
 pub struct Archiving {
@@ -127,6 +142,75 @@ pub struct Archiving {
     pub remove_before: Option<u64>,
     /// Archive what has arrived when [`Settings::until`] ends the run.
     pub partial: bool,
+    pub format: ArchiveFormat,
+    /// A blob that does not fit into a file is an error; only for archives in the format of
+    /// oc-mirror v2, as others have no such blobs.
+    pub is_strict: bool,
+}
+
+impl Archiving {
+    /// No archive.
+    pub fn none() -> Self {
+        Self {
+            write: false,
+            since: None,
+            remove_before: None,
+            partial: false,
+            format: ArchiveFormat::Own,
+            is_strict: false,
+        }
+    }
+}
+
+/// The cache of oc-mirror v2 that content is taken from instead of a registry. It is only read.
+#[derive(Debug, Clone)]
+pub struct CacheChoice {
+    /// The directory that `--cache-dir` names.
+    pub directory: PathBuf,
+    /// Whether a user named it. The default place is used only if there is a cache that no other
+    /// process uses.
+    pub is_named: bool,
+}
+
+impl CacheChoice {
+    /// Opens the cache. A named directory without a cache is worth a note: oc-mirror v2 would create
+    /// the cache there.
+    pub(crate) fn open(&self, notes: &mut Vec<String>) -> Result<Option<Cache>, Failure> {
+        match Cache::find(&self.directory) {
+            Ok(Some(cache)) => {
+                tracing::info!("content is taken from the cache {}", cache.root().display());
+                Ok(Some(cache))
+            }
+            Ok(None) if self.is_named => {
+                notes.push(format!(
+                    "--cache-dir: {} has no cache of oc-mirror v2; nothing is taken from it, and none is created",
+                    self.directory.display()
+                ));
+                Ok(None)
+            }
+            Ok(None) => Ok(None),
+            Err(error) if self.is_named => {
+                let failure = Failure::new(Exit::GENERIC, chain(&error));
+                Err(match error {
+                    CacheError::InUse { .. } => failure
+                        .with_hint("wait until that process has ended, or run without --cache-dir"),
+                    CacheError::Disk(_) => failure,
+                })
+            }
+            Err(error) => {
+                notes.push(format!("nothing is taken from the cache: {}", chain(&error)));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The rate of transfers changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaceChange {
+    pub is_paused: bool,
+    /// What the user is told, with the end of it.
+    pub text: String,
 }
 
 /// Everything a run needs to know. Made by the command line, read by all stages.
@@ -154,6 +238,10 @@ pub struct Settings {
     /// Mirror to mirror keeps all content in the workspace, as the other modes do.
     pub through_workspace: bool,
     pub archiving: Archiving,
+    /// Mirror to disk converts this workspace of oc-mirror v2 instead of asking registries.
+    pub migrate_from: Option<PathBuf>,
+    /// Content of oc-mirror v2 on this machine.
+    pub cache: Option<CacheChoice>,
     /// Push archives of an interrupted or damaged run as far as they go.
     pub allow_incomplete: bool,
     /// Also write ImageContentSourcePolicy, for clusters before 4.13.
@@ -163,6 +251,8 @@ pub struct Settings {
     pub transfer_timeout: Option<Duration>,
     /// When the run stops, whatever is left to do.
     pub until: Option<jiff::Timestamp>,
+    /// What a timetable allows at the moment. None: there is no timetable.
+    pub pace: Option<watch::Receiver<Option<PaceChange>>>,
     pub dry_run: DryRun,
     /// Execute this plan instead of making one.
     pub plan: Option<Arc<StoredPlan>>,

@@ -145,7 +145,7 @@ impl DirectFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let is_aligned = offset % ALIGNMENT as u64 == 0;
+        let is_aligned = offset.is_multiple_of(ALIGNMENT as u64);
         let whole = if is_aligned { bytes.len() / ALIGNMENT * ALIGNMENT } else { 0 };
         let (whole, rest) = bytes.split_at(whole);
         if !whole.is_empty() {

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::BlobStore;
 use crate::disk_error::{At, DiskError, unless_absent};
+use crate::distribution::Cache;
 
 /// A workspace on disk. Opening one reads and writes nothing: what is not
 /// there yet is empty, and is made by the first write.
@@ -20,6 +21,12 @@ impl Workspace {
     pub fn open(directory: &Path) -> Self {
         let blobs = BlobStore::new(directory.join("blobs"));
         Self { root: directory.to_owned(), blobs }
+    }
+
+    /// The same workspace, which takes content over from the cache of oc-mirror v2.
+    #[must_use]
+    pub fn with_cache(self, cache: Cache) -> Self {
+        Self { blobs: self.blobs.with_cache(cache), ..self }
     }
 
     /// `DIR`: archives lie here.

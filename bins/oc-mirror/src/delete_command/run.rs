@@ -70,6 +70,7 @@ impl<'a> Runner<'a> {
             credentials: choice.credentials,
             cert_dir: choice.cert_dir,
             retry: common.retry.retry(),
+            timeouts: common.retry.timeouts(),
             user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
             ..side(Side::Destination)
         };
@@ -107,11 +108,14 @@ impl<'a> Runner<'a> {
             broken_bundles: BrokenBundles::Keep,
             trust: None,
             max_nested_paths: self.max_nested_paths(),
-            archiving: Archiving { write: false, since: None, remove_before: None, partial: false },
+            cache: None,
+            migrate_from: None,
+            archiving: Archiving::none(),
             allow_incomplete: true,
             content_source_policy: false,
             transfer_timeout: None,
             until: None,
+            pace: None,
             dry_run: DryRun::Plan,
             plan: None,
             wait_for_workspace: false,

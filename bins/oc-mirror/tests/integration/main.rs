@@ -4,6 +4,7 @@
 
 mod command_line;
 mod delete_images;
+mod delete_interrupted;
 mod delete_operators;
 mod delete_releases;
 mod documents;
@@ -27,7 +28,6 @@ mod journey_across_the_gap;
 mod journey_charts;
 mod journey_cluster_resources;
 mod journey_dry_run;
-mod journey_first_version;
 mod journey_incremental;
 mod journey_inventory;
 mod journey_list;
@@ -35,6 +35,7 @@ mod journey_maintenance;
 mod journey_many_runs;
 mod journey_mirror_to_mirror;
 mod journey_names;
+mod journey_oc_mirror_v2;
 mod journey_operators;
 mod journey_plan;
 mod journey_platforms;

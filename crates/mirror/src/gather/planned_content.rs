@@ -104,7 +104,7 @@ pub(crate) async fn complete(context: &Context, client: &Client, found: Vec<Foun
                 context.observer.notice(Event::Collected { origin });
                 gathered.found.push(found);
             }
-            Err(why) => gathered.lost.push((found.wanted, found.destination, why)),
+            Err(why) => gathered.lost.push((found.wanted, found.destination, why.into())),
         }
     }
     drop(completed);

@@ -32,7 +32,7 @@ pub(crate) async fn disk_to_mirror(
     target: &Target,
     results: &mut Results,
 ) -> Result<(), Halt> {
-    let client = pipeline::client(&context.settings.destination)?;
+    let client = pipeline::destination(context)?;
     let mut holdings = carried_content::open(context, Extent::Newest)?;
     let (mut sections, mut gathered) = match find(context, target, &client, &holdings).await {
         Ok(found) if !(holdings.is_partial() && found.is_incomplete()) => found.take(results),
@@ -148,7 +148,7 @@ async fn inspect(
     let mut missing: BTreeMap<String, (usize, BTreeSet<usize>)> = BTreeMap::new();
     for (digest, images) in nowhere {
         let place = whereabouts(&route.holdings, &digest);
-        given_up.extend(images.iter().map(|image| (*image, format!("{digest} is {place}"))));
+        given_up.extend(images.iter().map(|image| (*image, format!("{digest} is {place}").into())));
         let (blobs, waiting) = missing.entry(place).or_default();
         *blobs += 1;
         waiting.extend(images);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mirror_plan::{Exit, Journey, Mode, Origin, Plan, PlannedImage, plan};
 use oci::{Digest, ImageRef};
 use registry::Client;
+use workspace::Holdings;
 
 use crate::collect::releases::Source;
 use crate::collect::sections::Sections;
@@ -16,7 +17,7 @@ use crate::record::archive::{self, Content};
 use crate::record::generated_files;
 use crate::report::{Failure, Outcome};
 use crate::results::{Halt, Issues, Results, failed_images, references, unless_cancelled};
-use crate::settings::{BrokenBundles, DryRun};
+use crate::settings::{ArchiveFormat, BrokenBundles, DryRun};
 use crate::transfer::execute::Executed;
 use crate::transfer::fetch::{self, Announce};
 use crate::transfer::repair::Repair;
@@ -70,7 +71,20 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     let is_paused = executed == Executed::Interrupted && context.settings.is_past_deadline();
     if archiving.write && (executed == Executed::Entirely || (is_paused && archiving.partial)) {
         let documents = sections.documents();
+        let for_v2 = match archiving.format {
+            ArchiveFormat::Own => None,
+            ArchiveFormat::OcMirrorV2 => {
+                let holdings = Holdings::new(Some(context.workspace.clone()), None);
+                let operators = &context.settings.configuration.set.mirror.operators;
+                let catalogs = sections.catalogs.for_v2(operators, &holdings, &sections.made);
+                let catalogs = catalogs.await;
+                Some(catalogs.map_err(|why| {
+                    Halt::generic(format!("writing an archive for oc-mirror v2: {why}"))
+                })?)
+            }
+        };
         let content = Content {
+            for_v2,
             plan: &plan,
             documents: documents.clone(),
             lost: failed_images(&results.issues.lost),

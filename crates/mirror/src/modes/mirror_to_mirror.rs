@@ -16,6 +16,7 @@ use crate::modes::push::{Inspected, Publishing, Route, bind, deliver};
 use crate::pipeline::{self, gather_images, select_images};
 use crate::plan::presence;
 use crate::preflight;
+use crate::reason::Reason;
 use crate::record::generated_files;
 use crate::report::Outcome;
 use crate::results::{Halt, Results, references, unless_cancelled};
@@ -30,7 +31,7 @@ pub(crate) async fn mirror_to_mirror(
     results: &mut Results,
 ) -> Result<(), Halt> {
     let source = pipeline::client(&context.settings.source)?;
-    let destination = pipeline::client(&context.settings.destination)?;
+    let destination = pipeline::destination(context)?;
     let naming = context.settings.naming(target);
     let mut selection =
         select_images(context, Source::Asked(&source), &source, Some(&naming)).await?;
@@ -99,8 +100,9 @@ async fn keep_content(
     context: &Context,
     route: &Route<'_>,
     plan: &Plan,
-) -> Result<BTreeMap<usize, String>, Halt> {
+) -> Result<BTreeMap<usize, Reason>, Halt> {
     let (needs, mut outcomes) = fetch::all_missing(context, plan);
+    preflight::check_space_for(context, &needs);
     let supplies = &route.supplies;
     fetch::fetch(context, supplies, plan, needs, &mut outcomes, Announce::Nothing).await;
     unless_cancelled(context)?;

@@ -20,6 +20,7 @@ use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::gather::Gathered;
 use crate::pipeline::Selection;
+use crate::reason::Reason;
 use crate::report::Failure;
 use crate::results::Issues;
 use crate::settings::Workflow;
@@ -67,7 +68,8 @@ struct StoredConfiguration {
 struct LostImage {
     wanted: Wanted,
     destination: Destination,
-    error: String,
+    #[serde(flatten)]
+    reason: Reason,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -167,7 +169,7 @@ impl StoredPlan {
         let failures = self.run.failures.iter();
         let issues = Issues {
             lost: lost
-                .map(|lost| (lost.wanted.clone(), lost.destination.clone(), lost.error.clone()))
+                .map(|lost| (lost.wanted.clone(), lost.destination.clone(), lost.reason.clone()))
                 .collect(),
             failures: failures
                 .map(|failure| Failure {
@@ -204,10 +206,10 @@ pub(crate) fn text(
     }
     let settings = &context.settings;
     let configuration = &settings.configuration;
-    let lost = issues.lost.iter().map(|(wanted, destination, error)| LostImage {
+    let lost = issues.lost.iter().map(|(wanted, destination, reason)| LostImage {
         wanted: wanted.clone(),
         destination: destination.clone(),
-        error: workspace::redact_urls(error),
+        reason: Reason::new(workspace::redact_urls(&reason.text), reason.remedy),
     });
     let failures = issues.failures.iter().map(|failure| StoredFailure {
         message: workspace::redact_urls(&failure.message),

@@ -56,10 +56,25 @@ pub(crate) fn pin(
     {
         return Ok(Vec::new());
     }
-    for (path, text) in &files {
-        atomic_file::write(path, text.as_bytes(), Durability::Later)?;
+    files.into_iter().map(|(path, text)| write_named(path, &text)).collect()
+}
+
+/// Writes a file whose name has a time in the form of oc-mirror v2. FAT and exFAT have no colons in
+/// names: there it does without them.
+fn write_named(path: PathBuf, text: &str) -> Result<PathBuf, GeneratedError> {
+    let write = |path: &Path| atomic_file::write(path, text.as_bytes(), Durability::Later);
+    match write(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().replace(':', "");
+            let path = path.with_file_name(name);
+            write(&path)?;
+            Ok(path)
+        }
+        written => {
+            written?;
+            Ok(path)
+        }
     }
-    Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
 /// The last pinned configuration; names end in times, so the last by name.

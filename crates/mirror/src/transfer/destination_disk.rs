@@ -57,6 +57,10 @@ impl Destination for Disk {
 
 impl Disk {
     async fn receive(&self, blob: BlobRef, source: &Supply) -> Result<(), Cause> {
+        if self.adopted(blob).await? {
+            self.observer.notice(Event::Moved { bytes: blob.size });
+            return Ok(());
+        }
         let mut attempt = 0;
         loop {
             let received = if blob.size <= IN_ONE_PIECE {
@@ -75,6 +79,19 @@ impl Disk {
                 }
                 Err(cause) => return Err(cause),
             }
+        }
+    }
+
+    /// Takes a blob over from the cache of oc-mirror v2, where there is one.
+    async fn adopted(&self, blob: BlobRef) -> Result<bool, Cause> {
+        let store = self.workspace.blobs().clone();
+        if !store.has_cache() {
+            return Ok(false);
+        }
+        let adopt = move || store.adopt(&blob.digest, Some(blob.size));
+        match tokio::task::spawn_blocking(adopt).await {
+            Ok(adopted) => adopted.map_err(Cause::of_store),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
     }
 

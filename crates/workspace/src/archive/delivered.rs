@@ -259,7 +259,7 @@ fn own_blobs(sealed: Sealed) -> impl Iterator<Item = (Digest, DeliveredBlob)> {
         let parts = blob.parts.iter().map(|part| own.get(&part.chunk).copied());
         let mut chunks = parts.collect::<Option<Vec<ChunkEntry>>>()?;
         chunks.dedup();
-        (!chunks.is_empty()).then(|| (blob.digest, DeliveredBlob { run, blob, chunks }))
+        (!chunks.is_empty()).then_some((blob.digest, DeliveredBlob { run, blob, chunks }))
     })
 }
 

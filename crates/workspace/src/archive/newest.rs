@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -187,7 +187,7 @@ impl Archives {
 }
 
 /// Opens a file of an earlier run, if it is the one that the newest run builds on.
-fn open(newest: &RunArchive, number: u32, path: &PathBuf) -> Option<EarlierChunk> {
+fn open(newest: &RunArchive, number: u32, path: &Path) -> Option<EarlierChunk> {
     let expected = newest.index.chunk(number)?;
     let (digest, candidate) = candidate(path).ok()?;
     let index = read_index(&candidate, &digest).ok()?;
@@ -199,7 +199,12 @@ fn open(newest: &RunArchive, number: u32, path: &PathBuf) -> Option<EarlierChunk
     let index_end = super::entry::BLOCK + candidate.index_length;
     is_it.then(|| EarlierChunk {
         created: index.created,
-        chunk: ChunkFile { path: path.clone(), file: Arc::new(candidate.file), index_end, start },
+        chunk: ChunkFile {
+            path: path.to_owned(),
+            file: Arc::new(candidate.file),
+            index_end,
+            start,
+        },
     })
 }
 

@@ -125,6 +125,15 @@ impl Archives {
         &self.findings
     }
 
+    /// The archives of oc-mirror v2 that are here, sorted.
+    pub fn of_oc_mirror_v2(&self) -> Vec<PathBuf> {
+        let files = self.findings.iter().filter_map(|finding| match finding {
+            Finding::OcMirrorV2 { file } => Some(file.clone()),
+            _ => None,
+        });
+        files.collect()
+    }
+
     /// The indexes of all runs that are here, oldest first.
     pub fn indexes(&self) -> impl Iterator<Item = &Index> {
         self.runs.iter().map(|run| &run.index)
@@ -356,7 +365,7 @@ pub(super) fn candidate(path: &Path) -> Result<(Digest, Candidate), Finding> {
             Ok((digest, Candidate { path: owned(), file, number, index_length }))
         }
         FirstEntry::Nothing => Err(Finding::Empty { file: owned() }),
-        FirstEntry::RegistryTree => Err(Finding::RegistryTree { file: owned() }),
+        FirstEntry::OcMirrorV2 => Err(Finding::OcMirrorV2 { file: owned() }),
         FirstEntry::Foreign => Err(Finding::Foreign { file: owned() }),
     }
 }

@@ -161,6 +161,22 @@ impl Workspace {
         Ok(ArchivePlan::Write(Box::new(planned)))
     }
 
+    /// How many bytes of `content` no archive up to `base` holds.
+    ///
+    /// # Errors
+    ///
+    /// The records of archives cannot be read.
+    pub fn bytes_to_archive(
+        &self,
+        content: &BTreeMap<Digest, u64>,
+        base: &Base,
+    ) -> Result<u64, DiskError> {
+        let number = self.base_run(base)?.map(|run| run.run);
+        let delivered = self.delivered(content)?;
+        let new = content.iter().filter(|(digest, _)| delivered.held(digest, number).is_none());
+        Ok(new.map(|(_, size)| size).sum())
+    }
+
     fn check_held(&self, request: &ArchiveRequest, new: &[BlobRef]) -> Result<(), ArchiveError> {
         for blob in new {
             if !self.blobs().has(&blob.digest, Some(blob.size))? {

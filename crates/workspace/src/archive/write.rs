@@ -93,6 +93,28 @@ impl Workspace {
         Ok(SealedArchive { run, base, chunks, bytes: done, resumed })
     }
 
+    /// Records a planned archive as written, without writing it: another program wrote one with the
+    /// same content, or this one in another format. Its blobs count as delivered from now on, and
+    /// numbers up to `last_chunk` as used.
+    pub fn record_delivered(
+        &self,
+        _lock: &Lock,
+        planned: &PlannedArchive,
+        last_chunk: u32,
+    ) -> Result<(), ArchiveError> {
+        let index = &planned.index;
+        let mut identity = self.identity()?;
+        let last = index.own_chunks().map(|chunk| chunk.number).max().unwrap_or(0);
+        identity.last_chunk = identity.last_chunk.max(last).max(last_chunk);
+        self.save_identity(&identity, Durability::Now)?;
+        let sealed = self.sealed_path(index.run);
+        atomic_file::write_with(&sealed, Durability::Now, |file| {
+            write_json(index, file).map(|_| ())
+        })?;
+        self.note_delivered(index.created)?;
+        Ok(())
+    }
+
     /// Writes a chunk under its temporary name. It gets its own name only if all content that
     /// ends in it matches its digest.
     fn write_chunk(

@@ -17,6 +17,7 @@ mod incomplete;
 mod laid_out;
 mod lookup;
 mod needs;
+mod of_oc_mirror_v2;
 mod offered;
 mod open;
 mod resources;
@@ -40,6 +41,7 @@ use crate::collect::pairs;
 use crate::collect::releases::Source;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::reason::Reason;
 use crate::report::Failure;
 use crate::results::Issues;
 use crate::settings::Workflow;
@@ -51,6 +53,7 @@ pub use content::ContentError;
 pub(crate) use incomplete::Incomplete;
 pub use lookup::{CatalogLookup, CatalogLookupError, OpenedCatalog};
 pub(crate) use needs::Needs;
+pub(crate) use of_oc_mirror_v2::ForV2;
 pub use open::OpenError;
 
 /// What the `operators` section of a configuration comes to. A stored plan has what is not skipped.
@@ -129,7 +132,10 @@ async fn collect_section(
             }
         };
         let taken = match find::find(context, source, client, (wish.clone(), name.clone())).await {
-            Ok(original) => taken::take_in(context, source, client, operator, original).await,
+            Ok(original) => {
+                let taken = taken::take_in(context, source, client, operator, original).await;
+                taken.map_err(Reason::from)
+            }
             Err(why) => Err(why),
         };
         match taken {

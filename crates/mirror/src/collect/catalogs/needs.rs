@@ -144,7 +144,7 @@ mod tests {
             destination: String::new(),
             digest: None,
             bytes: 0,
-            outcome: Outcome::Failed { error: "gone".to_owned() },
+            outcome: Outcome::Failed { error: "gone".into() },
             notes: Vec::new(),
             needed_by: Vec::new(),
         }

@@ -13,6 +13,7 @@ mod chart_image;
 mod helm_program;
 mod local;
 mod lookup;
+mod of_oc_mirror_v2;
 mod render;
 mod repository;
 
@@ -41,6 +42,7 @@ use crate::settings::{Attachments, DryRun};
 use carried::{Carried, CarriedChart};
 use repository::{Fetched, Repository};
 
+pub(crate) use carried::entry_of;
 pub use lookup::{
     CandidateLine, ChartImageLine, ChartImages, ChartLookup, ChartLookupError, ChartSearch,
     OriginLine,
@@ -81,7 +83,7 @@ pub(crate) async fn collect(context: &Context, source: Source<'_>) -> Charts {
     let work = async {
         match source {
             Source::Asked(client) => fetch(context, section, client).await,
-            Source::Held(holdings) => read(context, section, holdings),
+            Source::Held(holdings) => read(context, section, holdings).await,
         }
     };
     tokio::select! {
@@ -92,30 +94,28 @@ pub(crate) async fn collect(context: &Context, source: Source<'_>) -> Charts {
 }
 
 /// Reads what the connected side selected.
-fn read(context: &Context, section: &Helm, holdings: &Holdings) -> Charts {
+async fn read(context: &Context, section: &Helm, holdings: &Holdings) -> Charts {
     let mut charts = Charts::default();
-    let mut take = |carried: Result<Carried, String>, entry: &Entry<'_>| {
-        match carried {
-            Ok(Carried { charts: read }) => {
-                let wanted = read.iter().flat_map(|chart| chart.wanted(entry.platforms));
-                charts.wanted.extend(wanted);
-            }
-            Err(why) => charts.failures.push(entry.failure(context, &why)),
-        };
-    };
     for repository in &section.repositories {
         if repository.charts.is_empty() {
             let document = carried::repository_document(repository);
-            take(carried::read(holdings, &document), &Entry::of_repository(repository));
+            let entry = Entry::of_repository(repository);
+            charts.take_carried(context, carried::read(holdings, &document), &entry);
         }
         for chart in &repository.charts {
             let read = carried::read_chart(holdings, repository, chart);
-            take(read, &Entry::of_chart(repository, chart));
+            let entry = Entry::of_chart(repository, chart);
+            charts.take_held(context, holdings, (&entry, chart), read).await;
         }
     }
     for local in &section.local {
-        let document = carried::local_document(local);
-        take(carried::read(holdings, &document), &Entry::of_local(local));
+        let read = carried::read(holdings, &carried::local_document(local));
+        if read.is_err() && holdings.distribution().is_some() && local.path.exists() {
+            // oc-mirror v2 does not archive these charts; it reads them on both sides.
+            charts.take_local(context, local, &mut Documents::default()).await;
+            continue;
+        }
+        charts.take_held(context, holdings, (&Entry::of_local(local), &local.chart), read).await;
     }
     charts
 }
@@ -214,6 +214,44 @@ impl Search {
 }
 
 impl Charts {
+    fn take_carried(
+        &mut self,
+        context: &Context,
+        carried: Result<Carried, String>,
+        entry: &Entry<'_>,
+    ) {
+        match carried {
+            Ok(Carried { charts }) => {
+                let wanted = charts.iter().flat_map(|chart| chart.wanted(entry.platforms));
+                self.wanted.extend(wanted);
+            }
+            Err(why) => self.failures.push(entry.failure(context, &why)),
+        }
+    }
+
+    /// Takes what was selected for a chart, else the chart in an archive of oc-mirror v2.
+    async fn take_held(
+        &mut self,
+        context: &Context,
+        holdings: &Holdings,
+        (entry, chart): (&Entry<'_>, &image_set::Chart),
+        carried: Result<Carried, String>,
+    ) {
+        let found = match &carried {
+            Ok(_) => Ok(None),
+            Err(_) => of_oc_mirror_v2::read(holdings, chart),
+        };
+        let taken = match found {
+            Ok(None) => return self.take_carried(context, carried, entry),
+            Ok(Some(fetched)) => Search::of(chart).map(|search| (fetched, search)),
+            Err(why) => Err(why),
+        };
+        match taken {
+            Ok((fetched, search)) => drop(self.take(context, entry, fetched, &search).await),
+            Err(why) => self.failures.push(entry.failure(context, &why)),
+        }
+    }
+
     /// The charts that are named below a repository.
     async fn take_listed(
         &mut self,

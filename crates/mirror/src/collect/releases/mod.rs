@@ -37,6 +37,7 @@ use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::Collector;
 use crate::report::Failure;
+use crate::results::Lost;
 use crate::settings::{Attachments, DryRun};
 use choose::Chosen;
 use documents::Documents;
@@ -66,7 +67,7 @@ pub(crate) struct Releases {
     pub(crate) wanted: Vec<Wanted>,
     /// Releases of which nothing is mirrored, by their payload, and why.
     #[serde(skip)]
-    pub(crate) lost: Vec<(Wanted, Destination, String)>,
+    pub(crate) lost: Vec<Lost>,
     /// What went wrong before there was a release to name.
     #[serde(skip)]
     pub(crate) failures: Vec<Failure>,
@@ -157,6 +158,8 @@ async fn collect_section(
     // an archive that was made later and arrives later.
     let saved = match source {
         Source::Asked(_) => documents.save(context),
+        // Nothing was kept before: it comes from oc-mirror v2.
+        Source::Held(_) if context.settings.migrate_from.is_some() => documents.save(context),
         Source::Held(_) => Ok(BTreeMap::new()),
     };
     match saved {
@@ -198,7 +201,7 @@ impl Releases {
             platforms: Vec::new(),
         };
         match Destination::of(&wanted) {
-            Ok(name) => self.lost.push((wanted, name, chosen.told(why))),
+            Ok(name) => self.lost.push((wanted, name, chosen.told(why).into())),
             Err(error) => {
                 let message = format!("{}: {}", chosen.told(why), chain(&error));
                 self.failures.push(Failure::new(Exit::RELEASE, message));
