@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mirror::{
-    CacheChoice, Configuration, DryRun, Ending, Failure, ImageLine, Lookaside, Mode, Outcome,
-    ReleaseSources, Report, Settings, SignatureCheck, StoredPlan, StoredPlanError,
+    CacheChoice, Configuration, DryRun, Ending, Failure, ImageLine, Lookaside, Outcome,
+    ReleaseSources, Report, Settings, SignatureCheck, StoredPlan, StoredPlanError, Workflow,
 };
 use mirror_plan::{Exit, Kind};
 use serde::Serialize;
@@ -62,10 +62,10 @@ pub(crate) fn mirror(
     };
     settings.cache = of_v2.cache;
     settings.migrate_from = of_v2.migrate_from;
-    let mode = settings.mode.name();
+    let mode = settings.workflow.name();
     let log_path = match settings.dry_run {
         DryRun::No => {
-            let workspace = Workspace::open(settings.mode.directory());
+            let workspace = Workspace::open(settings.workflow.directory());
             let wanted = workspace.log_file(Timestamp::now());
             match log.keep_copy(&wanted) {
                 Ok(path) => Some(path),
@@ -93,12 +93,12 @@ pub(crate) fn mirror(
     let lenient = settings.dry_run != DryRun::No
         && !arguments.strict_dry_run
         && settings.trust.is_none()
-        && !matches!(settings.mode, Mode::DiskToMirror { .. });
-    let pins =
-        settings.dry_run == DryRun::No && !matches!(settings.mode, Mode::DiskToMirror { .. });
-    let working_dir = Workspace::open(settings.mode.directory()).working_dir();
-    let pushed_to = match &settings.mode {
-        Mode::DiskToMirror { dir, target } | Mode::MirrorToMirror { dir, target }
+        && !matches!(settings.workflow, Workflow::DiskToMirror { .. });
+    let pins = settings.dry_run == DryRun::No
+        && !matches!(settings.workflow, Workflow::DiskToMirror { .. });
+    let working_dir = Workspace::open(settings.workflow.directory()).working_dir();
+    let pushed_to = match &settings.workflow {
+        Workflow::DiskToMirror { dir, target } | Workflow::MirrorToMirror { dir, target }
             if settings.dry_run == DryRun::No =>
         {
             Some((dir.clone(), target.registry.clone()))
@@ -186,7 +186,7 @@ fn settings(
 ) -> Result<(Settings, Pace), Refusal> {
     let request = request(arguments).map_err(Refusal::Usage)?;
     // Nothing must be made in a place that was only mistyped.
-    if let Mode::DiskToMirror { dir, .. } = &request.mode
+    if let Workflow::DiskToMirror { dir, .. } = &request.workflow
         && !dir.is_dir()
     {
         let problem = Problem::new(format!(
@@ -220,7 +220,7 @@ fn settings(
             (configuration::read(path, compatibility).map_err(Refusal::Configuration)?, None)
         }
         SelectionFile::Plan(path) => {
-            let plan = stored_plan(path, &request.mode)
+            let plan = stored_plan(path, &request.workflow)
                 .map_err(|problem| Refusal::Usage(vec![problem]))?;
             let (name, text) = plan.configuration();
             let checked = configuration::check(name, text.to_owned(), compatibility);
@@ -246,8 +246,8 @@ fn settings(
 }
 
 /// Reads a plan that is for this mode and target.
-fn stored_plan(path: &Path, mode: &Mode) -> Result<StoredPlan, Problem> {
-    let read = StoredPlan::read(path).and_then(|plan| plan.check(mode).map(|()| plan));
+fn stored_plan(path: &Path, workflow: &Workflow) -> Result<StoredPlan, Problem> {
+    let read = StoredPlan::read(path).and_then(|plan| plan.check(workflow).map(|()| plan));
     read.map_err(|error| {
         let hint = match &error {
             StoredPlanError::Seal { .. } => {

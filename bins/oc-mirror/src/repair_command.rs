@@ -11,9 +11,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args;
 use mirror::{NotRepaired, Repaired, repair_workspace};
+use mirror_plan::Mode;
 use oci::Digest;
 use registry::{Client, Side};
-use workspace::{Mode, Need, RecordedFile, Verification, Workspace};
+use workspace::{Need, RecordedFile, Verification, Workspace};
 
 use crate::arguments::Arguments;
 use crate::console::{self, Console};

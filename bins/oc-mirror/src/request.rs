@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 use mirror::{
-    ArchiveFormat, Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode,
-    ReleaseSources, Settings, StoredPlan, TrustPolicy,
+    ArchiveFormat, Archiving, Attachments, BrokenBundles, Configuration, DryRun, ReleaseSources,
+    Settings, StoredPlan, TrustPolicy, Workflow,
 };
 use registry::{RateLimiter, Retry, Side};
 
@@ -84,7 +84,7 @@ pub(crate) enum SelectionFile {
 /// A mirror run that was requested in a way that makes sense.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) mode: Mode,
+    pub(crate) workflow: Workflow,
     pub(crate) selection: SelectionFile,
     pub(crate) registries_d: Option<PathBuf>,
     pub(crate) policy: PolicyChoice,
@@ -165,7 +165,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
             "--strict-dry-run has an effect only together with --dry-run or --dry-run-manifest-lists",
         ));
     }
-    let to_disk = matches!(mode, Some(Mode::MirrorToDisk { .. }));
+    let to_disk = matches!(mode, Some(Workflow::MirrorToDisk { .. }));
     if mode.is_some() && !to_disk {
         for (flag, given) in [
             ("--no-archive", arguments.no_archive),
@@ -193,7 +193,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         ));
     }
     if arguments.allow_incomplete
-        && matches!(mode, Some(Mode::MirrorToDisk { .. } | Mode::MirrorToMirror { .. }))
+        && matches!(mode, Some(Workflow::MirrorToDisk { .. } | Workflow::MirrorToMirror { .. }))
     {
         problems.push(Problem::new(
             "--allow-incomplete has a meaning for disk to mirror only: it concerns archives that are read",
@@ -236,7 +236,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         return Err(problems);
     }
     Ok(Request {
-        mode,
+        workflow: mode,
         selection,
         registries_d: arguments.registries_d.clone().filter(|path| !path.as_os_str().is_empty()),
         policy,
@@ -310,7 +310,7 @@ impl Request {
             destination: side(Side::Destination, self.destination, &pace.destination),
             until: pace.until,
             pace: pace.schedule.as_ref().map(|schedule| schedule.told.subscribe()),
-            mode: self.mode,
+            workflow: self.workflow,
             configuration,
             parallel_images: at_least_one(arguments.parallel_images.into()),
             parallel_layers: at_least_one(arguments.parallel_layers.into()),

@@ -24,22 +24,32 @@ const SCHEMA: &str = "oc-mirror/plan";
 /// Raised when a reader of the old form would misread the new.
 const VERSION: u32 = 1;
 
-/// Between which places images move.
+/// What a run does: between which places it moves images, or that it deletes some. Plans, run
+/// records, journals and reports name it alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
     MirrorToDisk,
     DiskToMirror,
     MirrorToMirror,
+    /// Nothing is copied, so there is no plan of this mode.
+    Delete,
+}
+
+impl Mode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MirrorToDisk => "mirrorToDisk",
+            Self::DiskToMirror => "diskToMirror",
+            Self::MirrorToMirror => "mirrorToMirror",
+            Self::Delete => "delete",
+        }
+    }
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MirrorToDisk => "mirrorToDisk",
-            Self::DiskToMirror => "diskToMirror",
-            Self::MirrorToMirror => "mirrorToMirror",
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,7 @@ pub(crate) struct Context {
     /// None in a dry run, which leaves no trace.
     writing: Option<Writing>,
     counted: Counted,
-    warnings: Mutex<Vec<String>>,
+    warnings: Sender<String>,
     /// Signatures from lookaside servers that archives have to include, by the names they get.
     lookaside: Mutex<BTreeMap<String, Vec<u8>>>,
 }
@@ -65,6 +66,10 @@ struct Writing {
     run: Run,
     lock: Lock,
 }
+
+/// What a run warned of, for its report. No stage has it.
+#[derive(Debug)]
+pub(crate) struct Warnings(Receiver<String>);
 
 #[derive(Debug, Default)]
 struct Counted {
@@ -79,14 +84,19 @@ impl Context {
         mut settings: Settings,
         mut observer: Arc<dyn Observer>,
         cancel: CancellationToken,
-    ) -> Result<Self, Failure> {
+    ) -> Result<(Self, Warnings), Failure> {
         let fail =
             |error: &(dyn std::error::Error + 'static)| Failure::new(Exit::GENERIC, chain(error));
-        let mut workspace = Workspace::open(settings.mode.directory());
+        let mut workspace = Workspace::open(settings.workflow.directory());
         let started = Timestamp::now();
-        let mut warnings = Vec::new();
+        let (warnings, told) = channel();
         let cache = match &settings.cache {
-            Some(choice) => choice.open(&mut warnings)?,
+            Some(choice) => {
+                let mut notes = Vec::new();
+                let opened = choice.open(&mut notes)?;
+                notes.into_iter().for_each(|note| _ = warnings.send(note));
+                opened
+            }
             None => None,
         };
         if let Some(cache) = &cache {
@@ -101,9 +111,9 @@ impl Context {
                 let lock = lock(&settings, &workspace, &*observer, &cancel);
                 let lock = lock.map_err(|e| fail(&e))?;
                 let name = settings.configuration.path.display().to_string();
-                let target = settings.mode.target().map(ToString::to_string);
+                let target = settings.workflow.target().map(ToString::to_string);
                 let start = RunStart {
-                    mode: settings.mode.recorded(),
+                    mode: settings.workflow.mode(),
                     started,
                     program: &format!("oc-mirror {}", settings.version),
                     arguments: &settings.arguments,
@@ -117,7 +127,7 @@ impl Context {
                     run.audit().write(&AuditEvent::Note { text }).map_err(|e| fail(&e))?;
                 }
                 if let Some(recovery) = run.recovery() {
-                    warnings.push(format!(
+                    let _ = warnings.send(format!(
                         "the machine lost power during an earlier run: {} blobs checked, {} were damaged and are fetched again",
                         recovery.checked,
                         recovery.blobs_removed.len(),
@@ -140,7 +150,7 @@ impl Context {
         for side in [&mut settings.source, &mut settings.destination] {
             side.limits.push(control.limiter());
         }
-        Ok(Self {
+        let context = Self {
             built,
             settings,
             observer,
@@ -154,9 +164,10 @@ impl Context {
             clock: Instant::now(),
             writing,
             counted: Counted::default(),
-            warnings: Mutex::new(warnings),
+            warnings,
             lookaside: Mutex::default(),
-        })
+        };
+        Ok((context, Warnings(told)))
     }
 
     /// Makes a dry run keep what it builds, so that its plan can be executed.
@@ -319,7 +330,7 @@ impl Context {
 
     /// Where an image is, or would be: a reference at the target, or its folder in the workspace.
     pub(crate) fn place(&self, origin: &Origin, name: &Destination) -> String {
-        match self.settings.mode.target() {
+        match self.settings.workflow.target() {
             None => self.workspace.layout_of(origin).display().to_string(),
             Some(target) => name.at(&target.registry).to_string(),
         }
@@ -328,7 +339,8 @@ impl Context {
     /// Tells of something that a person should know and that stops nothing.
     pub(crate) fn warn(&self, message: String) {
         self.observer.notice(Event::Warning { message: message.clone() });
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        // There is no receiver where there is no report.
+        let _ = self.warnings.send(message);
     }
 
     pub(crate) fn count(&self, blobs: u64, bytes: u64, mounted: u64) {
@@ -338,8 +350,8 @@ impl Context {
     }
 
     /// Ends the run: assembles the report, writes the error file and the records.
-    pub(crate) fn close(self, results: Results) -> Report {
-        let mut report = Report::new(self.settings.mode.name());
+    pub(crate) fn close(self, results: Results, warnings: Warnings) -> Report {
+        let mut report = Report::new(self.settings.workflow.name());
         report.images = results.images;
         for (wanted, name, error) in results.issues.lost {
             let place = self.place(&wanted.origin, &name);
@@ -373,7 +385,7 @@ impl Context {
             Ok(None) => {}
             Err(error) => self.warn(format!("the error file: {}", chain(&error))),
         }
-        report.warnings = self.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        report.warnings = warnings.0.try_iter().collect();
         let Some(Writing { run, lock: _lock, .. }) = self.writing else { return report };
         let failures = report.failed_images();
         if let Err(error) = run.end(report.ending.recorded(), failures) {

@@ -1,7 +1,7 @@
 //! The engine: collects images, plans, executes, reports.
 //!
 //! `collect → select → gather → plan → execute → conclude`, a folder or file each. The plan is a
-//! value; nothing is written to a destination before it exists. The three modes ([`Mode`]) share
+//! value; nothing is written to a destination before it exists. The three modes ([`Workflow`]) share
 //! the pipeline.
 
 mod collect;
@@ -49,6 +49,6 @@ pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome,
 pub use run::run;
 pub use settings::{
     ArchiveFormat, Archiving, Attachments, BrokenBundles, CacheChoice, Configuration, DryRun,
-    Lookaside, Mode, PaceChange, ReleaseSources, Settings, SignatureCheck, TrustPolicy,
+    Lookaside, PaceChange, ReleaseSources, Settings, SignatureCheck, TrustPolicy, Workflow,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

@@ -10,7 +10,9 @@ use workspace::FailedImage;
 
 use crate::collect::catalogs::Needs;
 use crate::context::Context;
+use crate::error_chain::chain;
 use crate::reason::Reason;
+use crate::record::generated_files::GeneratedError;
 use crate::report::{ArchiveLine, Failure, ImageLine, Outcome};
 
 /// An image that cannot be mirrored, the name it would have had, and why.
@@ -97,10 +99,12 @@ impl Results {
     }
 
     /// Adds files that were written, or the reason why they were not.
-    pub(crate) fn add_files(&mut self, files: Result<Vec<PathBuf>, String>) {
+    pub(crate) fn add_files(&mut self, files: Result<Vec<PathBuf>, GeneratedError>) {
         match files {
             Ok(files) => self.files.extend(files),
-            Err(why) => self.issues.failures.push(Failure::new(Exit::GENERIC, why)),
+            Err(error) => {
+                self.issues.failures.push(Failure::new(Exit::GENERIC, chain(&error)));
+            }
         }
     }
 

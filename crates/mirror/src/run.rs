@@ -17,7 +17,7 @@ use crate::modes::mirror_to_mirror::mirror_to_mirror;
 use crate::progress::Observer;
 use crate::report::{Ending, Failure, Report};
 use crate::results::{Halt, Results};
-use crate::settings::{Mode, PaceChange, Settings};
+use crate::settings::{PaceChange, Settings, Workflow};
 
 /// Mirrors as `settings` say. Always returns a report: what went wrong is in it.
 ///
@@ -56,14 +56,14 @@ async fn mirror(
     observer: Arc<dyn Observer>,
     cancel: CancellationToken,
 ) -> Report {
-    let mode = settings.mode.clone();
-    let opened = Context::open(settings, observer, cancel).and_then(|mut context| {
+    let mode = settings.workflow.clone();
+    let opened = Context::open(settings, observer, cancel).and_then(|(mut context, warnings)| {
         let kept = context.keep_dry_run_content();
         kept.map_err(|error| Failure::new(Exit::GENERIC, chain(&error)))?;
-        Ok(context)
+        Ok((context, warnings))
     });
-    let context = match opened {
-        Ok(context) => context,
+    let (context, warnings) = match opened {
+        Ok(opened) => opened,
         Err(failure) => {
             let mut report = Report::new(mode.name());
             report.errors.push(failure);
@@ -75,12 +75,12 @@ async fn mirror(
     if let Err(halt) = execute_until_deadline(&context, &mode, &mut results).await {
         results.halt(halt);
     }
-    context.close(results)
+    context.close(results, warnings)
 }
 
 async fn execute_until_deadline(
     context: &Context,
-    mode: &Mode,
+    mode: &Workflow,
     results: &mut Results,
 ) -> Result<(), Halt> {
     let mut recipe = std::pin::pin!(execute(context, mode, results));
@@ -111,16 +111,16 @@ async fn record_pace(context: &Context) {
     std::future::pending::<()>().await;
 }
 
-async fn execute(context: &Context, mode: &Mode, results: &mut Results) -> Result<(), Halt> {
+async fn execute(context: &Context, mode: &Workflow, results: &mut Results) -> Result<(), Halt> {
     if let Some(old) = &context.settings.migrate_from {
         return Box::pin(migrate(context, old, results)).await;
     }
     match mode {
-        Mode::MirrorToDisk { .. } => Box::pin(mirror_to_disk(context, results)).await,
-        Mode::DiskToMirror { target, .. } => {
+        Workflow::MirrorToDisk { .. } => Box::pin(mirror_to_disk(context, results)).await,
+        Workflow::DiskToMirror { target, .. } => {
             Box::pin(disk_to_mirror(context, target, results)).await
         }
-        Mode::MirrorToMirror { target, .. } => {
+        Workflow::MirrorToMirror { target, .. } => {
             Box::pin(mirror_to_mirror(context, target, results)).await
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use image_set::ImageSetConfiguration;
-use mirror_plan::{Exit, Naming, Target};
+use mirror_plan::{Exit, Mode, Naming, Target};
 use oci::{Digest, ImageRef};
 use tokio::sync::watch;
 use workspace::distribution::{Cache, CacheError};
@@ -17,9 +17,9 @@ use crate::report::Failure;
 
 use crate::plan::stored_plan::StoredPlan;
 
-/// From where to where.
+/// From where to where: a mode, with its places.
 #[derive(Debug, Clone)]
-pub enum Mode {
+pub enum Workflow {
     /// Registries → workspace, and an archive of it.
     MirrorToDisk { dir: PathBuf },
     /// Archives or a workspace → a registry. Talks to nothing but that registry.
@@ -28,13 +28,17 @@ pub enum Mode {
     MirrorToMirror { dir: PathBuf, target: Target },
 }
 
-impl Mode {
+impl Workflow {
     /// As logs, reports and plans call it.
     pub fn name(&self) -> &'static str {
+        self.mode().name()
+    }
+
+    pub fn mode(&self) -> Mode {
         match self {
-            Self::MirrorToDisk { .. } => "mirrorToDisk",
-            Self::DiskToMirror { .. } => "diskToMirror",
-            Self::MirrorToMirror { .. } => "mirrorToMirror",
+            Self::MirrorToDisk { .. } => Mode::MirrorToDisk,
+            Self::DiskToMirror { .. } => Mode::DiskToMirror,
+            Self::MirrorToMirror { .. } => Mode::MirrorToMirror,
         }
     }
 
@@ -52,14 +56,6 @@ impl Mode {
         match self {
             Self::MirrorToDisk { .. } => None,
             Self::DiskToMirror { target, .. } | Self::MirrorToMirror { target, .. } => Some(target),
-        }
-    }
-
-    pub(crate) fn recorded(&self) -> workspace::Mode {
-        match self {
-            Self::MirrorToDisk { .. } => workspace::Mode::MirrorToDisk,
-            Self::DiskToMirror { .. } => workspace::Mode::DiskToMirror,
-            Self::MirrorToMirror { .. } => workspace::Mode::MirrorToMirror,
         }
     }
 }
@@ -242,7 +238,7 @@ pub struct PaceChange {
 /// Everything a run needs to know. Made by the command line, read by all stages.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    pub mode: Mode,
+    pub workflow: Workflow,
     pub configuration: Configuration,
     /// How registries are talked to, per side. Nothing of one side reaches the other.
     pub source: registry::Settings,

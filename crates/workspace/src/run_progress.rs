@@ -68,7 +68,10 @@ impl RunProgress {
                 self.is_paused_by_timetable = *is_paused;
             }
             JournalEvent::Ended { status, .. } => self.status = Some(*status),
-            JournalEvent::Blob { .. } | JournalEvent::Unknown => {}
+            JournalEvent::Attempt { .. }
+            | JournalEvent::Blob { .. }
+            | JournalEvent::BlobFailed { .. }
+            | JournalEvent::Unknown => {}
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use mirror::{
     Archiving, Attachments, BrokenBundles, Configuration, DeleteReport, DeleteRequest, Deletion,
-    DryRun, Event, Mode, Observer, PlannedDeletion, ReleaseSources, Settings, SignatureCheck,
+    DryRun, Event, Observer, PlannedDeletion, ReleaseSources, Settings, SignatureCheck, Workflow,
     execute_deletion, plan_deletion,
 };
 use mirror_plan::Target;
@@ -96,7 +96,7 @@ impl<'a> Runner<'a> {
         let (dir, target) = (self.workspace.clone(), self.target.clone());
         let set = image_set::ImageSetConfiguration::default();
         Settings {
-            mode: Mode::DiskToMirror { dir, target },
+            workflow: Workflow::DiskToMirror { dir, target },
             configuration: Configuration { path: PathBuf::new(), text: String::new(), set },
             source: self.source.clone(),
             destination: self.destination.clone(),

@@ -23,6 +23,7 @@ mod fault_releases;
 mod fault_requests;
 mod fault_table;
 mod fault_uploads;
+mod fault_workspace;
 mod journey_across_the_gap;
 mod journey_charts;
 mod journey_cluster_resources;

@@ -14,6 +14,7 @@ use crate::collect::catalogs::{self, Catalogs};
 use crate::collect::charts::{self, Charts};
 use crate::collect::releases::{self, Releases, Source};
 use crate::context::Context;
+use crate::record::generated_files::GeneratedError;
 use crate::report::Outcome;
 use crate::results::Issues;
 use crate::transfer::supply::Supplies;
@@ -94,7 +95,7 @@ impl Sections {
         context: &Context,
         placed: &[Placed],
         options: &ResourceOptions,
-    ) -> Result<Vec<(String, String)>, String> {
+    ) -> Result<Vec<(String, String)>, GeneratedError> {
         let mut files = self.releases.resources(context, placed)?;
         files.extend(self.catalogs.resources(context, placed, options)?);
         Ok(files)

@@ -44,7 +44,7 @@ pub(crate) async fn select(
         dry_run: DryRun::Plan,
         ..settings.clone()
     };
-    let context = Context::open(settings, Arc::clone(observer), cancel.clone())
+    let (context, _) = Context::open(settings, Arc::clone(observer), cancel.clone())
         .map_err(|failure| vec![failure])?;
     let holdings = holdings(&context)?;
     let client = pipeline::client(&context.settings.destination).map_err(failures)?;

@@ -3,23 +3,45 @@
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
-use mirror_plan::{Destination, Exit, Found, ImageRecord, ImageTree, Origin, Wanted};
-use oci::{Digest, Hasher, ImageRef};
+use mirror_plan::{Destination, Exit, Found, ImageRecord, ImageTree, NameError, Origin, Wanted};
+use oci::{Digest, ImageRef};
 use workspace::archive::{ArchiveStatus, Archives, Finding, OpenError, Severity};
-use workspace::distribution::{Cache, Distribution, TarFiles};
-use workspace::{Holdings, RunStatus, Workspace};
+use workspace::distribution::{Cache, Distribution, DistributionError, TarFiles};
+use workspace::{DiskError, Holdings, RecordError, RunStatus, Workspace};
 
 use crate::collect::built_images::MadeImages;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::Gathered;
-use crate::gather::narrow::narrow;
+use crate::gather::narrow::{NarrowError, narrow};
 use crate::progress::Event;
 use crate::report::Failure;
 use crate::transfer::supply::held_manifest;
 
 /// Blobs that are checked at once: hashing keeps a core busy each.
 const CHECKED_AT_ONCE: usize = 4;
+
+/// Why content that was carried over cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CarriedError {
+    /// With the images of the same repository that are here.
+    #[error("{0}")]
+    Absent(String),
+    #[error("it is gone")]
+    Gone,
+    #[error("reading it")]
+    Read(#[source] std::io::Error),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    Distribution(#[from] DistributionError),
+    #[error(transparent)]
+    Narrow(#[from] NarrowError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
 
 /// Which archives are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -295,12 +317,12 @@ pub(crate) fn find(
             None => held_tree(holdings, &wanted, &mut all).and_then(|tree| {
                 let stored =
                     |digest: &Digest| held_manifest(holdings, digest).map_err(|e| chain(&e));
-                narrow(&tree, &wanted.platforms, stored).map_err(|e| chain(&e))
+                Ok(narrow(&tree, &wanted.platforms, stored)?)
             }),
         };
         match found {
             Ok(tree) => gathered.found.push(Found { wanted, destination, tree }),
-            Err(why) => gathered.lost.push((wanted, destination, why.into())),
+            Err(error) => gathered.lost.push((wanted, destination, chain(&error).into())),
         }
     }
     gathered
@@ -311,19 +333,18 @@ pub(crate) fn held_tree(
     holdings: &Holdings,
     wanted: &Wanted,
     all: &mut Option<Vec<ImageRecord>>,
-) -> Result<ImageTree, String> {
+) -> Result<ImageTree, CarriedError> {
     let Some(distribution) = holdings.distribution() else {
         return record(holdings, &wanted.origin, all).map(|record| record.tree);
     };
-    if let Some(record) = holdings.record(&wanted.origin).map_err(|e| chain(&e))? {
+    if let Some(record) = holdings.record(&wanted.origin)? {
         return Ok(record.tree);
     }
     let digest = match &wanted.origin {
         Origin::Registry(image) => image.digest.as_ref(),
         Origin::Layout(_) | Origin::Made(_) => None,
     };
-    let name = Destination::of(wanted).map_err(|e| chain(&e))?;
-    match distribution.image(&name, digest).map_err(|e| chain(&e))? {
+    match distribution.image(&Destination::of(wanted)?, digest)? {
         Some(tree) => Ok(tree),
         None => record(holdings, &wanted.origin, all).map(|record| record.tree),
     }
@@ -335,13 +356,13 @@ pub(crate) fn record(
     holdings: &Holdings,
     origin: &Origin,
     all: &mut Option<Vec<ImageRecord>>,
-) -> Result<ImageRecord, String> {
-    if let Some(record) = holdings.record(origin).map_err(|e| chain(&e))? {
+) -> Result<ImageRecord, CarriedError> {
+    if let Some(record) = holdings.record(origin)? {
         return Ok(record);
     }
     let records = match all {
         Some(records) => &*records,
-        None => &*all.insert(holdings.records().map_err(|e| chain(&e))?),
+        None => &*all.insert(holdings.records()?),
     };
     if let Origin::Registry(ImageRef { digest: Some(digest), registry, repository, .. }) = origin {
         let same = |record: &&ImageRecord| match &record.origin {
@@ -355,7 +376,7 @@ pub(crate) fn record(
             return Ok(record.clone());
         }
     }
-    Err(absent(origin, records))
+    Err(CarriedError::Absent(absent(origin, records)))
 }
 
 /// Says that an image is not here, and which ones of its repository are.
@@ -404,7 +425,7 @@ pub(crate) async fn check(
                     damaged.push((digest, "its content is not what its digest says".to_owned()));
                 }
             }
-            Ok((digest, Err(why))) => damaged.push((digest, why)),
+            Ok((digest, Err(error))) => damaged.push((digest, chain(&error))),
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
         if context.cancel.is_cancelled() {
@@ -447,18 +468,8 @@ fn length(holdings: &Holdings, digest: &Digest) -> Option<u64> {
     holdings.blob(digest).ok().flatten().map(|reader| reader.length())
 }
 
-fn hash(holdings: &Holdings, digest: &Digest) -> Result<(Digest, u64), String> {
-    use std::io::Read;
-    let reader = holdings.blob(digest).map_err(|e| chain(&e))?;
-    let mut reader = reader.ok_or_else(|| "it is gone".to_owned())?;
-    let mut hasher = Hasher::new();
-    let mut buffer = vec![0; 512 << 10];
-    loop {
-        match reader.read(&mut buffer).map_err(|e| e.to_string())? {
-            0 => break,
-            read => hasher.update(&buffer[..read]),
-        }
-    }
-    let length = hasher.length();
-    Ok((hasher.finish(), length))
+fn hash(holdings: &Holdings, digest: &Digest) -> Result<(Digest, u64), CarriedError> {
+    let mut reader = holdings.blob(digest)?.ok_or(CarriedError::Gone)?;
+    let found = reader.hash(&|_| {}).map_err(CarriedError::Read)?;
+    Ok((found, reader.length()))
 }

@@ -20,7 +20,7 @@ use crate::collect::releases::graph_image_origin;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::Gathered;
-use crate::settings::{DryRun, Mode, TrustPolicy};
+use crate::settings::{DryRun, TrustPolicy, Workflow};
 use crate::transfer::supply::{Supply, held_manifest};
 use crate::transfer::verified_body::verified;
 
@@ -48,8 +48,8 @@ impl<'a> TrustCheck<'a> {
         client: &'a Client,
         holdings: &'a Holdings,
     ) -> Option<Self> {
-        let store = match (context.settings.dry_run, &context.settings.mode) {
-            (DryRun::Plan | DryRun::PlanWithLists, _) | (_, Mode::DiskToMirror { .. }) => None,
+        let store = match (context.settings.dry_run, &context.settings.workflow) {
+            (DryRun::Plan | DryRun::PlanWithLists, _) | (_, Workflow::DiskToMirror { .. }) => None,
             (DryRun::No, _) => Some(context.workspace.blobs()),
         };
         let trust = context.settings.trust.as_ref()?;

@@ -12,6 +12,7 @@ use crate::collect::releases::Source;
 use crate::collect::sections::Sections;
 use crate::conclude::{conclude, conclude_dry_run};
 use crate::context::Context;
+use crate::error_chain::chain;
 use crate::gather::Gathered;
 use crate::gather::carried_content::{self, Extent};
 use crate::gather::trust_check::TrustCheck;
@@ -142,7 +143,7 @@ async fn inspect(
     let Availability { here, there, nowhere } =
         availability::look(&route.client, &route.holdings, &bound.plan, &bound.presence)
             .await
-            .map_err(|why| vec![Failure::new(Exit::GENERIC, why)])?;
+            .map_err(|error| vec![Failure::new(Exit::GENERIC, chain(&error))])?;
     let mut given_up = BTreeMap::new();
     let mut missing: BTreeMap<String, (usize, BTreeSet<usize>)> = BTreeMap::new();
     for (digest, images) in nowhere {

@@ -9,7 +9,9 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use mirror_plan::{Destination, Exit, Plan, PlanError, SealError, Target, Wanted, seal, unseal};
+use mirror_plan::{
+    Destination, Exit, Mode, Plan, PlanError, SealError, Target, Wanted, seal, unseal,
+};
 use oci::Digest;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +23,7 @@ use crate::pipeline::Selection;
 use crate::reason::Reason;
 use crate::report::Failure;
 use crate::results::Issues;
-use crate::settings::Mode;
+use crate::settings::Workflow;
 
 /// Far above the plan of any mirror.
 const MAX_BYTES: u64 = 1 << 30;
@@ -92,7 +94,7 @@ pub enum StoredPlanError {
     #[error("the plan {} cannot be used: expected what a run needs to execute it", path.display())]
     Outline { path: PathBuf, source: serde_json::Error },
     #[error("the plan {} is for the mode {planned}, found {given}", path.display())]
-    Mode { path: PathBuf, planned: mirror_plan::Mode, given: &'static str },
+    Mode { path: PathBuf, planned: Mode, given: Mode },
     #[error("the plan {} is for docker://{planned}, found docker://{given}", path.display())]
     Target { path: PathBuf, planned: Box<Target>, given: Box<Target> },
 }
@@ -123,20 +125,17 @@ impl StoredPlan {
         Ok(Self { path: owned(), plan, run })
     }
 
-    /// Whether the plan is for this mode and target.
+    /// Whether the plan is for this workflow and target.
     ///
     /// # Errors
     /// It is for another one.
-    pub fn check(&self, mode: &Mode) -> Result<(), StoredPlanError> {
+    pub fn check(&self, workflow: &Workflow) -> Result<(), StoredPlanError> {
         let path = || self.path.clone();
-        if self.plan.mode.to_string() != mode.name() {
-            return Err(StoredPlanError::Mode {
-                path: path(),
-                planned: self.plan.mode,
-                given: mode.name(),
-            });
+        let (planned, given) = (self.plan.mode, workflow.mode());
+        if planned != given {
+            return Err(StoredPlanError::Mode { path: path(), planned, given });
         }
-        match (&self.plan.target, mode.target()) {
+        match (&self.plan.target, workflow.target()) {
             (Some(planned), Some(given)) if planned != given => Err(StoredPlanError::Target {
                 path: path(),
                 planned: Box::new(planned.clone()),

@@ -9,7 +9,7 @@ use workspace::archive::{
     ArchiveError, ArchivePlan, ArchiveRequest, ArchiveStatus, Base, SealedArchive,
 };
 use workspace::distribution::{V2ArchiveError, V2Request};
-use workspace::{DiskError, FailedImage, Lock, Run};
+use workspace::{BlobError, DiskError, FailedImage, Lock, Run};
 
 use crate::collect::catalogs::ForV2;
 use crate::context::Context;
@@ -92,7 +92,7 @@ pub(crate) async fn archive(
         };
         let request = match request(context, run, images, content, outcomes) {
             Ok(request) => request,
-            Err(why) => return Archived::failed(why),
+            Err(error) => return Archived::failed(chain(&error)),
         };
         // The disk is the only thing this waits for; other tasks go on elsewhere.
         let written =
@@ -164,11 +164,11 @@ fn request(
     images: Vec<ImageRecord>,
     content: &Content<'_>,
     outcomes: &[Outcome],
-) -> Result<ArchiveRequest, String> {
+) -> Result<ArchiveRequest, BlobError> {
     let configuration = &context.settings.configuration;
     let text = configuration.text.as_bytes();
     let blob = BlobRef { digest: Digest::of(text), size: text.len() as u64 };
-    context.workspace.blobs().put(&blob.digest, text).map_err(|e| chain(&e))?;
+    context.workspace.blobs().put(&blob.digest, text)?;
     let mut files = content.documents.clone();
     files.insert(CONFIGURATION.to_owned(), blob);
     let failed = content.plan.images.iter().zip(outcomes).filter_map(|(image, outcome)| {

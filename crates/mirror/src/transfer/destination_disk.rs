@@ -38,7 +38,7 @@ impl Destination for Disk {
                 let BlobRef { digest, size } = blob;
                 self.observer.notice(Event::BlobStarted { digest, size });
                 let moved = self.receive(blob, self.sources.get(from)).await;
-                self.observer.notice(Event::BlobDone { digest });
+                self.observer.notice(Event::attempted(digest, &moved));
                 self.blobs_moved.fetch_add(u64::from(moved.is_ok()), Ordering::Relaxed);
                 moved.map_err(|cause| TransferError::new(Step::Fetch(digest), cause))
             }

@@ -63,7 +63,7 @@ pub(crate) async fn fetch(
     announce: Announce,
 ) -> Executed {
     // The namespace of a target is not part of a name.
-    let names = match context.settings.mode.target() {
+    let names = match context.settings.workflow.target() {
         None => names_by_origin(plan),
         Some(_) => BTreeMap::new(),
     };

@@ -1,7 +1,7 @@
 //! Which blobs archives have delivered, and where they are.
 //!
 //! The sealed indexes tell, but each repeats much of the one before. So a table has the blobs by
-//! digest, in 256 files: a run reads those of the blobs that it needs, however many runs there
+//! digest, in 1024 files: a run reads those of the blobs that it needs, however many runs there
 //! were. The table can be built again from the indexes at any time.
 
 use std::collections::btree_map::Entry as Slot;
@@ -63,7 +63,7 @@ impl Workspace {
         let (state, mut blobs) = match self.delivered_state()? {
             State { up_to: 0 } => (State::default(), BTreeMap::new()),
             state => {
-                let buckets: BTreeSet<u8> = needed.keys().map(bucket_of).collect();
+                let buckets: BTreeSet<u16> = needed.keys().map(bucket_of).collect();
                 match self.read_buckets(&buckets)? {
                     Some(blobs) => (state, blobs),
                     None => (State::default(), BTreeMap::new()),
@@ -87,8 +87,8 @@ impl Workspace {
     /// `created` is the time of the newest.
     pub(crate) fn note_delivered(&self, created: Timestamp) -> Result<(), DiskError> {
         let mut state = self.delivered_state()?;
-        let mut new: BTreeMap<u8, Vec<(Digest, DeliveredBlob)>> = BTreeMap::new();
-        let collect = |state: State, new: &mut BTreeMap<u8, Vec<(Digest, DeliveredBlob)>>| {
+        let mut new: BTreeMap<u16, Vec<(Digest, DeliveredBlob)>> = BTreeMap::new();
+        let collect = |state: State, new: &mut BTreeMap<u16, Vec<(Digest, DeliveredBlob)>>| {
             let mut up_to = state.up_to;
             for (run, path) in self.indexes_after(state)? {
                 for (digest, delivered) in own_blobs(read_sealed(&path)?) {
@@ -99,7 +99,7 @@ impl Workspace {
             Ok::<_, DiskError>(up_to)
         };
         let mut up_to = collect(state, &mut new)?;
-        let buckets: BTreeSet<u8> = new.keys().copied().collect();
+        let buckets: BTreeSet<u16> = new.keys().copied().collect();
         let mut known = match self.read_buckets(&buckets)? {
             Some(known) if state.up_to > 0 => known,
             // There is none yet, or a file of it is damaged: all of it is built again.
@@ -148,7 +148,7 @@ impl Workspace {
     /// The blobs in some files of the table; none if one of these is damaged.
     fn read_buckets(
         &self,
-        buckets: &BTreeSet<u8>,
+        buckets: &BTreeSet<u16>,
     ) -> Result<Option<BTreeMap<Digest, DeliveredBlob>>, DiskError> {
         let mut blobs = BTreeMap::new();
         for number in buckets {
@@ -172,8 +172,8 @@ impl Workspace {
         self.internal().join("delivered")
     }
 
-    fn bucket_path(&self, number: u8) -> PathBuf {
-        self.delivered_directory().join(format!("{number:02x}.json"))
+    fn bucket_path(&self, number: u16) -> PathBuf {
+        self.delivered_directory().join(format!("{number:03x}.json"))
     }
 
     /// Writes `.history/.history-<time>`: the digests of everything archived so far, one per line,
@@ -242,8 +242,9 @@ impl<'w> Seals<'w> {
     }
 }
 
-fn bucket_of(digest: &Digest) -> u8 {
-    u8::from_str_radix(&digest.hex()[..2], 16).unwrap_or_default()
+/// The file of the table that a blob is in: by the first ten bits of its digest.
+fn bucket_of(digest: &Digest) -> u16 {
+    u16::from_str_radix(&digest.hex()[..3], 16).unwrap_or_default() >> 2
 }
 
 /// The blobs that a run archived itself.

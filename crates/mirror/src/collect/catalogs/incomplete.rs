@@ -11,7 +11,7 @@ use super::{Catalogs, taken};
 use crate::collect::releases::Source;
 use crate::context::Context;
 use crate::error_chain::chain;
-use crate::settings::Mode;
+use crate::settings::Workflow;
 
 /// A catalog that is published, and those of its bundles that lack an image.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Catalogs {
         let tree = made.tree.clone();
         self.made.insert(wanted.origin.clone(), made);
         self.offered.insert(wanted.origin.clone(), selection.content);
-        if matches!(context.settings.mode, Mode::MirrorToDisk { .. }) {
+        if matches!(context.settings.workflow, Workflow::MirrorToDisk { .. }) {
             self.store(&original);
         }
         self.entries[incomplete.entry].published = Some(wanted.clone());

@@ -174,7 +174,7 @@ fn held_tree(
     origin: &Origin,
     platforms: &[Platform],
 ) -> Result<ImageTree, String> {
-    let record = carried_content::record(holdings, origin, &mut None)?;
+    let record = carried_content::record(holdings, origin, &mut None).map_err(|e| chain(&e))?;
     let stored = |digest: &Digest| held_manifest(holdings, digest).map_err(|e| chain(&e));
     narrow(&record.tree, platforms, stored).map_err(|e| chain(&e))
 }

@@ -44,7 +44,7 @@ use crate::error_chain::chain;
 use crate::reason::Reason;
 use crate::report::Failure;
 use crate::results::Issues;
-use crate::settings::Mode;
+use crate::settings::Workflow;
 use laid_out::Part;
 use needs::CatalogNeeds;
 use taken::Taken;
@@ -179,13 +179,13 @@ impl Catalogs {
         self.note_parts(&selection.images);
         self.needs.insert(operator.catalog.to_string(), CatalogNeeds::of(&selection.images));
         laid_out::keep_index(context, &original, &instances);
-        let to_disk = matches!(context.settings.mode, Mode::MirrorToDisk { .. });
+        let to_disk = matches!(context.settings.workflow, Workflow::MirrorToDisk { .. });
         if selection.whole {
             self.made.insert_read(&original.wanted, original.tree.clone());
         } else if to_disk {
             self.store(&original);
         }
-        let from_registries = !matches!(context.settings.mode, Mode::DiskToMirror { .. });
+        let from_registries = !matches!(context.settings.workflow, Workflow::DiskToMirror { .. });
         if from_registries && context.keeps_content() {
             if !to_disk && context.run().is_some() {
                 remember(context, &original);

@@ -126,7 +126,7 @@ async fn build(
         let Some(config) = known.blobs.first().copied() else { continue };
         let raw = manifest(collector, base, &known.digest).await?;
         let bytes = collector.small_blob(base, config, MAX_CONFIG).await.map_err(|e| chain(&e))?;
-        let made = layered_image::stack(&raw, &bytes, layer)
+        let made = layered_image::add_layer(&raw, &bytes, layer)
             .map_err(|e| format!("it stands on {base}@{}: {}", raw.digest, chain(&e)))?;
         kept.push((Digest::of(&made.config), made.config));
         let mut was = raw.descriptor();
