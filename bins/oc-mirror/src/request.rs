@@ -200,7 +200,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         ));
     }
     if arguments.verify_archive.is_some()
-        && matches!(mode, Some(Mode::MirrorToDisk { .. } | Mode::MirrorToMirror { .. }))
+        && matches!(mode, Some(Workflow::MirrorToDisk { .. } | Workflow::MirrorToMirror { .. }))
     {
         problems.push(Problem::new(
             "--verify-archive has a meaning for disk to mirror only: it concerns archives that are read",
