@@ -13,6 +13,7 @@ use workspace::{
     LockError, Run, RunStart, Workspace,
 };
 
+use crate::collect::charts;
 use crate::control::RunControl;
 use crate::error_chain::chain;
 use crate::gather::Turns;
@@ -157,6 +158,7 @@ impl Context {
             blobs: totals.blobs_to_move as u64,
             bytes: totals.bytes_to_move,
         });
+        charts::warn_of_whole_repositories(self, plan);
         let Some(writing) = &self.writing else { return };
         let kept = match plan.to_json() {
             Ok(json) => writing.run.keep_plan(&json).map_err(|e| chain(&e)),
