@@ -17,6 +17,7 @@ use workspace::{
     DiskError, DocumentError, Lock, LockError, Run, RunStart, Workspace,
 };
 
+use crate::collect::charts;
 use crate::collect::sections::Sections;
 use crate::control::RunControl;
 use crate::error_chain::chain;
@@ -246,6 +247,7 @@ impl Context {
             blobs: totals.blobs_to_move as u64,
             bytes: totals.bytes_to_move,
         });
+        charts::warn_of_whole_repositories(self, plan);
         let text = stored_plan::text(self, plan, sections, issues).unwrap_or_else(|error| {
             self.warn(format!("the plan could not be written: {}", chain(&error)));
             StoredText(String::new())

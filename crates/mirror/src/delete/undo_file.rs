@@ -1,10 +1,11 @@
 //! Writes the undo file: an image set configuration that mirrors back what a deletion removes.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use delete_plan::{Deleted, undo};
-use image_set::{Helm, ImageSetConfiguration};
-use mirror_plan::{Destination, ImageDetails, ImageTree, Kind, TargetRecord};
+use image_set::{Helm, ImageSetConfiguration, Operator};
+use mirror_plan::{Destination, ImageDetails, ImageTree, Kind, Origin, TargetRecord};
 use oci::Platform;
 use workspace::archive::Archives;
 use workspace::atomic_file::{self, Durability};
@@ -43,54 +44,78 @@ pub(crate) fn write(
             digest: known.root,
         });
     }
-    let (mut set, mut lost) = undo(&deletion.target, &deleted);
     // Charts and rebuilt catalogs exist in no registry to mirror from: they are selected again, as
     // the configuration selected them that mirrored them.
-    if !lost.is_empty() {
-        let holdings =
-            Holdings::new(Some(workspace.clone()), Archives::open(workspace.root()).ok());
-        lost.retain(|place| !select_again(&mut set, record, place, &holdings));
+    let mut selected = SelectedAgain::default();
+    if deleted.iter().any(|image| matches!(image.origin, Origin::Made(_))) {
+        let archives = Archives::open(workspace.root()).ok();
+        let holdings = Holdings::new(Some(workspace.clone()), archives);
+        for image in deleted.iter().filter(|image| matches!(image.origin, Origin::Made(_))) {
+            selected.add(record, &image.place, &holdings);
+        }
     }
+    deleted.retain(|image| !selected.covers(record, image));
+    let (mut set, lost) = undo(&deletion.target, &deleted);
+    set.mirror.operators = selected.operators;
+    set.mirror.helm = selected.helm;
     let path = workspace.working_dir().join(format!("delete/undo-{number:06}.yaml"));
     let text = format!("{HEAD}{}", set.to_yaml().map_err(|error| chain(&error))?);
     atomic_file::write(&path, text.as_bytes(), Durability::Now).map_err(|error| chain(&error))?;
     Ok(UndoFile { path, lost })
 }
 
-/// Adds the entry that selects an image which a run made. False if there is none.
-fn select_again(
-    set: &mut ImageSetConfiguration,
-    record: &TargetRecord,
-    place: &Destination,
-    holdings: &Holdings,
-) -> bool {
-    let Some(known) = details(record, place) else { return false };
-    for (_, _, user) in configurations(record, known) {
-        match known.kind {
-            Kind::Chart => {
-                let section = user.mirror.helm.as_ref();
-                let entry =
-                    section.and_then(|section| charts::entry_of(holdings, section, &known.origin));
-                if let Some(entry) = entry {
-                    merge(set.mirror.helm.get_or_insert_default(), entry);
-                    return true;
+/// Sections of configurations that select images which runs made, with all that belongs to them.
+#[derive(Default)]
+struct SelectedAgain {
+    operators: Vec<Operator>,
+    helm: Option<Helm>,
+    /// What the sections select: the same images must not be listed by digest, too.
+    origins: BTreeSet<Origin>,
+    /// Configurations whose operators are selected.
+    configurations: BTreeSet<String>,
+}
+
+impl SelectedAgain {
+    /// Adds the entry that selects an image which a run made, if there is one.
+    fn add(&mut self, record: &TargetRecord, place: &Destination, holdings: &Holdings) {
+        let Some(known) = details(record, place) else { return };
+        for (name, _, user) in configurations(record, known) {
+            match known.kind {
+                Kind::Chart => {
+                    let section = user.mirror.helm.as_ref();
+                    let entry = section.and_then(|s| charts::entry_of(holdings, s, &known.origin));
+                    let Some((entry, images)) = entry else { continue };
+                    merge(self.helm.get_or_insert_default(), entry);
+                    self.origins.extend(images.into_iter().map(Origin::Registry));
+                    self.origins.insert(known.origin.clone());
+                    return;
                 }
-            }
-            Kind::Catalog => {
-                let source = known.catalog.as_ref().map(|content| &content.source);
-                let mut operators = user.mirror.operators.into_iter();
-                let operator = operators.find(|o| Some(&o.catalog.to_string()) == source);
-                if let Some(operator) = operator {
-                    if !set.mirror.operators.contains(&operator) {
-                        set.mirror.operators.push(operator);
+                Kind::Catalog => {
+                    let source = known.catalog.as_ref().map(|content| &content.source);
+                    let mut operators = user.mirror.operators.into_iter();
+                    let operator = operators.find(|o| Some(&o.catalog.to_string()) == source);
+                    let Some(operator) = operator else { continue };
+                    if !self.operators.contains(&operator) {
+                        self.operators.push(operator);
                     }
-                    return true;
+                    self.configurations.insert(name.to_owned());
+                    self.origins.insert(known.origin.clone());
+                    return;
                 }
+                _ => return,
             }
-            _ => return false,
         }
     }
-    false
+
+    /// Whether an image comes back with what is selected.
+    fn covers(&self, record: &TargetRecord, image: &Deleted) -> bool {
+        if self.origins.contains(&image.origin) {
+            return true;
+        }
+        let users = details(record, &image.place).map(|known| &known.users);
+        matches!(image.kind, Kind::Bundle | Kind::RelatedImage)
+            && users.is_some_and(|users| self.configurations.iter().any(|c| users.contains_key(c)))
+    }
 }
 
 /// The configurations on record that use an image, with name and text, the last that ran first.

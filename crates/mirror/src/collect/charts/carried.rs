@@ -135,16 +135,24 @@ pub(crate) fn read_chart(
     Err(failure)
 }
 
-/// The part of a `helm` section that selects the chart with this origin, by its exact version. None
-/// where the section does not select it, or what was selected is not held any more.
-pub(crate) fn entry_of(holdings: &Holdings, section: &Helm, origin: &Origin) -> Option<Helm> {
+/// The part of a `helm` section that selects the chart with this origin, by its exact version, and the
+/// images of the chart. None where the section does not select it, or what was selected is not held
+/// any more.
+pub(crate) fn entry_of(
+    holdings: &Holdings,
+    section: &Helm,
+    origin: &Origin,
+) -> Option<(Helm, Vec<ImageRef>)> {
     let is_it = |chart: &CarriedChart| {
         chart.artifact.as_ref().is_some_and(|artifact| artifact.origin == *origin)
     };
-    let selects = |read: Result<Carried, String>| read.is_ok_and(|c| c.charts.iter().any(is_it));
+    let images = |read: Result<Carried, String>| {
+        let found = read.ok()?.charts.into_iter().find(is_it)?;
+        Some(found.images.into_keys().collect::<Vec<_>>())
+    };
     for local in &section.local {
-        if selects(read(holdings, &local_document(local))) {
-            return Some(Helm { local: vec![local.clone()], ..Helm::default() });
+        if let Some(images) = images(read(holdings, &local_document(local))) {
+            return Some((Helm { local: vec![local.clone()], ..Helm::default() }, images));
         }
     }
     let names = holdings.document_list().ok()?.into_keys();
@@ -159,11 +167,12 @@ pub(crate) fn entry_of(holdings: &Holdings, section: &Helm, origin: &Origin) -> 
         };
         for entry in entries {
             let chart = image_set::Chart { version: Some(version.clone()), ..entry.clone() };
-            if selects(read_chart(holdings, repository, &chart)) {
+            if let Some(images) = images(read_chart(holdings, repository, &chart)) {
                 let charts = vec![chart];
                 let repository =
                     HelmRepository { charts, newest_only: false, ..repository.clone() };
-                return Some(Helm { repositories: vec![repository], ..Helm::default() });
+                let section = Helm { repositories: vec![repository], ..Helm::default() };
+                return Some((section, images));
             }
         }
     }

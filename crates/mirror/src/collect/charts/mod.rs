@@ -17,14 +17,14 @@ mod of_oc_mirror_v2;
 mod render;
 mod repository;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 use helm::discover::{Cause, Options};
 use helm::repository::{ChartVersion, Index, SelectError};
 use image_set::{Helm, HelmRepository, LocalChart, Position};
-use mirror_plan::{BlobRef, Destination, Exit, Wanted};
+use mirror_plan::{BlobRef, Destination, Exit, Kind, Plan, Wanted};
 use oci::{Digest, Platform};
 use registry::Client;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::Collector;
 use crate::report::Failure;
-use crate::settings::{Attachments, DryRun};
+use crate::settings::{Attachments, DryRun, Mode};
 use carried::{Carried, CarriedChart};
 use repository::{Fetched, Repository};
 
@@ -327,7 +327,7 @@ impl Charts {
                 &format!(
                     "no charts are named, so that all {} versions of {} charts are mirrored with their images; name `charts`, or set `newestOnly: true`",
                     versions.len(),
-                    index.charts().count()
+                    versions.iter().map(|version| &version.metadata.name).collect::<BTreeSet<_>>().len()
                 ),
             ));
         }
@@ -483,6 +483,32 @@ impl Charts {
 fn keep(documents: &mut Documents, name: String, charts: Vec<CarriedChart>) {
     let bytes = serde_json::to_vec_pretty(&Carried { charts });
     documents.keep(name, bytes.expect("names and images are text"));
+}
+
+/// Warns how much the charts of whole repositories and their images come to, once that is known.
+pub(crate) fn warn_of_whole_repositories(context: &Context, plan: &Plan) {
+    let settings = &context.settings;
+    let Some(section) = &settings.configuration.set.mirror.helm else { return };
+    let is_whole = |r: &&HelmRepository| r.charts.is_empty() && !r.newest_only;
+    let Some(repository) = section.repositories.iter().find(is_whole) else { return };
+    if matches!(settings.mode, Mode::DiskToMirror { .. }) {
+        return;
+    }
+    let mut content: BTreeMap<Digest, u64> = BTreeMap::new();
+    let (mut charts, mut images) = (0_usize, 0_usize);
+    for image in &plan.images {
+        match image.kind {
+            Kind::Chart => charts += 1,
+            Kind::Helm => images += 1,
+            _ => continue,
+        }
+        content.extend(plan.tree(image).blobs());
+    }
+    let size = content.values().sum::<u64>().div_ceil(1 << 20);
+    let why = format!(
+        "the `helm` section selects {charts} charts with {images} images, {size} MiB in total, because it names no charts of this repository"
+    );
+    context.warn(Entry::of_repository(repository).told(context, &why));
 }
 
 /// Versions of all charts that can be installed. Library charts cannot.
