@@ -10,7 +10,7 @@ fn dist(cache: &std::path::Path, out: &std::path::Path, arguments: &[&str]) -> O
         .env("XDG_CACHE_HOME", cache)
         .env_remove("RUSTUP_TOOLCHAIN")
         .output()
-        .unwrap()
+        .expect("starting dist")
 }
 
 #[test]
