@@ -10,16 +10,26 @@ use crate::architecture::Architecture;
 use crate::command;
 use crate::elf::Elf;
 
-/// Mounts what the program needs and nothing is installed in the root, then changes the root. `$1` is
-/// the root, `$2` the user, `$3` what to mount; the rest is the command.
+/// The dynamic linker of roots with their own libraries: must-gather.
+const LINKER: &str = "lib64/ld-linux-x86-64.so.2";
+
+/// Mounts what the program needs and the root does not have, then changes the root. `$1` is the root,
+/// `$2` the user, `$3` folders of this machine, `$4` the emulator; the rest is the command. All of it
+/// ends with the namespace, so that no file is left in the root.
 const ENTER: &str = "\
-root=$1 user=$2 mounts=$3; shift 3
-mkdir -p \"$root/proc\"
+root=$1 user=$2 folders=$3 emulator=$4; shift 4
+mkdir -p \"$root/proc\" \"$root/tmp\"
 mount -t proc proc \"$root/proc\"
-for path in $mounts; do
-    if [ -d \"$path\" ]; then mkdir -p \"$root$path\"; else : >\"$root$path\"; fi
-    mount --bind \"$path\" \"$root$path\"
+mount -t tmpfs -o mode=1777 tmpfs \"$root/tmp\"
+for folder in $folders; do
+    mkdir -p \"$root$folder\"
+    mount --bind \"$folder\" \"$root$folder\"
 done
+if [ -n \"$emulator\" ]; then
+    : >\"$root/tmp/emulator\"
+    mount --bind \"$emulator\" \"$root/tmp/emulator\"
+    set -- /tmp/emulator \"$@\"
+fi
 exec chroot --userspec=\"$user\" \"$root\" \"$@\"";
 
 /// The command that runs `words` below `root`, without network. Debug programs get the libraries of
@@ -33,29 +43,23 @@ pub(crate) fn command(
     let program = words.first().context("there is no program to run")?;
     let file = root.join(program.trim_start_matches('/'));
     let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
-    let mut mounts = Vec::new();
-    if architecture.is_native()
-        && Elf::parse(&bytes).is_ok_and(|elf| elf.has_interpreter)
-        && !root.join("lib64").exists()
-    {
-        mounts.extend(["/lib", "/lib64", "/usr/lib"].map(str::to_owned));
-    }
-    let mut line: Vec<String> = Vec::new();
-    if let Some(emulator) = architecture.emulator() {
-        let mut which = Command::new("which");
-        let path = command::output(which.arg(&emulator)).with_context(|| {
-            format!("{emulator} is missing; `apt-get install qemu-user-static` installs it")
-        })?;
-        // /usr/bin may not exist in the root.
-        fs::create_dir_all(root.join("usr/bin")).context("creating usr/bin")?;
-        mounts.push(path.trim().to_owned());
-        line.push(path.trim().to_owned());
-    }
-    line.extend(words.iter().map(|word| (*word).to_owned()));
+    let is_dynamic = Elf::parse(&bytes).is_ok_and(|elf| elf.has_interpreter);
+    let needs_libraries = is_dynamic && architecture.is_native() && !root.join(LINKER).exists();
+    let folders = if needs_libraries { "/lib /lib64 /usr/lib" } else { "" };
+    let emulator = match architecture.emulator() {
+        None => String::new(),
+        Some(emulator) => {
+            let mut which = Command::new("which");
+            let path = command::output(which.arg(&emulator)).with_context(|| {
+                format!("{emulator} is missing; `apt-get install qemu-user-static` installs it")
+            })?;
+            path.trim().to_owned()
+        }
+    };
     let mut command = Command::new("unshare");
     command.args(["--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]);
     command.args(["--propagation", "private", "--", "/bin/sh", "-ec", ENTER, "sh"]);
-    command.arg(root).arg(user).arg(mounts.join(" ")).args(line);
+    command.arg(root).arg(user).arg(folders).arg(emulator).args(words);
     command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     Ok(command)
 }
