@@ -255,3 +255,25 @@ fn a_workspace_on_a_filesystem_that_can_do_little_works_like_any_other() {
     bench.site.succeeds(&format!("-c isc.yaml {PLAIN} --from file://data docker://{to}"));
     bench.site.pull(&format!("docker://{to}/org/one:v1"), &["--src-tls-verify=false"]);
 }
+
+#[test]
+fn room_is_compared_on_every_filesystem_that_is_written() {
+    let bench = Bench::new();
+    let disk = Mounted::new(&bench.site.path("data/blobs"), 2_000);
+    let warnings = bench.site.run(&bench.line()).report()["warnings"].to_string();
+    assert!(warnings.contains("data/blobs has 2 MiB free"), "{warnings}");
+    assert!(warnings.contains("this run needs 4 MiB for content:"), "{warnings}");
+    disk.resize(20_000);
+    let warnings = bench.site.succeeds(&bench.line()).report()["warnings"].to_string();
+    assert!(!warnings.contains("MiB free"), "{warnings}");
+}
+
+#[test]
+fn content_that_is_here_and_in_no_archive_counts_as_room_for_the_archive() {
+    let bench = Bench::new();
+    let _disk = Mounted::new(&bench.site.path("data"), 5_000);
+    bench.site.succeeds(&format!("{} --no-archive", bench.line()));
+    let ran = bench.site.run(&bench.line());
+    let warnings = ran.report()["warnings"].to_string();
+    assert!(warnings.contains("this run needs 4 MiB for the archive:"), "{warnings}");
+}
