@@ -33,12 +33,15 @@ Examples:
     oc-mirror -c isc.yaml --from file:///data docker://reg.local:5000/ocp
   From registries straight into a registry:
     oc-mirror -c isc.yaml --workspace file:///data docker://reg.local:5000
+  Review a plan, then execute exactly that plan:
+    oc-mirror -c isc.yaml --dry-run file:///data
+    oc-mirror --plan /data/working-dir/dry-run/plan.json file:///data
   Which releases there are, and the way from one to another:
     oc-mirror list releases --version 4.18
     oc-mirror upgrade-path release --from 4.16.3 --to 4.18.9
   What a cluster has, and a configuration for what it needs next:
-    oc-mirror inventory -o cluster.json
-    oc-mirror init --for cluster.json -o isc.yaml
+    oc-mirror inventory --out cluster.json
+    oc-mirror init --for cluster.json --out isc.yaml
   What a run is doing, and what is missing:
     oc-mirror status file:///data --follow
   Delete what is no longer needed, first as a plan:
@@ -59,7 +62,7 @@ Exit code: 0 done; 1 wrong usage or a general failure; else the sum of what fail
 #[derive(Debug, Parser)]
 #[command(
     name = "oc-mirror",
-    version,
+    version = build_info::VERSION,
     disable_version_flag = true,
     after_help = EXAMPLES,
     override_usage = "oc-mirror -c FILE file://DIR\n       \
@@ -92,6 +95,9 @@ pub(crate) struct Arguments {
     /// Print the version and exit
     #[arg(short = 'v', long, action = ArgAction::Version)]
     version: Option<bool>,
+    /// A warning about a former spelling in this command line
+    #[arg(skip)]
+    pub(crate) former: Option<String>,
 }
 
 const OUTPUT: &str = "Output";
@@ -133,6 +139,9 @@ pub(crate) struct MirrorArguments {
     /// The image set configuration
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Execute a stored plan, of working-dir/plans or of a dry run, instead of making one from a configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
     /// Disk to mirror: the directory that was carried over, with archives or a whole workspace
     #[arg(long, value_name = "file://DIR")]
     pub(crate) from: Option<String>,
@@ -257,6 +266,7 @@ pub(crate) struct MirrorArguments {
     pub(crate) quiet: bool,
     /// How the report is written to standard output: text or json
     #[arg(
+        short,
         long,
         value_enum,
         default_value_t,
@@ -355,7 +365,7 @@ pub(crate) enum VersionFormat {
 #[derive(Debug, Args)]
 pub(crate) struct VersionArguments {
     /// json or yaml, instead of a line of text
-    #[arg(long, value_enum, hide_possible_values = true, value_name = "FORMAT")]
+    #[arg(short, long, value_enum, hide_possible_values = true, value_name = "FORMAT")]
     pub(crate) output: Option<VersionFormat>,
     /// Only the number
     #[arg(long)]
@@ -396,8 +406,9 @@ impl Arguments {
     /// Reads the command line. The error is clap's: a message for the user, or
     /// the help or version text that was asked for.
     pub(crate) fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let line: Vec<OsString> = line.into_iter().collect();
         let mut command = command();
-        let matches = command.try_get_matches_from_mut(line)?;
+        let matches = command.try_get_matches_from_mut(&line)?;
         if let Some((name, _)) = matches.subcommand() {
             let stray = command.get_arguments().find(|arg| {
                 !arg.is_global_set()
@@ -408,7 +419,10 @@ impl Arguments {
                 return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
             }
         }
-        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+        let mut arguments =
+            Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        arguments.former = command_line::former::warning(&command, &matches, &line);
+        Ok(arguments)
     }
 }
 

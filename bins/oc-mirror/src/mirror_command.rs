@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use mirror::{
     CacheChoice, Configuration, DryRun, Ending, Failure, ImageLine, Lookaside, Mode, Outcome,
-    ReleaseSources, Report, Settings, SignatureCheck,
+    ReleaseSources, Report, Settings, SignatureCheck, StoredPlan, StoredPlanError,
 };
 use mirror_plan::{Exit, Kind};
 use serde::Serialize;
@@ -31,7 +31,7 @@ use crate::progress::{Display, PLAIN_INTERVAL, Progress};
 use crate::registries_d;
 use crate::release_sources::ReleaseVariables;
 use crate::report_text::{self, Surround};
-use crate::request::{Surroundings, request};
+use crate::request::{SelectionFile, Surroundings, request};
 
 /// Exit code of a request that could not be started.
 const USAGE: u8 = 1;
@@ -60,6 +60,9 @@ pub(crate) fn mirror(
             return ExitCode::from(USAGE);
         }
     };
+    if arguments.output == ReportFormat::Text {
+        console.use_standard_output();
+    }
     settings.cache = of_v2.cache;
     settings.migrate_from = of_v2.migrate_from;
     let mode = settings.mode.name();
@@ -215,8 +218,18 @@ fn settings(
         true => Compatibility::Strict,
         false => Compatibility::Extended,
     };
-    let Checked { configuration, warnings } =
-        configuration::read(&request.config, compatibility).map_err(Refusal::Configuration)?;
+    let (Checked { configuration, warnings }, plan) = match &request.selection {
+        SelectionFile::Configuration(path) => {
+            (configuration::read(path, compatibility).map_err(Refusal::Configuration)?, None)
+        }
+        SelectionFile::Plan(path) => {
+            let plan = stored_plan(path, &request.mode)
+                .map_err(|problem| Refusal::Usage(vec![problem]))?;
+            let (name, text) = plan.configuration();
+            let checked = configuration::check(name, text.to_owned(), compatibility);
+            (checked.map_err(Refusal::Configuration)?, Some(Arc::new(plan)))
+        }
+    };
     for warning in warnings {
         tracing::warn!("{warning}");
     }
@@ -228,11 +241,28 @@ fn settings(
         .map_err(|problem| Refusal::Usage(vec![problem]))?;
     let line = command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let checks = (releases, trust);
-    let mut settings =
-        request.settings(arguments, surroundings, configuration, checks, &pace, line);
+    let selected = (configuration, plan);
+    let mut settings = request.settings(arguments, surroundings, selected, checks, &pace, line);
     settings.archiving.signing_key = keys.signing;
     settings.archive_key = keys.verifying;
     Ok((settings, pace))
+}
+
+/// Reads a plan that is for this mode and target.
+fn stored_plan(path: &Path, mode: &Mode) -> Result<StoredPlan, Problem> {
+    let read = StoredPlan::read(path).and_then(|plan| plan.check(mode).map(|()| plan));
+    read.map_err(|error| {
+        let hint = match &error {
+            StoredPlanError::Seal { .. } => {
+                "a plan is executed as it was written: change the configuration and make another plan with --dry-run"
+            }
+            StoredPlanError::Mode { .. } | StoredPlanError::Target { .. } => {
+                "use the destination and directory that the plan was made with, or make another plan with --dry-run"
+            }
+            _ => "plans are in working-dir/plans and, of a dry run, in working-dir/dry-run/plan.json",
+        };
+        Problem::new(chain(&error)).with_hint(hint)
+    })
 }
 
 /// Where releases come from. Variables that nothing uses may say what they want.

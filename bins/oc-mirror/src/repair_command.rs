@@ -107,6 +107,15 @@ fn try_repair(
     if repaired.failed.is_empty() && records.is_empty() {
         return Ok(if archives.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) });
     }
+    let a_run_may_help = repaired.failed.iter().any(|failed| failed.a_run_may_help);
+    if !a_run_may_help && records.is_empty() {
+        tracing::error!(
+            "{} could not be fetched: check the network, the proxy and your credentials, then run \
+             the same command again",
+            quantity::count(repaired.failed.len(), "blob")
+        );
+        return Ok(ExitCode::from(DAMAGED));
+    }
     replay(arguments, &workspace, surroundings, log, console)?;
     let rest = workspace.verify(&|_, _| {})?;
     if rest.is_sound() {
@@ -129,6 +138,7 @@ fn client(arguments: &RepairArguments, surroundings: &Surroundings) -> anyhow::R
         credentials: side.credentials,
         cert_dir: side.cert_dir,
         retry: arguments.retry.retry(),
+        timeouts: arguments.retry.timeouts(),
         user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
         ..defaults
     })?)
@@ -136,7 +146,7 @@ fn client(arguments: &RepairArguments, surroundings: &Surroundings) -> anyhow::R
 
 fn summary(found: usize, repaired: &Repaired) -> String {
     let mut text = String::new();
-    for NotRepaired { blob, reasons } in &repaired.failed {
+    for NotRepaired { blob, reasons, .. } in &repaired.failed {
         let _ = writeln!(text, "not replaced: {} ({})", blob.digest, blob.damage);
         for reason in reasons {
             let _ = writeln!(text, "  {reason}");

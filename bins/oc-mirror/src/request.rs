@@ -4,12 +4,13 @@
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::civil::Date;
 use mirror::{
     ArchiveFormat, Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode,
-    ReleaseSources, Settings, TrustPolicy,
+    ReleaseSources, Settings, StoredPlan, TrustPolicy,
 };
 use registry::{RateLimiter, Retry, Side};
 
@@ -72,11 +73,19 @@ fn kubeconfigs(variable: Option<&OsStr>, home: Option<&OsStr>) -> Vec<PathBuf> {
     }
 }
 
-/// A mirror run that was asked for in a way that makes sense.
+/// What says which images are mirrored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SelectionFile {
+    Configuration(PathBuf),
+    /// A stored plan, which has the configuration that it was made from.
+    Plan(PathBuf),
+}
+
+/// A mirror run that was requested in a way that makes sense.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) mode: Mode,
-    pub(crate) config: PathBuf,
+    pub(crate) selection: SelectionFile,
     pub(crate) registries_d: Option<PathBuf>,
     pub(crate) policy: PolicyChoice,
     /// What is worth telling and does not keep the run from starting.
@@ -94,12 +103,39 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
     let mut warnings = Vec::new();
 
     let config = arguments.config.clone().filter(|path| !path.as_os_str().is_empty());
-    if config.is_none() {
-        problems.push(
-            Problem::new("the --config flag is mandatory: no configuration was given")
-                .with_hint("-c FILE names an image set configuration"),
-        );
-    }
+    let plan = arguments.plan.clone().filter(|path| !path.as_os_str().is_empty());
+    let selection = match (config, plan) {
+        (None, None) => {
+            problems.push(
+                Problem::new("the --config flag is mandatory: no configuration was given")
+                    .with_hint(
+                        "-c FILE names an image set configuration, --plan FILE a stored plan",
+                    ),
+            );
+            None
+        }
+        (Some(_), Some(_)) => {
+            problems.push(Problem::new(
+                "--config and --plan cannot be used together: a plan has the configuration that it was made from",
+            ));
+            None
+        }
+        (Some(config), None) => Some(SelectionFile::Configuration(config)),
+        (None, Some(plan)) => {
+            for (flag, given) in [
+                ("--dry-run", arguments.dry_run || arguments.dry_run_manifest_lists),
+                ("--max-nested-paths", arguments.max_nested_paths != 0),
+                ("--refresh-signatures", arguments.refresh_signatures),
+            ] {
+                if given {
+                    problems.push(Problem::new(format!(
+                        "{flag} cannot be used together with --plan: the plan was made before"
+                    )));
+                }
+            }
+            Some(SelectionFile::Plan(plan))
+        }
+    };
     let mode = keep(
         &mut problems,
         route::mode(
@@ -191,8 +227,8 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
     let source = keep(&mut problems, arguments.source.side(authfile));
     let destination = keep(&mut problems, arguments.destination.side(authfile));
 
-    let (Some(mode), Some(config), Some(policy), Some(source), Some(destination)) =
-        (mode, config, policy, source, destination)
+    let (Some(mode), Some(selection), Some(policy), Some(source), Some(destination)) =
+        (mode, selection, policy, source, destination)
     else {
         return Err(problems);
     };
@@ -201,7 +237,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
     }
     Ok(Request {
         mode,
-        config,
+        selection,
         registries_d: arguments.registries_d.clone().filter(|path| !path.as_os_str().is_empty()),
         policy,
         warnings,
@@ -246,7 +282,7 @@ impl Request {
         self,
         arguments: &MirrorArguments,
         surroundings: &Surroundings,
-        configuration: Configuration,
+        (configuration, plan): (Configuration, Option<Arc<StoredPlan>>),
         checks: (ReleaseSources, Option<TrustPolicy>),
         pace: &Pace,
         command_line: Vec<String>,
@@ -262,6 +298,7 @@ impl Request {
                 credentials: choice.credentials,
                 cert_dir: choice.cert_dir,
                 retry: self.retry,
+                timeouts: arguments.retry.timeouts(),
                 per_host: at_least_one(blobs_at_once),
                 limits: limits.to_vec(),
                 user_agent: format!("oc-mirror/{version}"),
@@ -272,6 +309,7 @@ impl Request {
             source: side(Side::Source, self.source, &pace.source),
             destination: side(Side::Destination, self.destination, &pace.destination),
             until: pace.until,
+            pace: pace.schedule.as_ref().map(|schedule| schedule.told.subscribe()),
             mode: self.mode,
             configuration,
             parallel_images: at_least_one(arguments.parallel_images.into()),
@@ -290,7 +328,11 @@ impl Request {
             helm_program: arguments.helm_binary.clone(),
             trust,
             through_workspace: arguments.through_workspace,
-            max_nested_paths: NonZeroUsize::new(arguments.max_nested_paths),
+            max_nested_paths: match &plan {
+                Some(plan) => plan.max_nested_paths(),
+                None => NonZeroUsize::new(arguments.max_nested_paths),
+            },
+            plan,
             archiving: self.archiving,
             cache: None,
             archive_key: None,

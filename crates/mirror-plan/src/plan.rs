@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::{BlobRef, Destination, ImageTree, Kind, Origin, Target, Wanted};
 
 mod mapping;
+mod seal;
 mod table;
 mod tree;
 
 pub use mapping::Lines;
+pub use seal::{SealError, seal, unseal};
 pub use table::size_text;
 pub use tree::{BlobIndex, PlannedAttachment, PlannedManifest, PlannedTree};
 
@@ -106,8 +108,8 @@ pub struct Journey {
     pub target: Option<Target>,
 }
 
-/// An image that was asked for and found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An image that was requested and found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     pub wanted: Wanted,
     pub destination: Destination,
@@ -145,7 +147,7 @@ pub enum PlanError {
     #[error("the plan cannot be written as JSON")]
     Write(#[source] serde_json::Error),
     #[error(
-        "the file says it is {schema:?} version {version}, where {SCHEMA:?} version {VERSION} is due"
+        "expected a document of the schema {SCHEMA:?} version {VERSION}, found {schema:?} version {version}"
     )]
     Schema { schema: String, version: u32 },
     #[error("the plan is damaged: {0} has no manifest")]
@@ -253,6 +255,21 @@ impl Plan {
     /// The images that a run copies.
     pub fn copies(&self) -> impl Iterator<Item = &PlannedImage> {
         self.images.iter().filter(|image| image.action == Action::Copy)
+    }
+
+    /// The images of this plan, as they were found.
+    pub fn found(&self) -> impl Iterator<Item = Found> {
+        self.images.iter().map(|image| Found {
+            wanted: Wanted {
+                kind: image.kind,
+                origin: image.origin.clone(),
+                target_repository: None,
+                target_tag: None,
+                platforms: Vec::new(),
+            },
+            destination: image.destination.clone(),
+            tree: self.tree(image),
+        })
     }
 
     /// An image of this plan, with its blobs written out.

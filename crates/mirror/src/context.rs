@@ -8,20 +8,23 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mirror_plan::{Action, BlobRef, Destination, Exit, Origin, Plan, PlannedImage, Wanted};
+use oci::Digest;
 use tokio_util::sync::CancellationToken;
 use workspace::distribution::Cache;
 use workspace::{
-    AuditEvent, AuditedImage, AuditedOutcome, ControlSocket, Controlled, DiskError, DocumentError,
-    Lock, LockError, Run, RunStart, Workspace,
+    AuditEvent, AuditedImage, AuditedOutcome, BlobError, BlobStore, ControlSocket, Controlled,
+    DiskError, DocumentError, Lock, LockError, Run, RunStart, Workspace,
 };
 
+use crate::collect::sections::Sections;
 use crate::control::RunControl;
 use crate::error_chain::chain;
 use crate::gather::Turns;
+use crate::plan::stored_plan::{self, StoredText};
 use crate::progress::{Event, ImageDone, Observer};
 use crate::recorder::Recorder;
 use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
-use crate::results::{Lost, Results};
+use crate::results::{Issues, Lost, Results};
 use crate::settings::{DryRun, Settings};
 use crate::transfer::execute::Moment;
 
@@ -43,6 +46,8 @@ pub(crate) struct Context {
     pub(crate) control: Arc<RunControl>,
     /// Who fetches which blob while images are collected.
     pub(crate) turns: Arc<Turns>,
+    /// Content that this program builds, and documents; none where nothing is kept.
+    built: Option<BlobStore>,
     clock: Instant,
     /// None in a dry run, which leaves no trace.
     writing: Option<Writing>,
@@ -71,7 +76,7 @@ struct Counted {
 impl Context {
     /// Opens the workspace; unless this is a dry run, takes its lock and a run number.
     pub(crate) fn open(
-        settings: Settings,
+        mut settings: Settings,
         mut observer: Arc<dyn Observer>,
         cancel: CancellationToken,
     ) -> Result<Self, Failure> {
@@ -131,7 +136,12 @@ impl Context {
                 (Some(Writing { _socket: socket.ok(), recorder, run, lock }), history)
             }
         };
+        let built = writing.is_some().then(|| workspace.blobs().clone());
+        for side in [&mut settings.source, &mut settings.destination] {
+            side.limits.push(control.limiter());
+        }
         Ok(Self {
+            built,
             settings,
             observer,
             cancel,
@@ -147,6 +157,43 @@ impl Context {
             warnings: Mutex::new(warnings),
             lookaside: Mutex::default(),
         })
+    }
+
+    /// Makes a dry run keep what it builds, so that its plan can be executed.
+    pub(crate) fn keep_dry_run_content(&mut self) -> Result<(), DiskError> {
+        if self.writing.is_none() {
+            self.built = Some(self.workspace.new_dry_run_content()?);
+        }
+        Ok(())
+    }
+
+    /// Keeps content that this program built.
+    pub(crate) fn keep(&self, digest: &Digest, bytes: &[u8]) -> Result<(), BlobError> {
+        match &self.built {
+            Some(store) => store.put(digest, bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps a document by which images are selected; none where nothing is kept.
+    pub(crate) fn keep_document(
+        &self,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<Option<BlobRef>, DocumentError> {
+        let Some(store) = &self.built else { return Ok(None) };
+        if self.writing.is_some() {
+            return self.workspace.save_document(name, bytes).map(Some);
+        }
+        let blob = BlobRef { digest: Digest::of(bytes), size: bytes.len() as u64 };
+        let kept = store.put(&blob.digest, bytes);
+        kept.map_err(|source| DocumentError::Store { name: name.to_owned(), source })?;
+        Ok(Some(blob))
+    }
+
+    /// Whether content that is built is kept.
+    pub(crate) fn keeps_content(&self) -> bool {
+        self.built.is_some()
     }
 
     pub(crate) fn run(&self) -> Option<&Run> {
@@ -178,9 +225,9 @@ impl Context {
         self.observer.notice(Event::Stage { name });
     }
 
-    /// Tells how much there is to do; keeps the plan, and records the images that need no transfer
-    /// or cannot have one.
-    pub(crate) fn planned(&self, plan: &Plan, lost: &[Lost]) {
+    /// Tells how much there is to do; stores the plan, and records the images that need no transfer
+    /// or cannot have one. Returns the plan as it is stored.
+    pub(crate) fn planned(&self, plan: &Plan, sections: &Sections, issues: &Issues) -> StoredText {
         let totals = &plan.totals;
         self.observer.notice(Event::Planned {
             images: totals.images,
@@ -188,13 +235,13 @@ impl Context {
             blobs: totals.blobs_to_move as u64,
             bytes: totals.bytes_to_move,
         });
-        let Some(writing) = &self.writing else { return };
-        let kept = match plan.to_json() {
-            Ok(json) => writing.run.keep_plan(&json).map_err(|e| chain(&e)),
-            Err(error) => Err(chain(&error)),
-        };
-        if let Err(why) = kept {
-            self.warn(format!("the plan could not be kept: {why}"));
+        let text = stored_plan::text(self, plan, sections, issues).unwrap_or_else(|error| {
+            self.warn(format!("the plan could not be written: {}", chain(&error)));
+            StoredText(String::new())
+        });
+        let Some(writing) = &self.writing else { return text };
+        if let Err(error) = writing.run.keep_plan(&text.0) {
+            self.warn(format!("the plan could not be stored: {}", chain(&error)));
         }
         for image in plan.images.iter().filter(|image| image.action == Action::Present) {
             writing.recorder.image(AuditedImage {
@@ -206,13 +253,14 @@ impl Context {
                 error: None,
             });
         }
-        self.record_lost(lost);
+        self.record_lost(&issues.lost);
+        text
     }
 
     /// Records images that cannot be mirrored.
     pub(crate) fn record_lost(&self, lost: &[Lost]) {
         for (wanted, name, error) in lost {
-            self.record(wanted, name, AuditedOutcome::Failed, Some(error.clone()));
+            self.record(wanted, name, AuditedOutcome::Failed, Some(error.text.clone()));
         }
     }
 

@@ -17,6 +17,7 @@ mod pipeline;
 mod plan;
 mod preflight;
 mod progress;
+mod reason;
 mod record;
 mod recorder;
 mod repair_workspace;
@@ -40,12 +41,14 @@ pub use delete::{
     DeleteReport, DeleteRequest, DeletedImage, Deletion, Fate, GarbageCollection, PlannedDeletion,
     What, execute as execute_deletion, garbage_collection, plan as plan_deletion,
 };
+pub use plan::stored_plan::{StoredPlan, StoredPlanError};
 pub use progress::{Event, ImageDone, Observer, Unobserved};
+pub use reason::{Reason, Remedy};
 pub use repair_workspace::{NotRepaired, Repaired, repair_workspace};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
 pub use settings::{
     ArchiveFormat, Archiving, Attachments, BrokenBundles, CacheChoice, Configuration, DryRun,
-    Lookaside, Mode, ReleaseSources, Settings, SignatureCheck, TrustPolicy,
+    Lookaside, Mode, PaceChange, ReleaseSources, Settings, SignatureCheck, TrustPolicy,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

@@ -149,7 +149,7 @@ async fn record_images(
     results: &mut Results,
 ) -> Result<(Plan, Vec<Outcome>), Halt> {
     let client = pipeline::client(&context.settings.source)?;
-    let Selection { mut sections, named, issues } =
+    let Selection { mut sections, named, issues, .. } =
         select_images(context, Source::Held(holdings), &client, None).await?;
     results.issues.notes.extend(issues.notes);
     let lost = issues.lost.into_iter();
@@ -163,7 +163,7 @@ async fn record_images(
     gathered.found.append(&mut sections.catalogs.stored);
     let held = OnDisk::new(context, &gathered.found);
     let plan = plan(Journey { mode: Mode::MirrorToDisk, target: None }, gathered.found, &held);
-    context.planned(&plan, &[]);
+    context.planned(&plan, &sections, &results.issues);
     let (needs, mut outcomes) = fetch::missing(context, &plan);
     let supplies = Supplies::FromDisk(Arc::clone(holdings));
     fetch::fetch(context, &supplies, &plan, needs, &mut outcomes, Announce::All).await;

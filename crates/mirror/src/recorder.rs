@@ -101,7 +101,7 @@ fn audited(done: &ImageDone) -> AuditedImage {
     let (outcome, error) = match &done.outcome {
         Outcome::Copied => (AuditedOutcome::Copied, None),
         Outcome::Present => (AuditedOutcome::Present, None),
-        Outcome::Failed { error } => (AuditedOutcome::Failed, Some(error.clone())),
+        Outcome::Failed { error } => (AuditedOutcome::Failed, Some(error.text.clone())),
         Outcome::Pending => (AuditedOutcome::NotReached, None),
     };
     AuditedImage {

@@ -10,13 +10,14 @@ use workspace::FailedImage;
 
 use crate::collect::catalogs::Needs;
 use crate::context::Context;
+use crate::reason::Reason;
 use crate::report::{ArchiveLine, Failure, ImageLine, Outcome};
 
 /// An image that cannot be mirrored, the name it would have had, and why.
-pub(crate) type Lost = (Wanted, Destination, String);
+pub(crate) type Lost = (Wanted, Destination, Reason);
 
 /// What a stage could not do, and what it has to say.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Issues {
     pub(crate) lost: Vec<Lost>,
     pub(crate) failures: Vec<Failure>,
@@ -133,7 +134,7 @@ pub(crate) fn reference(origin: &Origin) -> Option<&ImageRef> {
 pub(crate) fn failed_images(lost: &[Lost]) -> Vec<FailedImage> {
     let failed = lost.iter().map(|(wanted, _, error)| FailedImage {
         origin: wanted.origin.clone(),
-        error: error.clone(),
+        error: error.text.clone(),
     });
     failed.collect()
 }

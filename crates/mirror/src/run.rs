@@ -4,17 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use mirror_plan::Exit;
 use tokio_util::sync::CancellationToken;
+use workspace::JournalEvent;
 
 use crate::context::Context;
+use crate::error_chain::chain;
 use crate::migrate::migrate;
 use crate::modes::disk_to_mirror::disk_to_mirror;
 use crate::modes::mirror_to_disk::mirror_to_disk;
 use crate::modes::mirror_to_mirror::mirror_to_mirror;
 use crate::progress::Observer;
-use crate::report::{Ending, Report};
+use crate::report::{Ending, Failure, Report};
 use crate::results::{Halt, Results};
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, PaceChange, Settings};
 
 /// Mirrors as `settings` say. Always returns a report: what went wrong is in it.
 ///
@@ -54,7 +57,12 @@ async fn mirror(
     cancel: CancellationToken,
 ) -> Report {
     let mode = settings.mode.clone();
-    let context = match Context::open(settings, observer, cancel) {
+    let opened = Context::open(settings, observer, cancel).and_then(|mut context| {
+        let kept = context.keep_dry_run_content();
+        kept.map_err(|error| Failure::new(Exit::GENERIC, chain(&error)))?;
+        Ok(context)
+    });
+    let context = match opened {
         Ok(context) => context,
         Err(failure) => {
             let mut report = Report::new(mode.name());
@@ -78,11 +86,29 @@ async fn execute_until_deadline(
     let mut recipe = std::pin::pin!(execute(context, mode, results));
     tokio::select! {
         ended = &mut recipe => ended,
+        () = record_pace(context) => unreachable!("recording never ends"),
         () = until(context.settings.until) => {
             context.cancel.cancel();
             recipe.await
         }
     }
+}
+
+/// Writes to the journal what a timetable allows, whenever that changes. Never ends.
+async fn record_pace(context: &Context) {
+    if let (Some(mut pace), Some(run)) = (context.settings.pace.clone(), context.run()) {
+        loop {
+            let now = pace.borrow_and_update().clone();
+            if let Some(PaceChange { is_paused, text }) = now {
+                // For those who watch; the run does not depend on it.
+                let _ = run.journal().append(JournalEvent::Pace { is_paused, text });
+            }
+            if pace.changed().await.is_err() {
+                break;
+            }
+        }
+    }
+    std::future::pending().await
 }
 
 async fn execute(context: &Context, mode: &Mode, results: &mut Results) -> Result<(), Halt> {

@@ -9,10 +9,13 @@ use std::time::Duration;
 use image_set::ImageSetConfiguration;
 use mirror_plan::{Exit, Naming, Target};
 use oci::{Digest, ImageRef};
+use tokio::sync::watch;
 use workspace::distribution::{Cache, CacheError};
 
 use crate::error_chain::chain;
 use crate::report::Failure;
+
+use crate::plan::stored_plan::StoredPlan;
 
 /// From where to where.
 #[derive(Debug, Clone)]
@@ -228,6 +231,14 @@ impl CacheChoice {
     }
 }
 
+/// The rate of transfers changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaceChange {
+    pub is_paused: bool,
+    /// What the user is told, with the end of it.
+    pub text: String,
+}
+
 /// Everything a run needs to know. Made by the command line, read by all stages.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -268,7 +279,11 @@ pub struct Settings {
     pub transfer_timeout: Option<Duration>,
     /// When the run stops, whatever is left to do.
     pub until: Option<jiff::Timestamp>,
+    /// What a timetable allows at the moment. None: there is no timetable.
+    pub pace: Option<watch::Receiver<Option<PaceChange>>>,
     pub dry_run: DryRun,
+    /// Execute this plan instead of making one.
+    pub plan: Option<Arc<StoredPlan>>,
     /// Wait while another process uses the workspace, instead of ending with an error.
     pub wait_for_workspace: bool,
     /// The command line, for the audit log; redacted there.

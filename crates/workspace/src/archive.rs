@@ -10,11 +10,13 @@
 //! is the format in words.
 
 mod copy;
+mod delivered;
 mod entry;
 mod finding;
 mod first_entry;
 mod history;
 mod index;
+mod newest;
 mod open;
 mod pending;
 mod plan;

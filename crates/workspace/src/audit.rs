@@ -27,6 +27,8 @@ pub enum AuditEvent {
     Image(AuditedImage),
     /// A manifest or a tag was deleted from a target.
     Deleted(AuditedDeletion),
+    /// A manifest or a tag could not be deleted; the response tells why.
+    DeletionFailed(AuditedDeletion),
     /// Anything else worth keeping: a warning, a recovery, an archive made.
     Note {
         text: String,

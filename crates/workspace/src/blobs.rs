@@ -239,6 +239,12 @@ impl BlobStore {
         PartialBlob::resume(file, path, self.path(digest), *digest, size)
     }
 
+    /// As [`BlobStore::begin`], for a blob that no one reads before it is complete: a large one is
+    /// written past the page cache.
+    pub fn begin_unread(&self, digest: &Digest, size: u64) -> Result<PartialBlob, BlobError> {
+        Ok(self.begin(digest, size)?.past_page_cache())
+    }
+
     /// Opens what there is of a download for reading.
     pub fn open_partial(&self, digest: &Digest) -> Result<File, DiskError> {
         let path = self.partial_path(digest);

@@ -65,6 +65,11 @@ impl Holdings {
         self.archives.as_ref()
     }
 
+    /// Whether archives were left unopened: an image that is not found may be in one of them.
+    pub fn is_partial(&self) -> bool {
+        self.archives.as_ref().is_some_and(Archives::is_partial)
+    }
+
     pub(crate) fn workspace(&self) -> Option<&Workspace> {
         self.workspace.as_ref()
     }

@@ -56,6 +56,11 @@ pub enum JournalEvent {
     },
     Paused,
     Resumed,
+    /// What a timetable allows from now on.
+    Pace {
+        is_paused: bool,
+        text: String,
+    },
     Ended {
         run: u64,
         status: RunStatus,

@@ -24,6 +24,7 @@ mod audit;
 mod blob_reader;
 mod blobs;
 mod control;
+mod direct_io;
 mod disk_error;
 pub mod distribution;
 mod documents;
@@ -58,7 +59,7 @@ pub use control::{ControlError, ControlRequest, ControlSocket, ControlState, Con
 pub use disk_error::DiskError;
 pub use documents::{Document, DocumentError, MAX_DOCUMENT_BYTES};
 pub use durability::Recovery;
-pub use free_space::free_space;
+pub use free_space::{Filesystem, filesystem, free_space};
 pub use gc::{GarbageError, GarbagePlan};
 pub use generated::{ProgramVersion, replace_generated};
 pub use holdings::Holdings;

@@ -95,6 +95,9 @@ const OUR_FLAGS: &[&str] = &[
 /// Short names of today's oc-mirror v2.
 const TODAYS_SHORT_FLAGS: &str = "cpqfvh";
 
+/// Short names that only this program has.
+const OUR_SHORT_FLAGS: &str = "o";
+
 fn read(line: &str) -> Result<Arguments, clap::Error> {
     let words = ["oc-mirror"].into_iter().chain(line.split_whitespace());
     Arguments::read(words.map(Into::into))
@@ -121,7 +124,7 @@ fn every_flag_of_today_is_known_exactly_once_and_no_other_is() {
     assert_eq!(unique, due);
 
     let shorts: BTreeSet<char> = command.get_arguments().filter_map(Arg::get_short).collect();
-    assert_eq!(shorts, TODAYS_SHORT_FLAGS.chars().collect());
+    assert_eq!(shorts, TODAYS_SHORT_FLAGS.chars().chain(OUR_SHORT_FLAGS.chars()).collect());
 }
 
 #[test]

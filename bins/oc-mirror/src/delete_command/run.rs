@@ -70,6 +70,7 @@ impl<'a> Runner<'a> {
             credentials: choice.credentials,
             cert_dir: choice.cert_dir,
             retry: common.retry.retry(),
+            timeouts: common.retry.timeouts(),
             user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
             ..side(Side::Destination)
         };
@@ -115,7 +116,9 @@ impl<'a> Runner<'a> {
             content_source_policy: false,
             transfer_timeout: None,
             until: None,
+            pace: None,
             dry_run: DryRun::Plan,
+            plan: None,
             wait_for_workspace: false,
             through_workspace: false,
             helm_program: None,

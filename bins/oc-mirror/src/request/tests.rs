@@ -19,7 +19,7 @@ fn settings(line: &str) -> Settings {
     request(&arguments.mirror).unwrap().settings(
         &arguments.mirror,
         &surroundings,
-        configuration,
+        (configuration, None),
         (surroundings.releases.sources(mirror::SignatureCheck::Enforce).unwrap(), None),
         &arguments.mirror.pace.pace(None, jiff::Timestamp::now()).unwrap(),
         vec![line.to_owned()],

@@ -4,6 +4,7 @@
 
 mod command_line;
 mod delete_images;
+mod delete_interrupted;
 mod delete_operators;
 mod delete_releases;
 mod documents;
@@ -30,10 +31,12 @@ mod journey_incremental;
 mod journey_inventory;
 mod journey_list;
 mod journey_maintenance;
+mod journey_many_runs;
 mod journey_mirror_to_mirror;
 mod journey_names;
 mod journey_oc_mirror_v2;
 mod journey_operators;
+mod journey_plan;
 mod journey_platforms;
 mod journey_policy;
 mod journey_release_resources;

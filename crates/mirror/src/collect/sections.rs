@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mirror_plan::{BlobRef, Placed, Plan, ResourceOptions, Wanted};
 use registry::Client;
+use serde::{Deserialize, Serialize};
 use workspace::Holdings;
 
 use crate::collect::built_images::MadeImages;
@@ -17,12 +18,14 @@ use crate::report::Outcome;
 use crate::results::Issues;
 use crate::transfer::supply::Supplies;
 
-/// All of it.
-#[derive(Debug, Default)]
+/// All of it. A stored plan has what is not skipped.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Sections {
     pub(crate) releases: Releases,
     pub(crate) catalogs: Catalogs,
     pub(crate) charts: Charts,
+    #[serde(skip)]
     pub(crate) made: MadeImages,
 }
 

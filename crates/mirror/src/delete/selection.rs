@@ -50,7 +50,7 @@ pub(crate) async fn select(
     let client = pipeline::client(&context.settings.destination).map_err(failures)?;
     let naming = context.settings.naming(target);
     let source = Source::Held(&holdings);
-    let Selection { mut sections, named, issues } =
+    let Selection { mut sections, named, issues, .. } =
         pipeline::select_images(&context, source, &client, Some(&naming))
             .await
             .map_err(failures)?;

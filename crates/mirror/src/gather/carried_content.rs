@@ -21,12 +21,24 @@ use crate::transfer::supply::held_manifest;
 /// Blobs that are checked at once: hashing keeps a core busy each.
 const CHECKED_AT_ONCE: usize = 4;
 
+/// Which archives are opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The newest, and those that no earlier run has seen.
+    Newest,
+    All,
+}
+
 /// Opens what is there. Nothing is pushed from a run that was interrupted or
-/// from a damaged archive unless that is asked for.
-pub(crate) fn open(context: &Context) -> Result<Holdings, Vec<Failure>> {
+/// from a damaged archive unless that is requested.
+pub(crate) fn open(context: &Context, extent: Extent) -> Result<Holdings, Vec<Failure>> {
     let workspace = &context.workspace;
     let fail = |message: String| vec![Failure::new(Exit::GENERIC, message)];
-    let archives = match Archives::open(workspace.root()) {
+    let opened = match extent {
+        Extent::Newest => Archives::open_newest(workspace),
+        Extent::All => Archives::open(workspace.root()),
+    };
+    let archives = match opened {
         Ok(archives) => Some(archives),
         Err(error @ OpenError::None(_)) => {
             let mut records = workspace.records().map_err(|e| fail(chain(&e)))?;
@@ -43,6 +55,11 @@ pub(crate) fn open(context: &Context) -> Result<Holdings, Vec<Failure>> {
     };
     if let Some(archives) = &archives {
         check_archives(context, archives)?;
+        if context.run().is_some() {
+            // Without the note the next run opens all archives, and no more.
+            let noted = archives.remember(workspace);
+            let _ = noted.inspect_err(|error| tracing::debug!("{}", chain(error)));
+        }
     }
     if let Some(key) = &context.settings.archive_key {
         check_signatures(workspace, archives.as_ref(), key)?;
@@ -283,7 +300,7 @@ pub(crate) fn find(
         };
         match found {
             Ok(tree) => gathered.found.push(Found { wanted, destination, tree }),
-            Err(why) => gathered.lost.push((wanted, destination, why)),
+            Err(why) => gathered.lost.push((wanted, destination, why.into())),
         }
     }
     gathered

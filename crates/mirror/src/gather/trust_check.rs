@@ -122,7 +122,7 @@ impl<'a> TrustCheck<'a> {
         for (image, judged) in judged {
             match judged {
                 Ok(()) => found.push(image),
-                Err(why) => lost.push((image.wanted, image.destination, why)),
+                Err(why) => lost.push((image.wanted, image.destination, why.into())),
             }
         }
         Gathered { found, lost }

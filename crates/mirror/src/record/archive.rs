@@ -9,7 +9,7 @@ use workspace::archive::{
     ArchiveError, ArchivePlan, ArchiveRequest, ArchiveStatus, Base, SealedArchive,
 };
 use workspace::distribution::{V2ArchiveError, V2Request};
-use workspace::{FailedImage, Lock, Run};
+use workspace::{DiskError, FailedImage, Lock, Run};
 
 use crate::collect::catalogs::ForV2;
 use crate::context::Context;
@@ -173,7 +173,7 @@ fn request(
     files.insert(CONFIGURATION.to_owned(), blob);
     let failed = content.plan.images.iter().zip(outcomes).filter_map(|(image, outcome)| {
         let error = match outcome {
-            Outcome::Failed { error } => error.clone(),
+            Outcome::Failed { error } => error.text.clone(),
             Outcome::Pending => "not reached before the run was paused".to_owned(),
             Outcome::Copied | Outcome::Present => return None,
         };
@@ -191,10 +191,7 @@ fn request(
         failed,
         images,
         files,
-        base: match context.settings.archiving.since {
-            Some(day) => Base::Before(day),
-            None => Base::Newest,
-        },
+        base: base(context),
         limit: configuration.set.archive_size.unwrap_or(DEFAULT_CHUNK).saturating_mul(GIB),
     })
 }
@@ -215,6 +212,25 @@ impl From<V2ArchiveError> for WriteError {
             error => Self::V2(error),
         }
     }
+}
+
+/// What the archive builds on.
+fn base(context: &Context) -> Base {
+    match context.settings.archiving.since {
+        Some(day) => Base::Before(day),
+        None => Base::Newest,
+    }
+}
+
+/// How long the archive of a plan will be, about: what no earlier one holds.
+pub(crate) fn estimate(context: &Context, plan: &Plan) -> Result<u64, DiskError> {
+    let mut content = BTreeMap::new();
+    for image in &plan.images {
+        let tree = plan.tree(image);
+        content.extend(tree.all_manifests().map(|node| (node.digest, node.size)));
+        content.extend(tree.blobs());
+    }
+    context.workspace.bytes_to_archive(&content, &base(context))
 }
 
 /// Writes the archive; `None` when earlier ones hold all of it.

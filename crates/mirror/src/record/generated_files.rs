@@ -17,6 +17,7 @@ use workspace::atomic_file::{self, Durability};
 use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::plan::stored_plan::StoredText;
 use crate::results::Lost;
 use crate::settings::DryRun;
 
@@ -43,10 +44,21 @@ pub(crate) fn pin(
     {
         return Ok(Vec::new());
     }
-    for (path, text) in &files {
-        atomic_file::write(path, text.as_bytes(), Durability::Later).map_err(|e| chain(&e))?;
+    files.into_iter().map(|(path, text)| write_named(path, &text)).collect()
+}
+
+/// Writes a file whose name has a time in the form of oc-mirror v2. FAT and exFAT have no colons in
+/// names: there it does without them.
+fn write_named(path: PathBuf, text: &str) -> Result<PathBuf, String> {
+    let write = |path: &Path| atomic_file::write(path, text.as_bytes(), Durability::Later);
+    match write(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().replace(':', "");
+            let path = path.with_file_name(name);
+            write(&path).map_err(|e| chain(&e)).map(|()| path)
+        }
+        written => written.map_err(|e| chain(&e)).map(|()| path),
     }
-    Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
 /// The last pinned configuration; names end in times, so the last by name.
@@ -155,7 +167,7 @@ pub(crate) fn write_resources(
 /// Writes what a run would do below `working-dir/dry-run`, and nothing else.
 pub(crate) fn write_dry_run(
     context: &Context,
-    plan: &Plan,
+    (plan, stored): (&Plan, &StoredText),
     lost: &[Lost],
     resources: Option<Vec<(String, String)>>,
 ) -> Result<Vec<PathBuf>, String> {
@@ -174,7 +186,7 @@ pub(crate) fn write_dry_run(
     }
     let mut files = vec![
         ("mapping.txt".to_owned(), plan.mapping(lines, &unread)),
-        ("plan.json".to_owned(), plan.to_json().map_err(|e| chain(&e))?),
+        ("plan.json".to_owned(), stored.0.clone()),
         ("plan.txt".to_owned(), table),
     ];
     files.extend(plan.missing(lines, &unread).map(|text| ("missing.txt".to_owned(), text)));

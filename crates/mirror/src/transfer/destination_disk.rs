@@ -109,7 +109,7 @@ impl Disk {
     }
 
     async fn receive_large(&self, blob: BlobRef, source: &Supply) -> Result<(), Cause> {
-        let begun = self.workspace.blobs().begin(&blob.digest, blob.size);
+        let begun = self.workspace.blobs().begin_unread(&blob.digest, blob.size);
         let mut partial = begun.map_err(Cause::of_store)?;
         self.observer.notice(Event::Moved { bytes: partial.offset() });
         if partial.offset() < blob.size {

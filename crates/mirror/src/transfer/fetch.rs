@@ -33,7 +33,7 @@ pub(crate) fn missing(context: &Context, plan: &Plan) -> (Vec<Option<Vec<BlobRef
         Action::Present => (None, Outcome::Present),
         Action::Copy => match missing_blobs(&context.workspace, &plan.tree(image)) {
             Ok(blobs) => (Some(blobs), Outcome::Pending),
-            Err(error) => (None, Outcome::Failed { error: chain(&error) }),
+            Err(error) => (None, Outcome::Failed { error: chain(&error).into() }),
         },
     });
     images.unzip()
@@ -47,7 +47,7 @@ pub(crate) fn all_missing(
     let images = plan.images.iter().map(|image| {
         match missing_blobs(&context.workspace, &plan.tree(image)) {
             Ok(blobs) => (Some(blobs), Outcome::Pending),
-            Err(error) => (None, Outcome::Failed { error: chain(&error) }),
+            Err(error) => (None, Outcome::Failed { error: chain(&error).into() }),
         }
     });
     images.unzip()

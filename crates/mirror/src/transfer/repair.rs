@@ -52,7 +52,7 @@ impl Repair<'_> {
             let tree = plan.tree(image);
             if let Err(error) = self.fetch_manifests(context, &image.origin, &tree, &damaged).await
             {
-                *outcome = Outcome::Failed { error };
+                *outcome = Outcome::Failed { error: error.into() };
                 needs.push(None);
                 continue;
             }

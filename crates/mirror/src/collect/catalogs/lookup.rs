@@ -31,7 +31,7 @@ pub struct CatalogLookup {
 #[derive(Debug)]
 enum Place {
     Asked(Client),
-    Held(Holdings),
+    Held(Box<Holdings>),
 }
 
 /// A catalog that was opened. [`OpenedCatalog::files`] is where reading it starts.
@@ -85,7 +85,7 @@ impl CatalogLookup {
                 return Err(CatalogLookupError::Open { directory, source });
             }
         };
-        Ok(Self { place: Place::Held(Holdings::new(Some(workspace), archives)) })
+        Ok(Self { place: Place::Held(Box::new(Holdings::new(Some(workspace), archives))) })
     }
 
     /// Opens a catalog: the image for `platform`, or the first one that there is.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use catalog::{Unpacked, filter_hash};
-use image_set::ImageSource;
+use image_set::{ImageSource, Operator};
 use mirror_plan::{Destination, ImageTree};
 use oci::{Manifest, Tag};
 use workspace::Holdings;
@@ -29,16 +29,19 @@ pub(crate) struct ForV2 {
 }
 
 impl Catalogs {
-    /// What an archive for oc-mirror v2 has of all catalogs. Their content is in `holdings`.
+    /// What an archive for oc-mirror v2 has of all catalogs of the configuration. Their content is
+    /// in `holdings`.
     pub(crate) async fn for_v2(
         &self,
+        operators: &[Operator],
         holdings: &Holdings,
         made: &MadeImages,
     ) -> Result<ForV2, String> {
         let mut found = ForV2::default();
         for entry in &self.entries {
-            let added = add(&mut found, entry, holdings, made).await;
-            added.map_err(|why| format!("{}: {why}", entry.operator.catalog))?;
+            let Some(operator) = operators.get(entry.number) else { continue };
+            let added = add(&mut found, (entry, operator), holdings, made).await;
+            added.map_err(|why| format!("{}: {why}", entry.name))?;
         }
         Ok(found)
     }
@@ -46,11 +49,11 @@ impl Catalogs {
 
 async fn add(
     found: &mut ForV2,
-    entry: &Entry,
+    (entry, operator): (&Entry, &Operator),
     holdings: &Holdings,
     made: &MadeImages,
 ) -> Result<(), String> {
-    let Entry { operator, original, published, .. } = entry;
+    let Entry { original, published, .. } = entry;
     let Some(published) = published else { return Ok(()) };
     let digest = original.tree.root().digest;
     let (source, last) = match &operator.catalog {

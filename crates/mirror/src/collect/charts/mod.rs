@@ -27,9 +27,11 @@ use image_set::{Helm, HelmRepository, LocalChart, Position};
 use mirror_plan::{BlobRef, Destination, Exit, Wanted};
 use oci::{Digest, Platform};
 use registry::Client;
+use serde::{Deserialize, Serialize};
 use workspace::Holdings;
 
 use super::built_images::MadeImages;
+use super::pairs;
 use super::releases::Source;
 use super::releases::documents::Documents;
 use crate::context::Context;
@@ -40,6 +42,7 @@ use crate::settings::{Attachments, DryRun};
 use carried::{Carried, CarriedChart};
 use repository::{Fetched, Repository};
 
+pub(crate) use carried::entry_of;
 pub use lookup::{
     CandidateLine, ChartImageLine, ChartImages, ChartLookup, ChartLookupError, ChartSearch,
     OriginLine,
@@ -48,19 +51,26 @@ pub use lookup::{
 /// Charts that are fetched and rendered at once.
 const AT_ONCE: usize = 4;
 
-/// What the `helm` section of a configuration comes to.
-#[derive(Debug, Default)]
+/// What the `helm` section of a configuration comes to. A stored plan has what is not skipped.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Charts {
     /// The images of all charts, and the charts.
+    #[serde(skip)]
     pub(crate) wanted: Vec<Wanted>,
+    #[serde(skip)]
     pub(crate) failures: Vec<Failure>,
+    #[serde(skip)]
     pub(crate) notes: Vec<String>,
     /// What was selected, for the disconnected side.
     pub(crate) documents: BTreeMap<String, BlobRef>,
+    #[serde(skip)]
     pub(crate) made: MadeImages,
     /// Which version was selected for a chart of a repository, by their places in the section.
+    #[serde(with = "pairs")]
     pub(crate) versions: BTreeMap<(usize, usize), String>,
     /// The charts by the name they get, to notice two with the same.
+    #[serde(skip)]
     named: BTreeMap<Destination, (Digest, String)>,
 }
 

@@ -143,11 +143,9 @@ async fn build(
             std::iter::once((root.descriptor(), list)).chain(listed).collect()
         }
     };
-    if context.run().is_some() {
-        let bytes = raws.iter().map(|(_, raw)| (raw.digest, raw.bytes.clone()));
-        for (digest, bytes) in kept.into_iter().chain(bytes) {
-            context.workspace.blobs().put(&digest, &bytes).map_err(|e| chain(&e))?;
-        }
+    let bytes = raws.iter().map(|(_, raw)| (raw.digest, raw.bytes.clone()));
+    for (digest, bytes) in kept.into_iter().chain(bytes) {
+        context.keep(&digest, &bytes).map_err(|e| chain(&e))?;
     }
     let manifests = raws.iter().map(|(was, raw)| {
         let parsed = raw.parse().map_err(|e| chain(&e))?;

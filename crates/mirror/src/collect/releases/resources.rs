@@ -24,7 +24,7 @@ impl Releases {
         });
         let signatures = digests.flat_map(|digest| {
             let signatures = self.signatures.get(&digest).into_iter().flatten();
-            signatures.map(move |signature| (digest, signature.as_slice()))
+            signatures.map(move |signature| (digest, signature.0.as_slice()))
         });
         let mut files = signature_config_map(signatures, &maker).map_err(|e| chain(&e))?;
         match (of(Kind::ReleasePayload).next(), of(Kind::Graph).next()) {
