@@ -2,30 +2,24 @@
 //! a failure.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::MultiProgress;
 
-/// Where lines of the log go.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Lines {
-    /// Where scripts for oc-mirror v2 read them.
-    StandardOutput,
-    /// Where they cannot mix with a result that is read by a program.
-    #[default]
-    StandardError,
-}
-
 /// The screen. Copies share it: bars make way for lines.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Console {
-    lines: Lines,
+    /// Whether lines go to standard output, where scripts for oc-mirror v2 read them.
+    uses_output: Arc<AtomicBool>,
     bars: Arc<Mutex<Option<MultiProgress>>>,
 }
 
 impl Console {
-    pub(crate) fn new(lines: Lines) -> Self {
-        Self { lines, bars: Arc::default() }
+    /// From now on lines go to standard output. Before a run starts, what is wrong with it goes to
+    /// standard error.
+    pub(crate) fn use_standard_output(&self) {
+        self.uses_output.store(true, Ordering::Relaxed);
     }
 
     /// From now on lines are printed above these bars.
@@ -47,9 +41,9 @@ impl Console {
     pub(crate) fn line(&self, text: &str) {
         let bars = self.bars.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // No one reads a stream that is closed.
-        let print = || match self.lines {
-            Lines::StandardOutput => drop(writeln!(io::stdout().lock(), "{text}")),
-            Lines::StandardError => drop(writeln!(io::stderr().lock(), "{text}")),
+        let print = || match self.uses_output.load(Ordering::Relaxed) {
+            true => drop(writeln!(io::stdout().lock(), "{text}")),
+            false => drop(writeln!(io::stderr().lock(), "{text}")),
         };
         match bars {
             Some(bars) => bars.suspend(print),

@@ -56,8 +56,8 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-use arguments::{Arguments, Command, ReportFormat};
-use console::{Console, Lines};
+use arguments::{Arguments, Command};
+use console::Console;
 use log::{Log, Verbosity};
 use mirror_command::OfV2;
 
@@ -80,11 +80,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
-    let lines = match (&arguments.command, arguments.mirror.output) {
-        (None, ReportFormat::Text) => Lines::StandardOutput,
-        _ => Lines::StandardError,
-    };
-    let console = Console::new(lines);
+    let console = Console::default();
     let verbosity = Verbosity::new(arguments.log_level, arguments.mirror.quiet);
     let log = Log::start(verbosity, console.clone());
     let reads_cache = matches!(arguments.command, None | Some(Command::Migrate(_)));

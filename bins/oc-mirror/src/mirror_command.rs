@@ -60,6 +60,9 @@ pub(crate) fn mirror(
             return ExitCode::from(USAGE);
         }
     };
+    if arguments.output == ReportFormat::Text {
+        console.use_standard_output();
+    }
     settings.cache = of_v2.cache;
     settings.migrate_from = of_v2.migrate_from;
     let mode = settings.workflow.name();

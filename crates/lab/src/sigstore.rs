@@ -103,7 +103,7 @@ impl Signed {
         if self.signer.contains("CERTIFICATE") {
             annotations.push((CERTIFICATE, self.signer.as_str()));
         }
-        image.with_signature(self.payload.clone(), &self.signature, &annotations)
+        image.with_signature(self.payload, &self.signature, &annotations)
     }
 }
 
