@@ -38,7 +38,7 @@ use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::Collector;
 use crate::report::Failure;
-use crate::settings::{Attachments, DryRun, Mode};
+use crate::settings::{Attachments, DryRun, Workflow};
 use carried::{Carried, CarriedChart};
 use repository::{Fetched, Repository};
 
@@ -491,7 +491,7 @@ pub(crate) fn warn_of_whole_repositories(context: &Context, plan: &Plan) {
     let Some(section) = &settings.configuration.set.mirror.helm else { return };
     let is_whole = |r: &&HelmRepository| r.charts.is_empty() && !r.newest_only;
     let Some(repository) = section.repositories.iter().find(is_whole) else { return };
-    if matches!(settings.mode, Mode::DiskToMirror { .. }) {
+    if matches!(settings.workflow, Workflow::DiskToMirror { .. }) {
         return;
     }
     let mut content: BTreeMap<Digest, u64> = BTreeMap::new();
