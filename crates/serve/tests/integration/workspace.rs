@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mirror_plan::ImageRecord;
+use mirror_plan::{ImageRecord, Mode};
 use oci::Tag;
 use serde_json::json;
 use serve::{Note, Offer, OfferError, Options, Server};
