@@ -414,7 +414,7 @@ mod tests {
                 wrong(&|forged| forged["rootHash"] = json!(hex(&[7; 32])));
                 wrong(&|forged| forged["treeSize"] = json!(size + 1));
                 wrong(&|forged| {
-                    forged["hashes"].as_array_mut().unwrap().push(json!(hex(&[7; 32])))
+                    forged["hashes"].as_array_mut().unwrap().push(json!(hex(&[7; 32])));
                 });
                 wrong(&|forged| *forged = proof(&other, at, &leaves));
                 let absent: Vec<Vec<u8>> = (0..size).map(|n| format!("{n}").into_bytes()).collect();
