@@ -350,7 +350,7 @@ impl Context {
     }
 
     /// Ends the run: assembles the report, writes the error file and the records.
-    pub(crate) fn close(self, results: Results, warnings: Warnings) -> Report {
+    pub(crate) fn close(self, results: Results, warnings: &Warnings) -> Report {
         let mut report = Report::new(self.settings.workflow.name());
         report.images = results.images;
         for (wanted, name, error) in results.issues.lost {

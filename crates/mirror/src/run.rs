@@ -75,7 +75,7 @@ async fn mirror(
     if let Err(halt) = execute_until_deadline(&context, &mode, &mut results).await {
         results.halt(halt);
     }
-    context.close(results, warnings)
+    context.close(results, &warnings)
 }
 
 async fn execute_until_deadline(

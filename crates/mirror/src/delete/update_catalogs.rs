@@ -55,7 +55,7 @@ pub(crate) async fn update(
         if let Err(halt) = done {
             results.halt(halt);
         }
-        let report = context.close(results, warnings);
+        let report = context.close(results, &warnings);
         let failed = report.images.iter().filter_map(|line| match &line.outcome {
             Outcome::Failed { error } => {
                 let message = format!("replacing the catalog {}: {error}", line.destination);

@@ -73,8 +73,8 @@ impl<'a> TrustCheck<'a> {
             }
             // No one could have signed it. What it is built on was judged when it was built here. One
             // from an archive is judged by the name that it has below any registry.
-            Origin::Made(name) => match &self.context.settings.mode {
-                Mode::DiskToMirror { .. } if is_from_archive(name) => {
+            Origin::Made(name) => match &self.context.settings.workflow {
+                Workflow::DiskToMirror { .. } if is_from_archive(name) => {
                     made = format!("localhost/{name}:latest").parse().map_err(|e| chain(&e))?;
                     Name::Registry(&made)
                 }

@@ -11,7 +11,7 @@ use release::signature::MAX_SIGNATURE_BYTES;
 
 use super::TrustCheck;
 use crate::error_chain::chain;
-use crate::settings::Mode;
+use crate::settings::Workflow;
 
 /// Signatures of one manifest that are read. A server has a few.
 const MAX_SIGNATURES: usize = 16;
@@ -26,7 +26,8 @@ impl TrustCheck<'_> {
         image: &ImageRef,
         digest: Digest,
     ) -> Result<Vec<Vec<u8>>, String> {
-        let is_disconnected = matches!(self.context.settings.mode, Mode::DiskToMirror { .. });
+        let is_disconnected =
+            matches!(self.context.settings.workflow, Workflow::DiskToMirror { .. });
         if is_disconnected {
             let held = self.held_lookaside(digest)?;
             if !held.is_empty() {
