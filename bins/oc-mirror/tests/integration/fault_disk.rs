@@ -132,7 +132,8 @@ fn a_read_only_directory_is_named_with_what_to_check() {
         [bench.line(), format!("-c isc.yaml {PLAIN} --workspace file://data docker://127.0.0.1:1")]
     {
         let output = bench.site.command(&line).output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
+        let told =
+            String::from_utf8(output.stderr).unwrap() + &String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(1), "{told}");
         assert!(told.contains("data/working-dir"), "{told}");
         assert!(told.contains("Read-only file system"), "{told}");
