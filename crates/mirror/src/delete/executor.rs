@@ -333,7 +333,7 @@ impl<'a> Executor<'a> {
             self.line(repository, tag, Some(*digest), fate);
         }
         let event = self.audited(repository, step, error.message.clone());
-        self.audit(AuditEvent::DeletionFailed(event));
+        self.audit(&AuditEvent::DeletionFailed(event));
         let exit = self.exit_of(repository, requested);
         self.report.errors.push(Failure::new(exit, error.message).with_hint(error.hint));
         let mut open = self.still_open(plan, requested);
@@ -440,7 +440,7 @@ impl<'a> Executor<'a> {
             Done::TagStays | Done::TagMoved => return later,
         };
         let event = self.audited(repository, step, response);
-        self.audit(AuditEvent::Deleted(event));
+        self.audit(&AuditEvent::Deleted(event));
         later
     }
 
@@ -459,9 +459,9 @@ impl<'a> Executor<'a> {
         }
     }
 
-    fn audit(&mut self, event: AuditEvent) {
+    fn audit(&mut self, event: &AuditEvent) {
         let Some(run) = self.run else { return };
-        if let Err(error) = run.audit().write(&event) {
+        if let Err(error) = run.audit().write(event) {
             let warning = format!("the audit log could not be written: {}", chain(&error));
             self.report.warnings.push(warning);
         }
