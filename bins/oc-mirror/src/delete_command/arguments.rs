@@ -25,7 +25,14 @@ pub(crate) struct CommonArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) authfile: Option<PathBuf>,
     /// How the report is written to standard output: text or json
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "FORMAT")]
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT"
+    )]
     pub(super) output: ReportFormat,
     #[command(flatten)]
     pub(super) destination: DestinationArguments,

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use delete_plan::{ImageList, ListedImage, Narrowed, narrowed};
 use jiff::Timestamp;
-use mirror_plan::{Destination, Exit, Kind, Target, TargetRecord};
+use mirror_plan::{Destination, Exit, Kind, Mode, Target, TargetRecord};
 use oci::{Digest, Repository, Tag};
 use registry::Client;
 use tokio_util::sync::CancellationToken;
-use workspace::{Lock, Mode, Run, RunStart, RunStatus, Workspace};
+use workspace::{Lock, Run, RunStart, RunStatus, Workspace};
 
 use super::executor::Executor;
 use super::forget_content::forget_content;

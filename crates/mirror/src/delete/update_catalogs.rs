@@ -47,7 +47,7 @@ pub(crate) async fn update(
             allow_incomplete: true,
             ..settings.clone()
         };
-        let context = Context::open(settings, Arc::new(Unobserved), cancel.clone())
+        let (context, warnings) = Context::open(settings, Arc::new(Unobserved), cancel.clone())
             .map_err(|failure| vec![failure])?;
         let mut results = Results::default();
         let missing = images_of(record, catalog);
@@ -55,7 +55,7 @@ pub(crate) async fn update(
         if let Err(halt) = done {
             results.halt(halt);
         }
-        let report = context.close(results);
+        let report = context.close(results, &warnings);
         let failed = report.images.iter().filter_map(|line| match &line.outcome {
             Outcome::Failed { error } => {
                 let message = format!("replacing the catalog {}: {error}", line.destination);
@@ -109,7 +109,7 @@ async fn replace(
     let client = pipeline::client(&context.settings.destination)?;
     let holdings = selection::holdings(context)?;
     let naming = context.settings.naming(target);
-    let Selection { mut sections, mut named, issues } =
+    let Selection { mut sections, mut named, issues, .. } =
         select_images(context, Source::Held(&holdings), &client, Some(&naming)).await?;
     results.issues = issues;
     named.retain(|(wanted, _)| wanted.kind == Kind::Catalog);
