@@ -60,9 +60,6 @@ pub(crate) fn mirror(
             return ExitCode::from(USAGE);
         }
     };
-    if arguments.output == ReportFormat::Text {
-        console.use_standard_output();
-    }
     settings.cache = of_v2.cache;
     settings.migrate_from = of_v2.migrate_from;
     let mode = settings.workflow.name();
@@ -83,6 +80,10 @@ pub(crate) fn mirror(
         // A dry run writes below dry-run alone.
         DryRun::Plan | DryRun::PlanWithLists => None,
     };
+    // The run starts here: what kept it from starting went to standard error.
+    if arguments.output == ReportFormat::Text {
+        console.use_standard_output();
+    }
     tracing::info!("oc-mirror {}", crate::version::NUMBER);
     if settings.migrate_from.is_none() {
         tracing::info!("workflow mode: {mode}");

@@ -72,6 +72,7 @@ const TODAYS_FLAGS: &[&str] = &[
 /// Flags that only this program has.
 const OUR_FLAGS: &[&str] = &[
     "allow-incomplete",
+    "archive-format",
     "archive-partial",
     "dest-limit-rate",
     "helm-binary",
@@ -79,16 +80,20 @@ const OUR_FLAGS: &[&str] = &[
     "limit-rate",
     "no-archive",
     "output",
+    "plan",
     "refresh-signatures",
     "remove-archives-before",
+    "sign-archive",
     "skip-broken-bundles",
     "src-limit-rate",
+    "stall-timeout",
     "strict-compat",
     "strict-dry-run",
     "through-workspace",
     "timetable",
     "timezone",
     "until",
+    "verify-archive",
     "wait",
 ];
 
