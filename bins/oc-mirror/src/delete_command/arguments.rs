@@ -111,7 +111,7 @@ pub(crate) struct DeleteArguments {
     /// With --generate: adds -ID to the names of the files
     #[arg(long, value_name = "ID")]
     pub(super) delete_id: Option<String>,
-    /// With --generate: also list the tags of signatures, for oc-mirror v2; signatures are always deleted with their image
+    /// With --generate: also list the tags of signatures, for oc-mirror v2. Without it: no effect; signatures are always deleted with their image
     #[arg(long)]
     pub(super) delete_signatures: bool,
     /// With --generate: also list images under the tags that oc-mirror v1 gave them
@@ -223,7 +223,6 @@ impl DeleteArguments {
             ("--config", self.config.is_some()),
             ("--delete-id", self.delete_id.is_some()),
             ("--delete-v1-images", self.delete_v1_images),
-            ("--delete-signatures", self.delete_signatures),
             ("--keep", !self.keep.is_empty()),
             ("--ignore-configuration", !self.ignore_configuration.is_empty()),
             ("--all", self.all),
