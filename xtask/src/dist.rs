@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: the program for nodes, static, stripped, small and fast to start.
+//! `cargo xtask dist`: release artefacts, which the program `dist` builds, and what is required of the
+//! program for nodes: static, small and fast to start.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,7 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::build::{self, Build, Profile, Target};
 use crate::repository;
+
+const DIST: Target<'_> = Target::Program { package: "dist", name: "dist" };
+const PROGRAMS: [&str; 5] =
+    ["oc-mirror", "oc-brex", "brex-firstboot", "nmstate-operator", "enhance"];
 
 const PROGRAM: &str = "brex-firstboot";
 /// Nothing of the node's system is needed to run it.
@@ -22,29 +28,51 @@ const LARGEST: u64 = 12 << 20;
 const SLOWEST: Duration = Duration::from_millis(10);
 const STARTS: usize = 20;
 
-/// `cargo xtask dist`.
-pub(crate) fn dist(arguments: Vec<OsString>) -> Result<()> {
-    let (mut out, mut only_check) = (PathBuf::from("dist"), false);
-    let mut parser = lexopt::Parser::from_args(arguments);
-    while let Some(argument) = parser.next()? {
-        match argument {
-            lexopt::Arg::Long("out") => out = parser.value()?.into(),
-            lexopt::Arg::Long("check" | "short") => only_check = true,
-            other => return Err(other.unexpected().into()),
-        }
+/// `cargo xtask dist`. The program `dist` builds and checks the artefacts.
+pub(crate) fn dist(mut arguments: Vec<OsString>) -> Result<()> {
+    let is = |name: &'static str| move |argument: &OsString| argument == name;
+    if arguments.iter().any(is("--short")) {
+        arguments.retain(|argument| argument != "--short" && argument != "--check");
+        let node = checked_node_program()?;
+        let mut targets = vec![DIST];
+        targets.extend(PROGRAMS.map(|name| Target::Program { package: name, name }));
+        let programs = build::targets(&targets, Profile::Development)?;
+        let (dist, oc_mirror) = (&programs[0], &programs[1]);
+        let mut command = short_command(dist, oc_mirror, &node)?;
+        return repository::run_interactive(command.args(arguments));
     }
-    let program = build()?;
-    let facts = check(&program)?;
-    if only_check {
-        println!("{PROGRAM}: {facts}");
-        return Ok(());
+    let programs = build::targets(&[DIST], Profile::Development)?;
+    let mut command = Command::new(programs.first().context("dist was not built")?);
+    repository::run_interactive(command.args(&arguments))?;
+    if arguments.iter().any(is("--check")) {
+        let program = repository::target().join(TARGET).join("node").join(PROGRAM);
+        println!("    {PROGRAM}: {}", check(&program)?);
     }
-    let out = repository::root().join(&out);
-    fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
-    let target = out.join(PROGRAM);
-    fs::copy(&program, &target).with_context(|| format!("writing {}", target.display()))?;
-    println!("{}: {facts}", target.display());
     Ok(())
+}
+
+/// The variant that CI runs: the program for nodes is built and checked, and the debug programs of
+/// the test build go through packaging, installation and images.
+pub(crate) fn short(build: &Build) -> Result<()> {
+    let node = checked_node_program()?;
+    let (dist, oc_mirror) = (build.program("dist")?, build.program("oc-mirror")?);
+    repository::run(&mut short_command(dist, oc_mirror, &node)?)
+}
+
+/// The program for nodes, built as it is released.
+fn checked_node_program() -> Result<PathBuf> {
+    let program = build()?;
+    println!("    {PROGRAM}: {}", check(&program)?);
+    Ok(program)
+}
+
+/// Packages and checks debug programs: those beside `oc_mirror`.
+fn short_command(dist: &Path, oc_mirror: &Path, node: &Path) -> Result<Command> {
+    let folder = oc_mirror.parent().context("oc-mirror is not in a folder")?;
+    let mut command = Command::new(dist);
+    command.arg("--check").arg("--debug-programs").arg(folder).arg("--node-program").arg(node);
+    command.arg("--out").arg(repository::scratch("dist")?);
+    Ok(command)
 }
 
 /// Builds it and returns where it is.
@@ -63,7 +91,8 @@ fn command() -> (Command, PathBuf) {
         cargo.arg(TARGET);
         TARGET
     } else {
-        println!("    {TARGET} cannot be installed; building for {FALLBACK}, static");
+        // For this check only: artefacts are never built for another target than the requested one.
+        println!("    {TARGET} cannot be installed; checking a static build for {FALLBACK}");
         cargo.arg(FALLBACK).env(STATIC.0, STATIC.1);
         FALLBACK
     };

@@ -11,11 +11,20 @@ use crate::{flags, repository};
 
 /// `cargo xtask tools`.
 pub(crate) fn tools(arguments: Vec<OsString>) -> Result<()> {
-    let [bench, machine] = flags(arguments, ["bench", "machine"])?;
+    let [bench, machine, dist] = flags(arguments, ["bench", "machine", "dist"])?;
+    run(&["packages"])?;
+    for (is_given, purpose) in [(machine, "machine"), (dist, "dist")] {
+        if is_given {
+            run(&["packages", purpose])?;
+        }
+    }
+    if dist {
+        // A machine that builds releases does not need the tools of the tests.
+        return run(&["build", "dist"]);
+    }
     let mut purposes = vec!["build", "test"];
     purposes.extend(bench.then_some("bench"));
     purposes.extend(machine.then_some("machine"));
-    run(if machine { &["packages", "machine"] } else { &["packages"] })?;
     run(&purposes)
 }
 

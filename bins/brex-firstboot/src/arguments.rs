@@ -14,7 +14,7 @@ Exit code: 0 done, or nothing to do; 1 br-ex was not configured, the report stat
 
 /// Configures br-ex from the node's NMState document at first boot, or reports why not
 #[derive(Debug, Parser)]
-#[command(name = "brex-firstboot", version, after_help = NOTES, subcommand_value_name = "COMMAND")]
+#[command(name = "brex-firstboot", version = build_info::VERSION, after_help = NOTES, subcommand_value_name = "COMMAND")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -102,9 +102,9 @@ pub(crate) struct ApplyArguments {
 pub(crate) struct GatherArguments {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// A folder to write to; `-` writes a tar archive to standard output
-    #[arg(short, long, value_name = "DIR")]
-    pub(crate) output: PathBuf,
+    /// Folder to write to; `-` writes a tar archive to standard output
+    #[arg(long, short_alias = 'o', alias = "output", value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }
 
 fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {

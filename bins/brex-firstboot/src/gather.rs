@@ -131,7 +131,7 @@ struct Item {
 pub(crate) fn gather(arguments: &GatherArguments) -> Result<()> {
     let disk = Disk::new(&arguments.place.root);
     let node = ThisNode::new()?;
-    let mut sink = Sink::new(&arguments.output)?;
+    let mut sink = Sink::new(&arguments.out)?;
     let mut index = Index {
         version: 1,
         program: format!("brex-firstboot {}", env!("CARGO_PKG_VERSION")),

@@ -19,7 +19,7 @@ Exit code: 0 done; 1 something was found; 2 wrong usage, or a file could not be 
 
 /// Makes and checks enhancement documents in the form the OpenShift community uses
 #[derive(Debug, Parser)]
-#[command(name = "enhance", version, after_help = EXAMPLES, subcommand_value_name = "COMMAND")]
+#[command(name = "enhance", version = build_info::VERSION, after_help = EXAMPLES, subcommand_value_name = "COMMAND")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

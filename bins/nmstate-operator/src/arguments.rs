@@ -14,7 +14,7 @@ Exit code: 0 done, or asked to stop; 2 wrong usage, or the work could not go on.
 
 /// Node network policies for OpenShift clusters: the operator, its coordinator and the handlers on nodes
 #[derive(Debug, Parser)]
-#[command(name = "nmstate-operator", version, after_help = NOTES, subcommand_value_name = "COMMAND")]
+#[command(name = "nmstate-operator", version = build_info::VERSION, after_help = NOTES, subcommand_value_name = "COMMAND")]
 pub(crate) struct Arguments {
     /// How much is said on standard error
     #[arg(long, value_name = "LEVEL", default_value = "info", global = true)]

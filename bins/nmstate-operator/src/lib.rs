@@ -48,7 +48,7 @@ fn act(command: &Command) -> Result<Ending> {
         Command::Coordinator(arguments) => serve(coordinator::run(arguments))?,
         Command::Retry(arguments) => serve(retry::run(arguments))?,
         Command::Manifests(arguments) => manifests::manifests(arguments)?,
-        Command::Version => print(format!("nmstate-operator {}\n", env!("CARGO_PKG_VERSION")))?,
+        Command::Version => print(format!("nmstate-operator {}\n", build_info::VERSION))?,
         Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,
         Command::GenerateDocs { out } => reference::write(out)?,
     }

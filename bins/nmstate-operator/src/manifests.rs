@@ -9,9 +9,9 @@ use nmstate_deployment::payload::{self, PayloadFile};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Folder to write to; it is made when it is not there. Files of other names stay
-    #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    /// Folder to write to; created if it does not exist. Files with other names are kept
+    #[arg(long, short_alias = 'o', alias = "output", value_name = "DIR")]
+    out: PathBuf,
     /// Write what runs beside a hosted control plane, in this namespace of the management cluster
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
     hosted: Option<String>,
@@ -23,7 +23,7 @@ pub(crate) fn manifests(arguments: &Arguments) -> Result<()> {
         None => payload::files(),
         Some(namespace) => payload::hosted_files(namespace),
     };
-    let folder = &arguments.output;
+    let folder = &arguments.out;
     fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     files.iter().try_for_each(|file| write(folder, file))
 }

@@ -14,7 +14,7 @@ const EXAMPLES: &str = "\
 Example:
   oc get machineconfig -o yaml > mc.yaml
   oc get nns -o yaml > nns.yaml
-  oc-brex adopt --mc mc.yaml --nns nns.yaml -o policies
+  oc-brex adopt --mc mc.yaml --nns nns.yaml --out policies
   oc apply --server-side -f policies";
 
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ROLE")]
     role: Option<Role>,
     /// Folder to write the policies to; without it they are printed
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(long, short_alias = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
 }
 

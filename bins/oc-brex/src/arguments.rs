@@ -14,7 +14,7 @@ Exit code: 0 done, perhaps with warnings; 1 errors were found; 2 wrong usage, or
 
 /// The br-ex bridge of OpenShift nodes, as NMState documents
 #[derive(Debug, Parser)]
-#[command(name = "oc-brex", version, after_help = EXIT_CODES, subcommand_value_name = "COMMAND")]
+#[command(name = "oc-brex", version = build_info::VERSION, after_help = EXIT_CODES, subcommand_value_name = "COMMAND")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -14,9 +14,9 @@ Examples:
   What is in it:
     oc-brex decode 10-br-ex-worker.yaml
   The documents as files, for `oc-brex render --hosts`:
-    oc-brex decode 10-br-ex-worker.yaml 10-br-ex-master.yaml -o hosts
+    oc-brex decode 10-br-ex-worker.yaml 10-br-ex-master.yaml --out hosts
   What the nodes of a running cluster have, later MachineConfigs over earlier ones:
-    oc get machineconfig -o yaml | oc-brex decode - -o hosts";
+    oc get machineconfig -o yaml | oc-brex decode - --out hosts";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Write the files to DIR/<role>/<host>.yml; without it they are printed
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(long, short_alias = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
     /// All files, not only br-ex documents; written to DIR/<role>/<path>
     #[arg(long)]

@@ -152,7 +152,7 @@ fn unseen(evidence: &Evidence) -> Option<Patient> {
         weight: Weight::Warning,
         problem: format!("nothing is known of {}", hosts.join(", ")),
         because: "MachineConfigs have documents for them, and there is neither a state nor a report".into(),
-        remedy: "if such a node never joined: log in at its console or by SSH and run `brex-firstboot gather -o DIR`".into(),
+        remedy: "if such a node never joined: log in at its console or by SSH and run `brex-firstboot gather --out DIR`".into(),
     });
     diagnoses.sort_by_key(|diagnosis| diagnosis.weight);
     Some(Patient { node: "(not seen)".into(), diagnoses })

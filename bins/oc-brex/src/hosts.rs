@@ -18,7 +18,7 @@ Example, hosts.csv:
 The template is a document with ${address}, ${mac} … where the hosts differ; `oc-brex topology` writes
 a document to start from:
   oc-brex hosts --table hosts.csv --template bond.yml --out hosts
-  oc-brex render --hosts hosts -o manifests";
+  oc-brex render --hosts hosts --out manifests";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -50,7 +50,7 @@ fn act(command: &Command) -> Result<Ending> {
         Command::Show(arguments) => return show::show(arguments),
         Command::Schema => print(schema::text()?)?,
         Command::Migrate(arguments) => return migrate::migrate(arguments),
-        Command::Version => print(format!("oc-brex {}\n", env!("CARGO_PKG_VERSION")))?,
+        Command::Version => print(format!("oc-brex {}\n", build_info::VERSION))?,
         Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,
         Command::GenerateDocs { out } => reference::write(out)?,
     }

@@ -18,7 +18,7 @@ use crate::{reading, writing};
 const EXAMPLES: &str = "\
 Example:
   oc get nns worker-0.example.com worker-1.example.com -o yaml > nns.yaml
-  oc-brex migrate --nns nns.yaml --role worker -o migration
+  oc-brex migrate --nns nns.yaml --role worker --out migration
 The commands to run are printed, in their order.";
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ROLE")]
     role: Role,
     /// Folder to write documents and manifests to
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(long, short_alias = 'o', value_name = "DIR")]
     out: PathBuf,
 }
 

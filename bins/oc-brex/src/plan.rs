@@ -23,7 +23,7 @@ Examples:
     oc-brex plan --from worker-0.yml --to new/worker-0.yml --node worker-0.example.com
   From what the node has now, with the policies to apply:
     oc get nns worker-0.example.com -o yaml > nns.yaml
-    oc-brex plan --from nns.yaml --to new/worker-0.yml -o policies";
+    oc-brex plan --from nns.yaml --to new/worker-0.yml --out policies";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PROGRAM", hide_possible_values = true)]
     first_boot: Option<FirstBoot>,
     /// Folder to write the policies to
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(long, short_alias = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<Ending> {
                 say(&format!("wrote {}", path.display()));
             }
         }
-        (None, Some(_)) => say("Give -o DIR to have the policies written."),
+        (None, Some(_)) => say("Give --out DIR to have the policies written."),
         (_, None) => {}
     }
     Ok(Ending::Good)

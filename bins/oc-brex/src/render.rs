@@ -17,12 +17,12 @@ use crate::{decode, inputs, reading, writing};
 const EXAMPLES: &str = "\
 Examples:
   hosts/master/master-0.yml, hosts/worker/worker-0.yml … become two manifests for the installer:
-    oc-brex render --hosts hosts -o install/manifests
+    oc-brex render --hosts hosts --out install/manifests
   Documents under networking.hostConfig of an install-config:
-    oc-brex render --install-config install-config.yaml -o install/manifests
+    oc-brex render --install-config install-config.yaml --out install/manifests
   Hundreds of hosts, and the service that rolls back a bad document:
     oc-brex render --hosts hosts --gzip --service --os-image registry.example.com/rhcos@sha256:… \
-      -o install/manifests";
+      --out install/manifests";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, group = sources())]
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     platform: Option<Platform>,
     /// Folder to write the manifests to
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(long, short_alias = 'o', value_name = "DIR")]
     out: PathBuf,
     /// What the manifests are for: installer, agent (files for the agent-based installer, in openshift)
     /// or ztp (a ConfigMap that extraManifestsRefs of a ClusterInstance names)

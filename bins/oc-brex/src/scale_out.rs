@@ -23,7 +23,7 @@ const EXAMPLES: &str = "\
 Example:
   oc get machineconfig 10-br-ex-worker -o yaml > 10-br-ex-worker.yaml
   oc-brex scale-out --mc 10-br-ex-worker.yaml --host worker-7=worker-7.yml \\
-    --bmc redfish-virtualmedia://192.0.2.207/redfish/v1/Systems/1 --boot-mac 52:54:00:00:00:07 -o worker-7
+    --bmc redfish-virtualmedia://192.0.2.207/redfish/v1/Systems/1 --boot-mac 52:54:00:00:00:07 --out worker-7
 The commands to run are printed, in their order.";
 
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "<machineset>")]
     machine_set: String,
     /// Folder to write the manifests to
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(long, short_alias = 'o', value_name = "DIR")]
     out: PathBuf,
 }
 

@@ -15,6 +15,7 @@ use crate::init_command::InitArguments;
 #[cfg(feature = "cluster")]
 use crate::inventory_command::InventoryArguments;
 use crate::list_command::ListArguments;
+use crate::migrate_command::MigrateArguments;
 use crate::pace_arguments::PaceArguments;
 use crate::refused::Refused;
 use crate::repair_command::RepairArguments;
@@ -32,17 +33,22 @@ Examples:
     oc-mirror -c isc.yaml --from file:///data docker://reg.local:5000/ocp
   From registries straight into a registry:
     oc-mirror -c isc.yaml --workspace file:///data docker://reg.local:5000
+  Review a plan, then execute exactly that plan:
+    oc-mirror -c isc.yaml --dry-run file:///data
+    oc-mirror --plan /data/working-dir/dry-run/plan.json file:///data
   Which releases there are, and the way from one to another:
     oc-mirror list releases --version 4.18
     oc-mirror upgrade-path release --from 4.16.3 --to 4.18.9
   What a cluster has, and a configuration for what it needs next:
-    oc-mirror inventory -o cluster.json
-    oc-mirror init --for cluster.json -o isc.yaml
+    oc-mirror inventory --out cluster.json
+    oc-mirror init --for cluster.json --out isc.yaml
   What a run is doing, and what is missing:
     oc-mirror status file:///data --follow
   Delete what is no longer needed, first as a plan:
     oc-mirror delete --generate -c disc.yaml --workspace file:///data docker://reg.local:5000/ocp
     oc-mirror delete --delete-yaml-file /data/working-dir/delete/delete-images.yaml docker://reg.local:5000/ocp
+  Continue after oc-mirror v2, without downloading its content again:
+    oc-mirror migrate file:///old-workspace file:///data
   Check a workspace, and fetch what is damaged:
     oc-mirror verify file:///data
     oc-mirror repair file:///data
@@ -56,7 +62,7 @@ Exit code: 0 done; 1 wrong usage or a general failure; else the sum of what fail
 #[derive(Debug, Parser)]
 #[command(
     name = "oc-mirror",
-    version,
+    version = build_info::VERSION,
     disable_version_flag = true,
     after_help = EXAMPLES,
     override_usage = "oc-mirror -c FILE file://DIR\n       \
@@ -89,6 +95,9 @@ pub(crate) struct Arguments {
     /// Print the version and exit
     #[arg(short = 'v', long, action = ArgAction::Version)]
     version: Option<bool>,
+    /// A warning about a former spelling in this command line
+    #[arg(skip)]
+    pub(crate) former: Option<String>,
 }
 
 const OUTPUT: &str = "Output";
@@ -114,6 +123,14 @@ pub(crate) enum ReportFormat {
     Json,
 }
 
+/// In which format archives are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ArchiveFormatArgument {
+    #[default]
+    Landfall,
+    OcMirrorV2,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct MirrorArguments {
     /// Where to: file://DIR, or docker://REGISTRY[/NAMESPACE]
@@ -122,6 +139,9 @@ pub(crate) struct MirrorArguments {
     /// The image set configuration
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Execute a stored plan, of working-dir/plans or of a dry run, instead of making one from a configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
     /// Disk to mirror: the directory that was carried over, with archives or a whole workspace
     #[arg(long, value_name = "file://DIR")]
     pub(crate) from: Option<String>,
@@ -178,6 +198,22 @@ pub(crate) struct MirrorArguments {
     /// Make no archive: leave the workspace only
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) no_archive: bool,
+    /// Who reads the archive: landfall, or oc-mirror-v2 for sites that still run oc-mirror v2 on the other side
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT",
+        help_heading = ARCHIVE
+    )]
+    pub(crate) archive_format: ArchiveFormatArgument,
+    /// Sign the archive with this private key of cosign (cosign.key; password in $COSIGN_PASSWORD): writes mirror_NNNNNN.tar.sig
+    #[arg(long, value_name = "KEY", help_heading = ARCHIVE)]
+    pub(crate) sign_archive: Option<PathBuf>,
+    /// Disk to mirror: push only archives that are signed with this public key (cosign.pub)
+    #[arg(long, value_name = "KEY", help_heading = ARCHIVE)]
+    pub(crate) verify_archive: Option<PathBuf>,
     /// Remove archives of runs before this one, once the new archive is complete
     #[arg(long, value_name = "RUN", help_heading = ARCHIVE)]
     pub(crate) remove_archives_before: Option<u64>,
@@ -187,14 +223,14 @@ pub(crate) struct MirrorArguments {
     /// Push archives of a paused or interrupted run as far as they go
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) allow_incomplete: bool,
-    /// Always so: no chunk is larger than archiveSize, as blobs are split
+    /// Fail if a blob is larger than archiveSize; has an effect only with --archive-format oc-mirror-v2, as other archives split blobs
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) strict_archive: bool,
 
     /// Credentials, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
     #[arg(long, value_name = "FILE", help_heading = REGISTRIES)]
     pub(crate) authfile: Option<PathBuf>,
-    /// Directory that says where signatures are; only what is done anyway is accepted
+    /// Directory that says on which lookaside servers signatures are; read with --secure-policy [default: ~/.config/containers/registries.d, else /etc/containers/registries.d]
     #[arg(long = "registries.d", value_name = "DIR", help_heading = REGISTRIES)]
     pub(crate) registries_d: Option<PathBuf>,
 
@@ -230,6 +266,7 @@ pub(crate) struct MirrorArguments {
     pub(crate) quiet: bool,
     /// How the report is written to standard output: text or json
     #[arg(
+        short,
         long,
         value_enum,
         default_value_t,
@@ -252,6 +289,8 @@ fn at_once(text: &str) -> Result<u16, String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Convert a workspace, cache and history of oc-mirror v2; the old files are only read
+    Migrate(MigrateArguments),
     /// Delete images from a registry: first a plan, then its execution
     Delete(Box<DeleteArguments>),
     /// Delete what is no longer needed from a registry, after a confirmation
@@ -326,7 +365,7 @@ pub(crate) enum VersionFormat {
 #[derive(Debug, Args)]
 pub(crate) struct VersionArguments {
     /// json or yaml, instead of a line of text
-    #[arg(long, value_enum, hide_possible_values = true, value_name = "FORMAT")]
+    #[arg(short, long, value_enum, hide_possible_values = true, value_name = "FORMAT")]
     pub(crate) output: Option<VersionFormat>,
     /// Only the number
     #[arg(long)]
@@ -367,8 +406,9 @@ impl Arguments {
     /// Reads the command line. The error is clap's: a message for the user, or
     /// the help or version text that was asked for.
     pub(crate) fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let line: Vec<OsString> = line.into_iter().collect();
         let mut command = command();
-        let matches = command.try_get_matches_from_mut(line)?;
+        let matches = command.try_get_matches_from_mut(&line)?;
         if let Some((name, _)) = matches.subcommand() {
             let stray = command.get_arguments().find(|arg| {
                 !arg.is_global_set()
@@ -379,7 +419,10 @@ impl Arguments {
                 return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
             }
         }
-        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+        let mut arguments =
+            Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        arguments.former = command_line::former::warning(&command, &matches, &line);
+        Ok(arguments)
     }
 }
 

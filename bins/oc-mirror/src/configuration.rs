@@ -109,7 +109,15 @@ pub(crate) fn read(
     path: &Path,
     compatibility: Compatibility,
 ) -> Result<Checked, ConfigurationError> {
-    let text = read_text(path)?;
+    check(path, read_text(path)?, compatibility)
+}
+
+/// Parses and checks `text`, which was read from the file at `path`.
+pub(crate) fn check(
+    path: &Path,
+    text: String,
+    compatibility: Compatibility,
+) -> Result<Checked, ConfigurationError> {
     let file_name = path.display().to_string();
     let Parsed { document: set, warnings } = parse(&file_name, &text)?;
     let used = set.extensions();

@@ -1,18 +1,27 @@
-//! Lines on standard error, and results on standard output. A closed pipe ends
-//! neither in a panic nor in a failure.
+//! Lines of the log, and results on standard output. A closed pipe ends neither in a panic nor in
+//! a failure.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::MultiProgress;
 
-/// Where lines go. Copies share one screen: bars make way for lines.
+/// The screen. Copies share it: bars make way for lines.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Console {
+    /// Whether lines go to standard output, where scripts for oc-mirror v2 read them.
+    uses_output: Arc<AtomicBool>,
     bars: Arc<Mutex<Option<MultiProgress>>>,
 }
 
 impl Console {
+    /// From now on lines go to standard output. Before a run starts, what is wrong with it goes to
+    /// standard error.
+    pub(crate) fn use_standard_output(&self) {
+        self.uses_output.store(true, Ordering::Relaxed);
+    }
+
     /// From now on lines are printed above these bars.
     pub(crate) fn attach(&self, bars: MultiProgress) {
         *self.bars.lock().unwrap_or_else(PoisonError::into_inner) = Some(bars);
@@ -28,11 +37,14 @@ impl Console {
         self.bars.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Prints a line on standard error.
+    /// Prints a line of the log.
     pub(crate) fn line(&self, text: &str) {
         let bars = self.bars.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // Nobody is left to be told when standard error is closed.
-        let print = || drop(writeln!(io::stderr().lock(), "{text}"));
+        // No one reads a stream that is closed.
+        let print = || match self.uses_output.load(Ordering::Relaxed) {
+            true => drop(writeln!(io::stdout().lock(), "{text}")),
+            false => drop(writeln!(io::stderr().lock(), "{text}")),
+        };
         match bars {
             Some(bars) => bars.suspend(print),
             None => print(),

@@ -1,38 +1,55 @@
-//! Flags and variables of oc-mirror v2 that have no effect here. They are
-//! accepted with a warning, so that existing scripts keep working.
+//! Flags of oc-mirror v2 that have another meaning here, or none. They are accepted by every
+//! command, so that existing scripts keep working.
 
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use mirror::CacheChoice;
 
-/// Why there is nothing that a cache directory could hold.
-const NO_CACHE: &str =
-    "no cache is needed, because the workspace itself stores each blob exactly once";
+/// Why a command other than mirroring has no use for a cache.
+const NO_CACHE: &str = "only mirroring and `migrate` read a cache of oc-mirror v2";
 const NO_REGISTRY: &str =
     "no registry is started during a run, so no port is needed; `oc-mirror serve` has --listen";
 
 /// The flags, accepted by every command as in oc-mirror v2.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Ignored {
-    #[arg(long, global = true, hide = true)]
+    /// Cache of oc-mirror v2 to take content from instead of downloading it; it is only read [default: $OC_MIRROR_CACHE, else the home directory, if there is a cache]
+    #[arg(long, global = true, value_name = "DIR")]
     pub(crate) cache_dir: Option<String>,
     #[arg(short, long, global = true, hide = true)]
     pub(crate) port: Option<u16>,
 }
 
 impl Ignored {
-    /// One warning per flag that was given, and one for `OC_MIRROR_CACHE`.
-    /// An empty value is the same as none, as in oc-mirror v2.
-    pub(crate) fn warnings(&self, cache_variable: Option<&OsStr>) -> Vec<String> {
-        let cache_dir = self.cache_dir.as_ref().filter(|directory| !directory.is_empty());
-        let variable = cache_variable.filter(|value| !value.is_empty());
+    /// One warning per flag that was given and has no effect.
+    pub(crate) fn warnings(&self, reads_cache: bool) -> Vec<String> {
+        let cache_dir = self.named_cache().filter(|_| !reads_cache);
         [
             cache_dir.map(|_| format!("--cache-dir has no effect: {NO_CACHE}")),
             self.port.map(|_| format!("--port has no effect: {NO_REGISTRY}")),
-            variable.map(|_| format!("the variable OC_MIRROR_CACHE has no effect: {NO_CACHE}")),
         ]
         .into_iter()
         .flatten()
         .collect()
+    }
+
+    /// An empty value is the same as none, as in oc-mirror v2.
+    fn named_cache(&self) -> Option<&str> {
+        self.cache_dir.as_deref().filter(|directory| !directory.is_empty())
+    }
+
+    /// The cache to read: the one that was named, or the one in the place where oc-mirror v2 has it.
+    pub(crate) fn cache(
+        &self,
+        variable: Option<&OsStr>,
+        home: Option<&Path>,
+    ) -> Option<CacheChoice> {
+        let variable = variable.filter(|value| !value.is_empty()).map(PathBuf::from);
+        match self.named_cache().map(PathBuf::from).or(variable) {
+            Some(directory) => Some(CacheChoice { directory, is_named: true }),
+            None => home.map(|home| CacheChoice { directory: home.to_owned(), is_named: false }),
+        }
     }
 }

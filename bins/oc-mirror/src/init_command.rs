@@ -29,10 +29,10 @@ const MINORS: usize = 4;
 const ABOUT: &str = "\
 Examples:
   On the disconnected side:
-    oc-mirror inventory -o cluster.json
+    oc-mirror inventory --out cluster.json
   On the connected side, for the newest release that the cluster's channel leads to, or for another:
-    oc-mirror init --for cluster.json -o isc.yaml
-    oc-mirror init --for cluster.json --to 4.18.9 -o isc.yaml";
+    oc-mirror init --for cluster.json --out isc.yaml
+    oc-mirror init --for cluster.json --to 4.18.9 --out isc.yaml";
 
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT)]
@@ -56,10 +56,10 @@ pub(crate) struct InitArguments {
     #[arg(long, value_name = "X.Y", value_parser = minor, conflicts_with = "inventory")]
     version: Option<Minor>,
     /// Write the configuration to this file instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(long, short_alias = 'o', alias = "output", value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Replace the file when it is there already
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "out")]
     force: bool,
     /// Read the update graphs from what was carried, with archives or a whole workspace, and ask nobody
     #[arg(long, value_name = "file://DIR")]
@@ -74,7 +74,7 @@ pub(crate) fn init(
     surroundings: &Surroundings,
 ) -> anyhow::Result<String> {
     // Before anybody is asked: the answer would be for nothing.
-    if let (Some(path), false) = (&arguments.output, arguments.force) {
+    if let (Some(path), false) = (&arguments.out, arguments.force) {
         anyhow::ensure!(
             !path.exists(),
             "{} exists and was not touched; name another file, or add --force to replace it",
@@ -89,7 +89,7 @@ pub(crate) fn init(
             starter(wait(newest(&lookup))?)
         }
     };
-    let Some(path) = &arguments.output else { return Ok(text) };
+    let Some(path) = &arguments.out else { return Ok(text) };
     let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
     output_file::write(path, text.as_bytes(), existing)?;
     tracing::info!("{} written", path.display());

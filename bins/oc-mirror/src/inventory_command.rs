@@ -18,7 +18,7 @@ Nothing is written to the cluster: the right to list these is enough. What may n
 said, and noted in the document.
 
 Take the document to the connected side, and let it make the configuration:
-  oc-mirror init --for cluster.json -o isc.yaml";
+  oc-mirror init --for cluster.json --out isc.yaml";
 
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT)]
@@ -30,8 +30,8 @@ pub(crate) struct InventoryArguments {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// Write the document to this file instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(long, short_alias = 'o', alias = "output", value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 /// Asks the cluster, and gives what goes to standard output.
@@ -49,7 +49,7 @@ pub(crate) fn inventory(
         Ok(survey.inventory())
     })?;
     let json = inventory.json().context("writing the inventory as JSON")?;
-    let Some(path) = &arguments.output else { return Ok(json) };
+    let Some(path) = &arguments.out else { return Ok(json) };
     output_file::write(path, json.as_bytes(), Existing::Replace)?;
     tracing::info!("{} written: {}", path.display(), summary(&inventory));
     Ok(String::new())

@@ -2,6 +2,7 @@
 //! engine, shows its progress, renders its report and turns it into an exit
 //! code. What is mirrored how is decided in the crates below.
 
+mod archive_keys;
 mod arguments;
 mod catalog_arguments;
 #[cfg(feature = "cluster")]
@@ -23,6 +24,7 @@ mod list_format;
 mod list_operators;
 mod log;
 mod lookup_arguments;
+mod migrate_command;
 mod mirror_command;
 mod output_file;
 mod pace_arguments;
@@ -57,9 +59,11 @@ use std::process::ExitCode;
 use arguments::{Arguments, Command};
 use console::Console;
 use log::{Log, Verbosity};
+use mirror_command::OfV2;
 
 pub use release_sources::ReleaseVariables;
 pub use request::Surroundings;
+pub use secret::Secret;
 
 /// Threads that run tasks. Transfers wait most of the time, and each thread
 /// costs memory; hashing and files have threads of their own.
@@ -79,14 +83,22 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
     let console = Console::default();
     let verbosity = Verbosity::new(arguments.log_level, arguments.mirror.quiet);
     let log = Log::start(verbosity, console.clone());
-    // Only mirror runs ever had a cache.
-    let mirrors = arguments.command.is_none();
-    let cache_variable = surroundings.cache_variable.as_deref().filter(|_| mirrors);
-    for warning in arguments.ignored.warnings(cache_variable) {
+    let reads_cache = matches!(arguments.command, None | Some(Command::Migrate(_)));
+    let former = arguments.former.iter().cloned();
+    for warning in former.chain(arguments.ignored.warnings(reads_cache)) {
         tracing::warn!("{warning}");
     }
+    let cache = arguments
+        .ignored
+        .cache(surroundings.cache_variable.as_deref(), surroundings.registries.home.as_deref());
     match &arguments.command {
-        None => mirror_command::mirror(&arguments.mirror, line, surroundings, &log, console),
+        None => {
+            let of_v2 = OfV2 { cache, migrate_from: None };
+            mirror_command::mirror(&arguments.mirror, of_v2, line, surroundings, &log, console)
+        }
+        Some(Command::Migrate(arguments)) => {
+            migrate_command::migrate(arguments, cache, surroundings, &log, console)
+        }
         Some(Command::Delete(arguments)) => {
             delete_command::delete(arguments, line, surroundings, &log)
         }
@@ -125,7 +137,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
             tracing::error!(
-                "`{name}` is not part of this version; it has: mirroring, status, delete, prune, verify, repair, gc, list, upgrade-path, inventory, init, serve, version, completion"
+                "`{name}` is not part of this version; it has: mirroring, migrate, status, delete, prune, verify, repair, gc, list, upgrade-path, inventory, init, serve, version, completion"
             );
             ExitCode::FAILURE
         }

@@ -71,6 +71,7 @@ impl LookupArguments {
             credentials: side.credentials,
             cert_dir: side.cert_dir,
             retry: self.retry.retry(),
+            timeouts: self.retry.timeouts(),
             user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
             ..defaults
         })

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mirror::{
-    Configuration, DryRun, Ending, Failure, ImageLine, Mode, Outcome, ReleaseSources, Report,
-    Settings, SignatureCheck,
+    CacheChoice, Configuration, DryRun, Ending, Failure, ImageLine, Lookaside, Outcome,
+    ReleaseSources, Report, Settings, SignatureCheck, StoredPlan, StoredPlanError, Workflow,
 };
 use mirror_plan::{Exit, Kind};
 use serde::Serialize;
 use workspace::Workspace;
 
+use crate::archive_keys;
 use crate::arguments::{MirrorArguments, ReportFormat};
 use crate::configuration::{self, Checked, Compatibility, ConfigurationError};
 use crate::console::{self, Console};
@@ -24,36 +25,50 @@ use crate::interrupt::{self, Ended};
 use crate::log::Log;
 use crate::pace_arguments::Pace;
 use crate::pacing;
-use crate::policy_file;
+use crate::policy_file::{self, PolicyChoice};
 use crate::problem::{Problem, chain};
 use crate::progress::{Display, PLAIN_INTERVAL, Progress};
 use crate::registries_d;
 use crate::release_sources::ReleaseVariables;
 use crate::report_text::{self, Surround};
-use crate::request::{Surroundings, request};
+use crate::request::{SelectionFile, Surroundings, request};
 
 /// Exit code of a request that could not be started.
 const USAGE: u8 = 1;
 
+/// What oc-mirror v2 left on this machine.
+#[derive(Debug, Default)]
+pub(crate) struct OfV2 {
+    pub(crate) cache: Option<CacheChoice>,
+    /// A workspace to convert instead of mirroring.
+    pub(crate) migrate_from: Option<PathBuf>,
+}
+
 /// Runs a mirror command to its exit code.
 pub(crate) fn mirror(
     arguments: &MirrorArguments,
+    of_v2: OfV2,
     command_line: &[OsString],
     surroundings: &Surroundings,
     log: &Log,
     console: Console,
 ) -> ExitCode {
-    let (settings, pace) = match settings(arguments, command_line, surroundings) {
+    let (mut settings, pace) = match settings(arguments, command_line, surroundings) {
         Ok(settings) => settings,
         Err(refusal) => {
             refusal.tell(&console);
             return ExitCode::from(USAGE);
         }
     };
-    let mode = settings.mode.name();
+    if arguments.output == ReportFormat::Text {
+        console.use_standard_output();
+    }
+    settings.cache = of_v2.cache;
+    settings.migrate_from = of_v2.migrate_from;
+    let mode = settings.workflow.name();
     let log_path = match settings.dry_run {
         DryRun::No => {
-            let workspace = Workspace::open(settings.mode.directory());
+            let workspace = Workspace::open(settings.workflow.directory());
             let wanted = workspace.log_file(Timestamp::now());
             match log.keep_copy(&wanted) {
                 Ok(path) => Some(path),
@@ -69,7 +84,9 @@ pub(crate) fn mirror(
         DryRun::Plan | DryRun::PlanWithLists => None,
     };
     tracing::info!("oc-mirror {}", crate::version::NUMBER);
-    tracing::info!("workflow mode: {mode}");
+    if settings.migrate_from.is_none() {
+        tracing::info!("workflow mode: {mode}");
+    }
     if let Some(trust) = &settings.trust {
         tracing::info!("enforcing the trust policy {}", trust.path.display());
     }
@@ -79,12 +96,12 @@ pub(crate) fn mirror(
     let lenient = settings.dry_run != DryRun::No
         && !arguments.strict_dry_run
         && settings.trust.is_none()
-        && !matches!(settings.mode, Mode::DiskToMirror { .. });
-    let pins =
-        settings.dry_run == DryRun::No && !matches!(settings.mode, Mode::DiskToMirror { .. });
-    let working_dir = Workspace::open(settings.mode.directory()).working_dir();
-    let pushed_to = match &settings.mode {
-        Mode::DiskToMirror { dir, target } | Mode::MirrorToMirror { dir, target }
+        && !matches!(settings.workflow, Workflow::DiskToMirror { .. });
+    let pins = settings.dry_run == DryRun::No
+        && !matches!(settings.workflow, Workflow::DiskToMirror { .. });
+    let working_dir = Workspace::open(settings.workflow.directory()).working_dir();
+    let pushed_to = match &settings.workflow {
+        Workflow::DiskToMirror { dir, target } | Workflow::MirrorToMirror { dir, target }
             if settings.dry_run == DryRun::No =>
         {
             Some((dir.clone(), target.registry.clone()))
@@ -172,7 +189,7 @@ fn settings(
 ) -> Result<(Settings, Pace), Refusal> {
     let request = request(arguments).map_err(Refusal::Usage)?;
     // Nothing must be made in a place that was only mistyped.
-    if let Mode::DiskToMirror { dir, .. } = &request.mode
+    if let Workflow::DiskToMirror { dir, .. } = &request.workflow
         && !dir.is_dir()
     {
         let problem = Problem::new(format!(
@@ -182,13 +199,17 @@ fn settings(
         ));
         return Err(Refusal::Usage(vec![problem]));
     }
-    if let Some(dir) = &request.registries_d {
-        let problems = registries_d::check(dir);
-        if !problems.is_empty() {
-            return Err(Refusal::Usage(problems));
-        }
-    }
-    let trust = policy_file::open(&request.policy, &surroundings.registries)
+    let named = request.registries_d.as_deref();
+    // Without a policy, only what was named is read: it must not be wrong unnoticed.
+    let directory = match &request.policy {
+        PolicyChoice::None => named.map(Path::to_owned),
+        _ => registries_d::directory(named, &surroundings.registries),
+    };
+    let lookaside = match directory {
+        Some(dir) => registries_d::read(&dir, named.is_some()).map_err(Refusal::Usage)?,
+        None => Lookaside::default(),
+    };
+    let trust = policy_file::open(&request.policy, &surroundings.registries, lookaside)
         .map_err(|problem| Refusal::Usage(vec![problem]))?;
     for warning in &request.warnings {
         tracing::warn!("{warning}");
@@ -197,8 +218,18 @@ fn settings(
         true => Compatibility::Strict,
         false => Compatibility::Extended,
     };
-    let Checked { configuration, warnings } =
-        configuration::read(&request.config, compatibility).map_err(Refusal::Configuration)?;
+    let (Checked { configuration, warnings }, plan) = match &request.selection {
+        SelectionFile::Configuration(path) => {
+            (configuration::read(path, compatibility).map_err(Refusal::Configuration)?, None)
+        }
+        SelectionFile::Plan(path) => {
+            let plan = stored_plan(path, &request.workflow)
+                .map_err(|problem| Refusal::Usage(vec![problem]))?;
+            let (name, text) = plan.configuration();
+            let checked = configuration::check(name, text.to_owned(), compatibility);
+            (checked.map_err(Refusal::Configuration)?, Some(Arc::new(plan)))
+        }
+    };
     for warning in warnings {
         tracing::warn!("{warning}");
     }
@@ -206,10 +237,32 @@ fn settings(
     let times = configuration.set.transfer_times.as_ref();
     let pace = arguments.pace.pace(times, Timestamp::now());
     let pace = pace.map_err(|problem| Refusal::Usage(vec![problem]))?;
+    let keys = archive_keys::read(arguments, surroundings)
+        .map_err(|problem| Refusal::Usage(vec![problem]))?;
     let line = command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let checks = (releases, trust);
-    let settings = request.settings(arguments, surroundings, configuration, checks, &pace, line);
+    let selected = (configuration, plan);
+    let mut settings = request.settings(arguments, surroundings, selected, checks, &pace, line);
+    settings.archiving.signing_key = keys.signing;
+    settings.archive_key = keys.verifying;
     Ok((settings, pace))
+}
+
+/// Reads a plan that is for this mode and target.
+fn stored_plan(path: &Path, workflow: &Workflow) -> Result<StoredPlan, Problem> {
+    let read = StoredPlan::read(path).and_then(|plan| plan.check(workflow).map(|()| plan));
+    read.map_err(|error| {
+        let hint = match &error {
+            StoredPlanError::Seal { .. } => {
+                "a plan is executed as it was written: change the configuration and make another plan with --dry-run"
+            }
+            StoredPlanError::Mode { .. } | StoredPlanError::Target { .. } => {
+                "use the destination and directory that the plan was made with, or make another plan with --dry-run"
+            }
+            _ => "plans are in working-dir/plans and, of a dry run, in working-dir/dry-run/plan.json",
+        };
+        Problem::new(chain(&error)).with_hint(hint)
+    })
 }
 
 /// Where releases come from. Variables that nothing uses may say what they want.

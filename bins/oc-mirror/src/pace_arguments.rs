@@ -3,8 +3,10 @@
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use mirror::PaceChange;
 use registry::{Allowed, RateLimiter};
 use timetable::{BytesPerSecond, Rate, Timetable, ZoneError, deadline, zone};
+use tokio::sync::watch;
 
 use crate::problem::Problem;
 
@@ -63,6 +65,8 @@ pub(crate) struct Schedule {
     pub(crate) table: Timetable,
     pub(crate) zone: TimeZone,
     pub(crate) limiter: RateLimiter,
+    /// Tells the run what is allowed.
+    pub(crate) told: watch::Sender<Option<PaceChange>>,
 }
 
 impl PaceArguments {
@@ -102,7 +106,7 @@ impl PaceArguments {
         };
         let schedule = table.map(|table| {
             let limiter = RateLimiter::new(allowed(table.at(now, &zone)));
-            Schedule { table, zone: zone.clone(), limiter }
+            Schedule { table, zone: zone.clone(), limiter, told: watch::Sender::new(None) }
         });
         let limited = |rate: &BytesPerSecond| RateLimiter::new(Allowed::BytesPerSecond(rate.0));
         let shared: Vec<RateLimiter> = self

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use mirror::PaceChange;
 use timetable::Rate;
 
 use crate::pace_arguments::{Schedule, allowed};
@@ -12,7 +13,7 @@ const STEP: Duration = Duration::from_secs(20);
 
 /// Sets the rate of the moment, and each one after it. Never ends.
 pub(crate) async fn follow(schedule: Option<&Schedule>) {
-    let Some(Schedule { table, zone, limiter }) = schedule else {
+    let Some(Schedule { table, zone, limiter, told }) = schedule else {
         return std::future::pending().await;
     };
     let mut current = None;
@@ -22,7 +23,9 @@ pub(crate) async fn follow(schedule: Option<&Schedule>) {
         let next = table.next_change(now, zone);
         if current != Some(rate) {
             limiter.set(allowed(rate));
-            tracing::info!("{}", announcement(rate, next, zone));
+            let text = announcement(rate, next, zone);
+            tracing::info!("{text}");
+            told.send_replace(Some(PaceChange { is_paused: rate == Rate::Paused, text }));
             current = Some(rate);
         }
         let until_next = next.map(|(time, _)| time.duration_since(now));

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mirror::TrustPolicy;
+use mirror::{Lookaside, TrustPolicy};
 use oci::Digest;
 use registry::Environment;
 use trust::Policy;
@@ -44,6 +44,7 @@ impl PolicyChoice {
 pub(crate) fn open(
     choice: &PolicyChoice,
     environment: &Environment,
+    lookaside: Lookaside,
 ) -> Result<Option<TrustPolicy>, Problem> {
     let path = match choice {
         PolicyChoice::None => return Ok(None),
@@ -55,7 +56,7 @@ pub(crate) fn open(
     let digest = Digest::of(&text);
     let text = String::from_utf8(text).map_err(|e| fail(chain(&e)))?;
     let policy = Policy::parse(&text, read).map_err(|e| fail(chain(&e)))?;
-    Ok(Some(TrustPolicy { path, digest, policy: Arc::new(policy) }))
+    Ok(Some(TrustPolicy { path, digest, policy: Arc::new(policy), lookaside }))
 }
 
 /// Where containers-policy.json(5) says.
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn the_users_policy_comes_before_the_systems_and_none_is_an_error() {
         let (dir, environment) = machine();
-        let open = || open(&PolicyChoice::Default, &environment);
+        let open = || open(&PolicyChoice::Default, &environment, Lookaside::default());
         let error = open().unwrap_err().message;
         assert!(error.contains("there is no trust policy"), "{error}");
         assert!(error.contains("etc/containers/policy.json"), "{error}");
@@ -128,7 +129,11 @@ mod tests {
     fn a_policy_that_cannot_be_read_is_an_error_that_names_it() {
         let (dir, environment) = machine();
         let file = dir.path().join("p.json");
-        let open = || open(&PolicyChoice::File(file.clone()), &environment).unwrap_err().message;
+        let open = || {
+            open(&PolicyChoice::File(file.clone()), &environment, Lookaside::default())
+                .unwrap_err()
+                .message
+        };
         assert!(open().contains("p.json: No such file"), "{}", open());
         fs::write(&file, "{").unwrap();
         assert!(open().contains("p.json: it is no policy"), "{}", open());

@@ -100,6 +100,7 @@ fn speak(event: &Event) {
         Event::Collected { origin } => tracing::debug!("collected {origin}"),
         Event::BlobStarted { digest, size } => tracing::trace!("moving blob {digest} ({size} B)"),
         Event::BlobDone { digest } => tracing::trace!("moved blob {digest}"),
+        Event::BlobFailed { digest, error } => tracing::debug!("moving blob {digest}: {error}"),
         Event::ImageStarted { origin, .. } => tracing::debug!("copying {origin}"),
         Event::ImageDone(ImageDone { origin, destination, outcome, .. }) => match outcome {
             // Scripts count these lines by their first words, as oc-mirror v2 writes them.

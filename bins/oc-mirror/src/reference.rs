@@ -43,7 +43,7 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("OC_MIRROR_CACHE", "Accepted with a warning: no cache is needed"),
 ];
 
-/// Writes `man/*.1` and `reference/oc-mirror.md` below `out`.
+/// Writes `man/*.1`, `reference/oc-mirror.md` and `completions/` below `out`.
 pub(crate) fn write(out: &Path) -> anyhow::Result<()> {
     let (man, reference) = (out.join("man"), out.join("reference"));
     for dir in [&man, &reference] {
@@ -54,12 +54,15 @@ pub(crate) fn write(out: &Path) -> anyhow::Result<()> {
         fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
     }
     let path = reference.join("oc-mirror.md");
-    fs::write(&path, markdown()).with_context(|| format!("writing {}", path.display()))
+    fs::write(&path, markdown()).with_context(|| format!("writing {}", path.display()))?;
+    command_line::completion::write(out, &arguments::command())
 }
 
 /// File names and texts of the man pages: the program and its commands.
 pub(crate) fn man_pages() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let mut command = arguments::command().disable_help_subcommand(true);
+    // The number alone: documents do not change with every commit.
+    let mut command =
+        arguments::command().version(build_info::NUMBER).disable_help_subcommand(true);
     command.build();
     let shown = below(&command).into_iter().map(|(_, sub)| sub);
     let pages = std::iter::once(&command).chain(shown).map(|command| {

@@ -1,9 +1,11 @@
-//! `--registries.d`: says where signatures are kept. Cosign attachments travel
-//! with their image anyway; a lookaside server cannot be honoured, and is refused.
+//! `--registries.d`: where signatures are kept. Signatures in the registry are mirrored with their
+//! image in any case; those of GPG keys are on lookaside servers, where a trust policy reads them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use mirror::Lookaside;
+use registry::{Environment, Url};
 use serde::Deserialize;
 
 use crate::problem::{Problem, chain};
@@ -30,51 +32,43 @@ struct Entry {
     use_sigstore_attachments: Option<bool>,
 }
 
-impl Entry {
-    /// The keys of the entry that cannot be honoured.
-    fn refused(&self) -> impl Iterator<Item = &'static str> {
-        [
-            ("lookaside", self.lookaside.is_some()),
-            ("lookaside-staging", self.lookaside_staging.is_some()),
-            ("sigstore", self.sigstore.is_some()),
-            ("sigstore-staging", self.sigstore_staging.is_some()),
-            ("use-sigstore-attachments: false", self.use_sigstore_attachments == Some(false)),
-        ]
-        .into_iter()
-        .filter(|(_, given)| *given)
-        .map(|(key, _)| key)
+/// The directory to read: the one that was named, else that of the user, else that of the system.
+pub(crate) fn directory(named: Option<&Path>, environment: &Environment) -> Option<PathBuf> {
+    if let Some(named) = named {
+        return Some(named.to_owned());
     }
+    let user = environment.home.as_ref().map(|home| home.join(".config/containers/registries.d"));
+    let system = environment.system_root.join("etc/containers/registries.d");
+    user.into_iter().chain([system]).find(|path| path.is_dir())
 }
 
-/// Checks every `*.yaml` of the directory. An empty list means that all it
-/// asks for is done anyway.
-pub(crate) fn check(dir: &Path) -> Vec<Problem> {
+/// Reads every `*.yaml` of the directory. `is_named`: a user asked for it, so that a setting that is
+/// not honored is an error.
+pub(crate) fn read(dir: &Path, is_named: bool) -> Result<Lookaside, Vec<Problem>> {
     let unreadable = |path: &Path, reason: String| {
-        vec![Problem::new(format!("--registries.d: reading {}: {reason}", path.display()))]
+        Problem::new(format!("registries.d: reading {}: {reason}", path.display()))
     };
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) => return unreadable(dir, error.to_string()),
-    };
-    let mut files: Vec<PathBuf> = Vec::new();
-    for entry in entries {
-        match entry {
-            Ok(entry) => files.push(entry.path()),
-            Err(error) => return unreadable(dir, error.to_string()),
+    let files = yaml_files(dir).map_err(|error| vec![unreadable(dir, error.to_string())])?;
+    let mut lookaside = Lookaside::default();
+    let mut problems = Vec::new();
+    for path in files {
+        match text(&path) {
+            Ok(text) => problems.extend(add(&mut lookaside, &path, &text, is_named)),
+            Err(error) => problems.push(unreadable(&path, error)),
         }
     }
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
-    files.sort();
-    files
-        .iter()
-        .flat_map(|path| match read(path) {
-            Ok(text) => check_text(path, &text),
-            Err(error) => unreadable(path, error),
-        })
-        .collect()
+    if problems.is_empty() { Ok(lookaside) } else { Err(problems) }
 }
 
-fn read(path: &Path) -> Result<String, String> {
+fn yaml_files(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut files = entries.collect::<std::io::Result<Vec<_>>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    Ok(files)
+}
+
+fn text(path: &Path) -> Result<String, String> {
     let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
     if size > MAX_BYTES {
         return Err(format!("it is larger than {MAX_BYTES} bytes"));
@@ -82,80 +76,123 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
-fn check_text(path: &Path, text: &str) -> Vec<Problem> {
+/// Adds what one file says; returns what is wrong with it.
+fn add(lookaside: &mut Lookaside, path: &Path, text: &str, is_named: bool) -> Vec<Problem> {
     let at = path.display();
     let file = match serde_saphyr::from_str::<Option<File>>(text) {
         Ok(file) => file.unwrap_or_default(),
         Err(error) => {
             let reason = chain(&error);
-            return vec![Problem::new(format!("--registries.d: reading {at}: {reason}"))];
+            return vec![Problem::new(format!("registries.d: reading {at}: {reason}"))];
         }
     };
-    let default = file.default_docker.iter().map(|entry| ("default-docker".to_owned(), entry));
-    let named = file.docker.iter().flatten().filter_map(|(registry, entry)| {
-        entry.as_ref().map(|entry| (format!("docker.{registry}"), entry))
-    });
-    default
-        .chain(named)
-        .flat_map(|(place, entry)| entry.refused().map(move |key| (place.clone(), key)))
-        .map(|(place, key)| {
-            Problem::new(format!("--registries.d: {at}: {place}: {key} cannot be honoured"))
-                .with_hint(
-                    "signatures attached in the registry are carried; \
-                     those on a lookaside server are not. \
-                     --remove-signatures leaves all of them behind",
-                )
-        })
-        .collect()
+    let mut problems = Vec::new();
+    let mut fail = |place: &str, why: &str| {
+        problems.push(Problem::new(format!("registries.d: {at}: {place}: {why}")));
+    };
+    let default = file.default_docker.map(|entry| (None, entry));
+    let named = file.docker.into_iter().flatten();
+    let named = named.filter_map(|(scope, entry)| Some((Some(scope), entry?)));
+    for (scope, entry) in default.into_iter().chain(named) {
+        let place = match &scope {
+            Some(scope) => format!("docker.{scope}"),
+            None => "default-docker".to_owned(),
+        };
+        if is_named && entry.use_sigstore_attachments == Some(false) {
+            let why = "use-sigstore-attachments: false cannot be honored: signatures in the registry are mirrored with their image, unless --remove-signatures is given";
+            fail(&place, why);
+        }
+        // Where signatures are written to has no effect: none are made here.
+        let Some(url) = entry.lookaside.or(entry.sigstore) else { continue };
+        let url: Url = match url.parse() {
+            Ok(url) => url,
+            Err(_) => {
+                fail(&place, &format!("lookaside {url:?} is not a URL"));
+                continue;
+            }
+        };
+        if !matches!(url.scheme(), "https" | "http" | "file") {
+            fail(&place, "lookaside: expected https://, http:// or file://");
+            continue;
+        }
+        let known = match scope {
+            None => lookaside.default.replace(url).is_some(),
+            Some(scope) => lookaside.scopes.insert(scope, url).is_some(),
+        };
+        if known {
+            fail(&place, "another file has the same key");
+        }
+    }
+    problems
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn messages(text: &str) -> Vec<String> {
-        let problems = check_text(Path::new("/d/reg.yaml"), text);
-        problems.into_iter().map(|problem| problem.message).collect()
+    fn read_text(text: &str, is_named: bool) -> (Lookaside, Vec<String>) {
+        let mut lookaside = Lookaside::default();
+        let problems = add(&mut lookaside, Path::new("/d/reg.yaml"), text, is_named);
+        (lookaside, problems.into_iter().map(|problem| problem.message).collect())
     }
 
     #[test]
-    fn attachments_are_what_is_done_anyway() {
+    fn attachments_are_what_is_done_in_any_case() {
         let text = "default-docker:\n  use-sigstore-attachments: true\n\
                     docker:\n  quay.io/x:\n    use-sigstore-attachments: true\n  reg.local:\n";
-        assert_eq!(messages(text), [""; 0]);
-        assert_eq!(messages(""), [""; 0]);
-        assert_eq!(messages("docker: {}\n"), [""; 0]);
+        for text in [text, "", "docker: {}\n"] {
+            assert_eq!(read_text(text, true), (Lookaside::default(), Vec::new()));
+        }
     }
 
     #[test]
-    fn what_cannot_be_honoured_is_named_with_file_and_key() {
-        let text = "default-docker:\n  sigstore-staging: file:///var/lib/x\n\
-                    docker:\n  quay.io:\n    lookaside: https://x/y\n    \
-                    use-sigstore-attachments: false\n";
-        assert_eq!(
-            messages(text),
-            [
-                "--registries.d: /d/reg.yaml: default-docker: sigstore-staging cannot be honoured",
-                "--registries.d: /d/reg.yaml: docker.quay.io: lookaside cannot be honoured",
-                "--registries.d: /d/reg.yaml: docker.quay.io: use-sigstore-attachments: false cannot be honoured",
-            ]
-        );
+    fn lookaside_servers_are_found_by_scope_under_both_names() {
+        let text = "default-docker:\n  lookaside: file:///var/lib/containers/sigstore\n  \
+                    lookaside-staging: file:///var/lib/containers/sigstore\n\
+                    docker:\n  registry.access.redhat.com:\n    \
+                    sigstore: https://access.redhat.com/webassets/docker/content/sigstore\n";
+        let (found, problems) = read_text(text, true);
+        assert_eq!(problems, [""; 0]);
+        assert_eq!(found.default.unwrap().as_str(), "file:///var/lib/containers/sigstore");
+        let redhat = &found.scopes["registry.access.redhat.com"];
+        assert_eq!(redhat.host_str(), Some("access.redhat.com"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_file_and_key() {
+        let text = "docker:\n  quay.io:\n    lookaside: ftp://x/y\n    \
+                    use-sigstore-attachments: false\n  a.io:\n    lookaside: nowhere\n";
+        let (_, problems) = read_text(text, true);
+        for (problem, part) in problems.iter().zip([
+            "/d/reg.yaml: docker.a.io: lookaside \"nowhere\" is not a URL",
+            "/d/reg.yaml: docker.quay.io: use-sigstore-attachments: false cannot be honored",
+            "/d/reg.yaml: docker.quay.io: lookaside: expected https://",
+        ]) {
+            assert!(problem.contains(part), "{problem}");
+        }
+        assert_eq!(problems.len(), 3);
+        // The directory of the system may have more than this program does.
+        let system = read_text("default-docker:\n  use-sigstore-attachments: false\n", false);
+        assert_eq!(system.1, [""; 0]);
     }
 
     #[test]
     fn an_unknown_key_or_a_missing_directory_is_an_error() {
-        assert!(messages("docker:\n  quay.io:\n    lookasid: x\n")[0].contains("lookasid"));
-        let missing = check(Path::new("/nonexistent/registries.d"));
+        let (_, problems) = read_text("docker:\n  quay.io:\n    lookasid: x\n", false);
+        assert!(problems[0].contains("lookasid"), "{problems:?}");
+        let missing = read(Path::new("/nonexistent/registries.d"), true).unwrap_err();
         assert!(missing[0].message.contains("/nonexistent/registries.d"), "{missing:?}");
     }
 
     #[test]
-    fn only_yaml_files_of_the_directory_are_read() {
+    fn two_files_with_one_scope_are_an_error_and_other_files_are_not_read() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("a.yaml"), "docker:\n  a.io:\n    lookaside: x\n").unwrap();
+        let text = "docker:\n  a.io:\n    lookaside: https://x\n";
+        std::fs::write(dir.path().join("a.yaml"), text).unwrap();
         std::fs::write(dir.path().join("b.conf"), "not: [yaml").unwrap();
-        let problems = check(dir.path());
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].message.contains("a.yaml: docker.a.io: lookaside"));
+        assert_eq!(read(dir.path(), true).unwrap().scopes.len(), 1);
+        std::fs::write(dir.path().join("b.yaml"), text).unwrap();
+        let problems = read(dir.path(), true).unwrap_err();
+        assert!(problems[0].message.contains("b.yaml: docker.a.io: another file"), "{problems:?}");
     }
 }

@@ -11,15 +11,16 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args;
 use mirror::{NotRepaired, Repaired, repair_workspace};
+use mirror_plan::Mode;
 use oci::Digest;
 use registry::{Client, Side};
-use workspace::{Mode, Need, RecordedFile, Verification, Workspace};
+use workspace::{Need, RecordedFile, Verification, Workspace};
 
 use crate::arguments::Arguments;
 use crate::console::{self, Console};
 use crate::log::Log;
 use crate::lookup_arguments::{all, wait};
-use crate::mirror_command;
+use crate::mirror_command::{self, OfV2};
 use crate::quantity;
 use crate::request::Surroundings;
 use crate::retry_arguments::RetryArguments;
@@ -107,6 +108,15 @@ fn try_repair(
     if repaired.failed.is_empty() && records.is_empty() {
         return Ok(if archives.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) });
     }
+    let a_run_may_help = repaired.failed.iter().any(|failed| failed.a_run_may_help);
+    if !a_run_may_help && records.is_empty() {
+        tracing::error!(
+            "{} could not be fetched: check the network, the proxy and your credentials, then run \
+             the same command again",
+            quantity::count(repaired.failed.len(), "blob")
+        );
+        return Ok(ExitCode::from(DAMAGED));
+    }
     replay(arguments, &workspace, surroundings, log, console)?;
     let rest = workspace.verify(&|_, _| {})?;
     if rest.is_sound() {
@@ -129,6 +139,7 @@ fn client(arguments: &RepairArguments, surroundings: &Surroundings) -> anyhow::R
         credentials: side.credentials,
         cert_dir: side.cert_dir,
         retry: arguments.retry.retry(),
+        timeouts: arguments.retry.timeouts(),
         user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
         ..defaults
     })?)
@@ -136,7 +147,7 @@ fn client(arguments: &RepairArguments, surroundings: &Surroundings) -> anyhow::R
 
 fn summary(found: usize, repaired: &Repaired) -> String {
     let mut text = String::new();
-    for NotRepaired { blob, reasons } in &repaired.failed {
+    for NotRepaired { blob, reasons, .. } in &repaired.failed {
         let _ = writeln!(text, "not replaced: {} ({})", blob.digest, blob.damage);
         for reason in reasons {
             let _ = writeln!(text, "  {reason}");
@@ -185,7 +196,14 @@ fn replay(
         parsed.mirror.authfile = arguments.authfile.clone();
         parsed.mirror.retry = arguments.retry.clone();
         // Its report says what failed; what is left is found by the next check.
-        mirror_command::mirror(&parsed.mirror, &line, surroundings, log, console.clone());
+        mirror_command::mirror(
+            &parsed.mirror,
+            OfV2::default(),
+            &line,
+            surroundings,
+            log,
+            console.clone(),
+        );
     }
     Ok(())
 }

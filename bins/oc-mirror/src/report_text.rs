@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mirror::{ArchiveLine, BrokenBundle, Ending, ImageLine, Outcome, Report};
+use mirror::{ArchiveLine, BrokenBundle, Ending, ImageLine, Outcome, Remedy, Report};
 use mirror_plan::{Exit, Kind};
 
 use crate::quantity;
@@ -105,7 +105,7 @@ fn count(images: &[&ImageLine], is: impl Fn(&Outcome) -> bool) -> usize {
 fn failures(text: &mut String, images: &[&ImageLine]) {
     for image in images {
         if let Outcome::Failed { error } = &image.outcome {
-            let _ = writeln!(text, "  failed: {}: {}", image.origin, indented(error));
+            let _ = writeln!(text, "  failed: {}: {}", image.origin, indented(&error.text));
             if let [first, others @ ..] = &image.needed_by[..] {
                 let more = match others.len() {
                     0 => String::new(),
@@ -124,29 +124,30 @@ fn errors(text: &mut String, report: &Report) {
             let _ = writeln!(text, "  hint: {}", indented(hint));
         }
     }
-    let failed = report.images.iter().filter_map(|image| match &image.outcome {
-        Outcome::Failed { error } => Some(error.as_str()),
-        _ => None,
-    });
-    let (may_pass, stays): (Vec<&str>, Vec<&str>) = failed.partition(|error| was_retried(error));
-    if !may_pass.is_empty() {
+    let failed_for = |remedy: Remedy| {
+        report.images.iter().any(|image| match &image.outcome {
+            Outcome::Failed { error } => error.remedy == remedy,
+            _ => false,
+        })
+    };
+    if failed_for(Remedy::RunAgain) {
         text.push_str(
             "hint: if the cause is temporary, run the same command again; images that have \
              arrived are not copied twice\n",
         );
     }
-    if !stays.is_empty() {
+    if failed_for(Remedy::CheckConnection) {
+        text.push_str(
+            "hint: check the name of the registry, the proxy (HTTPS_PROXY, NO_PROXY) and the \
+             network; then run the same command again\n",
+        );
+    }
+    if failed_for(Remedy::CheckName) {
         text.push_str(
             "hint: remove an image that no longer exists from the configuration, \
              or list it in blockedImages\n",
         );
     }
-}
-
-/// Whether the same command may succeed later. Only failures that may pass are retried, and those
-/// that were say how often; a time limit cuts retries short.
-fn was_retried(error: &str) -> bool {
-    error.contains(" attempts)") || error.contains("--image-timeout")
 }
 
 /// The bundles that cannot work, each with what it lacks.

@@ -4,21 +4,23 @@
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::civil::Date;
 use mirror::{
-    Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode, ReleaseSources, Settings,
-    TrustPolicy,
+    ArchiveFormat, Archiving, Attachments, BrokenBundles, Configuration, DryRun, ReleaseSources,
+    Settings, StoredPlan, TrustPolicy, Workflow,
 };
 use registry::{RateLimiter, Retry, Side};
 
-use crate::arguments::MirrorArguments;
+use crate::arguments::{ArchiveFormatArgument, MirrorArguments};
 use crate::pace_arguments::Pace;
 use crate::policy_file::PolicyChoice;
 use crate::problem::Problem;
 use crate::release_sources::ReleaseVariables;
 use crate::route;
+use crate::secret::Secret;
 use crate::side_arguments::SideChoice;
 
 /// What the process was started in, read once by `main`.
@@ -26,6 +28,8 @@ use crate::side_arguments::SideChoice;
 pub struct Surroundings {
     /// `OC_MIRROR_CACHE`
     pub cache_variable: Option<OsString>,
+    /// `COSIGN_PASSWORD`
+    pub cosign_password: Option<Secret>,
     pub registries: registry::Environment,
     pub releases: ReleaseVariables,
     /// Where state of the user is kept: `XDG_STATE_HOME`, or `~/.local/state`
@@ -39,6 +43,7 @@ impl Surroundings {
     pub fn of_process() -> Self {
         Self {
             cache_variable: std::env::var_os("OC_MIRROR_CACHE"),
+            cosign_password: std::env::var("COSIGN_PASSWORD").ok().map(Secret::new),
             registries: registry::Environment::from_process(),
             releases: ReleaseVariables::of_process(),
             state: state(
@@ -68,11 +73,19 @@ fn kubeconfigs(variable: Option<&OsStr>, home: Option<&OsStr>) -> Vec<PathBuf> {
     }
 }
 
-/// A mirror run that was asked for in a way that makes sense.
+/// What says which images are mirrored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SelectionFile {
+    Configuration(PathBuf),
+    /// A stored plan, which has the configuration that it was made from.
+    Plan(PathBuf),
+}
+
+/// A mirror run that was requested in a way that makes sense.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) mode: Mode,
-    pub(crate) config: PathBuf,
+    pub(crate) workflow: Workflow,
+    pub(crate) selection: SelectionFile,
     pub(crate) registries_d: Option<PathBuf>,
     pub(crate) policy: PolicyChoice,
     /// What is worth telling and does not keep the run from starting.
@@ -90,12 +103,39 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
     let mut warnings = Vec::new();
 
     let config = arguments.config.clone().filter(|path| !path.as_os_str().is_empty());
-    if config.is_none() {
-        problems.push(
-            Problem::new("the --config flag is mandatory: no configuration was given")
-                .with_hint("-c FILE names an image set configuration"),
-        );
-    }
+    let plan = arguments.plan.clone().filter(|path| !path.as_os_str().is_empty());
+    let selection = match (config, plan) {
+        (None, None) => {
+            problems.push(
+                Problem::new("the --config flag is mandatory: no configuration was given")
+                    .with_hint(
+                        "-c FILE names an image set configuration, --plan FILE a stored plan",
+                    ),
+            );
+            None
+        }
+        (Some(_), Some(_)) => {
+            problems.push(Problem::new(
+                "--config and --plan cannot be used together: a plan has the configuration that it was made from",
+            ));
+            None
+        }
+        (Some(config), None) => Some(SelectionFile::Configuration(config)),
+        (None, Some(plan)) => {
+            for (flag, given) in [
+                ("--dry-run", arguments.dry_run || arguments.dry_run_manifest_lists),
+                ("--max-nested-paths", arguments.max_nested_paths != 0),
+                ("--refresh-signatures", arguments.refresh_signatures),
+            ] {
+                if given {
+                    problems.push(Problem::new(format!(
+                        "{flag} cannot be used together with --plan: the plan was made before"
+                    )));
+                }
+            }
+            Some(SelectionFile::Plan(plan))
+        }
+    };
     let mode = keep(
         &mut problems,
         route::mode(
@@ -125,10 +165,12 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
             "--strict-dry-run has an effect only together with --dry-run or --dry-run-manifest-lists",
         ));
     }
-    let to_disk = matches!(mode, Some(Mode::MirrorToDisk { .. }));
+    let to_disk = matches!(mode, Some(Workflow::MirrorToDisk { .. }));
     if mode.is_some() && !to_disk {
         for (flag, given) in [
             ("--no-archive", arguments.no_archive),
+            ("--sign-archive", arguments.sign_archive.is_some()),
+            ("--archive-format", arguments.archive_format == ArchiveFormatArgument::OcMirrorV2),
             ("--archive-partial", arguments.archive_partial),
             ("--remove-archives-before", arguments.remove_archives_before.is_some()),
         ] {
@@ -151,10 +193,25 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         ));
     }
     if arguments.allow_incomplete
-        && matches!(mode, Some(Mode::MirrorToDisk { .. } | Mode::MirrorToMirror { .. }))
+        && matches!(mode, Some(Workflow::MirrorToDisk { .. } | Workflow::MirrorToMirror { .. }))
     {
         problems.push(Problem::new(
             "--allow-incomplete has a meaning for disk to mirror only: it concerns archives that are read",
+        ));
+    }
+    if arguments.verify_archive.is_some()
+        && matches!(mode, Some(Workflow::MirrorToDisk { .. } | Workflow::MirrorToMirror { .. }))
+    {
+        problems.push(Problem::new(
+            "--verify-archive has a meaning for disk to mirror only: it concerns archives that are read",
+        ));
+    }
+    if arguments.sign_archive.is_some()
+        && (arguments.no_archive || arguments.archive_format == ArchiveFormatArgument::OcMirrorV2)
+    {
+        problems.push(Problem::new(
+            "--sign-archive cannot be used with --no-archive or --archive-format oc-mirror-v2: \
+             oc-mirror v2 does not verify signatures of archives",
         ));
     }
     if arguments.remove_signatures && arguments.refresh_signatures {
@@ -170,8 +227,8 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
     let source = keep(&mut problems, arguments.source.side(authfile));
     let destination = keep(&mut problems, arguments.destination.side(authfile));
 
-    let (Some(mode), Some(config), Some(policy), Some(source), Some(destination)) =
-        (mode, config, policy, source, destination)
+    let (Some(mode), Some(selection), Some(policy), Some(source), Some(destination)) =
+        (mode, selection, policy, source, destination)
     else {
         return Err(problems);
     };
@@ -179,8 +236,8 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         return Err(problems);
     }
     Ok(Request {
-        mode,
-        config,
+        workflow: mode,
+        selection,
         registries_d: arguments.registries_d.clone().filter(|path| !path.as_os_str().is_empty()),
         policy,
         warnings,
@@ -193,6 +250,12 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
             since: since.flatten(),
             remove_before: arguments.remove_archives_before,
             partial: arguments.archive_partial,
+            format: match arguments.archive_format {
+                ArchiveFormatArgument::Landfall => ArchiveFormat::Own,
+                ArchiveFormatArgument::OcMirrorV2 => ArchiveFormat::OcMirrorV2,
+            },
+            signing_key: None,
+            is_strict: arguments.strict_archive,
         },
     })
 }
@@ -219,7 +282,7 @@ impl Request {
         self,
         arguments: &MirrorArguments,
         surroundings: &Surroundings,
-        configuration: Configuration,
+        (configuration, plan): (Configuration, Option<Arc<StoredPlan>>),
         checks: (ReleaseSources, Option<TrustPolicy>),
         pace: &Pace,
         command_line: Vec<String>,
@@ -235,6 +298,7 @@ impl Request {
                 credentials: choice.credentials,
                 cert_dir: choice.cert_dir,
                 retry: self.retry,
+                timeouts: arguments.retry.timeouts(),
                 per_host: at_least_one(blobs_at_once),
                 limits: limits.to_vec(),
                 user_agent: format!("oc-mirror/{version}"),
@@ -245,7 +309,8 @@ impl Request {
             source: side(Side::Source, self.source, &pace.source),
             destination: side(Side::Destination, self.destination, &pace.destination),
             until: pace.until,
-            mode: self.mode,
+            pace: pace.schedule.as_ref().map(|schedule| schedule.told.subscribe()),
+            workflow: self.workflow,
             configuration,
             parallel_images: at_least_one(arguments.parallel_images.into()),
             parallel_layers: at_least_one(arguments.parallel_layers.into()),
@@ -263,8 +328,15 @@ impl Request {
             helm_program: arguments.helm_binary.clone(),
             trust,
             through_workspace: arguments.through_workspace,
-            max_nested_paths: NonZeroUsize::new(arguments.max_nested_paths),
+            max_nested_paths: match &plan {
+                Some(plan) => plan.max_nested_paths(),
+                None => NonZeroUsize::new(arguments.max_nested_paths),
+            },
+            plan,
             archiving: self.archiving,
+            cache: None,
+            archive_key: None,
+            migrate_from: None,
             allow_incomplete: arguments.allow_incomplete,
             content_source_policy: arguments.icsp,
             transfer_timeout: arguments.image_timeout.filter(|limit| *limit > Duration::ZERO),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use registry::Retry;
+use registry::{Retry, Timeouts};
 
 use crate::go_syntax;
 
@@ -23,9 +23,29 @@ pub(crate) struct RetryArguments {
         help_heading = SPEED
     )]
     retry_delay: Duration,
+    /// How long a connection may be silent before it is dropped; there is no limit on the whole of a transfer
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "1m",
+        value_parser = stall_timeout,
+        help_heading = SPEED
+    )]
+    stall_timeout: Duration,
+}
+
+fn stall_timeout(text: &str) -> Result<Duration, String> {
+    match go_syntax::parse_duration(text)? {
+        Duration::ZERO => Err("expected a time above 0, such as 30s".into()),
+        time => Ok(time),
+    }
 }
 
 impl RetryArguments {
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        Timeouts { stall: self.stall_timeout, ..Timeouts::default() }
+    }
+
     pub(crate) fn retry(&self) -> Retry {
         Retry {
             times: self.retry_times,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mirror::Mode;
+use mirror::Workflow;
 use mirror_plan::Target;
 
 use crate::problem::{Problem, chain};
@@ -20,7 +20,7 @@ pub(crate) fn mode(
     destinations: &[String],
     from: Option<&str>,
     workspace: Option<&str>,
-) -> Result<Mode, Vec<Problem>> {
+) -> Result<Workflow, Vec<Problem>> {
     // An empty value is what an unset shell variable leaves behind; Go programs take it as "not given".
     let from = from.filter(|text| !text.is_empty());
     let workspace = workspace.filter(|text| !text.is_empty());
@@ -66,7 +66,7 @@ pub(crate) fn mode(
                 }
             }
             match directory("the destination", text) {
-                Ok(dir) => Some(Mode::MirrorToDisk { dir }),
+                Ok(dir) => Some(Workflow::MirrorToDisk { dir }),
                 Err(problem) => {
                     problems.push(problem);
                     None
@@ -98,8 +98,8 @@ pub(crate) fn mode(
                 _ => {}
             }
             match (from_dir, workspace_dir, target) {
-                (Some(dir), None, Some(target)) => Some(Mode::DiskToMirror { dir, target }),
-                (None, Some(dir), Some(target)) => Some(Mode::MirrorToMirror { dir, target }),
+                (Some(dir), None, Some(target)) => Some(Workflow::DiskToMirror { dir, target }),
+                (None, Some(dir), Some(target)) => Some(Workflow::MirrorToMirror { dir, target }),
                 _ => None,
             }
         }
@@ -121,7 +121,7 @@ pub(crate) fn mode(
 
 /// The directory a `file://` address names. A relative path stays relative
 /// (`file://data` is `data`), and naming the `working-dir` inside it is naming it.
-fn directory(what: &str, text: &str) -> Result<PathBuf, Problem> {
+pub(crate) fn directory(what: &str, text: &str) -> Result<PathBuf, Problem> {
     let Some(path) = text.strip_prefix(FILE) else {
         return Err(Problem::new(format!("{what} must start with file://, and is {text:?}")));
     };
@@ -178,8 +178,9 @@ mod tests {
             Ok(mode) => {
                 let dir = mode.directory().display();
                 Ok(match &mode {
-                    Mode::MirrorToDisk { .. } => format!("{} {dir}", mode.name()),
-                    Mode::DiskToMirror { target, .. } | Mode::MirrorToMirror { target, .. } => {
+                    Workflow::MirrorToDisk { .. } => format!("{} {dir}", mode.name()),
+                    Workflow::DiskToMirror { target, .. }
+                    | Workflow::MirrorToMirror { target, .. } => {
                         format!("{} {dir} {target}", mode.name())
                     }
                 })

@@ -4,12 +4,16 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-/// A password or token from the command line. Printing it prints dots.
+/// A password or token from the command line or the environment. Printing it prints asterisks.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
+pub struct Secret(String);
 
 impl Secret {
-    /// The text itself, for the registry only.
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text itself, for whoever checks it.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

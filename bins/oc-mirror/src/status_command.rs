@@ -1,6 +1,7 @@
 //! `oc-mirror status`: the runs of a workspace, the one in progress, and what is missing. Pauses,
 //! resumes and stops a run.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,10 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use mirror_plan::Plan;
 use serde::Serialize;
 use workspace::{
-    ControlRequest, ControlState, FailedImage, Holder, JournalReader, RunProgress, RunRecord,
-    RunStatus, Workspace,
+    AuditedOutcome, ControlRequest, ControlState, FailedImage, Holder, JournalEvent, JournalLine,
+    JournalReader, RunProgress, RunRecord, RunStatus, Workspace,
 };
 
 use crate::console;
@@ -21,6 +23,8 @@ use crate::route;
 
 /// How often a run is looked at with `--follow`.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Images that are listed one by one.
+const SHOWN: usize = 10;
 
 /// Shows the runs of a workspace, live progress, and what is missing and why
 #[derive(Debug, Args)]
@@ -41,7 +45,7 @@ pub(crate) struct StatusArguments {
     /// Print the progress of the run until it ends
     #[arg(long)]
     follow: bool,
-    /// Pause the run: no transfer begins until it is resumed; those in progress end
+    /// Pause the run: all transfers wait until it is resumed
     #[arg(long, group = "request")]
     pause: bool,
     /// Resume a paused run
@@ -68,6 +72,8 @@ struct Status {
     runs: Vec<RunRecord>,
     /// What the newest run could not mirror.
     missing: Vec<FailedImage>,
+    /// Images that the newest run did not reach before it ended.
+    not_reached: Vec<String>,
 }
 
 /// Shows the status, or sends a request to the run.
@@ -116,11 +122,16 @@ fn read(workspace: &Workspace, dir: &Path) -> anyhow::Result<Status> {
     let reading = || format!("reading the workspace {}", dir.display());
     let mut runs = workspace.runs().with_context(reading)?;
     runs.reverse();
+    let mut not_reached = Vec::new();
     let newest = match runs.first() {
         Some(run) => {
             let mut progress = RunProgress { run: run.number, ..RunProgress::default() };
             let mut journal = JournalReader::new(&workspace.journal_path(run.number));
-            journal.read()?.iter().for_each(|line| progress.apply(line));
+            let lines = journal.read()?;
+            lines.iter().for_each(|line| progress.apply(line));
+            if matches!(run.status, RunStatus::Interrupted | RunStatus::Paused) {
+                not_reached = unreached(workspace, run, &lines);
+            }
             Some(progress)
         }
         None => None,
@@ -133,8 +144,30 @@ fn read(workspace: &Workspace, dir: &Path) -> anyhow::Result<Status> {
         newest,
         bytes_left,
         missing: runs.first().map(|run| run.failures.clone()).unwrap_or_default(),
+        not_reached,
         runs,
     })
+}
+
+/// The images of the plan of a run that its journal has no outcome of. A run that ended before it
+/// had a plan reached nothing that could be named.
+fn unreached(workspace: &Workspace, run: &RunRecord, lines: &[JournalLine]) -> Vec<String> {
+    let plan = run.plan.and_then(|digest| {
+        let text = std::fs::read_to_string(workspace.plan_path(&digest)).ok()?;
+        Plan::from_json(&text).ok()
+    });
+    let ended: BTreeSet<&str> = lines
+        .iter()
+        .filter_map(|line| match &line.event {
+            JournalEvent::Image(image) if image.outcome != AuditedOutcome::NotReached => {
+                Some(image.source.as_str())
+            }
+            _ => None,
+        })
+        .collect();
+    let images = plan.into_iter().flat_map(|plan| plan.images);
+    let origins: BTreeSet<String> = images.map(|image| image.origin.to_string()).collect();
+    origins.into_iter().filter(|origin| !ended.contains(origin.as_str())).collect()
 }
 
 /// Prints a line whenever the run has got further, until it ends.
@@ -169,8 +202,9 @@ fn follow(workspace: &Workspace, dir: &Path, format: ListFormat) -> anyhow::Resu
 fn status_text(status: &Status) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
+    let is_running = status.runs.first().is_some_and(|run| run.status == RunStatus::Running);
     match (&status.holder, &status.newest) {
-        (Some(holder), Some(progress)) => {
+        (Some(holder), Some(progress)) if is_running => {
             let _ = writeln!(
                 text,
                 "Run {} is in progress: process {} on {} since {}",
@@ -178,8 +212,12 @@ fn status_text(status: &Status) -> String {
             );
             let _ = writeln!(text, "  {}", progress_text(progress));
         }
-        (Some(holder), None) => {
-            let _ = writeln!(text, "In use by process {} on {}", holder.pid, holder.host);
+        (Some(holder), _) => {
+            let _ = writeln!(
+                text,
+                "In use by process {} on {} since {}: {}",
+                holder.pid, holder.host, holder.started, holder.command
+            );
         }
         (None, _) => text.push_str("No run is in progress.\n"),
     }
@@ -199,11 +237,16 @@ fn status_text(status: &Status) -> String {
             run.target.as_deref().unwrap_or("-")
         );
     }
-    if status.holder.is_none() && last.status == RunStatus::Interrupted {
+    let stopped = match last.status {
+        RunStatus::Interrupted => Some("was interrupted"),
+        RunStatus::Paused => Some("was paused by --until"),
+        _ => None,
+    };
+    if let (None, Some(stopped)) = (&status.holder, stopped) {
         let left = quantity::bytes(status.bytes_left);
         let _ = writeln!(
             text,
-            "\nRun {} was interrupted, with {left} left: the same command continues it.",
+            "\nRun {} {stopped}, with {left} left: the same command continues it.",
             last.number
         );
     }
@@ -213,11 +256,22 @@ fn status_text(status: &Status) -> String {
             let _ = writeln!(text, "  {}: {}", image.origin, image.error);
         }
     }
+    if !status.not_reached.is_empty() {
+        let _ = writeln!(text, "\nNot reached by run {}:", last.number);
+        for image in status.not_reached.iter().take(SHOWN) {
+            let _ = writeln!(text, "  {image}");
+        }
+        if let Some(more) = status.not_reached.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            let _ = writeln!(text, "  and {more} more; -o json lists all");
+        }
+    }
     text
 }
 
 fn progress_text(progress: &RunProgress) -> String {
+    let by_timetable = progress.pace.as_ref().filter(|_| progress.is_paused_by_timetable);
     let mut text = match (&progress.stage, progress.is_paused) {
+        (_, false) if by_timetable.is_some() => by_timetable.cloned().unwrap_or_default(),
         (_, true) => "paused".to_owned(),
         (Some(stage), false) => stage.clone(),
         (None, false) => "starting".to_owned(),
@@ -236,7 +290,10 @@ fn progress_text(progress: &RunProgress) -> String {
         quantity::bytes(progress.bytes_moved),
         quantity::bytes(progress.bytes_planned.max(progress.bytes_moved))
     );
-    if let (Some(rate), None) = (progress.rate().filter(|rate| *rate > 0), progress.status) {
+    let is_waiting = progress.is_paused || progress.is_paused_by_timetable;
+    if let (Some(rate), None, false) =
+        (progress.rate().filter(|rate| *rate > 0), progress.status, is_waiting)
+    {
         let left = Duration::from_secs(progress.bytes_left() / rate);
         let _ = write!(text, ", {}/s, {} left", quantity::bytes(rate), quantity::time(left));
     }

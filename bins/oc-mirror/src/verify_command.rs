@@ -192,6 +192,7 @@ fn verify_registry(
         credentials: side.credentials,
         cert_dir: side.cert_dir,
         retry: arguments.retry.retry(),
+        timeouts: arguments.retry.timeouts(),
         user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
         ..defaults
     })?;

@@ -1,13 +1,13 @@
-//! Who is speaking: the version of this program.
+//! `oc-mirror version`: the version of this program.
 
 use serde::Serialize;
 
 use crate::arguments::{VersionArguments, VersionFormat};
 
 /// The number alone.
-pub(crate) const NUMBER: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const NUMBER: &str = build_info::NUMBER;
 
-/// The document scripts read from `version --output json`, with the keys they know.
+/// The document of `version --output json`, with the keys that scripts read.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document {
@@ -20,11 +20,10 @@ struct Client {
     major: &'static str,
     minor: &'static str,
     git_version: String,
-    /// Set by the packager through OC_MIRROR_COMMIT and its siblings.
     git_commit: &'static str,
     git_tree_state: &'static str,
     build_date: &'static str,
-    /// No Go is involved; the key stays for those who read all of them.
+    /// Always empty: this is not a Go program. Scripts may read every key.
     go_version: &'static str,
     compiler: &'static str,
     platform: String,
@@ -42,9 +41,9 @@ fn document() -> Document {
             major: env!("CARGO_PKG_VERSION_MAJOR"),
             minor: env!("CARGO_PKG_VERSION_MINOR"),
             git_version: format!("v{NUMBER}"),
-            git_commit: option_env!("OC_MIRROR_COMMIT").unwrap_or(""),
-            git_tree_state: option_env!("OC_MIRROR_TREE_STATE").unwrap_or(""),
-            build_date: option_env!("OC_MIRROR_BUILD_DATE").unwrap_or(""),
+            git_commit: build_info::COMMIT,
+            git_tree_state: build_info::TREE_STATE,
+            build_date: build_info::DATE,
             go_version: "",
             compiler: "rustc",
             platform: format!("{}/{architecture}", std::env::consts::OS),
@@ -60,11 +59,8 @@ pub(crate) fn text(arguments: &VersionArguments) -> anyhow::Result<String> {
         Some(VersionFormat::Yaml) => serde_saphyr::to_string(&document)?,
         None if arguments.short => format!("v{NUMBER}\n"),
         None => {
-            let Client { git_version, git_commit, platform, .. } = document.client_version;
-            match git_commit {
-                "" => format!("Client Version: {git_version} ({platform})\n"),
-                _ => format!("Client Version: {git_version} ({git_commit}, {platform})\n"),
-            }
+            let platform = document.client_version.platform;
+            format!("Client Version: v{} {platform}\n", build_info::VERSION)
         }
     })
 }

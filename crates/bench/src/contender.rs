@@ -18,6 +18,8 @@ pub(crate) enum Contender {
     OcMirror,
     /// Leaves the workspace and makes no archive.
     OcMirrorNoArchive,
+    /// Another oc-mirror, by its place among those that were named.
+    Other(u8),
     /// One `skopeo copy` per image, so many at once; OCI layouts share a folder of blobs.
     SkopeoCopy(u8),
     /// One `skopeo sync`.
@@ -30,6 +32,8 @@ pub(crate) enum Contender {
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     pub(crate) oc_mirror: PathBuf,
+    /// Other programs of this kind: the newest oc-mirror, or an older build of ours.
+    pub(crate) others: Vec<PathBuf>,
     pub(crate) regsync: PathBuf,
 }
 
@@ -56,8 +60,13 @@ pub(crate) const FIRST: &str = "first";
 pub(crate) const CHANGED: &str = "changed";
 
 impl Contender {
-    /// Who does a job.
-    pub(crate) fn at(job: Job) -> &'static [Self] {
+    /// Who does a job, with so many other programs of our kind.
+    pub(crate) fn at(job: Job, others: usize) -> Vec<Self> {
+        let others = (0..others).filter_map(|number| u8::try_from(number).ok()).map(Self::Other);
+        others.chain(Self::always_at(job).iter().copied()).collect()
+    }
+
+    fn always_at(job: Job) -> &'static [Self] {
         use Contender::{OcMirror, OcMirrorNoArchive, Regsync, SkopeoCopy, SkopeoSync};
         match job {
             Job::ToDisk => &[
@@ -108,6 +117,17 @@ impl Contender {
         match self {
             Self::OcMirror => oc_mirror(programs, task, &[]),
             Self::OcMirrorNoArchive => oc_mirror(programs, task, &["--no-archive"]),
+            Self::Other(number) => {
+                let program = programs.others.get(usize::from(number));
+                let oc_mirror = program.context("no such program")?.clone();
+                let invocation =
+                    self::oc_mirror(&Programs { oc_mirror, ..programs.clone() }, task, &["--v2"])?;
+                // Its cache is not that of the user.
+                let home = task.scratch.join("home");
+                fs::create_dir_all(&home).with_context(|| format!("making {}", home.display()))?;
+                let environment = BTreeMap::from([("HOME".to_owned(), home)]);
+                Ok(Invocation { environment, ..invocation })
+            }
             Self::SkopeoCopy(parallel) => skopeo_copy(task, parallel),
             Self::SkopeoSync => skopeo_sync(task),
             Self::Regsync(parallel) => regsync(programs, task, parallel),
@@ -120,6 +140,7 @@ impl fmt::Display for Contender {
         match self {
             Self::OcMirror => write!(f, "oc-mirror"),
             Self::OcMirrorNoArchive => write!(f, "oc-mirror --no-archive"),
+            Self::Other(number) => write!(f, "other oc-mirror {}", number + 1),
             Self::SkopeoCopy(parallel) => write!(f, "skopeo copy, {parallel} at once"),
             Self::SkopeoSync => write!(f, "skopeo sync"),
             Self::Regsync(parallel) => write!(f, "regsync, {parallel} at once"),

@@ -30,10 +30,10 @@ pub(crate) fn measure(
     job: Job,
     runs: usize,
 ) -> Result<Vec<Row>> {
-    let contenders = Contender::at(job);
+    let contenders = Contender::at(job, programs.others.len());
     let mut carried: Vec<Carried> = Vec::new();
     if job == Job::FromDisk {
-        for contender in contenders {
+        for contender in &contenders {
             if !carried.iter().any(|carried| carried.suits(*contender)) {
                 carried.push(Carried::prepare(ground, programs, *contender)?);
             }
@@ -41,7 +41,7 @@ pub(crate) fn measure(
     }
     let mut rows: Vec<Row> = Vec::new();
     for run in 1..=runs {
-        for contender in contenders {
+        for contender in &contenders {
             if is_hopeless(*contender, &rows) {
                 continue;
             }
@@ -66,7 +66,9 @@ fn note(rows: &mut Vec<Row>, job: Job, state: State, contender: Contender, sampl
 
 /// Whether a peer was so slow at its cold run that repeating it tells nothing.
 fn is_hopeless(contender: Contender, rows: &[Row]) -> bool {
-    let peers = || rows.iter().filter(|row| row.state == State::Cold && !row.contender.is_ours());
+    let is_peer =
+        |contender: Contender| !contender.is_ours() && !matches!(contender, Contender::Other(_));
+    let peers = || rows.iter().filter(|row| row.state == State::Cold && is_peer(row.contender));
     let best = peers().map(Row::best).min();
     let own = peers().find(|row| row.contender == contender).map(Row::best);
     matches!((own, best), (Some(own), Some(best)) if own > best * HOPELESS)
@@ -126,7 +128,10 @@ impl Carried {
     /// Whether this is what a contender reads. How many images are copied at once makes no
     /// difference to what is on the disk.
     fn suits(&self, contender: Contender) -> bool {
-        discriminant(&self.by) == discriminant(&contender)
+        match (self.by, contender) {
+            (Contender::Other(one), Contender::Other(other)) => one == other,
+            (one, other) => discriminant(&one) == discriminant(&other),
+        }
     }
 
     /// Puts an archive where it is pushed from. The file is shared, for nobody writes to it.
@@ -225,7 +230,7 @@ impl<'a> Stand<'a> {
     /// The folder to work on, with what this state needs in it.
     fn disk(&self, state: State) -> Result<PathBuf> {
         let Some(carried) = self.carried else { return Ok(self.disk.path().to_owned()) };
-        if self.contender != Contender::OcMirror {
+        if !matches!(self.contender, Contender::OcMirror | Contender::Other(_)) {
             return Ok(carried.folder.path().to_owned());
         }
         match state {
@@ -256,7 +261,8 @@ mod tests {
             let sample = Sample { usage, source: nothing, destination: nothing };
             note(&mut rows, Job::ToDisk, State::Cold, contender, sample);
         }
-        let hopeless = Contender::at(Job::ToDisk).iter().filter(|peer| is_hopeless(**peer, &rows));
-        assert_eq!(hopeless.collect::<Vec<_>>(), [&Contender::SkopeoSync]);
+        let hopeless =
+            Contender::at(Job::ToDisk, 0).into_iter().filter(|peer| is_hopeless(*peer, &rows));
+        assert_eq!(hopeless.collect::<Vec<_>>(), [Contender::SkopeoSync]);
     }
 }

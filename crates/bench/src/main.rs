@@ -13,6 +13,7 @@ mod memory;
 mod results;
 mod table;
 mod targets;
+mod tiny;
 mod traffic;
 
 use std::ffi::OsString;
@@ -75,6 +76,9 @@ struct Arguments {
     /// The oc-mirror to measure
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
+    /// Another oc-mirror to compare with, such as the newest one or an older build; may be given several times
+    #[arg(long, value_name = "FILE")]
+    peer: Vec<PathBuf>,
 }
 
 /// What can be measured by itself.
@@ -90,6 +94,8 @@ enum Part {
     Line,
     /// Memory with few and with many images
     Memory,
+    /// A thousand tiny images, and the same again
+    Tiny,
 }
 
 fn run(command: Command) -> Result<()> {
@@ -103,9 +109,12 @@ fn run(command: Command) -> Result<()> {
 }
 
 fn mirror(arguments: &Arguments) -> Result<()> {
+    let find = |program: &PathBuf| {
+        path::absolute(program).with_context(|| format!("finding {}", program.display()))
+    };
     let programs = Programs {
-        oc_mirror: path::absolute(&arguments.program)
-            .with_context(|| format!("finding {}", arguments.program.display()))?,
+        oc_mirror: find(&arguments.program)?,
+        others: arguments.peer.iter().map(find).collect::<Result<_>>()?,
         regsync: tools::path(Tool::Regsync)?,
     };
     let chosen = |part: Part| arguments.only.is_empty() || arguments.only.contains(&part);
@@ -130,6 +139,10 @@ fn mirror(arguments: &Arguments) -> Result<()> {
     if chosen(Part::Memory) {
         let many = if arguments.short { 600 } else { 6_000 };
         results.memory = memory::measure(&ground, &programs, many)?;
+    }
+    if chosen(Part::Tiny) {
+        let images = if arguments.short { 50 } else { 1_000 };
+        results.tiny = tiny::measure(&ground, &programs, images, runs)?;
     }
     println!("\n{}", table::render(&results));
     Ok(())

@@ -83,6 +83,15 @@ pub(crate) struct Footprint {
     pub(crate) usage: Usage,
 }
 
+/// The best run with many tiny images.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TinyRun {
+    pub(crate) job: Job,
+    pub(crate) state: State,
+    pub(crate) images: usize,
+    pub(crate) usage: Usage,
+}
+
 /// Everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Results {
@@ -96,6 +105,7 @@ pub(crate) struct Results {
     pub(crate) line: Vec<Sample>,
     pub(crate) line_rate: u64,
     pub(crate) memory: Vec<Footprint>,
+    pub(crate) tiny: Vec<TinyRun>,
 }
 
 impl Results {
@@ -108,6 +118,7 @@ impl Results {
             line: Vec::new(),
             line_rate: crate::line::LINE.total,
             memory: Vec::new(),
+            tiny: Vec::new(),
         }
     }
 

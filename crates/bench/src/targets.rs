@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::contender::Contender;
-use crate::results::{Job, Results, Row, Sample, State};
+use crate::results::{Job, Results, Row, Sample, State, TinyRun};
 
 const MB: f64 = 1e6;
 
@@ -39,6 +39,9 @@ pub(crate) fn verdicts(results: &Results) -> Vec<Verdict> {
         ratio(job, State::Warm, OcMirror, Peer::Skopeo, 8.0);
         ratio(job, State::Warm, OcMirror, Peer::Regsync, 1.0);
     }
+    verdicts.extend(against_others(results));
+    verdicts.extend(Job::ALL.into_iter().filter_map(|job| nothing_to_do(results, job)));
+    verdicts.extend(results.tiny.iter().map(tiny));
     verdicts.extend(fetched_once(results));
     verdicts.extend(processor(results));
     verdicts.extend(uploaded_once(results));
@@ -74,6 +77,47 @@ fn speed(
         measured: format!("{by_best:.1}× (medians {by_median:.1}×)"),
         met: by_best >= wanted,
     })
+}
+
+/// The time of ours in that of each other oc-mirror. Of what is to be as fast, a twentieth more is
+/// within what the same program differs by from run to run.
+fn against_others(results: &Results) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for (job, most) in [(Job::ToDisk, 0.75), (Job::FromDisk, 1.05), (Job::Across, 1.05)] {
+        let Some(own) = ours(results, job, State::Cold, Contender::OcMirror) else { continue };
+        let is_other = |row: &&Row| matches!(row.contender, Contender::Other(_));
+        for other in results.case(job, State::Cold).filter(is_other) {
+            let (time, of) = (own.best().as_secs_f64(), other.best().as_secs_f64());
+            verdicts.push(Verdict {
+                about: format!("{job}, cold: time of oc-mirror in that of {}", other.contender),
+                wanted: format!("≤ {most:.2} ×"),
+                measured: format!("{:.2} × ({time:.2} s, {of:.2} s)", time / of),
+                met: time <= most * of,
+            });
+        }
+    }
+    verdicts
+}
+
+fn nothing_to_do(results: &Results, job: Job) -> Option<Verdict> {
+    let best = ours(results, job, State::Warm, Contender::OcMirror)?.best().as_secs_f64();
+    Some(Verdict {
+        about: format!("{job}, nothing to do, {} images", results.images),
+        wanted: "≤ 0.15 s".into(),
+        measured: format!("{best:.3} s"),
+        met: best <= 0.15,
+    })
+}
+
+fn tiny(run: &TinyRun) -> Verdict {
+    let most = if run.state == State::Cold { 6.0 } else { 0.8 };
+    let seconds = run.usage.wall.as_secs_f64();
+    Verdict {
+        about: format!("{}, {}, {} tiny images", run.job, run.state, run.images),
+        wanted: format!("≤ {most} s"),
+        measured: format!("{seconds:.2} s"),
+        met: seconds <= most,
+    }
 }
 
 fn fetched_once(results: &Results) -> Option<Verdict> {
@@ -206,6 +250,7 @@ mod tests {
             line: vec![],
             line_rate: 125_000_000,
             memory: vec![],
+            tiny: vec![],
         }
     }
 
@@ -223,6 +268,21 @@ mod tests {
         assert_eq!(speed.about, "disk → registry, cold: oc-mirror against skopeo copy, 4 at once");
         assert_eq!(speed.measured, "2.9× (medians 3.0×)");
         assert!(!speed.met);
+    }
+
+    #[test]
+    fn an_older_build_is_to_take_longer_to_disk_and_not_less_elsewhere() {
+        let cold = |job, contender, millis: &[u64]| row(job, State::Cold, contender, millis);
+        let rows = vec![
+            cold(Job::ToDisk, Contender::OcMirror, &[3_000, 3_500]),
+            cold(Job::ToDisk, Contender::Other(0), &[4_000]),
+            cold(Job::Across, Contender::OcMirror, &[4_300]),
+            cold(Job::Across, Contender::Other(0), &[4_000]),
+        ];
+        let verdicts = against_others(&results(rows));
+        let judged: Vec<(&str, bool)> =
+            verdicts.iter().map(|verdict| (&*verdict.measured, verdict.met)).collect();
+        assert_eq!(judged, [("0.75 × (3.00 s, 4.00 s)", true), ("1.07 × (4.30 s, 4.00 s)", false)]);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! What was asked of a registry, from its access log.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use lab::docker_registry::DockerRegistry;
@@ -26,6 +27,8 @@ pub(crate) struct Traffic {
     pub(crate) uploads_again: u64,
     /// Blobs that were mounted from another repository.
     pub(crate) mounts: u64,
+    /// Processor time of the registry itself.
+    pub(crate) cpu: Duration,
 }
 
 /// One line of the log.
@@ -42,6 +45,8 @@ struct Request<'a> {
 pub(crate) struct Watch {
     log: PathBuf,
     from: u64,
+    pid: u32,
+    cpu: Duration,
 }
 
 impl Watch {
@@ -49,7 +54,8 @@ impl Watch {
     pub(crate) fn start(registry: &DockerRegistry) -> Result<Self> {
         let log = registry.access_log();
         let from = log.metadata().with_context(|| format!("looking at {}", log.display()))?.len();
-        Ok(Self { log, from })
+        let pid = registry.pid();
+        Ok(Self { log, from, pid, cpu: processor_time(pid)? })
     }
 
     /// What came. Sizes of uploads are not in the log; `sizes` has them.
@@ -59,8 +65,22 @@ impl Watch {
         file.seek(SeekFrom::Start(self.from)).with_context(reading)?;
         let lines: Vec<String> =
             BufReader::new(file).lines().collect::<Result<_, _>>().with_context(reading)?;
-        Ok(count(lines.iter().filter_map(|line| parse(line)), sizes))
+        let counted = count(lines.iter().filter_map(|line| parse(line)), sizes);
+        Ok(Traffic { cpu: processor_time(self.pid)?.saturating_sub(self.cpu), ..counted })
     }
+}
+
+/// What a process has used so far, user and system time together.
+fn processor_time(pid: u32) -> Result<Duration> {
+    /// Ticks of the kernel in a second, as user space sees them.
+    const TICK: Duration = Duration::from_millis(10);
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+    // The name of the program comes before, in parentheses, and may contain anything.
+    let (_, fields) = stat.rsplit_once(')').with_context(|| format!("reading {path}"))?;
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    let ticks: u32 = ticks.filter_map(|ticks| ticks.parse::<u32>().ok()).sum();
+    Ok(TICK * ticks)
 }
 
 fn count<'a>(

@@ -45,7 +45,9 @@ pub struct KeptChannel<'c, 'a> {
 }
 
 /// A bundle of a package, by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub struct BundleName {
     pub package: String,
     pub bundle: String,

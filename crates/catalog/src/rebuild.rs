@@ -1,6 +1,7 @@
 //! A catalog's image with another catalog in it. Everything else of the image stays.
 
-use oci::{Descriptor, Digest, Manifest, ManifestError, MediaType, Platform, RawManifest};
+use image_layer::stack::{self, AddedLayer, StackError, StackedImage};
+use oci::{Descriptor, ManifestError, MediaType, Platform, RawManifest};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -31,8 +32,8 @@ pub struct RebuiltImage {
 pub enum RebuildError {
     #[error("the manifest of the catalog's image cannot be used")]
     Manifest(#[from] ManifestError),
-    #[error("the catalog's image is a list of images, where one of its images is due")]
-    List,
+    #[error("adding layers to the catalog's image")]
+    Stack(#[from] StackError),
     #[error("the config of the catalog's image cannot be read")]
     Config(#[source] serde_json::Error),
     #[error("the config of the catalog's image has {0} bytes, more than any real one")]
@@ -78,16 +79,29 @@ pub fn rebuild(
     hiding: &Layer,
     catalog: &Layer,
 ) -> Result<RebuiltImage, RebuildError> {
-    let Manifest::Image { .. } = base.manifest.parse()? else { return Err(RebuildError::List) };
     let mut config = read_config(base.config)?;
     let platform = Platform {
         os: config["os"].as_str().unwrap_or("linux").to_owned(),
         architecture: config["architecture"].as_str().unwrap_or_default().to_owned(),
         variant: config["variant"].as_str().map(str::to_owned),
     };
-    change_config(&mut config, &[hiding, catalog])?;
-    let config = serde_json::to_vec(&config).map_err(RebuildError::Write)?;
-    let manifest = change_manifest(base.manifest, &config, &[hiding, catalog])?;
+    let settings = stack::settings(&mut config)?;
+    settings.insert("Cmd".to_owned(), json!(["serve", CATALOG_FOLDER]));
+    if let Some(label) = settings.get_mut("Labels").and_then(|labels| labels.get_mut(FOLDER_LABEL))
+    {
+        *label = json!(CATALOG_FOLDER);
+    }
+    let added = |layer: &Layer, created_by| AddedLayer {
+        digest: layer.digest,
+        size: layer.bytes.len(),
+        diff_id: layer.diff_id,
+        created_by,
+    };
+    let layers = [
+        added(hiding, "oc-mirror: hide the original catalog"),
+        added(catalog, "oc-mirror: add the selected catalog"),
+    ];
+    let StackedImage { manifest, config } = stack::add_layers(base.manifest, config, &layers)?;
     Ok(RebuiltImage { manifest, config, platform })
 }
 
@@ -121,67 +135,6 @@ fn absolute(folder: &str) -> Option<String> {
             && part.bytes().all(|b| b.is_ascii_graphic())
     };
     inner.split('/').all(plain).then(|| format!("/{inner}")).filter(|folder| folder.len() < 200)
-}
-
-fn change_config(config: &mut Value, layers: &[&Layer]) -> Result<(), RebuildError> {
-    let created = config["created"].clone();
-    let object = config.as_object_mut().ok_or(RebuildError::OddConfig)?;
-    let settings = object.entry("config").or_insert_with(|| json!({}));
-    if settings.is_null() {
-        *settings = json!({});
-    }
-    let settings = settings.as_object_mut().ok_or(RebuildError::OddConfig)?;
-    settings.insert("Cmd".to_owned(), json!(["serve", CATALOG_FOLDER]));
-    if let Some(label) = settings.get_mut("Labels").and_then(|labels| labels.get_mut(FOLDER_LABEL))
-    {
-        *label = json!(CATALOG_FOLDER);
-    }
-    let rootfs = object.entry("rootfs").or_insert_with(|| json!({"type": "layers"}));
-    let rootfs = rootfs.as_object_mut().ok_or(RebuildError::OddConfig)?;
-    let diff_ids = rootfs.entry("diff_ids").or_insert_with(|| json!([]));
-    let diff_ids = diff_ids.as_array_mut().ok_or(RebuildError::OddConfig)?;
-    diff_ids.extend(layers.iter().map(|layer| json!(layer.diff_id)));
-    // Readers match the history with the layers, so where there is one it must have these, too.
-    if let Some(history) = object.get_mut("history").and_then(Value::as_array_mut) {
-        for what in ["hide the original catalog", "add the selected catalog"] {
-            let mut step = json!({"created_by": format!("oc-mirror: {what}")});
-            if created.is_string() {
-                step["created"] = created.clone();
-            }
-            history.push(step);
-        }
-    }
-    Ok(())
-}
-
-fn change_manifest(
-    base: &RawManifest,
-    config: &[u8],
-    layers: &[&Layer],
-) -> Result<RawManifest, RebuildError> {
-    let docker = base.media_type.as_str() == MediaType::DOCKER_MANIFEST;
-    let layer_type = match docker {
-        true => "application/vnd.docker.image.rootfs.diff.tar.gzip",
-        false => "application/vnd.oci.image.layer.v1.tar+gzip",
-    };
-    let mut manifest: Value = serde_json::from_slice(&base.bytes).map_err(RebuildError::Config)?;
-    let object = manifest.as_object_mut().ok_or(RebuildError::OddConfig)?;
-    // The rebuilt image is attached to nothing.
-    object.remove("subject");
-    let held = object.get_mut("config").ok_or(RebuildError::OddConfig)?;
-    held["digest"] = json!(Digest::of(config));
-    held["size"] = json!(config.len());
-    let list = object.get_mut("layers").and_then(Value::as_array_mut);
-    let list = list.ok_or(RebuildError::OddConfig)?;
-    for layer in layers {
-        list.push(json!({
-            "mediaType": layer_type,
-            "digest": layer.digest,
-            "size": layer.bytes.len(),
-        }));
-    }
-    let bytes = serde_json::to_vec(&manifest).map_err(RebuildError::Write)?;
-    Ok(RawManifest::new(Some(base.media_type.as_str()), bytes)?)
 }
 
 /// The list of the rebuilt images: a list even for one, of docker's kind when all of them are.

@@ -11,8 +11,8 @@ use image_layer::{Change, Entry, LayerError};
 use crate::files::Files;
 use crate::load_error::LoadError;
 
-/// Three times the largest real catalog. All of it is held in memory.
-const MAX_CATALOG_BYTES: u64 = 1 << 30;
+/// Twice the largest real catalog. All of it is held in memory.
+const MAX_CATALOG_BYTES: u64 = 640 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {

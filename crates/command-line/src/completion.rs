@@ -1,5 +1,9 @@
 //! Completion scripts for shells.
 
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
 use clap::{Command, ValueEnum};
 use clap_complete::{Generator, shells};
 
@@ -22,6 +26,25 @@ pub fn script(shell: Shell, command: Command) -> Vec<u8> {
     }
 }
 
+/// Writes the scripts below `out/completions`, each under the name that its shell looks for:
+/// `NAME` for bash, `_NAME` for zsh, `NAME.fish` for fish.
+pub fn write(out: &Path, command: &Command) -> anyhow::Result<()> {
+    let folder = out.join("completions");
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    let name = command.get_name();
+    let files = [
+        (Shell::Bash, name.to_owned()),
+        (Shell::Zsh, format!("_{name}")),
+        (Shell::Fish, format!("{name}.fish")),
+    ];
+    for (shell, file) in files {
+        let path = folder.join(file);
+        fs::write(&path, script(shell, command.clone()))
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
 fn generate(generator: impl Generator, mut command: Command) -> Vec<u8> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
@@ -34,6 +57,15 @@ mod tests {
     use clap::Arg;
 
     use super::*;
+
+    #[test]
+    fn scripts_have_the_names_that_shells_look_for() {
+        let out = tempfile::tempdir().unwrap();
+        write(out.path(), &Command::new("sail")).unwrap();
+        for name in ["sail", "_sail", "sail.fish"] {
+            assert!(out.path().join("completions").join(name).is_file(), "{name}");
+        }
+    }
 
     #[test]
     fn every_script_knows_the_program_and_its_flags() {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::former;
 use crate::output::say;
 
 /// How a command that could do its work ended.
@@ -25,18 +26,17 @@ impl From<Ending> for ExitCode {
     }
 }
 
-/// Parses the command line, the program's name first, and acts on it. Wrong
-/// usage and an error of `act` end with exit code 2; both are said on standard
-/// error.
+/// Parses the command line, the program's name first, and runs `act` on it. Wrong usage and an error
+/// of `act` end with exit code 2; both are printed to standard error.
 pub fn run<A: Parser>(
     line: impl IntoIterator<Item = OsString>,
     act: impl FnOnce(A) -> anyhow::Result<Ending>,
 ) -> ExitCode {
-    let arguments = match A::try_parse_from(line) {
+    let arguments = match parse(line) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are results; everything else is wrong usage.
-            // A closed pipe leaves nobody to tell.
+            // Help and version are results; everything else is wrong usage. If the pipe is closed,
+            // the message has no reader.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
@@ -48,4 +48,15 @@ pub fn run<A: Parser>(
             ExitCode::from(2)
         }
     }
+}
+
+fn parse<A: Parser>(line: impl IntoIterator<Item = OsString>) -> Result<A, clap::Error> {
+    let line: Vec<OsString> = line.into_iter().collect();
+    let mut command = A::command();
+    let matches = command.try_get_matches_from_mut(&line)?;
+    let arguments = A::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    if let Some(warning) = former::warning(&command, &matches, &line) {
+        say(&format!("warning: {warning}"));
+    }
+    Ok(arguments)
 }

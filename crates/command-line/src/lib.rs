@@ -1,8 +1,9 @@
-//! What every program's command line does alike: how it ends, where results
-//! and messages go, and the documents that are made from its flags.
+//! What the command lines of all programs have in common: exit codes, where results and messages go,
+//! former spellings, and the documents that are generated from the flags.
 
 pub mod completion;
 mod ending;
+pub mod former;
 pub mod manual;
 mod output;
 

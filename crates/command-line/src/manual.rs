@@ -1,5 +1,5 @@
-//! Man pages and tables of flags, made from what a program itself parses.
-//! Same program, same files.
+//! Man pages and tables of flags, generated from what a program itself parses.
+//! The same program writes the same files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,8 +8,10 @@ use std::path::Path;
 use anyhow::Context as _;
 use clap::{Arg, Command};
 
-/// Writes `man/*.1` for the program and its commands, and `reference/<program>.md`
-/// with this text, below `out`.
+use crate::completion;
+
+/// Writes `man/*.1` for the program and its commands, `reference/<program>.md` with this text, and
+/// `completions/` below `out`.
 pub fn write(out: &Path, command: &Command, reference: &str) -> anyhow::Result<()> {
     let (man, folder) = (out.join("man"), out.join("reference"));
     for dir in [&man, &folder] {
@@ -20,7 +22,8 @@ pub fn write(out: &Path, command: &Command, reference: &str) -> anyhow::Result<(
         fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
     }
     let path = folder.join(format!("{}.md", command.get_name()));
-    fs::write(&path, reference).with_context(|| format!("writing {}", path.display()))
+    fs::write(&path, reference).with_context(|| format!("writing {}", path.display()))?;
+    completion::write(out, command)
 }
 
 /// File names and texts of the man pages: the program and all its commands.
@@ -78,9 +81,10 @@ pub fn flags<'a>(args: impl Iterator<Item = &'a Arg>) -> String {
     format!("| flag | default | meaning |\n|---|---|---|\n{rows}\n")
 }
 
-/// Commands with their full names, and without the `help` command that clap adds.
+/// Commands with their full names, and without the `help` command that clap adds. The version is the
+/// number alone: documents do not change with every commit.
 fn built(command: &Command) -> Command {
-    let mut command = command.clone().disable_help_subcommand(true);
+    let mut command = command.clone().version(build_info::NUMBER).disable_help_subcommand(true);
     command.build();
     command
 }

@@ -158,8 +158,26 @@ pub fn choose(record: &TargetRecord, request: Request<'_>) -> Result<Choice, Cho
             shared_with: shared_with(record, place, &going),
         });
     }
+    choice.warnings.extend(shared_manifests(&choice.items));
     choice.kept.sort_by(|a, b| a.place.cmp(&b.place));
     Ok(choice)
+}
+
+/// One warning for all items whose manifests stay: releases share most of their components.
+fn shared_manifests(items: &[Item]) -> Option<String> {
+    let shared: Vec<&Item> = items.iter().filter(|item| !item.shared_with.is_empty()).collect();
+    let first = shared.first()?;
+    let (more, share) = match shared.len() {
+        1 => (String::new(), "shares its manifest with"),
+        count => (
+            format!(" and {} more", count - 1),
+            "share their manifests with images that stay, such as",
+        ),
+    };
+    Some(format!(
+        "{}{more} {share} {}: only the tag is deleted, where the registry supports that",
+        first.place, first.shared_with[0]
+    ))
 }
 
 /// Whether an image is below the target's namespace.

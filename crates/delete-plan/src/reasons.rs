@@ -95,7 +95,7 @@ impl Reasons {
     }
 
     pub fn to_yaml(&self) -> Result<String, serde_saphyr::ser::Error> {
-        serde_saphyr::to_string(self)
+        Ok(format!("{}\n", serde_saphyr::to_string(self)?.trim_end()))
     }
 
     /// The digests that images are expected to have.

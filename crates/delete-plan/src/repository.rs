@@ -65,18 +65,19 @@ pub fn subject_of_tag(tag: &Tag, digest: &Digest) -> Option<Digest> {
 }
 
 /// Plans the deletion of `requested` tags, each with the digest it is expected to have, where that
-/// is known.
+/// is known. `unfinished` are manifests that an earlier deletion did not reach.
 ///
 /// # Guarantees
 /// No step deletes a manifest that a tag leads to which is not deleted: directly, through an index,
-/// or as an attachment.
+/// or as an attachment. Tags that are deleted alone come before all manifests.
 pub fn plan_repository(
     state: &RepositoryState,
     requested: &BTreeMap<Tag, Option<Digest>>,
+    unfinished: &BTreeSet<Digest>,
 ) -> RepositoryPlan {
     let mut plan = RepositoryPlan::default();
     let mut going: BTreeMap<&Tag, Digest> = BTreeMap::new();
-    let mut roots: BTreeSet<Digest> = BTreeSet::new();
+    let mut roots: BTreeSet<Digest> = unfinished.clone();
     for (tag, expected) in requested {
         match (state.tags.get(tag), *expected) {
             (None, expected) => {
@@ -135,6 +136,14 @@ struct Kept {
 }
 
 impl RepositoryState {
+    /// The manifests that tags which are not `requested` lead to.
+    pub fn used_by_others(&self, requested: &BTreeMap<Tag, Option<Digest>>) -> BTreeSet<Digest> {
+        let others = self.tags.iter().filter(|(tag, digest)| {
+            !requested.contains_key(*tag) && subject_of_tag(tag, digest).is_none()
+        });
+        self.closure(others.map(|(_, digest)| *digest))
+    }
+
     /// Everything below these manifests, them included.
     fn closure(&self, roots: impl IntoIterator<Item = Digest>) -> BTreeSet<Digest> {
         let mut found = BTreeSet::new();

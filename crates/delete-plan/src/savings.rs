@@ -18,8 +18,8 @@ pub struct RepositoryBytes {
     pub reclaimable: u64,
 }
 
-/// Sizes of the repositories that lose something. Images of which the record does not have the
-/// content do not count.
+/// Sizes of the repositories that lose something and have content on record. Images of which the
+/// record does not have the content do not count.
 pub fn savings(
     record: &TargetRecord,
     going: &BTreeSet<Destination>,
@@ -44,17 +44,16 @@ pub fn savings(
         }
     }
     let sum = |content: Option<&BTreeMap<Digest, u64>>| content.map_or(0, |c| c.values().sum());
-    affected
-        .into_iter()
-        .map(|repository| {
-            let held = before.get(repository);
-            let gone = held.into_iter().flatten().filter(|(digest, _)| !left.contains(*digest));
+    before
+        .iter()
+        .map(|(repository, held)| {
+            let gone = held.iter().filter(|(digest, _)| !left.contains(*digest));
             let bytes = RepositoryBytes {
-                before: sum(held),
+                before: sum(Some(held)),
                 after: sum(after.get(repository)),
                 reclaimable: gone.map(|(_, size)| size).sum(),
             };
-            (repository.clone(), bytes)
+            ((*repository).clone(), bytes)
         })
         .collect()
 }

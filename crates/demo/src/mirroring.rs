@@ -21,7 +21,7 @@ const NAMESPACE: &str = "mirror";
 const NEXT_STEPS: &str = "\
 Next steps:
     cargo build --release --bin oc-mirror         # target/release/oc-mirror; on the PATH, `oc mirror` works as well
-    oc-mirror init --version 4.18 -o isc.yaml     # a configuration to start from
+    oc-mirror init --version 4.18 --out isc.yaml     # a configuration to start from
     oc-mirror -c isc.yaml --dry-run file:///data  # what a run would fetch, and its size
     docs/mirroring.md                             # images, releases, operators, step by step";
 

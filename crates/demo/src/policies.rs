@@ -168,8 +168,8 @@ fn tell(cluster: &mut Cluster<'_>, program: &Path, folder: &Path) -> Result<()> 
 /// Applies what `manifests` writes, but for what needs Prometheus' own kinds.
 fn apply_payload(cluster: &Cluster<'_>, program: &Path, folder: &Path) -> Result<()> {
     let manifests = folder.join("manifests");
-    show_command("nmstate-operator manifests -o manifests");
-    let status = Command::new(program).arg("manifests").arg("-o").arg(&manifests).status();
+    show_command("nmstate-operator manifests --out manifests");
+    let status = Command::new(program).arg("manifests").arg("--out").arg(&manifests).status();
     let status = status.context("starting nmstate-operator")?;
     ensure!(status.success(), "nmstate-operator ended with {status}");
     let reading = || format!("reading {}", manifests.display());

@@ -1,10 +1,13 @@
 //! Archives that were carried over from the connected side.
 
 use std::fs;
+use std::path::Path;
 
+use mirror_plan::Destination;
 use oci::Digest;
 use tar::{EntryType, Header};
 use workspace::archive::Archives;
+use workspace::distribution::{Distribution, TarFiles};
 
 use crate::two_parts;
 
@@ -16,6 +19,30 @@ pub fn archive(data: &[u8]) {
     fs::write(folder.path().join("mirror_000001.tar"), data).expect("a file can be written");
     let archives = Archives::open(folder.path()).expect("a folder with an archive can be opened");
     read(&archives);
+    read_v2(&folder.path().join("mirror_000001.tar"));
+}
+
+/// The same file as an archive of oc-mirror v2.
+fn read_v2(file: &Path) {
+    let (files, problems) = TarFiles::scan(&[file.to_owned()]);
+    for problem in problems {
+        assert!(!problem.to_string().is_empty());
+    }
+    let digests: Vec<Digest> = files.digests().copied().collect();
+    let mut distribution = Distribution::default();
+    distribution.add_archives(files);
+    for name in distribution.document_names() {
+        assert!(!name.starts_with('/') && !name.split('/').any(|part| part == ".."), "{name}");
+        let _ = distribution.document(&name);
+    }
+    let name: Destination = "a/b:v1".parse().expect("the name is one");
+    let _ = distribution.image(&name, None);
+    for digest in digests {
+        // Whatever is found has the digest that it was looked up by.
+        if let Ok(Some(tree)) = distribution.image(&name, Some(&digest)) {
+            assert_eq!(tree.root().digest, digest);
+        }
+    }
 }
 
 /// The index of an archive, and after a zero byte the content of the first chunk. The target adds

@@ -29,12 +29,18 @@ pub fn policy(data: &[u8]) {
         Ok(policy) => policy,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    let signature =
-        Signature { payload: payload.to_vec(), signature: "c2lnbmVk".to_owned(), bundle: None };
+    let signature = Signature {
+        payload: payload.to_vec(),
+        signature: "c2lnbmVk".to_owned(),
+        bundle: text(payload).map(str::to_owned),
+        certificate: text(payload).map(str::to_owned),
+        chain: None,
+    };
     let digest = Digest::of(b"image");
-    let root = Subject { digest, signatures: vec![signature] };
-    let bare = Subject { digest, signatures: Vec::new() };
-    let presented = Presented { root, instances: vec![bare] };
+    let lookaside = vec![payload.to_vec()];
+    let root = Subject { digest, signatures: vec![signature], lookaside };
+    let instances = vec![Subject::unsigned(digest)];
+    let presented = Presented { root, instances, now: jiff::Timestamp::UNIX_EPOCH };
     for image in ["quay.io/a/b:v1", "registry.example.com:5000/x/y/z", "busybox"] {
         let image: ImageRef = image.parse().expect("the image is a reference");
         judge(&policy, Name::Registry(&image), &presented);

@@ -4,6 +4,7 @@ mod evaluate;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::budget::{Budget, Exceeded};
@@ -13,6 +14,7 @@ use crate::node::{Branch, Node, Pipe, Span, Tree};
 use crate::parse::{Parsed, parse};
 use crate::print::print_into;
 use crate::set::{Layer, MissingKey};
+use crate::trace::Trace;
 use crate::value::{Kind, Value};
 
 /// Texts of `render` that are kept parsed.
@@ -29,9 +31,35 @@ pub(crate) struct Machine {
     pub(crate) budget: Budget,
     /// The same text is often rendered many times.
     pub(crate) parsed: Cache,
+    /// Where the output comes from, if that is asked for.
+    pub(crate) trace: Option<Trace>,
 }
 
 impl Machine {
+    fn enter_template(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.enter();
+        }
+    }
+
+    fn leave_template(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.leave();
+        }
+    }
+
+    fn begin_action(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.begin();
+        }
+    }
+
+    fn wrote(&mut self, output: Range<usize>, at: usize, is_text: bool) {
+        if let Some(trace) = &mut self.trace {
+            trace.write(output, at, is_text);
+        }
+    }
+
     pub(crate) fn execute(
         &mut self,
         layer: &Rc<Layer>,
@@ -56,6 +84,7 @@ impl Machine {
     ) -> Result<Vec<u8>, Box<Error>> {
         let data = if matches!(data, Value::Nil) { Value::Absent } else { data };
         let mut out = Vec::new();
+        self.enter_template();
         let mut state = State {
             machine: self,
             layer,
@@ -63,7 +92,9 @@ impl Machine {
             variables: vec![(Rc::from("$"), data.clone())],
             out: &mut out,
         };
-        state.walk(&data, &tree.root)?;
+        let walked = state.walk(&data, &tree.root);
+        self.leave_template();
+        walked?;
         Ok(out)
     }
 
@@ -172,21 +203,28 @@ impl State<'_> {
     fn walk(&mut self, dot: &Value, nodes: &[Node]) -> Run<Flow> {
         for node in nodes {
             let flow = match node {
-                Node::Text(text) => {
+                Node::Text(text, at) => {
                     self.machine
                         .budget
                         .spend(1 + text.len() as u64 / 64)
                         .map_err(|exceeded| self.limit(Span::default(), exceeded))?;
+                    let start = self.out.len();
                     self.out.extend_from_slice(text.as_bytes());
+                    self.machine.wrote(start..self.out.len(), *at, true);
                     self.check_output(Span::default())?;
                     Flow::Next
                 }
                 Node::Action(pipe) => {
+                    self.machine.begin_action();
                     let value = self.pipeline(dot, pipe)?;
                     if pipe.variables.is_empty() {
                         let limit = self.machine.budget.limits().output_bytes;
+                        let start = self.out.len();
                         print_into(self.out, &value, limit)
                             .map_err(|exceeded| self.limit(pipe.span, exceeded))?;
+                        self.machine.wrote(start..self.out.len(), pipe.span.start, false);
+                    } else if let Some(trace) = &mut self.machine.trace {
+                        trace.assign();
                     }
                     Flow::Next
                 }
@@ -195,7 +233,10 @@ impl State<'_> {
                 }
                 Node::Range(branch) => self.range(dot, branch)?,
                 Node::Template { name, pipe, span } => {
+                    self.machine.begin_action();
+                    let start = self.out.len();
                     self.template(dot, name, pipe.as_ref(), *span)?;
+                    self.machine.wrote(start..self.out.len(), span.start, false);
                     Flow::Next
                 }
                 Node::Break => Flow::Break,
@@ -329,6 +370,7 @@ impl State<'_> {
             None => Value::Absent,
         };
         self.enter(span)?;
+        self.machine.enter_template();
         let mut state = State {
             machine: self.machine,
             layer: self.layer,
@@ -336,7 +378,9 @@ impl State<'_> {
             variables: vec![(Rc::from("$"), data.clone())],
             out: self.out,
         };
-        state.walk(&data, &tree.root)?;
+        let walked = state.walk(&data, &tree.root);
+        self.machine.leave_template();
+        walked?;
         self.machine.budget.leave();
         Ok(())
     }

@@ -19,6 +19,7 @@ mod parse;
 mod print;
 mod quote;
 mod set;
+mod trace;
 mod value;
 
 pub use arguments::Arguments;
@@ -31,4 +32,5 @@ pub use number::format_float;
 pub use print::{print_all, printf};
 pub use quote::quote;
 pub use set::{MissingKey, Set};
+pub use trace::{Names, Piece, Reads, Trace};
 pub use value::{Kind, Map, Object, Value};

@@ -50,12 +50,17 @@ impl Source {
 
 #[derive(Debug)]
 pub(crate) enum Node {
-    Text(Rc<str>),
+    /// A text and where it begins in the source.
+    Text(Rc<str>, usize),
     Action(Pipe),
     If(Branch),
     With(Branch),
     Range(Branch),
-    Template { name: Rc<str>, pipe: Option<Pipe>, span: Span },
+    Template {
+        name: Rc<str>,
+        pipe: Option<Pipe>,
+        span: Span,
+    },
     Break,
     Continue,
 }
@@ -105,5 +110,5 @@ pub(crate) enum OperandKind {
 
 /// Whether a template consists of space only. Such a definition does not replace another.
 pub(crate) fn is_empty(nodes: &[Node]) -> bool {
-    nodes.iter().all(|node| matches!(node, Node::Text(text) if text.trim().is_empty()))
+    nodes.iter().all(|node| matches!(node, Node::Text(text, _) if text.trim().is_empty()))
 }

@@ -207,7 +207,7 @@ impl<'a> Parser<'a> {
     fn text_or_action(&mut self) -> Parse<Item> {
         let token = self.next_word();
         match token.kind {
-            Kind::Text => Ok(Item::Node(Node::Text(Rc::from(token.text)))),
+            Kind::Text => Ok(Item::Node(Node::Text(Rc::from(token.text), token.start))),
             Kind::LeftDelimiter => self.action(),
             _ => self.unexpected(token, "input"),
         }

@@ -9,6 +9,7 @@ use crate::exec::{Cache, Machine};
 use crate::function::Functions;
 use crate::node::{Tree, is_empty};
 use crate::parse::{Parsed, parse};
+use crate::trace::Trace;
 use crate::value::Value;
 
 /// What a key that a map does not have is.
@@ -92,15 +93,40 @@ impl Set {
         data: Value,
         budget: &mut Budget,
     ) -> Result<String, Box<Error>> {
+        self.run(name, data, budget, &mut None)
+    }
+
+    /// The same, and notes where the output comes from.
+    pub fn execute_traced(
+        &self,
+        name: &str,
+        data: Value,
+        budget: &mut Budget,
+        trace: Trace,
+    ) -> Result<(String, Trace), Box<Error>> {
+        let mut trace = Some(trace);
+        let output = self.run(name, data, budget, &mut trace)?;
+        Ok((output, trace.unwrap_or_default()))
+    }
+
+    fn run(
+        &self,
+        name: &str,
+        data: Value,
+        budget: &mut Budget,
+        trace: &mut Option<Trace>,
+    ) -> Result<String, Box<Error>> {
         budget.surface();
         let mut machine = Machine {
             functions: self.functions.clone(),
             missing_key: self.missing_key,
             budget: budget.clone(),
             parsed: self.parsed.clone(),
+            trace: trace.take(),
         };
         let result = machine.execute(&self.layer, name, data);
         *budget = machine.budget;
+        *trace = machine.trace;
         let out = result?;
         Ok(String::from_utf8(out)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))

@@ -11,7 +11,7 @@ use crate::capabilities::{ApiSet, Capabilities, DEFAULT_KUBE_VERSION};
 use crate::chart::Chart;
 use crate::dependencies::{self, DependencyError};
 use crate::documents::{self, DocumentError};
-use crate::images::{self, Candidate, Images, Origin, place};
+use crate::images::{self, Candidate, Images, Origin, place, traced};
 use crate::json_path::{JsonPath, JsonPathError};
 use crate::rendering::{Rendering, Settings, render};
 use crate::values::{self, ValuesError};
@@ -174,12 +174,30 @@ pub fn images(
     }
     collect_annotated(&chart, &mut found, &mut problems);
     let candidates = images::candidates(&chart, &values::coalesce(&chart, given)?);
-    discovery.candidates =
-        candidates.into_iter().filter(|candidate| !found.contains_key(&candidate.image)).collect();
+    let used: BTreeSet<&String> = found.values().flatten().flat_map(Origin::values).collect();
+    discovery.candidates = candidates
+        .into_iter()
+        .filter(|candidate| {
+            !found.contains_key(&candidate.image) && !is_used(&candidate.paths, &used)
+        })
+        .collect();
     discovery.images =
         found.into_iter().map(|(image, origins)| (image, origins.into_iter().collect())).collect();
     discovery.problems = problems.into_iter().collect();
     Ok(discovery)
+}
+
+/// Whether an image that templates use was made from the values of a candidate: they put it together
+/// in another way than was guessed.
+fn is_used(paths: &[String], used: &BTreeSet<&String>) -> bool {
+    paths.iter().all(|path| {
+        let is_below = |value: &&&String| {
+            value
+                .strip_prefix(path.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        used.iter().any(|value| is_below(&value))
+    })
 }
 
 /// The images that text from another renderer names: the documents of a whole chart.
@@ -234,7 +252,13 @@ fn collect(
         for named in images::named(&document, paths, environment) {
             let file = document.file.clone();
             let at = match (templates.get(&file), rendering.texts.get(&file)) {
-                (Some(template), Some(text)) => place(&template.text(), text, named.line),
+                (Some(template), Some(text)) => {
+                    let template = template.text();
+                    let source = rendering.sources.get(&file);
+                    source
+                        .and_then(|s| traced(&template, text, named.line, named.text, s))
+                        .unwrap_or_else(|| place(&template, text, named.line))
+                }
                 // A CRD file is not rendered: its lines are what they are.
                 _ => images::TemplatePlace { line: Some(named.line), values: Vec::new() },
             };

@@ -12,8 +12,9 @@ mod record;
 mod scope;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use go_template::{Budget, Error, Limits, MissingKey, Set, Value};
+use go_template::{Budget, Error, Limits, MissingKey, Names, Set, Trace, Value};
 
 use crate::functions::{Environment, library, without_no_value};
 pub use capabilities::Capabilities;
@@ -39,6 +40,8 @@ pub struct Rendered {
     pub path: String,
     /// The text, or why there is none.
     pub output: Result<String, Box<Error>>,
+    /// Where the text came from, if that was asked for.
+    pub trace: Option<Trace>,
 }
 
 /// Settings of a run.
@@ -52,6 +55,15 @@ pub struct Options {
 /// Renders every file that is not a partial (`_*`) and not `NOTES.txt`. The order is that of
 /// execution: the deepest paths first.
 pub fn render(templates: &[Template], options: &Options) -> Vec<Rendered> {
+    render_traced(templates, options, None)
+}
+
+/// The same, and notes which of the values with these names each file was made from.
+pub fn render_traced(
+    templates: &[Template],
+    options: &Options,
+    names: Option<&Rc<Names>>,
+) -> Vec<Rendered> {
     let mut order: Vec<&Template> = templates.iter().collect();
     order.sort_by(|left, right| {
         let depth = |template: &Template| template.path.matches('/').count();
@@ -69,18 +81,24 @@ pub fn render(templates: &[Template], options: &Options) -> Vec<Rendered> {
     for template in order {
         let name = template.path.rsplit('/').next().unwrap_or_default();
         let is_output = !name.starts_with('_') && name != "NOTES.txt";
+        let mut trace = names.map(|names| Trace::new(Rc::clone(names)));
         let output = match failed.remove(template.path.as_str()) {
             // A partial that cannot be parsed is a failure too.
             Some(error) => Err(error),
-            None if is_output => execute(&set, template, &mut budget),
+            None if is_output => execute(&set, template, &mut budget, &mut trace),
             None => continue,
         };
-        rendered.push(Rendered { path: template.path.clone(), output });
+        rendered.push(Rendered { path: template.path.clone(), output, trace });
     }
     rendered
 }
 
-fn execute(set: &Set, template: &Template, budget: &mut Budget) -> Result<String, Box<Error>> {
+fn execute(
+    set: &Set,
+    template: &Template,
+    budget: &mut Budget,
+    trace: &mut Option<Trace>,
+) -> Result<String, Box<Error>> {
     if let Some(scope) = template.scope.as_map() {
         let description = [
             ("Name".to_owned(), Value::string(&template.path)),
@@ -89,6 +107,19 @@ fn execute(set: &Set, template: &Template, budget: &mut Budget) -> Result<String
         let description = ValuesObject::of(description.into());
         scope.borrow_mut().insert("Template".to_owned(), description);
     }
-    let output = set.execute(&template.path, template.scope.clone(), budget)?;
-    Ok(if output.contains("<no value>") { without_no_value(&output) } else { output })
+    let scope = template.scope.clone();
+    let output = match trace.take() {
+        Some(traced) => {
+            let (output, traced) = set.execute_traced(&template.path, scope, budget, traced)?;
+            *trace = Some(traced);
+            output
+        }
+        None => set.execute(&template.path, scope, budget)?,
+    };
+    if !output.contains("<no value>") {
+        return Ok(output);
+    }
+    // Places in the text move.
+    *trace = None;
+    Ok(without_no_value(&output))
 }

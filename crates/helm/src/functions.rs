@@ -24,7 +24,6 @@ mod random;
 mod reflection;
 mod regexes;
 mod scrypt;
-pub mod semver;
 mod strings;
 mod toml_writer;
 mod urls;

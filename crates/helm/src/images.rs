@@ -15,7 +15,7 @@ use crate::json_path::JsonPath;
 pub use annotation::{AnnotationError, annotated};
 pub use candidate::{Candidate, candidates};
 pub(crate) use place::values_in;
-pub use place::{TemplatePlace, place};
+pub use place::{TemplatePlace, place, traced};
 
 /// Where an image is named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +37,16 @@ pub enum Origin {
     },
     /// In an annotation of `Chart.yaml`.
     Annotation { chart: String, key: &'static str },
+}
+
+impl Origin {
+    /// The values that the image was made from.
+    pub fn values(&self) -> &[String] {
+        match self {
+            Self::Document { values, .. } => values,
+            Self::Annotation { .. } => &[],
+        }
+    }
 }
 
 /// Why a value of a document counts as an image.

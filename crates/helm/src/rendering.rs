@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use go_template::{Limits, Reason, Value};
+use go_template::{Limits, Names, Piece, Reads, Reason, Value};
 
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, File};
@@ -45,6 +45,16 @@ pub struct Rendering {
     pub texts: BTreeMap<String, String>,
     /// Templates that could not be rendered.
     pub failures: Vec<Problem>,
+    /// Where the texts came from.
+    pub sources: BTreeMap<String, TextSource>,
+}
+
+/// Where a rendered text came from.
+#[derive(Debug, Clone, Default)]
+pub struct TextSource {
+    pub pieces: Vec<Piece>,
+    /// The values that variables of the template were set from.
+    pub assigned: Reads,
 }
 
 impl Rendering {
@@ -86,12 +96,20 @@ pub fn render(
     let release = engine::Release { name, namespace };
     let mut scopes =
         Scopes { capabilities: &capabilities, release: &release, templates: Vec::new() };
-    scopes.enter(chart, converted(values), chart.name(), true);
+    let values = converted(values);
+    // Templates change values in place; names are those before that.
+    let names = Names::of(&values);
+    scopes.enter(chart, values, chart.name(), true);
     let options =
         engine::Options { environment: Environment { now: NOW, seed: 0 }, limits: settings.limits };
     let mut rendering = Rendering::default();
     let sources = chart.template_files();
-    for rendered in engine::render(&scopes.templates, &options) {
+    for rendered in engine::render_traced(&scopes.templates, &options, Some(&names)) {
+        if let Some(trace) = rendered.trace {
+            let (pieces, assigned) = trace.into_parts();
+            let source = TextSource { pieces, assigned };
+            rendering.sources.insert(rendered.path.clone(), source);
+        }
         match rendered.output {
             Ok(text) => {
                 rendering.texts.insert(rendered.path, text);

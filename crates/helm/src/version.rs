@@ -20,7 +20,8 @@ pub enum VersionError {
     Constraint(String),
 }
 
-/// Reads a version as Helm does: `v` before it is allowed, and missing parts are zero.
+/// Reads a version as Helm does: `v` before it and zeros before numbers are allowed, and missing parts
+/// are zero.
 pub fn version(text: &str) -> Result<Version, VersionError> {
     let bad = || VersionError::Version(text.chars().take(MAX_VERSION).collect());
     if text.len() > MAX_VERSION {
@@ -35,7 +36,7 @@ pub fn version(text: &str) -> Result<Version, VersionError> {
     let mut parts = [0u64; 3];
     for (count, number) in numbers.split('.').enumerate() {
         let is_number = number.bytes().all(|b| b.is_ascii_digit());
-        if count == 3 || !is_number || (number.len() > 1 && number.starts_with('0')) {
+        if count == 3 || !is_number {
             return Err(bad());
         }
         parts[count] = number.parse().map_err(|_| bad())?;
@@ -276,10 +277,11 @@ mod tests {
             ("1.2", "1.2.0"),
             ("1.2-beta", "1.2.0-beta"),
             ("2026.7.10", "2026.7.10"),
+            ("01.02.3", "1.2.3"),
         ] {
             assert_eq!(version(text).unwrap().to_string(), wanted, "{text}");
         }
-        for text in ["", "v", "01.2.3", "1.2.3.4", "1.x", "1.2.3-", "1.2.3+", "V1", "1.2.3-01"] {
+        for text in ["", "v", "1.2.3.4", "1.x", "1.2.3-", "1.2.3+", "V1", "1.2.3-01"] {
             assert!(version(text).is_err(), "{text}");
         }
     }

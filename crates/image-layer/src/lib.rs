@@ -1,9 +1,11 @@
-//! Reads a layer of an image: what it puts in place, and what it takes away from the layers below.
+//! Layers of images: reads what one puts in place and takes away from those below, and adds one to an
+//! image.
 //!
 //! Nothing is unpacked: names are compared, never used as paths. Whatever comes in is taken as
 //! hostile, so every size is bounded.
 
 pub mod gzip;
+pub mod stack;
 
 use std::io::{self, BufRead, BufReader, Read};
 

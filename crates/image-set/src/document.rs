@@ -84,6 +84,9 @@ pub struct Delete {
     pub additional_images: Vec<AdditionalImage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helm: Option<Helm>,
+    /// What stays although it is selected.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked_images: Vec<BlockedImage>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
 }
@@ -288,9 +291,8 @@ impl Mirror {
     fn read(place: Place<'_>) -> Option<Self> {
         let mut section =
             Section::open(place, |_| "write `additionalImages:` below it".to_owned())?;
-        let Delete { platform, operators, additional_images, helm, samples } =
+        let Delete { platform, operators, additional_images, helm, blocked_images, samples } =
             read_selection(&mut section);
-        let blocked_images = section.list("blockedImages", BlockedImage::read);
         section.refuse("ocp", "it is called platform now");
         section.finish();
         Some(Self { platform, operators, additional_images, helm, blocked_images, samples })
@@ -302,7 +304,6 @@ impl Delete {
         let mut section =
             Section::open(place, |_| "write `additionalImages:` below it".to_owned())?;
         let delete = read_selection(&mut section);
-        section.refuse("blockedImages", "what is listed is deleted; leave out what is to stay");
         section.finish();
         Some(delete)
     }
@@ -317,6 +318,7 @@ fn read_selection(section: &mut Section<'_>) -> Delete {
         additional_images: section.list("additionalImages", AdditionalImage::read),
         helm: section.place("helm").and_then(Helm::read),
         samples: section.list("samples", Sample::read),
+        blocked_images: section.list("blockedImages", BlockedImage::read),
     }
 }
 

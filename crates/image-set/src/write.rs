@@ -46,13 +46,20 @@ impl ImageSetConfiguration {
         })?)
     }
 
-    /// The configuration that deletes what this one selects. Blocked images do
-    /// not come along: they were never mirrored, so there is nothing to spare.
+    /// The configuration that deletes what this one selects. Blocked images are left out: they
+    /// were not mirrored, and oc-mirror v2 does not accept them below `delete`.
     pub fn to_delete(&self) -> DeleteImageSetConfiguration {
         let Mirror { platform, operators, additional_images, helm, blocked_images: _, samples } =
             self.mirror.clone();
         DeleteImageSetConfiguration {
-            delete: Delete { platform, operators, additional_images, helm, samples },
+            delete: Delete {
+                platform,
+                operators,
+                additional_images,
+                helm,
+                blocked_images: Vec::new(),
+                samples,
+            },
         }
     }
 }

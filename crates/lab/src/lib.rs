@@ -44,6 +44,7 @@ mod random;
 pub mod registry;
 pub mod releases;
 pub mod signature_store;
+pub mod sigstore;
 pub mod update_service;
 
 pub use ::data_tier::data_tier;

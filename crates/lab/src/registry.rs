@@ -221,6 +221,11 @@ impl LabRegistry {
         self.desk.log.clear();
     }
 
+    /// How many requests have met a fault so far, those that it still delays included.
+    pub fn disturbed(&self) -> usize {
+        self.desk.log.disturbed()
+    }
+
     /// The most requests that were in flight at the same moment.
     pub fn most_concurrent(&self) -> usize {
         self.desk.log.most_in_flight()
@@ -259,6 +264,9 @@ async fn handle(desk: Arc<Desk>, request: http::Request<Incoming>) -> io::Result
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
     let effects = desk.faults.meet(&parts.method, &path);
+    if !effects.is_empty() {
+        desk.log.disturb();
+    }
     let method = parts.method.clone();
     let entry = Request {
         method: method.clone(),

@@ -46,6 +46,25 @@ impl SignatureStore {
         held.insert(path, signature.into());
     }
 
+    /// The address of a lookaside server, as registries.d has it.
+    pub fn lookaside_url(&self) -> String {
+        format!("{}/lookaside", self.server.url())
+    }
+
+    /// Puts signature number `number` of an image in place, as lookaside servers have it.
+    pub fn put_lookaside(
+        &self,
+        repository: &str,
+        image: &Digest,
+        number: usize,
+        signature: impl Into<Bytes>,
+    ) {
+        let hex = image.hex();
+        let path = format!("/lookaside/{repository}@sha256={hex}/signature-{number}");
+        let mut held = self.signatures.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.insert(path, signature.into());
+    }
+
     /// Forgets all signatures.
     pub fn wipe(&self) {
         self.signatures.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -55,8 +74,9 @@ impl SignatureStore {
 impl Shelf for Signatures {
     fn find(&self, uri: &Uri) -> Option<Document> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Some clients write the `=` of a path as %3D.
-        let bytes = held.get(&uri.path().replace("%3D", "="))?.clone();
+        // Some clients write the `=` and the `@` of a path as %3D and %40.
+        let path = uri.path().replace("%3D", "=").replace("%40", "@");
+        let bytes = held.get(&path)?.clone();
         Some(Document { kind: "application/octet-stream", bytes })
     }
 }

@@ -79,15 +79,19 @@ impl fmt::Display for Origin {
 
 /// One image that the configuration selects. Collectors make these; all later
 /// stages work on them alike.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Wanted {
     pub kind: Kind,
     pub origin: Origin,
     /// Repository at the destination, where it is not the origin's path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_repository: Option<Repository>,
     /// Tag at the destination, where it is not the origin's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_tag: Option<Tag>,
     /// Which images of an index to take; empty means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub platforms: Vec<Platform>,
 }
 

@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::{BlobRef, Destination, ImageTree, Kind, Origin, Target, Wanted};
 
 mod mapping;
+mod seal;
 mod table;
 mod tree;
 
 pub use mapping::Lines;
+pub use seal::{SealError, seal, unseal};
 pub use table::size_text;
 pub use tree::{BlobIndex, PlannedAttachment, PlannedManifest, PlannedTree};
 
@@ -22,22 +24,32 @@ const SCHEMA: &str = "oc-mirror/plan";
 /// Raised when a reader of the old form would misread the new.
 const VERSION: u32 = 1;
 
-/// Between which places images move.
+/// What a run does: between which places it moves images, or that it deletes some. Plans, run
+/// records, journals and reports name it alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
     MirrorToDisk,
     DiskToMirror,
     MirrorToMirror,
+    /// Nothing is copied, so there is no plan of this mode.
+    Delete,
+}
+
+impl Mode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MirrorToDisk => "mirrorToDisk",
+            Self::DiskToMirror => "diskToMirror",
+            Self::MirrorToMirror => "mirrorToMirror",
+            Self::Delete => "delete",
+        }
+    }
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MirrorToDisk => "mirrorToDisk",
-            Self::DiskToMirror => "diskToMirror",
-            Self::MirrorToMirror => "mirrorToMirror",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -106,8 +118,8 @@ pub struct Journey {
     pub target: Option<Target>,
 }
 
-/// An image that was asked for and found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An image that was requested and found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     pub wanted: Wanted,
     pub destination: Destination,
@@ -145,7 +157,7 @@ pub enum PlanError {
     #[error("the plan cannot be written as JSON")]
     Write(#[source] serde_json::Error),
     #[error(
-        "the file says it is {schema:?} version {version}, where {SCHEMA:?} version {VERSION} is due"
+        "expected a document of the schema {SCHEMA:?} version {VERSION}, found {schema:?} version {version}"
     )]
     Schema { schema: String, version: u32 },
     #[error("the plan is damaged: {0} has no manifest")]
@@ -253,6 +265,21 @@ impl Plan {
     /// The images that a run copies.
     pub fn copies(&self) -> impl Iterator<Item = &PlannedImage> {
         self.images.iter().filter(|image| image.action == Action::Copy)
+    }
+
+    /// The images of this plan, as they were found.
+    pub fn found(&self) -> impl Iterator<Item = Found> {
+        self.images.iter().map(|image| Found {
+            wanted: Wanted {
+                kind: image.kind,
+                origin: image.origin.clone(),
+                target_repository: None,
+                target_tag: None,
+                platforms: Vec::new(),
+            },
+            destination: image.destination.clone(),
+            tree: self.tree(image),
+        })
     }
 
     /// An image of this plan, with its blobs written out.

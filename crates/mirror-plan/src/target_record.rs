@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use oci::{Digest, Hasher};
+use oci::{Digest, Hasher, Repository};
 use serde::{Deserialize, Serialize};
 
 use crate::{Destination, ImageTree, Kind, Origin};
@@ -24,6 +24,9 @@ pub struct TargetRecord {
     pub images: BTreeMap<Destination, RecordedImage>,
     /// What images consist of, by fingerprint.
     pub trees: BTreeMap<Digest, ImageTree>,
+    /// Manifests that a deletion was about to delete when it ended, of images that are not on
+    /// record: nothing else leads to them, so that the next deletion could not find them.
+    pub unfinished: BTreeMap<Repository, BTreeSet<Digest>>,
 }
 
 /// The last run with a configuration.
@@ -135,6 +138,8 @@ struct Document {
     images: BTreeMap<String, Listed>,
     #[serde(default)]
     trees: BTreeMap<Digest, ImageTree>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    unfinished: BTreeMap<Repository, BTreeSet<Digest>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -162,8 +167,8 @@ impl TargetRecord {
             };
             images.insert(place, image);
         }
-        let Document { configurations, texts, trees, .. } = document;
-        Ok(Self { configurations, texts, images, trees })
+        let Document { configurations, texts, trees, unfinished, .. } = document;
+        Ok(Self { configurations, texts, images, trees, unfinished })
     }
 
     /// The record as text that [`Self::parse`] reads; what nothing refers to is left out.
@@ -187,6 +192,7 @@ impl TargetRecord {
                 .collect(),
             images: self.images.iter().map(named).collect(),
             trees: trees.map(|(print, tree)| (*print, tree.clone())).collect(),
+            unfinished: self.unfinished.clone(),
         })
     }
 
@@ -343,6 +349,7 @@ mod tests {
         let mut record = TargetRecord::default();
         insert(&mut record, "a/b:1", 3);
         select(&mut record, "/etc/isc.yaml", 3, &["a/b:1"], true);
+        record.unfinished.insert("a/b".parse().unwrap(), [Digest::of(b"child")].into());
         let again = TargetRecord::parse("r.io", &record.to_json("r.io").unwrap()).unwrap();
         assert_eq!(again, record);
         assert_eq!(again.tree(&place("a/b:1")), Some(&tree("a/b:1")));

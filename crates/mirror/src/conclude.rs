@@ -9,6 +9,7 @@ use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::modes::push::{Delivered, Part, Route};
+use crate::plan::stored_plan::StoredText;
 use crate::record::generated_files;
 use crate::record::pushed_log::Pushed;
 use crate::report::{ImageLine, Outcome};
@@ -19,7 +20,7 @@ use crate::transfer::execute::Executed;
 pub(crate) fn conclude_dry_run(
     context: &Context,
     route: &Route<'_>,
-    plan: &Plan,
+    (plan, stored): (&Plan, &StoredText),
     sections: &Sections,
     results: &mut Results,
 ) {
@@ -27,8 +28,9 @@ pub(crate) fn conclude_dry_run(
     let placed: Vec<Placed> = plan.images.iter().map(|image| placed(route, image)).collect();
     let resources = generated_files::resources(context, &placed, sections);
     let lost = &results.issues.lost;
-    let files = resources
-        .and_then(|resources| generated_files::write_dry_run(context, plan, lost, Some(resources)));
+    let files = resources.and_then(|resources| {
+        generated_files::write_dry_run(context, (plan, stored), lost, Some(resources))
+    });
     results.add_files(files);
     results.requests.retries = route.client.traffic().retries;
 }

@@ -1,25 +1,32 @@
 //! What all stages of a run share: settings, the workspace, who watches, what was counted.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mirror_plan::{Action, Destination, Exit, Origin, Plan, PlannedImage, Wanted};
+use mirror_plan::{Action, BlobRef, Destination, Exit, Origin, Plan, PlannedImage, Wanted};
+use oci::Digest;
 use tokio_util::sync::CancellationToken;
+use workspace::distribution::Cache;
 use workspace::{
-    AuditEvent, AuditedImage, AuditedOutcome, ControlSocket, Controlled, DiskError, Lock,
-    LockError, Run, RunStart, Workspace,
+    AuditEvent, AuditedImage, AuditedOutcome, BlobError, BlobStore, ControlSocket, Controlled,
+    DiskError, DocumentError, Lock, LockError, Run, RunStart, Workspace,
 };
 
+use crate::collect::charts;
+use crate::collect::sections::Sections;
 use crate::control::RunControl;
 use crate::error_chain::chain;
 use crate::gather::Turns;
+use crate::plan::stored_plan::{self, StoredText};
 use crate::progress::{Event, ImageDone, Observer};
 use crate::recorder::Recorder;
 use crate::report::{Ending, Failure, ImageLine, Outcome, Report};
-use crate::results::{Lost, Results};
+use crate::results::{Issues, Lost, Results};
 use crate::settings::{DryRun, Settings};
 use crate::transfer::execute::Moment;
 
@@ -32,6 +39,8 @@ pub(crate) struct Context {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) cancel: CancellationToken,
     pub(crate) workspace: Workspace,
+    /// The cache of oc-mirror v2 that content is taken from.
+    pub(crate) cache: Option<Cache>,
     pub(crate) started: Timestamp,
     /// The last push from this workspace did not bring everything: a target may
     /// hold blobs that no image there names yet.
@@ -39,11 +48,15 @@ pub(crate) struct Context {
     pub(crate) control: Arc<RunControl>,
     /// Who fetches which blob while images are collected.
     pub(crate) turns: Arc<Turns>,
+    /// Content that this program builds, and documents; none where nothing is kept.
+    built: Option<BlobStore>,
     clock: Instant,
     /// None in a dry run, which leaves no trace.
     writing: Option<Writing>,
     counted: Counted,
-    warnings: Mutex<Vec<String>>,
+    warnings: Sender<String>,
+    /// Signatures from lookaside servers that archives have to include, by the names they get.
+    lookaside: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
 /// What only a run has that changes something. Fields are dropped in this order: the socket must
@@ -55,6 +68,10 @@ struct Writing {
     lock: Lock,
 }
 
+/// What a run warned of, for its report. No stage has it.
+#[derive(Debug)]
+pub(crate) struct Warnings(Receiver<String>);
+
 #[derive(Debug, Default)]
 struct Counted {
     blobs: AtomicU64,
@@ -65,15 +82,27 @@ struct Counted {
 impl Context {
     /// Opens the workspace; unless this is a dry run, takes its lock and a run number.
     pub(crate) fn open(
-        settings: Settings,
+        mut settings: Settings,
         mut observer: Arc<dyn Observer>,
         cancel: CancellationToken,
-    ) -> Result<Self, Failure> {
+    ) -> Result<(Self, Warnings), Failure> {
         let fail =
             |error: &(dyn std::error::Error + 'static)| Failure::new(Exit::GENERIC, chain(error));
-        let workspace = Workspace::open(settings.mode.directory());
+        let mut workspace = Workspace::open(settings.workflow.directory());
         let started = Timestamp::now();
-        let mut warnings = Vec::new();
+        let (warnings, told) = channel();
+        let cache = match &settings.cache {
+            Some(choice) => {
+                let mut notes = Vec::new();
+                let opened = choice.open(&mut notes)?;
+                notes.into_iter().for_each(|note| _ = warnings.send(note));
+                opened
+            }
+            None => None,
+        };
+        if let Some(cache) = &cache {
+            workspace = workspace.with_cache(cache.clone());
+        }
         let mut control = Arc::new(RunControl::new(cancel.clone(), None));
         let (writing, history) = match settings.dry_run {
             DryRun::Plan | DryRun::PlanWithLists => {
@@ -83,9 +112,9 @@ impl Context {
                 let lock = lock(&settings, &workspace, &*observer, &cancel);
                 let lock = lock.map_err(|e| fail(&e))?;
                 let name = settings.configuration.path.display().to_string();
-                let target = settings.mode.target().map(ToString::to_string);
+                let target = settings.workflow.target().map(ToString::to_string);
                 let start = RunStart {
-                    mode: settings.mode.recorded(),
+                    mode: settings.workflow.mode(),
                     started,
                     program: &format!("oc-mirror {}", settings.version),
                     arguments: &settings.arguments,
@@ -99,7 +128,7 @@ impl Context {
                     run.audit().write(&AuditEvent::Note { text }).map_err(|e| fail(&e))?;
                 }
                 if let Some(recovery) = run.recovery() {
-                    warnings.push(format!(
+                    let _ = warnings.send(format!(
                         "the machine lost power during an earlier run: {} blobs checked, {} were damaged and are fetched again",
                         recovery.checked,
                         recovery.blobs_removed.len(),
@@ -118,11 +147,17 @@ impl Context {
                 (Some(Writing { _socket: socket.ok(), recorder, run, lock }), history)
             }
         };
-        Ok(Self {
+        let built = writing.is_some().then(|| workspace.blobs().clone());
+        for side in [&mut settings.source, &mut settings.destination] {
+            side.limits.push(control.limiter());
+        }
+        let context = Self {
+            built,
             settings,
             observer,
             cancel,
             workspace,
+            cache,
             started,
             after_unfinished_push: history.push_unfinished,
             control,
@@ -130,8 +165,47 @@ impl Context {
             clock: Instant::now(),
             writing,
             counted: Counted::default(),
-            warnings: Mutex::new(warnings),
-        })
+            warnings,
+            lookaside: Mutex::default(),
+        };
+        Ok((context, Warnings(told)))
+    }
+
+    /// Makes a dry run keep what it builds, so that its plan can be executed.
+    pub(crate) fn keep_dry_run_content(&mut self) -> Result<(), DiskError> {
+        if self.writing.is_none() {
+            self.built = Some(self.workspace.new_dry_run_content()?);
+        }
+        Ok(())
+    }
+
+    /// Keeps content that this program built.
+    pub(crate) fn keep(&self, digest: &Digest, bytes: &[u8]) -> Result<(), BlobError> {
+        match &self.built {
+            Some(store) => store.put(digest, bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps a document by which images are selected; none where nothing is kept.
+    pub(crate) fn keep_document(
+        &self,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<Option<BlobRef>, DocumentError> {
+        let Some(store) = &self.built else { return Ok(None) };
+        if self.writing.is_some() {
+            return self.workspace.save_document(name, bytes).map(Some);
+        }
+        let blob = BlobRef { digest: Digest::of(bytes), size: bytes.len() as u64 };
+        let kept = store.put(&blob.digest, bytes);
+        kept.map_err(|source| DocumentError::Store { name: name.to_owned(), source })?;
+        Ok(Some(blob))
+    }
+
+    /// Whether content that is built is kept.
+    pub(crate) fn keeps_content(&self) -> bool {
+        self.built.is_some()
     }
 
     pub(crate) fn run(&self) -> Option<&Run> {
@@ -143,13 +217,29 @@ impl Context {
         self.writing.as_ref().map(|Writing { run, lock, .. }| (run, lock))
     }
 
+    /// Keeps a signature from a lookaside server, for the disconnected side.
+    pub(crate) fn keep_lookaside(&self, name: String, signature: Vec<u8>) {
+        let mut kept = self.lookaside.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(name, signature);
+    }
+
+    /// Writes those signatures to the workspace.
+    pub(crate) fn save_lookaside(&self) -> Result<BTreeMap<String, BlobRef>, DocumentError> {
+        let mut kept = self.lookaside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut saved = BTreeMap::new();
+        for (name, signature) in std::mem::take(&mut *kept) {
+            saved.insert(name.clone(), self.workspace.save_document(&name, &signature)?);
+        }
+        Ok(saved)
+    }
+
     pub(crate) fn stage(&self, name: &'static str) {
         self.observer.notice(Event::Stage { name });
     }
 
-    /// Tells how much there is to do; keeps the plan, and records the images that need no transfer
-    /// or cannot have one.
-    pub(crate) fn planned(&self, plan: &Plan, lost: &[Lost]) {
+    /// Tells how much there is to do; stores the plan, and records the images that need no transfer
+    /// or cannot have one. Returns the plan as it is stored.
+    pub(crate) fn planned(&self, plan: &Plan, sections: &Sections, issues: &Issues) -> StoredText {
         let totals = &plan.totals;
         self.observer.notice(Event::Planned {
             images: totals.images,
@@ -157,13 +247,14 @@ impl Context {
             blobs: totals.blobs_to_move as u64,
             bytes: totals.bytes_to_move,
         });
-        let Some(writing) = &self.writing else { return };
-        let kept = match plan.to_json() {
-            Ok(json) => writing.run.keep_plan(&json).map_err(|e| chain(&e)),
-            Err(error) => Err(chain(&error)),
-        };
-        if let Err(why) = kept {
-            self.warn(format!("the plan could not be kept: {why}"));
+        charts::warn_of_whole_repositories(self, plan);
+        let text = stored_plan::text(self, plan, sections, issues).unwrap_or_else(|error| {
+            self.warn(format!("the plan could not be written: {}", chain(&error)));
+            StoredText(String::new())
+        });
+        let Some(writing) = &self.writing else { return text };
+        if let Err(error) = writing.run.keep_plan(&text.0) {
+            self.warn(format!("the plan could not be stored: {}", chain(&error)));
         }
         for image in plan.images.iter().filter(|image| image.action == Action::Present) {
             writing.recorder.image(AuditedImage {
@@ -175,13 +266,14 @@ impl Context {
                 error: None,
             });
         }
-        self.record_lost(lost);
+        self.record_lost(&issues.lost);
+        text
     }
 
     /// Records images that cannot be mirrored.
     pub(crate) fn record_lost(&self, lost: &[Lost]) {
         for (wanted, name, error) in lost {
-            self.record(wanted, name, AuditedOutcome::Failed, Some(error.clone()));
+            self.record(wanted, name, AuditedOutcome::Failed, Some(error.text.clone()));
         }
     }
 
@@ -240,7 +332,7 @@ impl Context {
 
     /// Where an image is, or would be: a reference at the target, or its folder in the workspace.
     pub(crate) fn place(&self, origin: &Origin, name: &Destination) -> String {
-        match self.settings.mode.target() {
+        match self.settings.workflow.target() {
             None => self.workspace.layout_of(origin).display().to_string(),
             Some(target) => name.at(&target.registry).to_string(),
         }
@@ -249,7 +341,8 @@ impl Context {
     /// Tells of something that a person should know and that stops nothing.
     pub(crate) fn warn(&self, message: String) {
         self.observer.notice(Event::Warning { message: message.clone() });
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        // There is no receiver where there is no report.
+        let _ = self.warnings.send(message);
     }
 
     pub(crate) fn count(&self, blobs: u64, bytes: u64, mounted: u64) {
@@ -259,8 +352,8 @@ impl Context {
     }
 
     /// Ends the run: assembles the report, writes the error file and the records.
-    pub(crate) fn close(self, results: Results) -> Report {
-        let mut report = Report::new(self.settings.mode.name());
+    pub(crate) fn close(self, results: Results, warnings: &Warnings) -> Report {
+        let mut report = Report::new(self.settings.workflow.name());
         report.images = results.images;
         for (wanted, name, error) in results.issues.lost {
             let place = self.place(&wanted.origin, &name);
@@ -294,7 +387,7 @@ impl Context {
             Ok(None) => {}
             Err(error) => self.warn(format!("the error file: {}", chain(&error))),
         }
-        report.warnings = self.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        report.warnings = warnings.0.try_iter().collect();
         let Some(Writing { run, lock: _lock, .. }) = self.writing else { return report };
         let failures = report.failed_images();
         if let Err(error) = run.end(report.ending.recorded(), failures) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use registry::{Allowed, RateLimiter};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use workspace::{ControlRequest, ControlState, Controlled, Journal, JournalEvent};
@@ -10,13 +11,21 @@ use workspace::{ControlRequest, ControlState, Controlled, Journal, JournalEvent}
 #[derive(Debug)]
 pub(crate) struct RunControl {
     held: watch::Sender<bool>,
+    /// Holds transfers that are in progress.
+    limiter: RateLimiter,
     cancel: CancellationToken,
     journal: Option<Arc<Journal>>,
 }
 
 impl RunControl {
     pub(crate) fn new(cancel: CancellationToken, journal: Option<Arc<Journal>>) -> Self {
-        Self { held: watch::Sender::new(false), cancel, journal }
+        let limiter = RateLimiter::default();
+        Self { held: watch::Sender::new(false), limiter, cancel, journal }
+    }
+
+    /// A limit that all transfers of the run must share, so that a pause holds them.
+    pub(crate) fn limiter(&self) -> RateLimiter {
+        self.limiter.clone()
     }
 
     /// Tells transfers when to hold.
@@ -32,6 +41,7 @@ impl RunControl {
     fn set(&self, is_held: bool, event: JournalEvent) {
         let changed =
             self.held.send_if_modified(|held| std::mem::replace(held, is_held) != is_held);
+        self.limiter.set(if is_held { Allowed::Nothing } else { Allowed::Everything });
         if let (true, Some(journal)) = (changed, &self.journal) {
             // The state is what counts; the journal is told for those who watch.
             let _ = journal.append(event);
@@ -57,7 +67,7 @@ impl Controlled for RunControl {
     }
 }
 
-/// Whether a run is paused: then no transfer begins, and those under way end.
+/// Whether a run is paused: then no transfer begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Hold(watch::Receiver<bool>);
 

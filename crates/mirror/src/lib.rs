@@ -1,7 +1,7 @@
 //! The engine: collects images, plans, executes, reports.
 //!
 //! `collect → select → gather → plan → execute → conclude`, a folder or file each. The plan is a
-//! value; nothing is written to a destination before it exists. The three modes ([`Mode`]) share
+//! value; nothing is written to a destination before it exists. The three modes ([`Workflow`]) share
 //! the pipeline.
 
 mod collect;
@@ -11,11 +11,13 @@ mod control;
 mod delete;
 mod error_chain;
 mod gather;
+mod migrate;
 mod modes;
 mod pipeline;
 mod plan;
 mod preflight;
 mod progress;
+mod reason;
 mod record;
 mod recorder;
 mod repair_workspace;
@@ -39,12 +41,14 @@ pub use delete::{
     DeleteReport, DeleteRequest, DeletedImage, Deletion, Fate, GarbageCollection, PlannedDeletion,
     What, execute as execute_deletion, garbage_collection, plan as plan_deletion,
 };
+pub use plan::stored_plan::{StoredPlan, StoredPlanError};
 pub use progress::{Event, ImageDone, Observer, Unobserved};
+pub use reason::{Reason, Remedy};
 pub use repair_workspace::{NotRepaired, Repaired, repair_workspace};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};
 pub use run::run;
 pub use settings::{
-    Archiving, Attachments, BrokenBundles, Configuration, DryRun, Mode, ReleaseSources, Settings,
-    SignatureCheck, TrustPolicy,
+    ArchiveFormat, Archiving, Attachments, BrokenBundles, CacheChoice, Configuration, DryRun,
+    Lookaside, PaceChange, ReleaseSources, Settings, SignatureCheck, TrustPolicy, Workflow,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

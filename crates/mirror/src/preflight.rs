@@ -1,45 +1,102 @@
 //! What would make a run fail late, checked before anything is moved.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use futures_util::StreamExt;
 use futures_util::stream;
-use mirror_plan::{Action, Plan};
-use oci::Repository;
+use mirror_plan::{Action, BlobRef, Plan};
+use oci::{Digest, Repository};
 use registry::Location;
-use workspace::free_space;
+use workspace::{Filesystem, filesystem};
 
 use crate::context::Context;
+use crate::error_chain::chain;
 use crate::modes::push::Route;
+use crate::reason::{Reason, Remedy};
+use crate::record::archive;
 
 /// Namespaces that are checked at once.
 const AT_ONCE: usize = 4;
 
-/// Warns when the disk is too small for what a run to disk moves, and for its archive.
+/// Something that a run writes to the disk.
+#[derive(Debug, Clone)]
+struct Written {
+    directory: PathBuf,
+    bytes: u64,
+    what: &'static str,
+}
+
+/// Warns when a filesystem is too small for what a run to disk moves, or for its archive. Content
+/// that an earlier run fetched and did not archive is part of the archive.
 pub(crate) fn check_space(context: &Context, plan: &Plan) {
-    let directory = context.workspace.root();
-    // A filesystem that cannot be asked tells when it is full.
-    let Ok(free) = free_space(directory) else { return };
-    let archive = if context.settings.archiving.write { plan.totals.bytes_to_move } else { 0 };
-    if let Some(warning) = space_warning(directory, plan.totals.bytes_to_move, archive, free) {
+    let mut written = vec![Written {
+        directory: context.workspace.blobs().root().to_owned(),
+        bytes: plan.totals.bytes_to_move,
+        what: "content",
+    }];
+    if context.settings.archiving.write {
+        match archive::estimate(context, plan) {
+            Ok(bytes) => written.push(Written {
+                directory: context.workspace.root().to_owned(),
+                bytes,
+                what: "the archive",
+            }),
+            // Writing the archive meets the same error, and reports it.
+            Err(error) => tracing::debug!("estimating the archive: {}", chain(&error)),
+        }
+    }
+    warn_of_space(context, &written);
+}
+
+/// The same for a run that keeps the content of `needs` in the workspace.
+pub(crate) fn check_space_for(context: &Context, needs: &[Option<Vec<BlobRef>>]) {
+    let blobs: BTreeMap<Digest, u64> =
+        needs.iter().flatten().flatten().map(|blob| (blob.digest, blob.size)).collect();
+    warn_of_space(
+        context,
+        &[Written {
+            directory: context.workspace.blobs().root().to_owned(),
+            bytes: blobs.values().sum(),
+            what: "content",
+        }],
+    );
+}
+
+fn warn_of_space(context: &Context, written: &[Written]) {
+    for warning in space_warnings(written, |directory| filesystem(directory).ok()) {
         context.warn(warning);
     }
 }
 
-fn space_warning(directory: &Path, content: u64, archive: u64, free: u64) -> Option<String> {
-    let needed = content.saturating_add(archive);
-    let parts = match archive {
-        0 => format!("{} of content", mebibytes(content)),
-        _ => format!("{} of content and as much for the archive", mebibytes(content)),
-    };
-    (needed > free).then(|| {
-        format!(
-            "{} has {} free, and this run needs {parts}: free some space; a run that fills the disk stops, and the next one continues",
-            directory.display(),
-            mebibytes(free),
-        )
-    })
+/// One warning for each filesystem without enough room. A filesystem that cannot be asked tells
+/// when it is full.
+fn space_warnings(
+    written: &[Written],
+    filesystem: impl Fn(&Path) -> Option<Filesystem>,
+) -> Vec<String> {
+    let mut devices: BTreeMap<u64, (u64, Vec<&Written>)> = BTreeMap::new();
+    for part in written.iter().filter(|part| part.bytes > 0) {
+        if let Some(Filesystem { device, free }) = filesystem(&part.directory) {
+            devices.entry(device).or_insert((free, Vec::new())).1.push(part);
+        }
+    }
+    let warnings = devices.into_values().filter_map(|(free, parts)| {
+        let needed = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.bytes));
+        let what: Vec<String> = parts
+            .iter()
+            .map(|part| format!("{} for {}", mebibytes(part.bytes), part.what))
+            .collect();
+        (needed > free).then(|| {
+            format!(
+                "{} has {} free, and this run needs {}: free some space; a run that fills the disk stops, and the next one continues",
+                parts[0].directory.display(),
+                mebibytes(free),
+                what.join(" and "),
+            )
+        })
+    });
+    warnings.collect()
 }
 
 fn mebibytes(bytes: u64) -> String {
@@ -53,7 +110,7 @@ pub(crate) async fn refused_images(
     context: &Context,
     route: &Route<'_>,
     plan: &Plan,
-) -> BTreeMap<usize, String> {
+) -> BTreeMap<usize, Reason> {
     let mut namespaces: BTreeMap<&str, BTreeSet<&Repository>> = BTreeMap::new();
     for image in plan.images.iter().filter(|image| image.action == Action::Copy) {
         let repository = &image.destination.repository;
@@ -80,7 +137,7 @@ async fn check_push<'p>(
     context: &Context,
     route: &Route<'_>,
     repositories: Vec<&'p Repository>,
-) -> BTreeMap<&'p Repository, String> {
+) -> BTreeMap<&'p Repository, Reason> {
     let (client, registry) = (&route.client, &route.place.registry);
     let mut checks = stream::iter(repositories)
         .map(|repository| async move {
@@ -95,7 +152,7 @@ async fn check_push<'p>(
             Err(error) if error.is_denied() => {
                 let why =
                     format!("before anything was fetched: pushing is refused: {}", error.chain());
-                refused.insert(repository, why);
+                refused.insert(repository, Reason::new(why, Remedy::CheckAccess));
             }
             // It may pass when the images are pushed, with all their retries.
             Err(error) => context.warn(format!(
@@ -111,17 +168,42 @@ async fn check_push<'p>(
 mod tests {
     use super::*;
 
+    fn written(directory: &str, mebibytes: u64, what: &'static str) -> Written {
+        Written { directory: directory.into(), bytes: mebibytes << 20, what }
+    }
+
+    /// `/data` with 9 MiB, and `/data/blobs` with 4 MiB where that is a filesystem of its own.
+    fn disks(one: bool) -> impl Fn(&Path) -> Option<Filesystem> {
+        move |path| match path == Path::new("/data/blobs") && !one {
+            true => Some(Filesystem { device: 2, free: 4 << 20 }),
+            false => Some(Filesystem { device: 1, free: 9 << 20 }),
+        }
+    }
+
     #[test]
     fn a_disk_that_is_too_small_is_reported_with_both_sizes() {
-        let at = Path::new("/data");
-        assert_eq!(space_warning(at, 5 << 20, 5 << 20, 10 << 20), None);
-        let warning = space_warning(at, 5 << 20, 5 << 20, 9 << 20).unwrap();
+        let parts =
+            |size| [written("/data/blobs", size, "content"), written("/data", 5, "the archive")];
+        assert!(space_warnings(&parts(4), disks(true)).is_empty());
+        let warnings = space_warnings(&parts(5), disks(true));
+        assert_eq!(warnings.len(), 1);
+        let expected = "/data/blobs has 9 MiB free, and this run needs 5 MiB for content and 5 MiB for the archive:";
+        assert!(warnings[0].starts_with(expected), "{}", warnings[0]);
+    }
+
+    #[test]
+    fn every_filesystem_counts_for_itself() {
+        let parts =
+            |size| [written("/data/blobs", size, "content"), written("/data", 9, "the archive")];
+        assert!(space_warnings(&parts(4), disks(false)).is_empty());
+        let warnings = space_warnings(&parts(5), disks(false));
+        assert_eq!(warnings.len(), 1);
         assert!(
-            warning.starts_with(
-                "/data has 9 MiB free, and this run needs 5 MiB of content and as much for the archive"
-            ),
-            "{warning}"
+            warnings[0]
+                .starts_with("/data/blobs has 4 MiB free, and this run needs 5 MiB for content:"),
+            "{}",
+            warnings[0]
         );
-        assert!(space_warning(at, 5 << 20, 0, 4 << 20).unwrap().contains("5 MiB of content:"));
+        assert!(space_warnings(&parts(5), |_| None).is_empty());
     }
 }

@@ -3,6 +3,7 @@
 use mirror_plan::{Kind, Origin};
 use oci::Digest;
 
+use crate::error_chain::chain;
 use crate::report::Outcome;
 
 /// One thing that happened.
@@ -34,6 +35,11 @@ pub enum Event {
     BlobDone {
         digest: Digest,
     },
+    /// An attempt to move a blob failed. Another source may have it.
+    BlobFailed {
+        digest: Digest,
+        error: String,
+    },
     ImageStarted {
         kind: Kind,
         origin: Origin,
@@ -52,6 +58,19 @@ pub enum Event {
     Warning {
         message: String,
     },
+}
+
+impl Event {
+    /// How an attempt to move a blob ended.
+    pub(crate) fn attempted<E: std::error::Error + 'static>(
+        digest: Digest,
+        moved: &Result<(), E>,
+    ) -> Self {
+        match moved {
+            Ok(()) => Self::BlobDone { digest },
+            Err(error) => Self::BlobFailed { digest, error: chain(error) },
+        }
+    }
 }
 
 /// An image, and what became of it.

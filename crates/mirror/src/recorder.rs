@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use workspace::{
     AuditEvent, AuditLog, AuditedImage, AuditedOutcome, DiskError, Journal, JournalEvent, Run,
+    redact_urls,
 };
 
 use crate::error_chain::chain;
@@ -52,13 +53,16 @@ impl Recorder {
                 *told = Instant::now();
                 JournalEvent::Progress { bytes }
             }
+            &Event::BlobStarted { digest, size } => JournalEvent::Attempt { digest, size },
             Event::BlobDone { digest } => JournalEvent::Blob { digest: *digest },
+            Event::BlobFailed { digest, error } => {
+                JournalEvent::BlobFailed { digest: *digest, error: redact_urls(error) }
+            }
             Event::ImageDone(done) => {
                 return self.write_image(audited(done));
             }
             Event::Warning { message } => JournalEvent::Warning { message: message.clone() },
             Event::Collected { .. }
-            | Event::BlobStarted { .. }
             | Event::ImageStarted { .. }
             | Event::Archived { .. }
             | Event::Verified { .. } => return Ok(()),
@@ -101,7 +105,7 @@ fn audited(done: &ImageDone) -> AuditedImage {
     let (outcome, error) = match &done.outcome {
         Outcome::Copied => (AuditedOutcome::Copied, None),
         Outcome::Present => (AuditedOutcome::Present, None),
-        Outcome::Failed { error } => (AuditedOutcome::Failed, Some(error.clone())),
+        Outcome::Failed { error } => (AuditedOutcome::Failed, Some(error.text.clone())),
         Outcome::Pending => (AuditedOutcome::NotReached, None),
     };
     AuditedImage {

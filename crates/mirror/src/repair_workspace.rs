@@ -27,6 +27,39 @@ pub struct NotRepaired {
     pub blob: DamagedBlob,
     /// One reason for each source that was tried.
     pub reasons: Vec<String>,
+    /// Whether a run of the configuration may bring it: not if registries did not respond.
+    pub a_run_may_help: bool,
+}
+
+/// Why one source did not replace content.
+#[derive(Debug)]
+struct Cause {
+    text: String,
+    a_run_may_help: bool,
+}
+
+impl Cause {
+    /// A run meets the same obstacle.
+    fn of_disk(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self { text: chain(error), a_run_may_help: false }
+    }
+
+    fn of_registry(error: &registry::Error) -> Self {
+        // Content that is gone may be selected under another digest now.
+        Self { text: error.chain(), a_run_may_help: error.is_absent() }
+    }
+}
+
+impl From<&str> for Cause {
+    fn from(text: &str) -> Self {
+        Self { text: text.to_owned(), a_run_may_help: true }
+    }
+}
+
+impl From<String> for Cause {
+    fn from(text: String) -> Self {
+        Self { text, a_run_may_help: true }
+    }
 }
 
 /// What a source must give.
@@ -51,7 +84,8 @@ pub async fn repair_workspace(
         if blob.damage != Damage::Missing
             && let Err(error) = workspace.blobs().remove(&blob.digest)
         {
-            repaired.failed.push(NotRepaired { blob, reasons: vec![chain(&error)] });
+            let (reasons, a_run_may_help) = (vec![chain(&error)], false);
+            repaired.failed.push(NotRepaired { blob, reasons, a_run_may_help });
             continue;
         }
         if blob.needed_by.is_empty() {
@@ -63,7 +97,13 @@ pub async fn repair_workspace(
                 repaired.blobs += 1;
                 repaired.bytes += bytes;
             }
-            Err(reasons) => repaired.failed.push(NotRepaired { blob, reasons }),
+            Err(causes) => {
+                let a_run_may_help = causes.iter().any(|(_, cause)| cause.a_run_may_help);
+                let reasons =
+                    causes.into_iter().map(|(need, cause)| format!("{need}: {}", cause.text));
+                let reasons = reasons.collect();
+                repaired.failed.push(NotRepaired { blob, reasons, a_run_may_help });
+            }
         }
     }
     repaired
@@ -74,8 +114,8 @@ async fn replace(
     client: &Client,
     workspace: &Workspace,
     damaged: &DamagedBlob,
-) -> Result<u64, Vec<String>> {
-    let mut reasons = Vec::new();
+) -> Result<u64, Vec<(String, Cause)>> {
+    let mut causes = Vec::new();
     for need in &damaged.needed_by {
         let replaced = match need {
             Need::Document(name) => restore_document(workspace, name, &damaged.digest),
@@ -83,14 +123,14 @@ async fn replace(
         };
         match replaced {
             Ok(bytes) => return Ok(bytes),
-            Err(reason) => reasons.push(format!("{need}: {reason}")),
+            Err(cause) => causes.push((need.to_string(), cause)),
         }
     }
-    Err(reasons)
+    Err(causes)
 }
 
 /// Documents are kept as files with names, too.
-fn restore_document(workspace: &Workspace, name: &str, digest: &Digest) -> Result<u64, String> {
+fn restore_document(workspace: &Workspace, name: &str, digest: &Digest) -> Result<u64, Cause> {
     let path = workspace.working_dir().join(name);
     let bytes = fs::read(&path).map_err(|error| format!("reading {}: {error}", path.display()))?;
     workspace.blobs().put(digest, &bytes).map_err(|error| chain(&error))?;
@@ -102,19 +142,19 @@ async fn fetch(
     workspace: &Workspace,
     origin: &Origin,
     digest: &Digest,
-) -> Result<u64, String> {
+) -> Result<u64, Cause> {
     let record = workspace.record(origin).map_err(|error| chain(&error))?;
     let record = record.ok_or("its record is gone")?;
     let is_manifest = record.tree.all_manifests().any(|node| node.digest == *digest);
     let wanted = match (is_manifest, record.tree.blobs().get(digest)) {
         (true, _) => Wanted::Manifest(*digest),
         (false, Some(size)) => Wanted::Blob(BlobRef { digest: *digest, size: *size }),
-        (false, None) => return Err("its record does not name it any more".to_owned()),
+        (false, None) => return Err("its record does not name it any more".into()),
     };
     match origin {
         Origin::Registry(image) => from_registry(client, workspace.blobs(), image, wanted).await,
         Origin::Layout(path) => from_layout(workspace.blobs(), path.as_ref(), digest),
-        Origin::Made(_) => Err("it was built by a run; only a run builds it again".to_owned()),
+        Origin::Made(_) => Err("it was built by a run; only a run builds it again".into()),
     }
 }
 
@@ -123,33 +163,35 @@ async fn from_registry(
     store: &BlobStore,
     image: &ImageRef,
     wanted: Wanted,
-) -> Result<u64, String> {
+) -> Result<u64, Cause> {
     match wanted {
         Wanted::Manifest(digest) => {
             let at = image.with_pointer(Pointer::Digest(digest));
-            let raw = client.manifest(&at).await.map_err(|error| error.chain())?;
+            let raw = client.manifest(&at).await.map_err(|error| Cause::of_registry(&error))?;
             let raw = raw.ok_or_else(|| format!("{at} does not exist any more"))?;
-            store.put(&digest, &raw.bytes).map_err(|error| chain(&error))?;
+            store.put(&digest, &raw.bytes).map_err(|error| Cause::of_disk(&error))?;
             Ok(raw.bytes.len() as u64)
         }
         Wanted::Blob(blob) => {
             let begun = store.begin(&blob.digest, blob.size);
-            let mut partial = begun.map_err(|error| chain(&error))?;
+            let mut partial = begun.map_err(|error| Cause::of_disk(&error))?;
             let asked = Blob { digest: blob.digest, size: blob.size };
             let from = Location::from(image);
             let stream = client.blob(&from, asked, partial.offset()).await;
-            let mut stream = stream.map_err(|error| error.chain())?;
-            while let Some(piece) = stream.chunk().await.map_err(|error| error.chain())? {
-                partial.write(&piece).map_err(|error| chain(&error))?;
+            let mut stream = stream.map_err(|error| Cause::of_registry(&error))?;
+            while let Some(piece) =
+                stream.chunk().await.map_err(|error| Cause::of_registry(&error))?
+            {
+                partial.write(&piece).map_err(|error| Cause::of_disk(&error))?;
             }
-            partial.finish().map_err(|error| chain(&error))?;
+            partial.finish().map_err(|error| Cause::of_disk(&error))?;
             Ok(blob.size)
         }
     }
 }
 
 /// A directory in the format of the image layout specification, on this machine.
-fn from_layout(store: &BlobStore, layout: &Path, digest: &Digest) -> Result<u64, String> {
+fn from_layout(store: &BlobStore, layout: &Path, digest: &Digest) -> Result<u64, Cause> {
     let path = layout.join("blobs/sha256").join(digest.hex());
     let failed = |error: std::io::Error| format!("reading {}: {error}", path.display());
     let mut file = fs::File::open(&path).map_err(failed)?;

@@ -8,6 +8,7 @@ use oci::Digest;
 use serde::Serialize;
 use workspace::{FailedImage, RunStatus};
 
+use crate::reason::Reason;
 use crate::settings::DryRun;
 
 /// How a run ended.
@@ -49,7 +50,8 @@ pub enum Outcome {
     /// It was there already.
     Present,
     Failed {
-        error: String,
+        #[serde(flatten)]
+        error: Reason,
     },
     /// Would be copied (dry run), or was not reached (interrupted).
     Pending,
@@ -186,7 +188,7 @@ impl Failure {
 
 impl ImageLine {
     /// An image whose manifests could not be read.
-    pub(crate) fn lost(wanted: Wanted, destination: String, error: String) -> Self {
+    pub(crate) fn lost(wanted: Wanted, destination: String, error: Reason) -> Self {
         Self {
             kind: wanted.kind,
             origin: wanted.origin,
@@ -241,7 +243,7 @@ impl Report {
     pub(crate) fn failed_images(&self) -> Vec<FailedImage> {
         let failed = self.images.iter().filter_map(|line| match &line.outcome {
             Outcome::Failed { error } => {
-                Some(FailedImage { origin: line.origin.clone(), error: error.clone() })
+                Some(FailedImage { origin: line.origin.clone(), error: error.text.clone() })
             }
             _ => None,
         });

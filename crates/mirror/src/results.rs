@@ -10,13 +10,16 @@ use workspace::FailedImage;
 
 use crate::collect::catalogs::Needs;
 use crate::context::Context;
+use crate::error_chain::chain;
+use crate::reason::Reason;
+use crate::record::generated_files::GeneratedError;
 use crate::report::{ArchiveLine, Failure, ImageLine, Outcome};
 
 /// An image that cannot be mirrored, the name it would have had, and why.
-pub(crate) type Lost = (Wanted, Destination, String);
+pub(crate) type Lost = (Wanted, Destination, Reason);
 
 /// What a stage could not do, and what it has to say.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Issues {
     pub(crate) lost: Vec<Lost>,
     pub(crate) failures: Vec<Failure>,
@@ -96,10 +99,12 @@ impl Results {
     }
 
     /// Adds files that were written, or the reason why they were not.
-    pub(crate) fn add_files(&mut self, files: Result<Vec<PathBuf>, String>) {
+    pub(crate) fn add_files(&mut self, files: Result<Vec<PathBuf>, GeneratedError>) {
         match files {
             Ok(files) => self.files.extend(files),
-            Err(why) => self.issues.failures.push(Failure::new(Exit::GENERIC, why)),
+            Err(error) => {
+                self.issues.failures.push(Failure::new(Exit::GENERIC, chain(&error)));
+            }
         }
     }
 
@@ -133,7 +138,7 @@ pub(crate) fn reference(origin: &Origin) -> Option<&ImageRef> {
 pub(crate) fn failed_images(lost: &[Lost]) -> Vec<FailedImage> {
     let failed = lost.iter().map(|(wanted, _, error)| FailedImage {
         origin: wanted.origin.clone(),
-        error: error.clone(),
+        error: error.text.clone(),
     });
     failed.collect()
 }

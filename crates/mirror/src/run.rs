@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use mirror_plan::Exit;
 use tokio_util::sync::CancellationToken;
+use workspace::JournalEvent;
 
 use crate::context::Context;
+use crate::error_chain::chain;
+use crate::migrate::migrate;
 use crate::modes::disk_to_mirror::disk_to_mirror;
 use crate::modes::mirror_to_disk::mirror_to_disk;
 use crate::modes::mirror_to_mirror::mirror_to_mirror;
 use crate::progress::Observer;
-use crate::report::{Ending, Report};
+use crate::report::{Ending, Failure, Report};
 use crate::results::{Halt, Results};
-use crate::settings::{Mode, Settings};
+use crate::settings::{PaceChange, Settings, Workflow};
 
 /// Mirrors as `settings` say. Always returns a report: what went wrong is in it.
 ///
@@ -52,9 +56,14 @@ async fn mirror(
     observer: Arc<dyn Observer>,
     cancel: CancellationToken,
 ) -> Report {
-    let mode = settings.mode.clone();
-    let context = match Context::open(settings, observer, cancel) {
-        Ok(context) => context,
+    let mode = settings.workflow.clone();
+    let opened = Context::open(settings, observer, cancel).and_then(|(mut context, warnings)| {
+        let kept = context.keep_dry_run_content();
+        kept.map_err(|error| Failure::new(Exit::GENERIC, chain(&error)))?;
+        Ok((context, warnings))
+    });
+    let (context, warnings) = match opened {
+        Ok(opened) => opened,
         Err(failure) => {
             let mut report = Report::new(mode.name());
             report.errors.push(failure);
@@ -66,17 +75,18 @@ async fn mirror(
     if let Err(halt) = execute_until_deadline(&context, &mode, &mut results).await {
         results.halt(halt);
     }
-    context.close(results)
+    context.close(results, &warnings)
 }
 
 async fn execute_until_deadline(
     context: &Context,
-    mode: &Mode,
+    mode: &Workflow,
     results: &mut Results,
 ) -> Result<(), Halt> {
     let mut recipe = std::pin::pin!(execute(context, mode, results));
     tokio::select! {
         ended = &mut recipe => ended,
+        () = record_pace(context) => unreachable!("recording never ends"),
         () = until(context.settings.until) => {
             context.cancel.cancel();
             recipe.await
@@ -84,13 +94,33 @@ async fn execute_until_deadline(
     }
 }
 
-async fn execute(context: &Context, mode: &Mode, results: &mut Results) -> Result<(), Halt> {
+/// Writes to the journal what a timetable allows, whenever that changes. Never ends.
+async fn record_pace(context: &Context) {
+    if let (Some(mut pace), Some(run)) = (context.settings.pace.clone(), context.run()) {
+        loop {
+            let now = pace.borrow_and_update().clone();
+            if let Some(PaceChange { is_paused, text }) = now {
+                // For those who watch; the run does not depend on it.
+                let _ = run.journal().append(JournalEvent::Pace { is_paused, text });
+            }
+            if pace.changed().await.is_err() {
+                break;
+            }
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+async fn execute(context: &Context, mode: &Workflow, results: &mut Results) -> Result<(), Halt> {
+    if let Some(old) = &context.settings.migrate_from {
+        return Box::pin(migrate(context, old, results)).await;
+    }
     match mode {
-        Mode::MirrorToDisk { .. } => Box::pin(mirror_to_disk(context, results)).await,
-        Mode::DiskToMirror { target, .. } => {
+        Workflow::MirrorToDisk { .. } => Box::pin(mirror_to_disk(context, results)).await,
+        Workflow::DiskToMirror { target, .. } => {
             Box::pin(disk_to_mirror(context, target, results)).await
         }
-        Mode::MirrorToMirror { target, .. } => {
+        Workflow::MirrorToMirror { target, .. } => {
             Box::pin(mirror_to_mirror(context, target, results)).await
         }
     }

@@ -10,6 +10,7 @@ use mirror_plan::{
 use regex::Regex;
 
 use crate::report::Failure;
+use crate::results::Lost;
 
 /// Images to mirror, and what was kept out.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ pub(crate) struct Selected {
     /// Images that `blockedImages` keeps out.
     pub(crate) blocked: Vec<(Wanted, Destination)>,
     /// Images of operators and charts whose names others have.
-    pub(crate) lost: Vec<(Wanted, Destination, String)>,
+    pub(crate) lost: Vec<Lost>,
     /// Images of operators and charts that cannot have a name.
     pub(crate) failures: Vec<Failure>,
 }
@@ -91,7 +92,7 @@ impl Selected {
         };
         for (wanted, name) in self.named.extract_if(.., beaten) {
             let why = format!("{first} is stored as {name}, and only one image can be");
-            self.lost.push((wanted, name, why));
+            self.lost.push((wanted, name, why.into()));
         }
     }
 }
@@ -156,7 +157,7 @@ mod tests {
             (lost.origin.to_string(), name.to_string()),
             ("quay.io/a/b:1".into(), "a/b:1".into())
         );
-        assert_eq!(why, "ghcr.io/a/b:1 is stored as a/b:1, and only one image can be");
+        assert_eq!(why.text, "ghcr.io/a/b:1 is stored as a/b:1, and only one image can be");
     }
 
     #[test]

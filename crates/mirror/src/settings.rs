@@ -1,17 +1,25 @@
 //! What a run is told to do: flags and configuration, resolved once.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use image_set::ImageSetConfiguration;
-use mirror_plan::{Naming, Target};
-use oci::Digest;
+use mirror_plan::{Exit, Mode, Naming, Target};
+use oci::{Digest, ImageRef};
+use tokio::sync::watch;
+use workspace::distribution::{Cache, CacheError};
 
-/// From where to where.
+use crate::error_chain::chain;
+use crate::report::Failure;
+
+use crate::plan::stored_plan::StoredPlan;
+
+/// From where to where: a mode, with its places.
 #[derive(Debug, Clone)]
-pub enum Mode {
+pub enum Workflow {
     /// Registries → workspace, and an archive of it.
     MirrorToDisk { dir: PathBuf },
     /// Archives or a workspace → a registry. Talks to nothing but that registry.
@@ -20,13 +28,17 @@ pub enum Mode {
     MirrorToMirror { dir: PathBuf, target: Target },
 }
 
-impl Mode {
+impl Workflow {
     /// As logs, reports and plans call it.
     pub fn name(&self) -> &'static str {
+        self.mode().name()
+    }
+
+    pub fn mode(&self) -> Mode {
         match self {
-            Self::MirrorToDisk { .. } => "mirrorToDisk",
-            Self::DiskToMirror { .. } => "diskToMirror",
-            Self::MirrorToMirror { .. } => "mirrorToMirror",
+            Self::MirrorToDisk { .. } => Mode::MirrorToDisk,
+            Self::DiskToMirror { .. } => Mode::DiskToMirror,
+            Self::MirrorToMirror { .. } => Mode::MirrorToMirror,
         }
     }
 
@@ -44,14 +56,6 @@ impl Mode {
         match self {
             Self::MirrorToDisk { .. } => None,
             Self::DiskToMirror { target, .. } | Self::MirrorToMirror { target, .. } => Some(target),
-        }
-    }
-
-    pub(crate) fn recorded(&self) -> workspace::Mode {
-        match self {
-            Self::MirrorToDisk { .. } => workspace::Mode::MirrorToDisk,
-            Self::DiskToMirror { .. } => workspace::Mode::DiskToMirror,
-            Self::MirrorToMirror { .. } => workspace::Mode::MirrorToMirror,
         }
     }
 }
@@ -78,6 +82,24 @@ pub struct TrustPolicy {
     /// Of the file's content, for the audit log.
     pub digest: Digest,
     pub policy: Arc<trust::Policy>,
+    pub lookaside: Lookaside,
+}
+
+/// Where signatures of GPG keys are kept beside registries, as containers-registries.d(5) says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lookaside {
+    /// For images under no scope.
+    pub default: Option<registry::Url>,
+    pub scopes: BTreeMap<String, registry::Url>,
+}
+
+impl Lookaside {
+    /// Where the signatures of an image are: that of the most specific scope.
+    pub(crate) fn of(&self, image: &ImageRef) -> Option<&registry::Url> {
+        let scopes = trust::Name::Registry(image).scopes();
+        let found = scopes.iter().find_map(|scope| self.scopes.get(scope));
+        found.or(self.default.as_ref())
+    }
 }
 
 /// Whether releases must be signed.
@@ -118,6 +140,16 @@ pub enum DryRun {
     PlanWithLists,
 }
 
+/// Who can read an archive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ArchiveFormat {
+    /// This program.
+    #[default]
+    Own,
+    /// oc-mirror v2, and this program.
+    OcMirrorV2,
+}
+
 /// How the archive of a mirror-to-disk run is made.
 #[derive(Debug, Clone)]
 pub struct Archiving {
@@ -129,12 +161,84 @@ pub struct Archiving {
     pub remove_before: Option<u64>,
     /// Archive what has arrived when [`Settings::until`] ends the run.
     pub partial: bool,
+    pub format: ArchiveFormat,
+    /// Signs the archive.
+    pub signing_key: Option<Arc<trust::SigningKey>>,
+    /// A blob that does not fit into a file is an error; only for archives in the format of
+    /// oc-mirror v2, as others have no such blobs.
+    pub is_strict: bool,
+}
+
+impl Archiving {
+    /// No archive.
+    pub fn none() -> Self {
+        Self {
+            write: false,
+            since: None,
+            remove_before: None,
+            partial: false,
+            format: ArchiveFormat::Own,
+            signing_key: None,
+            is_strict: false,
+        }
+    }
+}
+
+/// The cache of oc-mirror v2 that content is taken from instead of a registry. It is only read.
+#[derive(Debug, Clone)]
+pub struct CacheChoice {
+    /// The directory that `--cache-dir` names.
+    pub directory: PathBuf,
+    /// Whether a user named it. The default place is used only if there is a cache that no other
+    /// process uses.
+    pub is_named: bool,
+}
+
+impl CacheChoice {
+    /// Opens the cache. A named directory without a cache is worth a note: oc-mirror v2 would create
+    /// the cache there.
+    pub(crate) fn open(&self, notes: &mut Vec<String>) -> Result<Option<Cache>, Failure> {
+        match Cache::find(&self.directory) {
+            Ok(Some(cache)) => {
+                tracing::info!("content is taken from the cache {}", cache.root().display());
+                Ok(Some(cache))
+            }
+            Ok(None) if self.is_named => {
+                notes.push(format!(
+                    "--cache-dir: {} has no cache of oc-mirror v2; nothing is taken from it, and none is created",
+                    self.directory.display()
+                ));
+                Ok(None)
+            }
+            Ok(None) => Ok(None),
+            Err(error) if self.is_named => {
+                let failure = Failure::new(Exit::GENERIC, chain(&error));
+                Err(match error {
+                    CacheError::InUse { .. } => failure
+                        .with_hint("wait until that process has ended, or run without --cache-dir"),
+                    CacheError::Disk(_) => failure,
+                })
+            }
+            Err(error) => {
+                notes.push(format!("nothing is taken from the cache: {}", chain(&error)));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The rate of transfers changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaceChange {
+    pub is_paused: bool,
+    /// What the user is told, with the end of it.
+    pub text: String,
 }
 
 /// Everything a run needs to know. Made by the command line, read by all stages.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    pub mode: Mode,
+    pub workflow: Workflow,
     pub configuration: Configuration,
     /// How registries are talked to, per side. Nothing of one side reaches the other.
     pub source: registry::Settings,
@@ -156,6 +260,12 @@ pub struct Settings {
     /// Mirror to mirror keeps all content in the workspace, as the other modes do.
     pub through_workspace: bool,
     pub archiving: Archiving,
+    /// Mirror to disk converts this workspace of oc-mirror v2 instead of asking registries.
+    pub migrate_from: Option<PathBuf>,
+    /// Content of oc-mirror v2 on this machine.
+    pub cache: Option<CacheChoice>,
+    /// Archives that are pushed must be signed with this key.
+    pub archive_key: Option<Arc<trust::VerifyingKey>>,
     /// Push archives of an interrupted or damaged run as far as they go.
     pub allow_incomplete: bool,
     /// Also write ImageContentSourcePolicy, for clusters before 4.13.
@@ -165,7 +275,11 @@ pub struct Settings {
     pub transfer_timeout: Option<Duration>,
     /// When the run stops, whatever is left to do.
     pub until: Option<jiff::Timestamp>,
+    /// What a timetable allows at the moment. None: there is no timetable.
+    pub pace: Option<watch::Receiver<Option<PaceChange>>>,
     pub dry_run: DryRun,
+    /// Execute this plan instead of making one.
+    pub plan: Option<Arc<StoredPlan>>,
     /// Wait while another process uses the workspace, instead of ending with an error.
     pub wait_for_workspace: bool,
     /// The command line, for the audit log; redacted there.

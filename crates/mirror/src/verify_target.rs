@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -43,11 +44,21 @@ pub enum VerifyTargetError {
     List { target: Box<Target>, source: registry::Error },
 }
 
-/// A blob of one repository, and the first image seen that needs it.
+/// A blob of one repository, and the images there that need it.
 struct NeededBlob {
     at: Location,
     blob: Blob,
-    image: String,
+    images: BTreeSet<Arc<str>>,
+}
+
+/// The content that manifests of one repository name.
+type KnownManifests = BTreeMap<Digest, Named>;
+
+/// What a manifest names.
+#[derive(Clone)]
+struct Named {
+    blobs: Vec<Blob>,
+    children: Vec<Digest>,
 }
 
 /// Reads every tag below `target`, every manifest it leads to and every blob of those. `progress`
@@ -69,7 +80,7 @@ pub async fn verify_target(
         let at = Location::new(target.registry.clone(), repository.clone());
         let tags = client.tags(&at, TAG_PAGES).await.map_err(listing)?;
         found.repositories += 1;
-        let mut known = BTreeSet::new();
+        let mut known = KnownManifests::new();
         for tag in tags.tags {
             found.tags += 1;
             let (registry, repository) = (at.registry.clone(), at.repository.clone());
@@ -120,7 +131,12 @@ async fn check_blobs(
         }
         if let Some(problem) = problem {
             let problem = format!("blob {}: {problem}", needed.blob.digest);
-            found.problems.push(TargetProblem { image: needed.image, problem });
+            found.problems.extend(
+                needed.images.iter().map(|image| TargetProblem {
+                    image: image.to_string(),
+                    problem: problem.clone(),
+                }),
+            );
         }
     }
 }
@@ -145,61 +161,87 @@ async fn repositories(
     if listed.is_empty() { Err(VerifyTargetError::Empty(named())) } else { Ok(listed) }
 }
 
-/// Follows an image from its tag. A child that a list names and that is absent is a problem only
-/// for an image that is not a list: lists may leave platforms out.
+/// Follows an image from its tag. Lists may leave platforms out, so a child that is absent is a
+/// problem only if no child of the list is there.
 async fn read_image(
     client: &Client,
     at: &Location,
     image: &ImageRef,
-    known: &mut BTreeSet<Digest>,
+    known: &mut KnownManifests,
     found: &mut TargetVerification,
     blobs: &mut BTreeMap<(Digest, Repository), NeededBlob>,
 ) {
-    let name = image.to_string();
-    let mut level = vec![(image.clone(), true)];
+    let name: Arc<str> = image.to_string().into();
+    let fail = |found: &mut TargetVerification, problem: String| {
+        found.problems.push(TargetProblem { image: name.to_string(), problem });
+    };
+    let root = match read_manifest(client, image, known, found).await {
+        Ok(Some(root)) => root,
+        Ok(None) => {
+            return fail(found, "the tag is listed, and its manifest is missing".to_owned());
+        }
+        Err(problem) => return fail(found, problem),
+    };
+    let mut level = vec![root];
     for _ in 0..MAX_DEPTH {
         let mut below = Vec::new();
-        for (reference, is_root) in level {
-            let mut fail = |problem: String| {
-                found.problems.push(TargetProblem { image: name.clone(), problem });
-            };
-            let raw = match client.manifest(&reference).await {
-                Ok(Some(raw)) => raw,
-                Ok(None) if is_root => {
-                    fail("the tag is listed, and its manifest is missing".to_owned());
-                    continue;
-                }
-                Ok(None) => continue,
-                Err(error) => {
-                    fail(error.chain());
-                    continue;
-                }
-            };
-            if !known.insert(raw.digest) {
-                continue;
-            }
-            let manifest = match raw.parse() {
-                Ok(manifest) => manifest,
-                Err(error) => {
-                    fail(format!("manifest {}: {error}", raw.digest));
-                    continue;
-                }
-            };
-            found.manifests += 1;
-            found.bytes += raw.bytes.len() as u64;
-            for blob in manifest.blobs() {
-                let blob = Blob { digest: blob.digest, size: blob.size };
-                blobs.entry((blob.digest, at.repository.clone())).or_insert_with(|| NeededBlob {
+        for manifest in level {
+            for blob in manifest.blobs {
+                let needed = blobs.entry((blob.digest, at.repository.clone()));
+                let needed = needed.or_insert_with(|| NeededBlob {
                     at: at.clone(),
                     blob,
-                    image: name.clone(),
+                    images: BTreeSet::new(),
                 });
+                needed.images.insert(Arc::clone(&name));
             }
-            let child = |digest| (image.with_pointer(Pointer::Digest(digest)), false);
-            below.extend(manifest.children().iter().map(|listed| child(listed.digest)));
+            let (mut absent, listed) = (0, manifest.children.len());
+            for digest in manifest.children {
+                if let Some(child) = known.get(&digest) {
+                    below.push(child.clone());
+                    continue;
+                }
+                let child = image.with_pointer(Pointer::Digest(digest));
+                match read_manifest(client, &child, known, found).await {
+                    Ok(Some(child)) => below.push(child),
+                    Ok(None) => absent += 1,
+                    Err(problem) => fail(found, problem),
+                }
+            }
+            if listed > 0 && absent == listed {
+                fail(found, format!("none of the {listed} images of its list is there"));
+            }
         }
         level = below;
     }
+}
+
+/// Reads a manifest and what it names. `None`: the registry does not have it.
+async fn read_manifest(
+    client: &Client,
+    image: &ImageRef,
+    known: &mut KnownManifests,
+    found: &mut TargetVerification,
+) -> Result<Option<Named>, String> {
+    let raw = match client.manifest(image).await {
+        Ok(Some(raw)) => raw,
+        Ok(None) => return Ok(None),
+        Err(error) => return Err(error.chain()),
+    };
+    if let Some(named) = known.get(&raw.digest) {
+        return Ok(Some(named.clone()));
+    }
+    let manifest = raw.parse().map_err(|error| format!("manifest {}: {error}", raw.digest))?;
+    found.manifests += 1;
+    found.bytes += raw.bytes.len() as u64;
+    let blobs =
+        manifest.blobs().into_iter().map(|blob| Blob { digest: blob.digest, size: blob.size });
+    let named = Named {
+        blobs: blobs.collect(),
+        children: manifest.children().iter().map(|listed| listed.digest).collect(),
+    };
+    known.insert(raw.digest, named.clone());
+    Ok(Some(named))
 }
 
 async fn check(client: &Client, needed: &NeededBlob) -> Result<(), String> {

@@ -41,7 +41,9 @@ impl Client {
     /// Reads the files that the settings name. Sends no request.
     pub fn open(settings: Settings) -> Result<Self, SettingsError> {
         let transport = Transport::new(&settings)?;
-        let Settings { side, tls_verify, per_host, retry, credentials, environment, .. } = settings;
+        let Settings {
+            side, tls_verify, per_host, retry, credentials, environment, uploads, ..
+        } = settings;
         let conf = RegistriesConf::open(&environment)?;
         let helpers = conf.credential_helpers.as_ref();
         let credentials = Credentials::open(credentials, &environment, helpers)?;
@@ -50,6 +52,7 @@ impl Client {
             tls_verify,
             per_host: per_host.get(),
             retry,
+            uploads,
             conf,
             transport,
             credentials,

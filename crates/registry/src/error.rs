@@ -162,6 +162,22 @@ impl Error {
         }
     }
 
+    /// Whether the same request may succeed in a last round of the same run: not at a host that
+    /// never responded, which the user has to name or start first.
+    pub fn may_pass_soon(&self) -> bool {
+        self.is_retryable() && self.most_retries() > 1
+    }
+
+    /// The registry does not have what was requested.
+    pub fn is_absent(&self) -> bool {
+        match self {
+            Self::Absent { .. } => true,
+            Self::Repeated { error, .. } => error.is_absent(),
+            Self::Everywhere { tried, .. } => tried.iter().all(Self::is_absent),
+            _ => false,
+        }
+    }
+
     /// The registry refused for want of rights: with 401 or 403.
     pub fn is_denied(&self) -> bool {
         match self {
@@ -173,7 +189,7 @@ impl Error {
     }
 
     /// Nothing came of even the attempt to connect.
-    pub(crate) fn is_unreachable(&self) -> bool {
+    pub fn is_unreachable(&self) -> bool {
         match self {
             Self::Transport { fault, .. } => matches!(fault, Fault::Resolve | Fault::Connect),
             Self::Timeout { wait, .. } => *wait == Wait::Connect,
@@ -342,6 +358,13 @@ impl Asked {
         let host = url.host_str().unwrap_or_default();
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         Self(format!("{method} {}://{host}{port}{}", url.scheme(), url.path()).into())
+    }
+}
+
+/// A request by its description.
+impl From<&str> for Asked {
+    fn from(text: &str) -> Self {
+        Self(text.into())
     }
 }
 

@@ -38,6 +38,7 @@ mod token;
 mod traffic;
 mod transport;
 mod upload;
+mod upload_log;
 
 pub use authfile::AuthFileError;
 pub use challenge::Challenge;
@@ -62,4 +63,5 @@ pub use settings::{CredentialSource, Settings, Side, Timeouts};
 pub use tls::TlsError;
 pub use traffic::Traffic;
 pub use upload::Uploaded;
+pub use upload_log::UploadLog;
 pub use url::Url;

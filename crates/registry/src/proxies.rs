@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
@@ -61,6 +62,22 @@ impl Proxies {
     /// The proxy on the way to `url`, as errors name it: address without credentials, and the
     /// variable it comes from.
     pub(crate) fn named(&self, url: &Url) -> Option<Arc<str>> {
+        let used = self.used(url)?;
+        let variable = if url.scheme() == "https" { "HTTPS_PROXY" } else { "HTTP_PROXY" };
+        let (scheme, host) = (used.scheme_str().unwrap_or("http"), used.host()?);
+        let port = used.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+        Some(format!("{scheme}://{host}{port} ({variable})").into())
+    }
+
+    /// Host and port of the proxy on the way to `url`.
+    pub(crate) fn address(&self, url: &Url) -> Option<(String, u16)> {
+        let used = self.used(url)?;
+        let usual = if used.scheme_str() == Some("https") { 443 } else { 80 };
+        let host = used.host()?.trim_matches(['[', ']']).to_owned();
+        Some((host, used.port_u16().unwrap_or(usual)))
+    }
+
+    fn used(&self, url: &Url) -> Option<Uri> {
         if self.proxies.is_empty() || self.except.iter().any(|entry| entry == "*") {
             return None;
         }
@@ -69,11 +86,7 @@ impl Proxies {
             .https(self.https.clone().unwrap_or_default())
             .no(exceptions(&self.except, url.port()))
             .build();
-        let used = matcher.intercept(&url.as_str().parse().ok()?)?;
-        let variable = if url.scheme() == "https" { "HTTPS_PROXY" } else { "HTTP_PROXY" };
-        let (scheme, host) = (used.uri().scheme_str().unwrap_or("http"), used.uri().host()?);
-        let port = used.uri().port_u16().map(|port| format!(":{port}")).unwrap_or_default();
-        Some(format!("{scheme}://{host}{port} ({variable})").into())
+        Some(matcher.intercept(&url.as_str().parse().ok()?)?.uri().clone())
     }
 
     /// The proxies for one host, each with the exceptions that concern it.
@@ -135,6 +148,9 @@ mod tests {
         let named = |url: &str| proxies.named(&Url::parse(url).unwrap());
         let expected = Some("http://proxy.lan:3128 (HTTPS_PROXY)");
         assert_eq!(named("https://quay.io/v2/").as_deref(), expected);
+        let address = |url: &str| proxies.address(&Url::parse(url).unwrap());
+        assert_eq!(address("https://quay.io/v2/"), Some(("proxy.lan".to_owned(), 3128)));
+        assert_eq!(address("https://x.inside.lan/"), None);
         for direct in ["http://quay.io/", "https://x.inside.lan/", "https://10.1.1.1:5000/"] {
             assert_eq!(named(direct), None, "{direct}");
         }

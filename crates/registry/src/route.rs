@@ -1,6 +1,6 @@
 //! The way to a host: through which proxy, and whether the host has responded before.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 /// Failures within this time of the first count as the same: requests in parallel fail together,
 /// and each of them may be retried.
 const FIRST_FAILURES: Duration = Duration::from_secs(1);
+
+/// A host that let a connection time out before it ever responded is not contacted for this long:
+/// each request would wait for the whole limit again.
+const GIVEN_UP_FOR: Duration = Duration::from_secs(60);
 
 /// How a request travelled, for messages and for the number of retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,18 +56,24 @@ impl fmt::Display for Route {
 
 /// The hosts of a run, by name and port.
 #[derive(Debug, Default)]
-pub(crate) struct Contacts(Mutex<HashMap<String, State>>);
+pub(crate) struct Contacts {
+    hosts: Mutex<HashMap<String, State>>,
+    /// Hosts that the user was told to wait for.
+    announced: Mutex<HashSet<String>>,
+}
 
 #[derive(Debug, Clone, Copy)]
 enum State {
     Responded,
     FailedSince(Instant),
+    /// It did not accept a connection within the limit, at this time.
+    TimedOut(Instant),
 }
 
 impl Contacts {
     /// Records a response. True for the first one of a host.
     pub(crate) fn responded(&self, host: &str) -> bool {
-        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         match hosts.get_mut(host) {
             Some(State::Responded) => false,
             Some(state) => {
@@ -79,14 +89,45 @@ impl Contacts {
 
     /// Records a failure, and returns what was known before it.
     pub(crate) fn failed(&self, host: &str, now: Instant) -> Contact {
-        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         match hosts.entry(host.to_owned()).or_insert(State::FailedSince(now)) {
             State::Responded => Contact::Established,
             State::FailedSince(first) if now.duration_since(*first) <= FIRST_FAILURES => {
                 Contact::New
             }
-            State::FailedSince(_) => Contact::Failed,
+            State::FailedSince(_) | State::TimedOut(_) => Contact::Failed,
         }
+    }
+
+    /// Records a connection that was not accepted in time. A host that never responded is given up
+    /// for a while.
+    pub(crate) fn timed_out(&self, host: &str, now: Instant) -> Contact {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        match hosts.get(host) {
+            Some(State::Responded) => Contact::Established,
+            _ => {
+                hosts.insert(host.to_owned(), State::TimedOut(now));
+                Contact::Failed
+            }
+        }
+    }
+
+    /// Whether a request to this host would only wait for the limit again.
+    pub(crate) fn is_given_up(&self, host: &str, now: Instant) -> bool {
+        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(hosts.get(host), Some(State::TimedOut(at)) if now.duration_since(*at) < GIVEN_UP_FOR)
+    }
+
+    /// Whether the user has not been told yet that this host does not respond.
+    pub(crate) fn is_first_wait(&self, host: &str) -> bool {
+        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        !self.has_responded(host) && announced.insert(host.to_owned())
+    }
+
+    /// Whether the host responded earlier in this run.
+    pub(crate) fn has_responded(&self, host: &str) -> bool {
+        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(hosts.get(host), Some(State::Responded))
     }
 }
 
@@ -104,5 +145,18 @@ mod tests {
         assert_eq!(contacts.failed("b", now), Contact::New);
         assert!(contacts.responded("a") && !contacts.responded("a"));
         assert_eq!(contacts.failed("a", now + FIRST_FAILURES * 3), Contact::Established);
+    }
+
+    #[test]
+    fn a_host_that_let_a_connection_time_out_is_given_up_for_a_while_unless_it_responded() {
+        let contacts = Contacts::default();
+        let now = Instant::now();
+        assert!(!contacts.is_given_up("a", now));
+        assert_eq!(contacts.timed_out("a", now), Contact::Failed);
+        assert!(contacts.is_given_up("a", now + GIVEN_UP_FOR / 2));
+        assert!(!contacts.is_given_up("a", now + GIVEN_UP_FOR * 2));
+        contacts.responded("b");
+        assert_eq!(contacts.timed_out("b", now), Contact::Established);
+        assert!(!contacts.is_given_up("b", now) && contacts.has_responded("b"));
     }
 }

@@ -23,6 +23,7 @@ use crate::settings::Side;
 use crate::throttle::{Lane, Permit};
 use crate::token::{self, Scope, basic, bearer};
 use crate::transport::{Answer, Outgoing, Protocol, Transport, Verify};
+use crate::upload_log::UploadLog;
 
 /// How often a request that was refused is made with something fresher.
 const RENEWALS: usize = 2;
@@ -35,6 +36,7 @@ pub(crate) struct Session {
     pub(crate) tls_verify: bool,
     pub(crate) per_host: usize,
     pub(crate) retry: Retry,
+    pub(crate) uploads: Option<Arc<dyn UploadLog>>,
     pub(crate) conf: RegistriesConf,
     pub(crate) credentials: Credentials,
     pub(crate) transport: Transport,

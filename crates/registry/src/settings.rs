@@ -3,11 +3,13 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::environment::Environment;
 use crate::rate_limit::RateLimiter;
 use crate::retry::Retry;
+use crate::upload_log::UploadLog;
 
 /// Everything a [`Client`](crate::Client) is made from. Source and destination
 /// have one each, so that what was allowed for one never holds for the other.
@@ -30,6 +32,8 @@ pub struct Settings {
     /// Limits on the rate of transfers; all of them apply. A limiter that is part of several
     /// settings counts the bytes of all.
     pub limits: Vec<RateLimiter>,
+    /// Remembers uploads, so that another process continues them.
+    pub uploads: Option<Arc<dyn UploadLog>>,
     pub user_agent: String,
 }
 
@@ -83,6 +87,7 @@ impl Settings {
             per_host: const { NonZeroUsize::new(16).unwrap() },
             timeouts: Timeouts::default(),
             limits: Vec::new(),
+            uploads: None,
             user_agent: concat!("oc-mirror/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }

@@ -23,6 +23,10 @@ use crate::traffic::Counters;
 
 const MAX_REDIRECTS: usize = 8;
 const IDLE: Duration = Duration::from_secs(45);
+/// How long the first connection to a proxy may take.
+const PROXY_PATIENCE: Duration = Duration::from_millis(2500);
+/// When a user is told that a host does not respond.
+const ANNOUNCED_AFTER: Duration = Duration::from_millis(2500);
 
 pub(crate) struct Transport {
     trust: Trust,
@@ -143,25 +147,30 @@ impl Transport {
         }
         *request.body_mut() = body;
         self.limits.open().await;
+        let host = host_with_port(&url);
+        self.check_contact(&asked, &url, &host).await?;
         self.counters.request();
         let sent = client.execute(request);
-        let response = match patience {
-            None => sent.await,
-            Some(after) => tokio::time::timeout(after, sent)
-                .await
-                .map_err(|_| self.timed_out(&asked, &url, Wait::Answer, after))?,
+        let response = tokio::select! {
+            biased;
+            response = sent => Ok(response),
+            () = self.announce_wait(&url, &host) => unreachable!("announcing never ends"),
+            () = sleep(patience) => {
+                Err(self.timed_out(&asked, &url, Wait::Answer, patience.unwrap_or_default()))
+            }
         };
-        let response = response.map_err(|error| {
+        let response = response?.map_err(|error| {
             let mut route = self.route(&url);
             // A host that broke a connection was there to break it.
-            if error.is_connect() {
-                route.contact = self.contacts.failed(&host_with_port(&url), Instant::now());
+            if error.is_connect() && error.is_timeout() {
+                route.contact = self.contacts.timed_out(&host, Instant::now());
+            } else if error.is_connect() {
+                route.contact = self.contacts.failed(&host, Instant::now());
             }
             let error = Error::of_transport(asked.clone(), error, route, self.timeouts.connect);
             tracing::debug!("{}", error.chain());
             error
         })?;
-        let host = host_with_port(&url);
         if self.contacts.responded(&host)
             && let Some(date) = response.headers().get(DATE).and_then(|date| date.to_str().ok())
             && let Some(warning) = clock_warning(&host, date, SystemTime::now())
@@ -171,6 +180,55 @@ impl Transport {
         tracing::debug!(status = response.status().as_u16(), "{asked}");
         let (route, timeouts, limits) = (self.route(&url), self.timeouts, self.limits.clone());
         Ok(Answer { asked, response, route, timeouts, limits })
+    }
+
+    /// Ends requests early that could only wait: to a host that was given up, or through a proxy
+    /// that accepts no connection. A proxy is near, so it gets little time.
+    async fn check_contact(&self, asked: &Asked, url: &Url, host: &str) -> Result<(), Error> {
+        let failed = |after| {
+            let route = Route { proxy: self.proxies.named(url), contact: Contact::Failed };
+            Error::Timeout { asked: asked.clone(), wait: Wait::Connect, route, after }
+        };
+        if self.contacts.is_given_up(host, Instant::now()) {
+            return Err(failed(self.timeouts.connect));
+        }
+        let Some((name, port)) = self.proxies.address(url) else { return Ok(()) };
+        let key = format!("proxy {name}:{port}");
+        if self.contacts.has_responded(&key) {
+            return Ok(());
+        }
+        if self.contacts.is_given_up(&key, Instant::now()) {
+            return Err(failed(PROXY_PATIENCE));
+        }
+        let probe = tokio::net::TcpStream::connect((name.as_str(), port));
+        match tokio::time::timeout(PROXY_PATIENCE, probe).await {
+            // The request itself meets a refusal again, and its error says more.
+            Ok(connected) => {
+                if connected.is_ok() {
+                    self.contacts.responded(&key);
+                }
+                Ok(())
+            }
+            Err(_) => {
+                self.contacts.timed_out(&key, Instant::now());
+                Err(failed(PROXY_PATIENCE))
+            }
+        }
+    }
+
+    /// Says after a moment that a host which has not responded yet keeps us waiting. Never ends.
+    async fn announce_wait(&self, url: &Url, host: &str) {
+        if !self.contacts.has_responded(host) {
+            tokio::time::sleep(ANNOUNCED_AFTER).await;
+            if self.contacts.is_first_wait(host) {
+                tracing::warn!(
+                    "no response from {host}{} after {} s; still waiting",
+                    self.route(url),
+                    ANNOUNCED_AFTER.as_secs_f64()
+                );
+            }
+        }
+        std::future::pending::<()>().await;
     }
 
     /// The way to `url`, for a failure other than that of a connection.
@@ -236,6 +294,14 @@ impl Transport {
             builder = builder.proxy(proxy);
         }
         builder.build()
+    }
+}
+
+/// Ends after `patience`; without one, never.
+async fn sleep(patience: Option<Duration>) {
+    match patience {
+        Some(patience) => tokio::time::sleep(patience).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Blobs going out. One POST opens an upload (or mounts the blob from another
 //! repository), one PUT carries all of it. After a cut the registry is asked how
 //! much it has, and one PATCH sends the rest; a registry that does not say gets
-//! a new upload. Blobs are not divided beforehand: docker-registry cannot
+//! a new upload. Another process continues an upload in the same way. Blobs are not divided beforehand: docker-registry cannot
 //! continue inside a part either, and each part costs a round trip.
 
 use std::error::Error as StdError;
@@ -65,7 +65,11 @@ impl Client {
         let session = self.session();
         let spot = session.target(to)?;
         let counters = &session.transport.counters;
-        let cut = Mutex::new(None);
+        let log = session.uploads.as_deref().filter(|_| blob.size >= WORTH_CONTINUING);
+        // One that another process began. Only at the registry itself: a workspace from elsewhere
+        // could name any address.
+        let begun = log.and_then(|log| log.find(to, &blob.digest));
+        let cut = Mutex::new(begun.filter(|url| spot.host.owns(url)));
         let attempt = || async {
             let place = spot.host.throttle.enter(Lane::Transfer).await;
             let upload = Upload { session, spot: &spot, place: &place, blob };
@@ -80,6 +84,9 @@ impl Client {
                 Opened::Mounted => return Ok(Uploaded::Mounted),
                 Opened::At(url) => url,
             };
+            if let Some(log) = log {
+                log.begin(to, &blob.digest, &url);
+            }
             let sent = upload.whole(&url, &body).await;
             if let Err(Error::Transport { .. } | Error::Timeout { .. }) = &sent
                 && blob.size >= WORTH_CONTINUING
@@ -88,7 +95,12 @@ impl Client {
             }
             sent.map(|()| Uploaded::Sent)
         };
-        session.retry.run(counters, attempt).await
+        let uploaded = session.retry.run(counters, attempt).await;
+        let may_continue = uploaded.as_ref().is_err_and(Error::is_retryable);
+        if let Some(log) = log.filter(|_| !may_continue) {
+            log.end(to, &blob.digest);
+        }
+        uploaded
     }
 }
 

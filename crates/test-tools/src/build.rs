@@ -64,6 +64,28 @@ pub fn build(cache: &Cache, tool: Tool) -> Result<PathBuf, BuildError> {
     Ok(cache.program(tool))
 }
 
+/// Builds a Go program for another architecture, as Go names it, into `folder`. Go's own cache makes
+/// a second build fast.
+pub fn build_for(tool: Tool, architecture: &str, folder: &Path) -> Result<PathBuf, BuildError> {
+    let mut command = command(tool.recipe(), folder);
+    command.envs([("GOOS", "linux"), ("GOARCH", architecture)]);
+    let line = command_line(&command);
+    let status = command.stdin(Stdio::null()).status().map_err(|source| BuildError::Start {
+        tool,
+        program: "go",
+        source,
+    })?;
+    if !status.success() {
+        return Err(BuildError::Failed { tool, command: line, status });
+    }
+    let path = folder.join(tool.recipe().name);
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(BuildError::NothingMade { tool, command: line, path })
+    }
+}
+
 /// The program when it is there, and none when building would make it.
 fn held(cache: &Cache, tool: Tool) -> Result<Option<PathBuf>, BuildError> {
     match cache.path(tool) {
@@ -76,7 +98,11 @@ fn held(cache: &Cache, tool: Tool) -> Result<Option<PathBuf>, BuildError> {
 /// Builds into `folder`; returns the command line for messages.
 fn run(tool: Tool, folder: &Path) -> Result<String, BuildError> {
     let mut command = command(tool.recipe(), folder);
-    let program = if tool.recipe().is_go() { "go" } else { "cargo" };
+    let program = match tool.recipe().source {
+        Source::GoInstall { .. } | Source::GoModule { .. } => "go",
+        Source::CargoInstall | Source::CargoInstallOptimised => "cargo",
+        Source::Wheel { .. } => "python3",
+    };
     let status = command.stdin(Stdio::null()).status().map_err(|source| BuildError::Start {
         tool,
         program,
@@ -108,12 +134,22 @@ fn command(recipe: Recipe, folder: &Path) -> Command {
             go.arg("-o").arg(folder.join(name)).arg(package).current_dir(modules().join(module));
             go
         }
-        Source::CargoInstall => {
+        Source::CargoInstall | Source::CargoInstallOptimised => {
             let mut cargo = Command::new("cargo");
             cargo.args(["install", name, "--version", version, "--locked", "--root"]).arg(folder);
             // It runs for seconds: waiting for the optimiser would take longer than it saves.
             cargo.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "false");
+            if matches!(source, Source::CargoInstallOptimised) {
+                cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
+            }
             cargo
+        }
+        Source::Wheel { module, .. } => {
+            let mut python = Command::new("python3");
+            python.args(["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]);
+            python.arg("--requirement").arg(modules().join(module).join("requirements.txt"));
+            python.arg("--target").arg(folder);
+            python
         }
     }
 }
@@ -124,12 +160,6 @@ fn go(verb: &str, linker_flags: &[String]) -> Command {
     let flags = [&["-s".to_owned(), "-w".to_owned()], linker_flags].concat().join(" ");
     go.args([verb, "-trimpath", "-ldflags", &flags]).env("CGO_ENABLED", "0");
     go
-}
-
-impl Recipe {
-    const fn is_go(&self) -> bool {
-        !matches!(self.source, Source::CargoInstall)
-    }
 }
 
 fn command_line(command: &Command) -> String {
@@ -159,9 +189,11 @@ mod tests {
     fn every_build_pins_the_version_of_the_table() {
         for tool in Tool::ALL {
             let line = command_line(&command(tool.recipe(), Path::new("/out")));
-            let pinned_by_go_mod =
-                matches!(tool.recipe().source, Source::GoModule { stamp: None, .. });
-            assert!(pinned_by_go_mod || line.contains(tool.recipe().version), "{line}");
+            let pinned_by_file = matches!(
+                tool.recipe().source,
+                Source::GoModule { stamp: None, .. } | Source::Wheel { .. }
+            );
+            assert!(pinned_by_file || line.contains(tool.recipe().version), "{line}");
             assert!(!line.contains("@latest"), "{line}");
         }
     }

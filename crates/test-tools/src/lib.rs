@@ -17,18 +17,28 @@ use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use build::{BuildError, build};
-pub use packages::{MACHINE_PACKAGES, PACKAGES, Package, is_installed, missing_packages};
+pub use build::{BuildError, build, build_for};
+pub use packages::{
+    DIST_PACKAGES, MACHINE_PACKAGES, PACKAGES, Package, is_installed, missing_packages,
+};
 
 /// A program that is built from source, not installed from the distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tool {
+    /// Embeds the list of dependencies into programs.
+    CargoAuditable,
+    /// Writes Debian packages.
+    CargoDeb,
     /// Checks licences, sources, bans and advisories of our dependencies.
     CargoDeny,
     /// Builds the programs that fuzz our parsers.
     CargoFuzz,
+    /// Writes RPM packages.
+    CargoGenerateRpm,
     /// Measures which lines the tests run.
     CargoLlvmCov,
+    /// Compiles and links for other architectures with Zig.
+    CargoZigbuild,
     /// Signs images and verifies what was mirrored.
     Cosign,
     /// A registry that deletes single tags.
@@ -43,12 +53,20 @@ pub enum Tool {
     KubeApiserver,
     /// Makes pods of what is deployed, and collects what lost its owner.
     KubeControllerManager,
+    /// Installs kubectl plugins.
+    Krew,
+    /// Checks the manifests of kubectl plugins.
+    KrewValidate,
+    /// Runs plugins, and is part of the must-gather image.
+    Kubectl,
     /// What a node's own service does with a document.
     Nmstatectl,
     /// Judges operator catalogs.
     Opm,
     /// A peer in the benchmark.
     Regsync,
+    /// Compiles C code for other architectures.
+    Zig,
 }
 
 /// What needs a tool, so that a test run does not wait for the benchmark's programs.
@@ -58,6 +76,20 @@ pub enum Need {
     /// Tests on whole machines.
     Machine,
     Bench,
+    /// Release artefacts.
+    Dist,
+}
+
+impl Need {
+    /// What `cargo xtask tools` needs to be told to build a tool for this.
+    const fn option(self) -> &'static str {
+        match self {
+            Self::Test => "",
+            Self::Machine => " --machine",
+            Self::Bench => " --bench",
+            Self::Dist => " --dist",
+        }
+    }
 }
 
 /// One row of the table: a program in the one version we use.
@@ -90,13 +122,22 @@ enum Source {
     },
     /// `cargo install <name> --version <version> --locked`, not optimised.
     CargoInstall,
+    /// The same, optimised: for tools that compress.
+    CargoInstallOptimised,
+    /// `pip install` of `tools/<module>/requirements.txt`, which pins version and hashes. `program` is
+    /// below the folder of the package.
+    Wheel { module: &'static str, program: &'static str },
 }
 
 impl Tool {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 21] = [
+        Self::CargoAuditable,
+        Self::CargoDeb,
         Self::CargoDeny,
         Self::CargoFuzz,
+        Self::CargoGenerateRpm,
         Self::CargoLlvmCov,
+        Self::CargoZigbuild,
         Self::Cosign,
         Self::Distribution,
         Self::Etcd,
@@ -104,13 +145,33 @@ impl Tool {
         Self::IgnitionValidate,
         Self::KubeApiserver,
         Self::KubeControllerManager,
+        Self::Krew,
+        Self::KrewValidate,
+        Self::Kubectl,
         Self::Nmstatectl,
         Self::Opm,
         Self::Regsync,
+        Self::Zig,
     ];
 
     pub const fn recipe(self) -> Recipe {
         match self {
+            Self::CargoAuditable => Recipe {
+                name: "cargo-auditable",
+                version: "0.7.7",
+                purpose: "embeds the list of dependencies into programs",
+                minutes: 1,
+                need: Need::Dist,
+                source: Source::CargoInstall,
+            },
+            Self::CargoDeb => Recipe {
+                name: "cargo-deb",
+                version: "3.8.0",
+                purpose: "writes Debian packages",
+                minutes: 2,
+                need: Need::Test,
+                source: Source::CargoInstallOptimised,
+            },
             Self::CargoDeny => Recipe {
                 name: "cargo-deny",
                 version: "0.20.2",
@@ -127,12 +188,28 @@ impl Tool {
                 need: Need::Test,
                 source: Source::CargoInstall,
             },
+            Self::CargoGenerateRpm => Recipe {
+                name: "cargo-generate-rpm",
+                version: "0.21.1",
+                purpose: "writes RPM packages",
+                minutes: 2,
+                need: Need::Test,
+                source: Source::CargoInstallOptimised,
+            },
             Self::CargoLlvmCov => Recipe {
                 name: "cargo-llvm-cov",
                 version: "0.9.1",
                 purpose: "measures which lines the tests run",
                 minutes: 1,
                 need: Need::Test,
+                source: Source::CargoInstall,
+            },
+            Self::CargoZigbuild => Recipe {
+                name: "cargo-zigbuild",
+                version: "0.24.0",
+                purpose: "compiles and links for other architectures with Zig",
+                minutes: 1,
+                need: Need::Dist,
                 source: Source::CargoInstall,
             },
             Self::Cosign => Recipe {
@@ -199,6 +276,30 @@ impl Tool {
                 need: Need::Test,
                 source: kubernetes("k8s.io/kubernetes/cmd/kube-controller-manager"),
             },
+            Self::Krew => Recipe {
+                name: "krew",
+                version: "0.5.0",
+                purpose: "installs kubectl plugins",
+                minutes: 2,
+                need: Need::Test,
+                source: krew("sigs.k8s.io/krew/cmd/krew"),
+            },
+            Self::KrewValidate => Recipe {
+                name: "validate-krew-manifest",
+                version: "0.5.0",
+                purpose: "checks the manifests of kubectl plugins",
+                minutes: 2,
+                need: Need::Test,
+                source: krew("sigs.k8s.io/krew/cmd/validate-krew-manifest"),
+            },
+            Self::Kubectl => Recipe {
+                name: "kubectl",
+                version: "1.36.3",
+                purpose: "runs plugins, and is part of the must-gather image",
+                minutes: 2,
+                need: Need::Test,
+                source: kubernetes("k8s.io/kubernetes/cmd/kubectl"),
+            },
             Self::Nmstatectl => Recipe {
                 name: "nmstatectl",
                 version: "2.2.62",
@@ -229,6 +330,14 @@ impl Tool {
                 need: Need::Test,
                 source: Source::GoInstall { package: "github.com/regclient/regclient/cmd/regsync" },
             },
+            Self::Zig => Recipe {
+                name: "zig",
+                version: "0.15.2",
+                purpose: "compiles C code for other architectures",
+                minutes: 1,
+                need: Need::Dist,
+                source: Source::Wheel { module: "zig", program: "ziglang/zig" },
+            },
         }
     }
 
@@ -246,6 +355,10 @@ const fn kubernetes(package: &'static str) -> Source {
         stamp: Some("k8s.io/component-base/version.gitVersion"),
         tags: "",
     }
+}
+
+const fn krew(package: &'static str) -> Source {
+    Source::GoModule { module: "krew", package, stamp: None, tags: "" }
 }
 
 impl fmt::Display for Tool {
@@ -266,8 +379,9 @@ pub struct Cache {
 #[derive(thiserror::Error)]
 pub enum Error {
     #[error(
-        "{tool} is not built: there is no {}; run `cargo xtask tools` once, it builds what the tests need",
-        path.display()
+        "{tool} is not built: there is no {}; run `cargo xtask tools{}` once, it builds what is missing",
+        path.display(),
+        tool.recipe().need.option()
     )]
     Absent { tool: Tool, path: PathBuf },
     #[error(
@@ -333,12 +447,15 @@ impl Cache {
         let Recipe { name, source, .. } = tool.recipe();
         match source {
             // cargo install makes a `bin` folder by itself.
-            Source::CargoInstall => self.folder(tool).join("bin").join(name),
+            Source::CargoInstall | Source::CargoInstallOptimised => {
+                self.folder(tool).join("bin").join(name)
+            }
             // go install names a program after the last part of its package.
             Source::GoInstall { package } => {
                 self.folder(tool).join(package.rsplit('/').next().unwrap_or(name))
             }
             Source::GoModule { .. } => self.folder(tool).join(name),
+            Source::Wheel { program, .. } => self.folder(tool).join(program),
         }
     }
 }
@@ -418,5 +535,14 @@ mod tests {
             });
             assert!(required, "tools/{module}/go.mod does not require {package} in {version}");
         }
+    }
+
+    #[test]
+    fn wheels_are_pinned_to_the_version_of_the_table_with_hashes() {
+        let Recipe { version, source, .. } = Tool::Zig.recipe();
+        let Source::Wheel { module, .. } = source else { panic!("{source:?}") };
+        let pins = fs::read_to_string(modules().join(module).join("requirements.txt")).unwrap();
+        assert!(pins.contains(&format!("ziglang=={version} ")), "{pins}");
+        assert!(pins.contains("--hash=sha256:"), "{pins}");
     }
 }

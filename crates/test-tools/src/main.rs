@@ -8,9 +8,21 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use test_tools::machine_image::Image;
 use test_tools::tree::{self, Tree};
-use test_tools::{Cache, MACHINE_PACKAGES, Need, PACKAGES, Package, Recipe, Tool, module_files};
+use test_tools::{
+    Cache, DIST_PACKAGES, MACHINE_PACKAGES, Need, PACKAGES, Package, Recipe, Tool, module_files,
+};
 
-const USAGE: &str = "usage: test-tools packages [machine] | build test|cluster|bench|fuzz|machine|machine-disk … | path TOOL";
+/// Tools that write and check release artefacts and that tests use too.
+const PACKAGERS: [Tool; 6] = [
+    Tool::CargoDeb,
+    Tool::CargoGenerateRpm,
+    Tool::Cosign,
+    Tool::Krew,
+    Tool::KrewValidate,
+    Tool::Kubectl,
+];
+
+const USAGE: &str = "usage: test-tools packages [dist|machine] | build test|cluster|bench|dist|fuzz|machine|machine-disk … | path TOOL";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +39,7 @@ fn main() -> ExitCode {
 fn run(arguments: &[&str]) -> Result<()> {
     match arguments {
         ["packages"] => install(&PACKAGES),
+        ["packages", "dist"] => install(&[&PACKAGES[..], &DIST_PACKAGES].concat()),
         ["packages", "machine"] => install(&[&PACKAGES[..], &MACHINE_PACKAGES].concat()),
         ["build", purposes @ ..] if !purposes.is_empty() => {
             purposes.iter().try_for_each(|purpose| prepare(purpose))
@@ -56,6 +69,10 @@ fn prepare(purpose: &str) -> Result<()> {
             make_node_tree()
         }
         "bench" => build(needed_for(Need::Bench)),
+        "dist" => {
+            build(needed_for(Need::Dist))?;
+            build(PACKAGERS)
+        }
         "fuzz" => build([Tool::CargoFuzz]),
         "machine" => {
             build(needed_for(Need::Machine))?;

@@ -14,11 +14,16 @@ pub struct Package {
 
 /// All of them. The program decides whether a package is missing, so that a machine which has it
 /// from elsewhere is left alone.
-pub const PACKAGES: [Package; 10] = [
+pub const PACKAGES: [Package; 13] = [
     Package {
         name: "apache2-utils",
         program: "htpasswd",
         purpose: "makes the password file of a test registry",
+    },
+    Package {
+        name: "busybox-static",
+        program: "busybox",
+        purpose: "the shell of trees that packages are installed into",
     },
     Package { name: "docker-registry", program: "docker-registry", purpose: "a real registry" },
     Package { name: "e2fsprogs", program: "mke2fs", purpose: "makes the disk of a test machine" },
@@ -27,13 +32,22 @@ pub const PACKAGES: [Package; 10] = [
     Package { name: "jq", program: "jq", purpose: "a peer in the benchmark of catalogs" },
     Package { name: "iproute2", program: "ip", purpose: "network namespaces and their wires" },
     Package { name: "mmdebstrap", program: "mmdebstrap", purpose: "makes the root of test nodes" },
+    Package { name: "rpm", program: "rpm", purpose: "installs our packages in a test tree" },
     Package { name: "skopeo", program: "skopeo", purpose: "reads and writes what we made" },
+    Package { name: "umoci", program: "umoci", purpose: "unpacks the images that we build" },
     Package {
         name: "user-mode-linux",
         program: "linux.uml",
         purpose: "a kernel for tests of bonds, VLANs and reboots",
     },
 ];
+
+/// What checks of release artefacts for other architectures need in addition.
+pub const DIST_PACKAGES: [Package; 1] = [Package {
+    name: "qemu-user-static",
+    program: "qemu-aarch64-static",
+    purpose: "runs programs of another architecture",
+}];
 
 /// What tests on whole machines need besides.
 pub const MACHINE_PACKAGES: [Package; 1] = [Package {

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::random::Random;
 
-/// Kills before a run may complete and workspace and target start empty again.
+/// Kills before a run completes and workspace and target start empty again.
 const KILLS_PER_ROUND: usize = 6;
 /// A twentieth of the benchmark's corpus: 62 tags, 226 blobs, 100 MB.
 const SHRINK: u64 = 20;
@@ -70,6 +70,8 @@ struct Undisturbed {
 struct Tally {
     rounds: usize,
     kills: usize,
+    /// Workspaces that were wiped between two kills, beside those between rounds.
+    wiped: usize,
     /// The largest ratio of bytes that the source sent to unique bytes, over all rounds.
     worst_fetched: f64,
 }
@@ -89,9 +91,9 @@ pub(crate) fn run(program: &Path, kills: usize, seed: Option<u64>) -> Result<()>
             .torture(mode, share, duration, &undisturbed, &mut random)
             .with_context(|| format!("{mode} (seed {seed})"))?;
         println!(
-            "{mode}: {} kills in {} rounds, nothing lost; the source sent at most {:.2} × the \
-             unique bytes in a round",
-            tally.kills, tally.rounds, tally.worst_fetched
+            "{mode}: {} kills in {} rounds, the workspace wiped {} times between kills, nothing \
+             lost; the source sent at most {:.2} × the unique bytes to a workspace",
+            tally.kills, tally.rounds, tally.wiped, tally.worst_fetched
         );
     }
     Ok(())
@@ -150,14 +152,16 @@ impl Site {
     ) -> Result<Tally> {
         let mut tally = Tally::default();
         while tally.kills < kills {
-            let workspace = self.empty_workspace()?;
-            if mode == Mode::DiskToMirror {
-                carry(undisturbed.archive.path(), &workspace)?;
-            }
             self.target.wipe();
-            self.source.forget_requests();
+            let workspace = self.fresh_workspace(mode, undisturbed)?;
             tally.rounds += 1;
-            for _ in 0..KILLS_PER_ROUND.min(kills - tally.kills) {
+            // In every second round the workspace is lost halfway, and the target is not.
+            let is_lost = tally.rounds % 2 == 0;
+            for kill in 0..KILLS_PER_ROUND.min(kills - tally.kills) {
+                if is_lost && kill == KILLS_PER_ROUND / 2 {
+                    self.fresh_workspace(mode, undisturbed)?;
+                    tally.wiped += 1;
+                }
                 let mut child = self.start(mode, &workspace)?;
                 std::thread::sleep(random.below(duration));
                 let ended = child.try_wait().context("watching oc-mirror")?.is_some();
@@ -253,6 +257,16 @@ impl Site {
 
     fn log(&self) -> PathBuf {
         self.folder.path().join("log")
+    }
+
+    /// An empty workspace, with the archive that is pushed where one is, and nothing fetched yet.
+    fn fresh_workspace(&self, mode: Mode, undisturbed: &Undisturbed) -> Result<PathBuf> {
+        let workspace = self.empty_workspace()?;
+        if mode == Mode::DiskToMirror {
+            carry(undisturbed.archive.path(), &workspace)?;
+        }
+        self.source.forget_requests();
+        Ok(workspace)
     }
 
     fn empty_workspace(&self) -> Result<PathBuf> {

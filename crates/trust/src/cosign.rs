@@ -6,6 +6,8 @@ use oci::{Digest, Manifest};
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 const BUNDLE: &str = "dev.sigstore.cosign/bundle";
+const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
+const CHAIN: &str = "dev.sigstore.cosign/chain";
 
 /// A signature whose payload is yet to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +19,9 @@ pub struct Listed {
     pub signature: String,
     /// What a transparency log promised about it, as JSON.
     pub bundle: Option<String>,
+    /// The certificate of the key that made it, and those that certify it, in PEM form.
+    pub certificate: Option<String>,
+    pub chain: Option<String>,
 }
 
 /// The signatures in a manifest. Attestations and the like have none.
@@ -30,6 +35,8 @@ pub fn listed(manifest: &Manifest) -> Vec<Listed> {
             // One without a signature is one that no key has made.
             signature: layer.annotations.get(SIGNATURE).cloned().unwrap_or_default(),
             bundle: layer.annotations.get(BUNDLE).cloned(),
+            certificate: layer.annotations.get(CERTIFICATE).cloned(),
+            chain: layer.annotations.get(CHAIN).cloned(),
         })
         .collect()
 }

@@ -12,10 +12,14 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
+use release::keyring::Keyring;
+
+use crate::fulcio::Fulcio;
 use crate::identity::{IdentityError, SignedIdentity};
 use crate::key::{Key, KeyError};
-use crate::requirement::{Requirement, Signed};
+use crate::requirement::{Requirement, Signed, Signers};
 use crate::scope::{ScopeError, Transport};
+use crate::signed_by::SignedBy;
 
 /// Transports that policies may speak of and that are never mirrored from.
 const OTHER_TRANSPORTS: [&str; 10] = [
@@ -61,6 +65,20 @@ pub enum Mistake {
         "sigstoreSigned takes at most one of rekorPublicKeyPath, rekorPublicKeyPaths, rekorPublicKeyData and rekorPublicKeyDatas"
     )]
     LogKeySources,
+    #[error("signedBy takes exactly one of keyPath, keyPaths and keyData")]
+    GpgKeySources,
+    #[error("the keyType {0:?} is not known; expected GPGKeys")]
+    KeyType(String),
+    #[error("the GPG key {from}")]
+    GpgKey { from: String, source: Box<release::keyring::KeyError> },
+    #[error("fulcio takes exactly one of caPath and caData")]
+    FulcioSources,
+    #[error(
+        "fulcio requires the key of a transparency log (rekorPublicKeyPath or rekorPublicKeyData)"
+    )]
+    FulcioWithoutLog,
+    #[error("the authority of fulcio is not a certificate in PEM form (BEGIN CERTIFICATE)")]
+    Authority,
     #[error("an empty list of keys")]
     NoKey,
     #[error("reading the key {}", path.display())]
@@ -97,9 +115,33 @@ enum Entry {
     InsecureAcceptAnything {},
     Reject {},
     SigstoreSigned(Box<SigstoreSigned>),
-    // Their fields are not looked at: they refuse whatever these say.
-    SignedBy,
+    SignedBy(Box<SignedByGpg>),
+    // Its fields are not read: it rejects whatever these say, as containers/image does.
     SignedBaseLayer,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SignedByGpg {
+    key_type: String,
+    key_path: Option<PathBuf>,
+    key_paths: Option<Vec<PathBuf>>,
+    key_data: Option<String>,
+    #[serde(default)]
+    signed_identity: SignedIdentity,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FulcioAuthority {
+    #[serde(rename = "caPath")]
+    ca_path: Option<PathBuf>,
+    #[serde(rename = "caData")]
+    ca_data: Option<String>,
+    #[serde(rename = "oidcIssuer")]
+    oidc_issuer: String,
+    #[serde(rename = "subjectEmail")]
+    subject_email: String,
 }
 
 #[derive(Deserialize)]
@@ -109,7 +151,7 @@ struct SigstoreSigned {
     key_paths: Option<Vec<PathBuf>>,
     key_data: Option<String>,
     key_datas: Option<Vec<String>>,
-    fulcio: Option<IgnoredAny>,
+    fulcio: Option<FulcioAuthority>,
     pki: Option<IgnoredAny>,
     rekor_public_key_path: Option<PathBuf>,
     rekor_public_key_paths: Option<Vec<PathBuf>>,
@@ -166,9 +208,7 @@ impl Entry {
         match self {
             Self::InsecureAcceptAnything {} => Ok(Requirement::AcceptAnything),
             Self::Reject {} => Ok(Requirement::Reject),
-            Self::SignedBy => {
-                Ok(Requirement::Unsupported("signedBy (simple signing with GPG keys)".into()))
-            }
+            Self::SignedBy(signed) => signed.requirement(read_key),
             Self::SignedBaseLayer => Ok(Requirement::Unsupported("signedBaseLayer".into())),
             Self::SigstoreSigned(signed) => signed.requirement(read_key),
         }
@@ -202,18 +242,22 @@ impl SigstoreSigned {
         if log_sources.into_iter().filter(|given| *given).count() > 1 {
             return Err(Mistake::LogKeySources);
         }
-        let beyond_us = [
-            (self.fulcio.is_some(), "sigstoreSigned without a key of its own (fulcio)"),
-            (self.pki.is_some(), "sigstoreSigned with certificates (pki)"),
-        ];
-        if let Some((_, what)) = beyond_us.into_iter().find(|(asked, _)| *asked) {
+        if self.pki.is_some() {
+            let what = "sigstoreSigned with certificates (pki)";
             return Ok(Requirement::Unsupported(what.into()));
         }
-        let paths = self.key_path.into_iter().chain(self.key_paths.into_iter().flatten());
-        let data = self.key_data.into_iter().chain(self.key_datas.into_iter().flatten());
-        let keys = match read_keys(paths, data, "keyData", read_key)? {
-            Keys::Usable(keys) => keys,
-            Keys::Unsupported(what) => return Ok(Requirement::Unsupported(what)),
+        let signers = match self.fulcio {
+            // Its certificates are valid for minutes; without a log nothing tells when.
+            Some(_) if !needs_log => return Err(Mistake::FulcioWithoutLog),
+            Some(fulcio) => Signers::Certified(fulcio.read(read_key)?),
+            None => {
+                let paths = self.key_path.into_iter().chain(self.key_paths.into_iter().flatten());
+                let data = self.key_data.into_iter().chain(self.key_datas.into_iter().flatten());
+                match read_keys(paths, data, "keyData", read_key)? {
+                    Keys::Usable(keys) => Signers::Keys(keys),
+                    Keys::Unsupported(what) => return Ok(Requirement::Unsupported(what)),
+                }
+            }
         };
         let paths = self.rekor_public_key_path.into_iter();
         let paths = paths.chain(self.rekor_public_key_paths.into_iter().flatten());
@@ -225,10 +269,67 @@ impl SigstoreSigned {
         };
         Ok(match log {
             Keys::Usable(log) => {
-                Requirement::Signed(Signed { keys, log, identity: self.signed_identity })
+                Requirement::Signed(Signed { signers, log, identity: self.signed_identity })
             }
             Keys::Unsupported(what) => Requirement::Unsupported(what),
         })
+    }
+}
+
+impl FulcioAuthority {
+    fn read(self, read_key: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Result<Fulcio, Mistake> {
+        let pem = match (self.ca_path, self.ca_data) {
+            (Some(path), None) => {
+                read_key(&path).map_err(|source| Mistake::KeyFile { path, source })?
+            }
+            (None, Some(data)) => BASE64.decode(data).map_err(|_| Mistake::KeyData)?,
+            _ => return Err(Mistake::FulcioSources),
+        };
+        let fulcio = Fulcio::new(&pem, self.oidc_issuer, self.subject_email);
+        fulcio.ok_or(Mistake::Authority)
+    }
+}
+
+impl SignedByGpg {
+    fn requirement(
+        self,
+        read_key: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+    ) -> Result<Requirement, Mistake> {
+        self.signed_identity.check()?;
+        if self.key_type != "GPGKeys" {
+            // containers/image knows these names, and rejects every image under them.
+            let known = ["signedByGPGKeys", "X509Certificates", "signedByX509CAs"];
+            return match known.contains(&self.key_type.as_str()) {
+                true => Ok(Requirement::Unsupported(format!("signedBy with {}", self.key_type))),
+                false => Err(Mistake::KeyType(self.key_type)),
+            };
+        }
+        let sources = [self.key_path.is_some(), self.key_paths.is_some(), self.key_data.is_some()];
+        if sources.into_iter().filter(|given| *given).count() != 1 {
+            return Err(Mistake::GpgKeySources);
+        }
+        let mut ring = Keyring::empty();
+        let mut names = Vec::new();
+        let mut add = |from: String, bytes: &[u8]| {
+            let added = ring.add(bytes);
+            names.push(from.clone());
+            added.map(|_| ()).map_err(|source| Mistake::GpgKey { from, source: Box::new(source) })
+        };
+        let paths = self.key_path.into_iter().chain(self.key_paths.into_iter().flatten());
+        for path in paths {
+            let bytes = read_key(&path);
+            let bytes = bytes.map_err(|source| Mistake::KeyFile { path: path.clone(), source })?;
+            add(path.display().to_string(), &bytes)?;
+        }
+        if let Some(data) = self.key_data {
+            let bytes = BASE64.decode(data).map_err(|_| Mistake::KeyData)?;
+            add("the keyData of the policy".to_owned(), &bytes)?;
+        }
+        if names.is_empty() {
+            return Err(Mistake::NoKey);
+        }
+        let (from, identity) = (names.join(" or "), self.signed_identity);
+        Ok(Requirement::SignedBy(SignedBy { ring, from, identity }))
     }
 }
 

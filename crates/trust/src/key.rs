@@ -41,7 +41,12 @@ pub enum KeyError {
 impl Key {
     pub(crate) fn parse(from: String, pem: &[u8]) -> Result<Self, KeyError> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem).map_err(KeyError::Pem)?;
-        let key = KINDS.iter().find_map(|kind| ParsedPublicKey::new(*kind, &*der).ok());
+        Self::of_der(from, &der)
+    }
+
+    /// The key of a certificate.
+    pub(crate) fn of_der(from: String, der: &[u8]) -> Result<Self, KeyError> {
+        let key = KINDS.iter().find_map(|kind| ParsedPublicKey::new(*kind, der).ok());
         Ok(Self { from, key: key.ok_or(KeyError::Kind)?, der: der.to_vec() })
     }
 

@@ -1,12 +1,13 @@
-//! Whether an image may be mirrored: trust policies in the format of
-//! containers-policy.json(5), and the cosign signatures they ask for.
+//! Whether an image may be mirrored: trust policies in the format of containers-policy.json(5), and
+//! the signatures they require, of cosign and of GPG keys.
 //!
-//! Pure: key files are read by the caller, signatures are fetched by the
-//! caller. Whatever a policy asks for and this crate cannot check refuses the
-//! image; no check is ever skipped.
+//! Pure: key files are read by the caller, signatures are fetched by the caller. Whatever a policy
+//! requires and this crate cannot check rejects the image; no check is ever skipped.
 
+mod blob_signature;
 mod cosign;
 mod document;
+mod fulcio;
 mod identity;
 mod key;
 mod payload;
@@ -14,7 +15,9 @@ mod policy;
 mod rekor;
 mod requirement;
 mod scope;
+mod signed_by;
 
+pub use blob_signature::{SigningKey, SigningKeyError, VerifyingKey};
 pub use cosign::{Listed, listed};
 pub use document::{Mistake, PolicyError};
 pub use identity::IdentityError;

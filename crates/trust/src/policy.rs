@@ -56,9 +56,14 @@ impl Policy {
 }
 
 impl Rule<'_> {
-    /// Whether signatures can make a difference. Otherwise none need be read.
+    /// Whether signatures in the registry can make a difference. Otherwise none need be read.
     pub fn reads_signatures(&self) -> bool {
         self.requirements.iter().any(|one| matches!(one, Requirement::Signed(_)))
+    }
+
+    /// Whether signatures on a lookaside server can make a difference.
+    pub fn reads_lookaside(&self) -> bool {
+        self.requirements.iter().any(|one| matches!(one, Requirement::SignedBy(_)))
     }
 
     /// Lets an image in, or says everything that speaks against it.

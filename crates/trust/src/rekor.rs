@@ -1,11 +1,12 @@
-//! Whether a signature was entered into a transparency log, by the promise that the log signed
-//! (cosign's bundle). Nobody is asked: the promise comes with the signature.
+//! Whether a signature was entered into a transparency log: by the promise that the log signed, or
+//! by a proof that the entry is in the log. Both come with the signature, in cosign's bundle; no
+//! request is sent.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use rustls_pki_types::SubjectPublicKeyInfoDer;
 use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -22,15 +23,32 @@ pub(crate) enum LogError {
     Promise(String),
     #[error("the bundle of a signature is of another {0}")]
     Other(&'static str),
+    #[error("the proof in the bundle of a signature does not show that the log has the entry: {0}")]
+    Proof(&'static str),
+    #[error("the bundle of a signature has no promise, which would tell when it was made")]
+    NoTime,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Bundle {
     #[serde(rename = "SignedEntryTimestamp")]
-    promise: String,
+    promise: Option<String>,
     #[serde(rename = "Payload")]
     entry: Entry,
+    #[serde(rename = "InclusionProof")]
+    proof: Option<Proof>,
+}
+
+/// A path from the entry to the root of the log's tree, and the root as the log signed it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Proof {
+    checkpoint: String,
+    hashes: Vec<String>,
+    log_index: u64,
+    root_hash: String,
+    tree_size: u64,
 }
 
 /// What the log signs. The names and their order are those of the canonical form.
@@ -89,26 +107,37 @@ struct PublicKey {
     content: String,
 }
 
-/// Checks that one of the keys of the log promised to enter `signature` of `payload`, made with
-/// `key`.
+/// Checks that one of the logs has `signature` of `payload`, made by `signer`: the DER form of a
+/// public key or of a certificate. Returns the time at which the log promised to enter it, if it
+/// promised.
 pub(crate) fn verify(
     log: &[Key],
     bundle: Option<&str>,
-    key: &Key,
+    signer: &[u8],
     signature: &[u8],
     payload: &[u8],
-) -> Result<(), LogError> {
+) -> Result<Option<i64>, LogError> {
     let bundle = bundle.ok_or(LogError::Absent)?;
     let unreadable = |error: &dyn std::fmt::Display| LogError::Unreadable(error.to_string());
-    let Bundle { promise, entry } = serde_json::from_str(bundle).map_err(|e| unreadable(&e))?;
-    let promise = BASE64.decode(promise).map_err(|e| unreadable(&e))?;
-    let signed = entry.canonical()?;
-    // Nothing of the entry counts before this.
-    if !log.iter().any(|key| key.has_made(&promise, signed.as_bytes())) {
-        let keys: Vec<&str> = log.iter().map(|key| key.from.as_str()).collect();
-        return Err(LogError::Promise(keys.join(" or ")));
+    let Bundle { promise, entry, proof } =
+        serde_json::from_str(bundle).map_err(|e| unreadable(&e))?;
+    if promise.is_none() && proof.is_none() {
+        return Err(LogError::Absent);
     }
     let body = BASE64.decode(&entry.body).map_err(|e| unreadable(&e))?;
+    // Nothing of the entry counts before these. What is there must hold: a forged proof beside a
+    // good promise is not an accident.
+    if let Some(promise) = &promise {
+        let promise = BASE64.decode(promise).map_err(|e| unreadable(&e))?;
+        let signed = entry.canonical()?;
+        if !log.iter().any(|key| key.has_made(&promise, signed.as_bytes())) {
+            let keys: Vec<&str> = log.iter().map(|key| key.from.as_str()).collect();
+            return Err(LogError::Promise(keys.join(" or ")));
+        }
+    }
+    if let Some(proof) = &proof {
+        proof.verify(log, &body)?;
+    }
     let Record { api_version, kind, spec } =
         serde_json::from_slice(&body).map_err(|e| unreadable(&e))?;
     if (kind.as_str(), api_version.as_str()) != ("hashedrekord", "0.0.1") {
@@ -121,8 +150,14 @@ pub(crate) fn verify(
         return Err(LogError::Other("signature"));
     }
     let pem = BASE64.decode(spec.signature.public_key.content).map_err(|e| unreadable(&e))?;
-    let der = SubjectPublicKeyInfoDer::from_pem_slice(&pem).map_err(|e| unreadable(&e))?;
-    if *der != *key.der {
+    let is_same = match SubjectPublicKeyInfoDer::from_pem_slice(&pem) {
+        Ok(key) => *key == *signer,
+        Err(_) => {
+            let certificate = CertificateDer::from_pem_slice(&pem).map_err(|e| unreadable(&e))?;
+            *certificate == *signer
+        }
+    };
+    if !is_same {
         return Err(LogError::Other("key"));
     }
     let Hash { algorithm, value } = spec.data.hash;
@@ -131,7 +166,87 @@ pub(crate) fn verify(
     if algorithm != "sha256" || value != hex {
         return Err(LogError::Other("image"));
     }
-    Ok(())
+    Ok(promise.map(|_| entry.integrated_time))
+}
+
+impl Proof {
+    /// Checks that the tree whose root a key of the log signed has an entry with this body
+    /// (RFC 6962, section 2.1.1).
+    fn verify(&self, log: &[Key], body: &[u8]) -> Result<(), LogError> {
+        let root = decode_hex(&self.root_hash).ok_or(LogError::Proof("its root is not a hash"))?;
+        let hashes: Option<Vec<[u8; 32]>> =
+            self.hashes.iter().map(|hash| decode_hex(hash)).collect();
+        let hashes = hashes.ok_or(LogError::Proof("a part of it is not a hash"))?;
+        let computed = self.root_of(hash(&[&[0], body]), &hashes);
+        if computed != Some(root) {
+            return Err(LogError::Proof("the entry does not lead to its root"));
+        }
+        // A checkpoint is a signed note: a text, an empty line, and signatures of the text.
+        let (text, signatures) =
+            self.checkpoint.split_once("\n\n").ok_or(LogError::Proof("its checkpoint is cut"))?;
+        let text = format!("{text}\n");
+        let mut lines = text.lines().skip(1);
+        let size = lines.next().and_then(|line| line.parse::<u64>().ok());
+        let signed_root = lines.next().and_then(|line| BASE64.decode(line).ok());
+        if size != Some(self.tree_size) || signed_root.as_deref() != Some(&root[..]) {
+            return Err(LogError::Proof("its checkpoint is of another tree"));
+        }
+        let is_signed = signatures.lines().any(|line| {
+            let signature = line.rsplit_once(' ').and_then(|(_, text)| BASE64.decode(text).ok());
+            // The first four bytes are a hint which key it is.
+            let signature = signature.as_deref().and_then(|bytes| bytes.get(4..));
+            signature.is_some_and(|made| log.iter().any(|key| key.has_made(made, text.as_bytes())))
+        });
+        match is_signed {
+            true => Ok(()),
+            false => Err(LogError::Proof("its checkpoint is not signed by a key of the log")),
+        }
+    }
+
+    /// The root that a leaf and the hashes beside its path give.
+    fn root_of(&self, leaf: [u8; 32], hashes: &[[u8; 32]]) -> Option<[u8; 32]> {
+        if self.log_index >= self.tree_size {
+            return None;
+        }
+        let (mut at, mut last) = (self.log_index, self.tree_size - 1);
+        let mut node = leaf;
+        for beside in hashes {
+            if last == 0 {
+                return None;
+            }
+            if at % 2 == 1 || at == last {
+                node = hash(&[&[1], beside, &node]);
+                while at % 2 == 0 && at != 0 {
+                    at >>= 1;
+                    last >>= 1;
+                }
+            } else {
+                node = hash(&[&[1], &node, beside]);
+            }
+            at >>= 1;
+            last >>= 1;
+        }
+        (last == 0).then_some(node)
+    }
+}
+
+fn hash(parts: &[&[u8]]) -> [u8; 32] {
+    let found = digest(&SHA256, &parts.concat());
+    let mut hash = [0; 32];
+    hash.copy_from_slice(found.as_ref());
+    hash
+}
+
+fn decode_hex(text: &str) -> Option<[u8; 32]> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut hash = [0; 32];
+    if text.len() != 64 {
+        return None;
+    }
+    for (place, pair) in hash.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *place = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(hash)
 }
 
 impl Entry {
@@ -202,10 +317,10 @@ mod tests {
         let signature = signer.sign(PAYLOAD).unwrap();
         let good = bundle(&log, &record(&signer, &signature, PAYLOAD)).to_string();
         let check = |log: &KeyPair, bundle: &str| {
-            verify(&[key(log)], Some(bundle), &key(&signer), &signature, PAYLOAD)
+            verify(&[key(log)], Some(bundle), &key(&signer).der, &signature, PAYLOAD)
         };
         assert!(!signer.der_bytes().is_empty());
-        assert_eq!(check(&log, &good), Ok(()));
+        assert_eq!(check(&log, &good), Ok(Some(1_700_000_000)));
         assert_eq!(check(&other, &good), Err(LogError::Promise("log.pub".into())));
         for (record, what) in [
             (record(&signer, b"another", PAYLOAD), "signature"),
@@ -215,8 +330,100 @@ mod tests {
             let bundle = bundle(&log, &record).to_string();
             assert_eq!(check(&log, &bundle), Err(LogError::Other(what)));
         }
-        let none = verify(&[key(&log)], None, &key(&signer), &signature, PAYLOAD);
+        let none = verify(&[key(&log)], None, &key(&signer).der, &signature, PAYLOAD);
         assert_eq!(none, Err(LogError::Absent));
+    }
+
+    /// The root of a tree with these leaves, as RFC 6962 defines it (section 2.1).
+    fn tree(leaves: &[Vec<u8>]) -> [u8; 32] {
+        match leaves {
+            [leaf] => hash(&[&[0], leaf]),
+            _ => {
+                let half = leaves.len().next_power_of_two() / 2;
+                hash(&[&[1], &tree(&leaves[..half]), &tree(&leaves[half..])])
+            }
+        }
+    }
+
+    /// The path of a leaf, as RFC 6962 defines it (section 2.1.1).
+    fn path(at: usize, leaves: &[Vec<u8>]) -> Vec<[u8; 32]> {
+        if leaves.len() == 1 {
+            return Vec::new();
+        }
+        let half = leaves.len().next_power_of_two() / 2;
+        let (left, right) = leaves.split_at(half);
+        let (mut found, beside) = match at < half {
+            true => (path(at, left), tree(right)),
+            false => (path(at - half, right), tree(left)),
+        };
+        found.push(beside);
+        found
+    }
+
+    fn hex(hash: &[u8; 32]) -> String {
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// A proof that the log has entry `at` of `leaves`.
+    fn proof(log: &KeyPair, at: usize, leaves: &[Vec<u8>]) -> Value {
+        let root = tree(leaves);
+        let text = format!("log.example - 1\n{}\n{}\n", leaves.len(), BASE64.encode(root));
+        let signature = [&[1, 2, 3, 4], log.sign(text.as_bytes()).unwrap().as_slice()].concat();
+        json!({
+            "checkpoint": format!("{text}\n\u{2014} log.example {}\n", BASE64.encode(signature)),
+            "hashes": path(at, leaves).iter().map(hex).collect::<Vec<_>>(),
+            "logIndex": at,
+            "rootHash": hex(&root),
+            "treeSize": leaves.len(),
+        })
+    }
+
+    #[test]
+    fn a_proof_shows_an_entry_in_a_tree_of_every_shape_and_no_other() {
+        let [log, other, signer] = [(); 3].map(|()| KeyPair::generate().unwrap());
+        let signature = signer.sign(PAYLOAD).unwrap();
+        let body = record(&signer, &signature, PAYLOAD).to_string();
+        let check = |bundle: &Value| {
+            let bundle = bundle.to_string();
+            verify(&[key(&log)], Some(&bundle), &key(&signer).der, &signature, PAYLOAD)
+        };
+        let with = |proof: Value| {
+            let mut bundle = bundle(&log, &record(&signer, &signature, PAYLOAD));
+            bundle["InclusionProof"] = proof;
+            bundle
+        };
+        for size in 1..=9 {
+            for at in 0..size {
+                let leaf = |n: usize| if n == at { body.clone() } else { format!("entry {n}") };
+                let leaves: Vec<Vec<u8>> = (0..size).map(|n| leaf(n).into_bytes()).collect();
+                let good = proof(&log, at, &leaves);
+                assert_eq!(check(&with(good.clone())), Ok(Some(1_700_000_000)), "{at} of {size}");
+                // Enough without a promise, which alone tells a time.
+                let mut bare = with(good.clone());
+                bare.as_object_mut().unwrap().remove("SignedEntryTimestamp");
+                assert_eq!(check(&bare), Ok(None));
+                let wrong = |change: &dyn Fn(&mut Value)| {
+                    let mut forged = good.clone();
+                    change(&mut forged);
+                    assert!(
+                        matches!(check(&with(forged)), Err(LogError::Proof(_))),
+                        "{at} of {size}"
+                    );
+                };
+                wrong(&|forged| forged["logIndex"] = json!(at + size));
+                wrong(&|forged| forged["rootHash"] = json!(hex(&[7; 32])));
+                wrong(&|forged| forged["treeSize"] = json!(size + 1));
+                wrong(&|forged| {
+                    forged["hashes"].as_array_mut().unwrap().push(json!(hex(&[7; 32])));
+                });
+                wrong(&|forged| *forged = proof(&other, at, &leaves));
+                let absent: Vec<Vec<u8>> = (0..size).map(|n| format!("{n}").into_bytes()).collect();
+                wrong(&|forged| *forged = proof(&log, at, &absent));
+            }
+        }
+        let mut nothing = bundle(&log, &record(&signer, &signature, PAYLOAD));
+        nothing.as_object_mut().unwrap().remove("SignedEntryTimestamp");
+        assert_eq!(check(&nothing), Err(LogError::Absent));
     }
 
     #[test]
@@ -225,7 +432,7 @@ mod tests {
         let signature = signer.sign(PAYLOAD).unwrap();
         let check = |bundle: &Value| {
             let bundle = bundle.to_string();
-            verify(&[key(&log)], Some(&bundle), &key(&signer), &signature, PAYLOAD)
+            verify(&[key(&log)], Some(&bundle), &key(&signer).der, &signature, PAYLOAD)
         };
         let good = record(&signer, &signature, PAYLOAD);
         let mut later = bundle(&log, &good);

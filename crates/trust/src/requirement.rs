@@ -4,13 +4,16 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use jiff::Timestamp;
 use oci::{Digest, ImageRef};
 
+use crate::fulcio::{Certificate, CertificateError, Fulcio};
 use crate::identity::{SignedIdentity, is_name_only};
 use crate::key::Key;
 use crate::payload::{Payload, PayloadError};
 use crate::rekor::{self, LogError};
 use crate::scope::Name;
+use crate::signed_by::SignedBy;
 
 /// One entry of a scope's list; all must hold.
 #[derive(Debug, Clone)]
@@ -18,16 +21,27 @@ pub(crate) enum Requirement {
     AcceptAnything,
     Reject,
     Signed(Signed),
+    /// A signature with a GPG key, kept beside the registry.
+    SignedBy(SignedBy),
     /// Something that cannot be checked here, and so refuses every image.
     Unsupported(String),
 }
 
-/// A signature by one of these keys, of the right name.
+/// Who may have signed.
+#[derive(Debug, Clone)]
+pub(crate) enum Signers {
+    /// The owner of one of these keys.
+    Keys(Vec<Key>),
+    /// A person whom a certificate authority certifies.
+    Certified(Fulcio),
+}
+
+/// A signature by one of these signers, of the right name.
 #[derive(Debug, Clone)]
 pub(crate) struct Signed {
-    pub(crate) keys: Vec<Key>,
-    /// Keys of transparency logs, one of which must have promised to enter the signature. Without
-    /// any, no log is asked for.
+    pub(crate) signers: Signers,
+    /// Keys of transparency logs, one of which must show that the signature was entered. Without
+    /// any, no log is required.
     pub(crate) log: Vec<Key>,
     pub(crate) identity: SignedIdentity,
 }
@@ -40,13 +54,26 @@ pub struct Signature {
     pub signature: String,
     /// What a transparency log promised about it, as JSON.
     pub bundle: Option<String>,
+    /// The certificate of the key that made it, and those that certify it, in PEM form.
+    pub certificate: Option<String>,
+    pub chain: Option<String>,
 }
 
-/// A manifest and the signatures attached to it.
+/// A manifest and its signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     pub digest: Digest,
+    /// Attached in the registry.
     pub signatures: Vec<Signature>,
+    /// Made with GPG keys, from a lookaside server.
+    pub lookaside: Vec<Vec<u8>>,
+}
+
+impl Subject {
+    /// A manifest without signatures.
+    pub fn unsigned(digest: Digest) -> Self {
+        Self { digest, signatures: Vec::new(), lookaside: Vec::new() }
+    }
 }
 
 /// An image that asks to be let in.
@@ -55,6 +82,8 @@ pub struct Presented {
     pub root: Subject,
     /// For a list: the images of it that are mirrored.
     pub instances: Vec<Subject>,
+    /// When it asks, for signatures that expire.
+    pub now: Timestamp,
 }
 
 /// Why an image is not let in: every requirement that does not hold.
@@ -79,22 +108,27 @@ impl Requirement {
     /// The signature of a list covers the images it lists, by their digests.
     /// A list without a good one needs a good one on each of its images.
     pub(crate) fn objections(&self, name: Name<'_>, image: &Presented) -> Vec<String> {
-        let signed = match self {
+        let verify = |subject: &Subject| match self {
+            Self::Signed(signed) => signed.verify(name, subject),
+            Self::SignedBy(signed) => signed.verify(name, subject, image.now),
+            Self::AcceptAnything | Self::Reject | Self::Unsupported(_) => Ok(()),
+        };
+        match self {
             Self::AcceptAnything => return Vec::new(),
             Self::Reject => return vec!["every image is rejected here".into()],
             Self::Unsupported(what) => {
                 return vec![format!("{what} is not supported and cannot be checked")];
             }
-            Self::Signed(signed) => signed,
-        };
-        let Err(mut reasons) = signed.verify(name, &image.root) else { return Vec::new() };
+            Self::Signed(_) | Self::SignedBy(_) => {}
+        }
+        let Err(mut reasons) = verify(&image.root) else { return Vec::new() };
         if image.instances.is_empty() {
             return reasons;
         }
         let of_instances: Vec<String> = image
             .instances
             .iter()
-            .filter_map(|instance| signed.verify(name, instance).err())
+            .filter_map(|instance| verify(instance).err())
             .flatten()
             .collect();
         if of_instances.is_empty() {
@@ -111,6 +145,10 @@ enum Bad {
     Base64,
     #[error("a signature was not made with {0}")]
     Key(String),
+    #[error("a signature has no certificate, which fulcio requires")]
+    NoCertificate,
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     #[error(transparent)]
     Log(#[from] LogError),
     #[error(transparent)]
@@ -149,26 +187,47 @@ impl Signed {
 
     fn check(&self, name: Name<'_>, digest: Digest, found: &Signature) -> Result<(), Bad> {
         let signature = BASE64.decode(&found.signature).map_err(|_| Bad::Base64)?;
-        // Nothing is read from what is not known to be signed.
-        let maker = self.keys.iter().find(|key| key.has_made(&signature, &found.payload));
-        let Some(maker) = maker else {
-            let keys: Vec<&str> = self.keys.iter().map(|key| key.from.as_str()).collect();
-            return Err(Bad::Key(keys.join(" or ")));
-        };
-        if !self.log.is_empty() {
+        let entered = |signer: &[u8]| {
             let bundle = found.bundle.as_deref();
-            rekor::verify(&self.log, bundle, maker, &signature, &found.payload)?;
+            rekor::verify(&self.log, bundle, signer, &signature, &found.payload)
+        };
+        // Nothing is read from what is not known to be signed.
+        match &self.signers {
+            Signers::Keys(keys) => {
+                let maker = keys.iter().find(|key| key.has_made(&signature, &found.payload));
+                let Some(maker) = maker else {
+                    let keys: Vec<&str> = keys.iter().map(|key| key.from.as_str()).collect();
+                    return Err(Bad::Key(keys.join(" or ")));
+                };
+                if !self.log.is_empty() {
+                    entered(&maker.der)?;
+                }
+            }
+            Signers::Certified(fulcio) => {
+                let certificate = found.certificate.as_deref().ok_or(Bad::NoCertificate)?;
+                let certificate = Certificate::parse(certificate)?;
+                // Certificates are valid for minutes: the log says when the key was used.
+                let time = entered(certificate.der())?.ok_or(LogError::NoTime)?;
+                let key = fulcio.key(&certificate, found.chain.as_deref(), time)?;
+                if !key.has_made(&signature, &found.payload) {
+                    return Err(Bad::Key(key.from));
+                }
+            }
         }
         let said = Payload::parse(&found.payload)?;
         if said.digest != digest {
             return Err(Bad::Digest(said.digest));
         }
-        if !self.identity.accepts(name, &said.name) {
-            let usual = self.identity == SignedIdentity::default();
-            let hint = if usual && is_name_only(&said.name) { COSIGN_HINT } else { "" };
-            let rule = self.identity.to_string();
-            return Err(Bad::Name { signed: Box::new(said.name), rule, hint });
-        }
-        Ok(())
+        check_name(&self.identity, name, said.name)
     }
+}
+
+/// Checks the name in a signature against the rule of the policy.
+fn check_name(identity: &SignedIdentity, name: Name<'_>, signed: ImageRef) -> Result<(), Bad> {
+    if identity.accepts(name, &signed) {
+        return Ok(());
+    }
+    let usual = *identity == SignedIdentity::default();
+    let hint = if usual && is_name_only(&signed) { COSIGN_HINT } else { "" };
+    Err(Bad::Name { signed: Box::new(signed), rule: identity.to_string(), hint })
 }

@@ -101,7 +101,7 @@ impl Name<'_> {
     }
 
     /// The scopes this image falls under, the most specific first.
-    pub(crate) fn scopes(self) -> Vec<String> {
+    pub fn scopes(self) -> Vec<String> {
         match self {
             Self::Registry(image) => {
                 let whole = self.reference().map(|reference| reference.to_string());

@@ -10,15 +10,18 @@
 //! is the format in words.
 
 mod copy;
+mod delivered;
 mod entry;
 mod finding;
 mod first_entry;
 mod history;
 mod index;
+mod newest;
 mod open;
 mod pending;
 mod plan;
 mod prepare;
+mod signature;
 #[cfg(test)]
 mod tests;
 mod verify;

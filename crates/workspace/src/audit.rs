@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
+use mirror_plan::Mode;
 use oci::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::disk_error::{At, DiskError};
-use crate::runs::{Mode, RecordedFile, RunStatus};
+use crate::runs::{RecordedFile, RunStatus};
 
 /// One line of the log, without its time.
 #[derive(Debug, Clone, Serialize)]
@@ -27,6 +28,8 @@ pub enum AuditEvent {
     Image(AuditedImage),
     /// A manifest or a tag was deleted from a target.
     Deleted(AuditedDeletion),
+    /// A manifest or a tag could not be deleted; the response tells why.
+    DeletionFailed(AuditedDeletion),
     /// Anything else worth keeping: a warning, a recovery, an archive made.
     Note {
         text: String,

@@ -5,6 +5,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use oci::{Digest, Hasher};
+
+/// How much is read at once while hashing.
+const READ_AT_ONCE: usize = 512 << 10;
+
 /// A stretch of an open file.
 #[derive(Debug, Clone)]
 pub(crate) struct Extent {
@@ -36,6 +41,23 @@ impl BlobReader {
     /// The length of the whole blob.
     pub fn length(&self) -> u64 {
         self.length
+    }
+
+    /// Reads all that is left and returns the digest of it: every check of stored content against its
+    /// digest is this one. `moved` is told how many bytes each step read.
+    pub fn hash(&mut self, moved: &dyn Fn(u64)) -> io::Result<Digest> {
+        let left = usize::try_from(self.length - self.position).unwrap_or(READ_AT_ONCE);
+        let mut buffer = vec![0; left.clamp(1, READ_AT_ONCE)];
+        let mut hasher = Hasher::new();
+        loop {
+            match self.read(&mut buffer)? {
+                0 => return Ok(hasher.finish()),
+                count => {
+                    hasher.update(&buffer[..count]);
+                    moved(count as u64);
+                }
+            }
+        }
     }
 }
 

@@ -5,16 +5,18 @@
 //! lost power is checked instead.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use oci::Digest;
+use oci::{Digest, Hasher};
 use rustix::fs::OFlags;
 
 use crate::atomic_file::draft_in;
 use crate::disk_error::{At, DiskError, unless_absent};
+use crate::distribution::Cache;
 use crate::partial_blob::PartialBlob;
+use crate::workers;
 
 /// How temporary files of [`BlobStore::put`] begin.
 const DRAFT: &str = ".put-";
@@ -23,6 +25,17 @@ const DRAFT: &str = ".put-";
 #[derive(Debug, Clone)]
 pub struct BlobStore {
     root: PathBuf,
+    /// The cache of oc-mirror v2 that content is taken over from.
+    cache: Option<Cache>,
+}
+
+/// What was taken over from a cache.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Adopted {
+    pub blobs: u64,
+    pub bytes: u64,
+    /// Blobs whose content is not what their digests say.
+    pub damaged: Vec<Digest>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +60,17 @@ pub enum BlobError {
 impl BlobStore {
     /// The store below `root`, which is a workspace's `blobs` directory.
     pub fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, cache: None }
+    }
+
+    /// The same store, which takes content over from `cache`.
+    #[must_use]
+    pub fn with_cache(self, cache: Cache) -> Self {
+        Self { cache: Some(cache), ..self }
+    }
+
+    pub fn has_cache(&self) -> bool {
+        self.cache.is_some()
     }
 
     pub fn root(&self) -> &Path {
@@ -92,7 +115,6 @@ impl BlobStore {
 
     /// Reads a small blob whole, a manifest for example; larger ones are refused.
     pub fn read(&self, digest: &Digest, limit: u64) -> Result<Vec<u8>, DiskError> {
-        use io::Read;
         let mut bytes = Vec::new();
         let path = self.path(digest);
         let read = self.open(digest)?.take(limit.saturating_add(1)).read_to_end(&mut bytes);
@@ -119,6 +141,87 @@ impl BlobStore {
         Ok(())
     }
 
+    /// Whether the blob is held, after it was taken over from the cache of oc-mirror v2 if that has
+    /// it. A blob that is damaged in the cache is not taken over.
+    ///
+    /// # Guarantees
+    /// The cache is not modified. On a file system that supports it, the blob takes no space of its
+    /// own: it is cloned (reflink) or linked.
+    pub fn adopt(&self, digest: &Digest, size: Option<u64>) -> Result<bool, BlobError> {
+        if self.has(digest, size)? {
+            return Ok(true);
+        }
+        let Some(cache) = &self.cache else { return Ok(false) };
+        let Some(file) = cache.open(digest)? else { return Ok(false) };
+        let from = cache.blob_path(digest);
+        let length = file.metadata().at("reading", &from)?.len();
+        if size.is_some_and(|size| size != length) || hash(&file).at("reading", &from)? != *digest {
+            tracing::warn!(
+                "{} is damaged in the cache and is not used: {} is fetched instead",
+                from.display(),
+                digest
+            );
+            return Ok(false);
+        }
+        self.take_over(digest, &file, &from)?;
+        Ok(true)
+    }
+
+    /// Takes everything over that the cache of oc-mirror v2 has. `progress` is told the bytes of each
+    /// blob; returning false from it ends the work.
+    pub fn adopt_all(&self, progress: &(dyn Fn(u64) -> bool + Sync)) -> Result<Adopted, BlobError> {
+        let Some(cache) = &self.cache else { return Ok(Adopted::default()) };
+        let digests = cache.digests()?;
+        let results = workers::map(&digests, workers::processors(), |digest| {
+            let length = match cache.open(digest)? {
+                Some(file) => file.metadata().at("reading", &cache.blob_path(digest))?.len(),
+                None => return Ok((false, 0)),
+            };
+            if !progress(0) {
+                return Ok((true, 0));
+            }
+            let adopted = self.adopt(digest, Some(length))?;
+            progress(length);
+            Ok::<_, BlobError>((adopted, length))
+        });
+        let mut all = Adopted::default();
+        for (digest, result) in digests.into_iter().zip(results) {
+            match result? {
+                (true, length) => {
+                    all.blobs += 1;
+                    all.bytes += length;
+                }
+                (false, _) => all.damaged.push(digest),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Gives the content of a file that was hashed its name in this store.
+    fn take_over(&self, digest: &Digest, file: &File, from: &Path) -> Result<(), DiskError> {
+        let path = self.path(digest);
+        let draft = self.in_partial(|partial| draft_in(partial, DRAFT))?;
+        if rustix::fs::ioctl_ficlone(draft.as_file(), file).is_ok() {
+            draft.persist(&path).map_err(|failed| failed.error).at("writing", &path)?;
+            return Ok(());
+        }
+        let same = |linked: &fs::Metadata| {
+            use std::os::unix::fs::MetadataExt;
+            file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (linked.dev(), linked.ino()))
+        };
+        if fs::hard_link(from, &path).is_ok() {
+            if fs::symlink_metadata(&path).is_ok_and(|linked| same(&linked)) {
+                return Ok(());
+            }
+            fs::remove_file(&path).at("removing", &path)?;
+        }
+        // Another file system, or a file of another user.
+        let (mut reader, mut draft) = (ReadFrom { file, position: 0 }, draft);
+        io::copy(&mut reader, &mut draft).at("writing", &path)?;
+        draft.persist(&path).map_err(|failed| failed.error).at("writing", &path)?;
+        Ok(())
+    }
+
     /// Removes a blob whose content is not what its digest says, so that it is fetched again.
     pub fn remove(&self, digest: &Digest) -> Result<(), DiskError> {
         let path = self.path(digest);
@@ -134,6 +237,12 @@ impl BlobStore {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)
         })?;
         PartialBlob::resume(file, path, self.path(digest), *digest, size)
+    }
+
+    /// As [`BlobStore::begin`], for a blob that no one reads before it is complete: a large one is
+    /// written past the page cache.
+    pub fn begin_unread(&self, digest: &Digest, size: u64) -> Result<PartialBlob, BlobError> {
+        Ok(self.begin(digest, size)?.past_page_cache())
     }
 
     /// Opens what there is of a download for reading.
@@ -178,6 +287,33 @@ impl BlobStore {
             }
             made => made.at("writing in", &partial),
         }
+    }
+}
+
+/// The digest of a whole file.
+fn hash(file: &File) -> io::Result<Digest> {
+    let mut reader = ReadFrom { file, position: 0 };
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 512 << 10];
+    loop {
+        match reader.read(&mut buffer)? {
+            0 => return Ok(hasher.finish()),
+            read => hasher.update(&buffer[..read]),
+        }
+    }
+}
+
+/// Reads a file without moving its own position.
+struct ReadFrom<'a> {
+    file: &'a File,
+    position: u64,
+}
+
+impl Read for ReadFrom<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.position)?;
+        self.position += count as u64;
+        Ok(count)
     }
 }
 

@@ -5,7 +5,7 @@
 //! content is a blob like all content, and travels in every archive, so that
 //! the other side can select again without asking anyone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -19,6 +19,7 @@ use crate::archive::Archives;
 use crate::atomic_file::{self, Durability};
 use crate::blobs::BlobError;
 use crate::disk_error::{At, DiskError, unless_absent};
+use crate::distribution::Distribution;
 use crate::{Holdings, Workspace};
 
 /// The largest document that is kept or read: some fifty times that of a real
@@ -145,11 +146,21 @@ impl Holdings {
             (Some(here), Some((_, archived))) if !archived.is_newer_than(&here) => Some(here),
             (here, archived) => archived.map(|(_, archived)| archived.document).or(here),
         };
-        let Some(document) = newest else { return Ok(None) };
-        self.read_document(name, &document.blob).map(Some)
+        if let Some(document) = newest {
+            return self.read_document(name, &document.blob).map(Some);
+        }
+        let Some(distribution) = self.distribution() else { return Ok(None) };
+        Ok(distribution.document(name).at("reading the document", Path::new(name))?)
     }
 
-    /// Every document that is at hand, the newest of each name.
+    /// The names of all documents that are at hand.
+    pub fn document_names(&self) -> Result<BTreeSet<String>, DocumentError> {
+        let mut names: BTreeSet<String> = self.document_list()?.into_keys().collect();
+        names.extend(self.distribution().into_iter().flat_map(Distribution::document_names));
+        Ok(names)
+    }
+
+    /// Every document that the workspace and its archives have, the newest of each name.
     pub fn document_list(&self) -> Result<BTreeMap<String, Document>, DocumentError> {
         let here = match self.workspace() {
             Some(workspace) => workspace.documents()?,

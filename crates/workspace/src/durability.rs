@@ -12,24 +12,24 @@
 //! its marker stays, for a later run to find if power goes.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use mirror_plan::ImageRecord;
-use oci::{Digest, Hasher};
+use oci::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
 use crate::archive::{Archives, Finding, Severity};
 use crate::atomic_file::{self, Durability};
+use crate::blob_reader::BlobReader;
 use crate::disk_error::{At, DiskError, unless_absent};
 use crate::records::RecordError;
 use crate::workers;
 
 /// Some filesystems keep times to two seconds.
 const CLOCK_STEP: Duration = Duration::from_secs(2);
-const READ_AT_ONCE: usize = 1 << 20;
 /// Runs that lasted this long wait for the disk at their end.
 const WORTH_A_SYNC: Duration = Duration::from_secs(30);
 
@@ -206,15 +206,7 @@ impl Workspace {
 }
 
 fn hash_file(path: &Path) -> io::Result<Digest> {
-    let mut file = File::open(path)?;
-    let mut buffer = vec![0; READ_AT_ONCE];
-    let mut hasher = Hasher::new();
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finish()),
-            count => hasher.update(&buffer[..count]),
-        }
-    }
+    BlobReader::of_file(File::open(path)?)?.hash(&|_| {})
 }
 
 #[cfg(test)]

@@ -1,27 +1,16 @@
-//! Directories of generated files, and small facts beside them.
+//! Directories of generated files.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
-use crate::Workspace;
 use crate::atomic_file::{self, Durability, draft_in};
 use crate::disk_error::{At, DiskError, unless_absent};
 
 /// The list of what we made in a directory, kept in it. JSON, but not by name:
 /// `oc apply -f DIR` would take it for a manifest.
 const LIST: &str = ".generated";
-
-/// Which program wrote a workspace last.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProgramVersion {
-    pub git_version: String,
-    pub git_commit: String,
-}
 
 /// Replaces what earlier runs generated in `directory` by `files`: names
 /// (which may lead into directories below) and texts. All new files are
@@ -81,27 +70,6 @@ fn inside(directory: &Path, name: &str) -> Result<PathBuf, DiskError> {
     Ok(directory.join(name))
 }
 
-impl Workspace {
-    /// Notes which program wrote here last.
-    pub fn save_version(&self, version: &ProgramVersion) -> Result<(), DiskError> {
-        let path = self.version_path();
-        let text = serde_json::to_vec(version).map_err(io::Error::other).at("writing", &path)?;
-        atomic_file::write(&path, &text, Durability::Later)
-    }
-
-    /// Which program wrote here last; `None` when nobody noted it.
-    pub fn version(&self) -> Result<Option<ProgramVersion>, DiskError> {
-        let path = self.version_path();
-        let text = unless_absent(fs::read(&path)).at("reading", &path)?;
-        let version = text.map(|text| serde_json::from_slice(&text).map_err(io::Error::other));
-        version.transpose().at("reading", &path)
-    }
-
-    fn version_path(&self) -> PathBuf {
-        self.internal().join("oc-mirror-version.json")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,18 +117,5 @@ mod tests {
             let error = replace_generated(dir.path(), &files(&[name])).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name:?}");
         }
-    }
-
-    #[test]
-    fn the_version_is_kept_under_the_names_its_readers_know() {
-        let dir = tempfile::tempdir().unwrap();
-        let workspace = Workspace::open(dir.path());
-        assert_eq!(workspace.version().unwrap(), None);
-        let version = ProgramVersion { git_version: "v1".into(), git_commit: "abc".into() };
-        workspace.save_version(&version).unwrap();
-        assert_eq!(workspace.version().unwrap(), Some(version));
-        let path = dir.path().join("working-dir/internal/oc-mirror-version.json");
-        let text = fs::read_to_string(path).unwrap();
-        assert_eq!(text, r#"{"gitVersion":"v1","gitCommit":"abc"}"#);
     }
 }

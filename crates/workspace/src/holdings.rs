@@ -9,6 +9,7 @@ use oci::Digest;
 use crate::archive::{Archives, RunArchive, Whereabouts};
 use crate::blob_reader::BlobReader;
 use crate::disk_error::{At, DiskError};
+use crate::distribution::Distribution;
 use crate::identity::Identity;
 use crate::merge::merged;
 use crate::place::Place;
@@ -19,6 +20,8 @@ use crate::{RecordError, Workspace};
 pub struct Holdings {
     workspace: Option<Workspace>,
     archives: Option<Archives>,
+    /// Archives and caches of oc-mirror v2; asked last.
+    distribution: Option<Distribution>,
     /// Of the workspace, if it has one.
     identity: Option<Identity>,
     /// Whether images count of which only manifests are held.
@@ -37,7 +40,18 @@ impl Holdings {
     pub fn new(workspace: Option<Workspace>, archives: Option<Archives>) -> Self {
         let identity = workspace.as_ref().and_then(|workspace| workspace.known_identity().ok());
         let identity = identity.flatten();
-        Self { workspace, archives, identity, manifests_suffice: false }
+        Self { workspace, archives, distribution: None, identity, manifests_suffice: false }
+    }
+
+    /// The same, with archives and caches of oc-mirror v2.
+    #[must_use]
+    pub fn with_distribution(self, distribution: Distribution) -> Self {
+        Self { distribution: Some(distribution), ..self }
+    }
+
+    /// Archives and caches of oc-mirror v2.
+    pub fn distribution(&self) -> Option<&Distribution> {
+        self.distribution.as_ref()
     }
 
     /// The same, with images of which only manifests are held, as after mirror to mirror: enough to
@@ -49,6 +63,11 @@ impl Holdings {
 
     pub fn archives(&self) -> Option<&Archives> {
         self.archives.as_ref()
+    }
+
+    /// Whether archives were left unopened: an image that is not found may be in one of them.
+    pub fn is_partial(&self) -> bool {
+        self.archives.as_ref().is_some_and(Archives::is_partial)
     }
 
     pub(crate) fn workspace(&self) -> Option<&Workspace> {
@@ -106,7 +125,13 @@ impl Holdings {
             let file = workspace.blobs().open(digest)?;
             return BlobReader::of_file(file).map(Some).at("reading", &path);
         }
-        Ok(self.archives.as_ref().and_then(|archives| archives.blob(digest)))
+        if let Some(found) = self.archives.as_ref().and_then(|archives| archives.blob(digest)) {
+            return Ok(Some(found));
+        }
+        match &self.distribution {
+            Some(distribution) => distribution.blob(digest),
+            None => Ok(None),
+        }
     }
 
     /// A record that counts: one whose blobs are not held cannot be pushed.

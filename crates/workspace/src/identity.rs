@@ -20,11 +20,18 @@ pub struct WorkspaceId(String);
 #[error("invalid workspace id {0:?}: expected 32 lowercase hex digits")]
 pub struct WorkspaceIdError(String);
 
+/// The form that this program writes, and the newest it reads. Raised when an older program would
+/// misread a workspace.
+const FORMAT: u32 = 1;
+
 /// What `working-dir/internal/workspace.json` says. Numbers are given out
 /// once, even when what they were for is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Identity {
+    /// The form of the workspace. That of the first versions is not written down.
+    #[serde(default)]
+    pub(crate) format: u32,
     pub(crate) id: WorkspaceId,
     pub(crate) last_run: u64,
     pub(crate) last_chunk: u32,
@@ -50,7 +57,7 @@ impl Workspace {
         }
         let path = self.internal().join("workspace.json");
         let id = WorkspaceId::random().at("choosing an id for", &path)?;
-        let identity = Identity { id, last_run: 0, last_chunk: 0 };
+        let identity = Identity { format: FORMAT, id, last_run: 0, last_chunk: 0 };
         self.save_identity(&identity, Durability::Now)?;
         Ok(identity)
     }
@@ -61,6 +68,21 @@ impl Workspace {
         let Some(text) = unless_absent(fs::read(&path)).at("reading", &path)? else {
             return Ok(None);
         };
+        #[derive(Deserialize)]
+        struct Form {
+            #[serde(default)]
+            format: u32,
+        }
+        // First, as later forms may have other fields.
+        let form: Form =
+            serde_json::from_slice(&text).map_err(io::Error::other).at("reading", &path)?;
+        if form.format > FORMAT {
+            let newer = format!(
+                "the workspace was written by a newer version of oc-mirror (format {}, expected at most {FORMAT}): use that version",
+                form.format
+            );
+            return Err(DiskError::new("reading", &path, io::Error::other(newer)));
+        }
         serde_json::from_slice(&text).map_err(io::Error::other).at("reading", &path).map(Some)
     }
 
@@ -122,6 +144,21 @@ mod tests {
         assert_eq!(workspace.identity().unwrap(), identity);
         let other = tempfile::tempdir().unwrap();
         assert_ne!(Workspace::open(other.path()).identity().unwrap().id, identity.id);
+    }
+
+    #[test]
+    fn a_workspace_of_a_newer_version_is_refused_and_one_of_the_first_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        let identity = workspace.identity().unwrap();
+        let path = workspace.internal().join("workspace.json");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("\"format\": 1", "\"format\": 2")).unwrap();
+        let error = workspace.known_identity().unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("newer version of oc-mirror (format 2"), "{source}");
+        fs::write(&path, text.replace("\"format\": 1,", "")).unwrap();
+        assert_eq!(workspace.identity().unwrap(), Identity { format: 0, ..identity });
     }
 
     #[test]

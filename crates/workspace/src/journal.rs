@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
+use mirror_plan::Mode;
 use oci::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
 use crate::audit::AuditedImage;
 use crate::disk_error::{At, DiskError};
-use crate::runs::{Mode, RunStatus};
+use crate::runs::RunStatus;
 
 /// A line that is longer than this was not written by this program.
 const MAX_LINE: u64 = 1 << 20;
@@ -47,8 +48,19 @@ pub enum JournalEvent {
     Progress {
         bytes: u64,
     },
+    /// A blob is being moved, for the first time or again.
+    Attempt {
+        digest: Digest,
+        size: u64,
+    },
+    /// A blob was moved.
     Blob {
         digest: Digest,
+    },
+    /// An attempt to move a blob failed; another may follow.
+    BlobFailed {
+        digest: Digest,
+        error: String,
     },
     Image(AuditedImage),
     Warning {
@@ -56,6 +68,11 @@ pub enum JournalEvent {
     },
     Paused,
     Resumed,
+    /// What a timetable allows from now on.
+    Pace {
+        is_paused: bool,
+        text: String,
+    },
     Ended {
         run: u64,
         status: RunStatus,

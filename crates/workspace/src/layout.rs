@@ -83,7 +83,7 @@ fn link_blobs(directory: &Path, target: &Path, link: Link<'_>) -> Result<Linked,
 }
 
 /// What filesystems without symbolic links answer: FAT and exFAT say EPERM.
-fn has_no_links(error: &io::Error) -> bool {
+pub(crate) fn has_no_links(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let unsupported = [Errno::PERM, Errno::NOTSUP, Errno::OPNOTSUPP, Errno::NOSYS];
     Errno::from_io_error(error).is_some_and(|errno| unsupported.contains(&errno))

@@ -54,7 +54,7 @@ pub(crate) fn merged(held: ImageRecord, new: ImageRecord, order: &[Digest]) -> I
 }
 
 /// A tag holds one manifest at a time; referrers are told apart by theirs.
-fn same_attachment(a: &Attachment, b: &Attachment) -> bool {
+pub(crate) fn same_attachment(a: &Attachment, b: &Attachment) -> bool {
     let first = |attachment: &Attachment| attachment.manifests.first().map(|node| node.digest);
     a.subject == b.subject && a.tag == b.tag && (a.tag.is_some() || first(a) == first(b))
 }

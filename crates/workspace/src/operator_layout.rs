@@ -14,6 +14,7 @@ use oci::Digest;
 
 use crate::Workspace;
 use crate::disk_error::{At, DiskError, unless_absent};
+use crate::layout::has_no_links;
 
 const CACHE: &str = "operator-index-cache";
 const IMAGES: &str = "operator-images";
@@ -68,7 +69,8 @@ impl Workspace {
         Ok(path)
     }
 
-    /// Says that the files of the catalog in `folder` are those in the folder `same`.
+    /// Says that the files of the catalog in `folder` are those in the folder `same`. A filesystem
+    /// without links gets a copy.
     pub fn link_index(&self, name: &str, folder: &str, same: &str) -> Result<PathBuf, DiskError> {
         let path = self.root().join(self.place(&[CACHE, name, folder])?);
         self.place(&[same])?;
@@ -76,9 +78,28 @@ impl Workspace {
             return Ok(path);
         }
         remove(&path)?;
-        symlink(same, &path).at("writing", &path)?;
+        match symlink(same, &path) {
+            Err(error) if has_no_links(&error) => {
+                copy(&path.with_file_name(same), &path)?;
+            }
+            linked => linked.at("writing", &path)?,
+        }
         Ok(path)
     }
+}
+
+/// Copies a folder of files and folders.
+fn copy(from: &Path, to: &Path) -> Result<(), DiskError> {
+    fs::create_dir_all(to).at("creating", to)?;
+    for entry in fs::read_dir(from).at("reading", from)? {
+        let entry = entry.at("reading", from)?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type().at("reading", &source)?.is_dir() {
+            true => copy(&source, &target)?,
+            false => fs::copy(&source, &target).map(drop).at("writing", &target)?,
+        }
+    }
+    Ok(())
 }
 
 /// Removes a folder, or a link to one.
@@ -93,6 +114,15 @@ fn remove(path: &Path) -> Result<(), DiskError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_copied_with_all_below_it() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        fs::write(dir.path().join("a/b/file"), b"x").unwrap();
+        copy(&dir.path().join("a"), &dir.path().join("c")).unwrap();
+        assert_eq!(fs::read(dir.path().join("c/b/file")).unwrap(), b"x");
+    }
 
     fn save(workspace: &Workspace, folder: &str, digest: &[u8], files: &[(&str, &str)]) -> PathBuf {
         let files = files.iter().map(|(path, text)| (*path, text.as_bytes()));

@@ -7,10 +7,13 @@ use std::path::PathBuf;
 use oci::{Digest, Hasher};
 
 use crate::blobs::BlobError;
+use crate::direct_io::{DirectFile, DirectWriter, LARGE};
 use crate::disk_error::At;
 
 /// How much is read at once while hashing what an earlier run left.
 const READ_AT_ONCE: usize = 1 << 20;
+/// How much is written at once past the page cache; many blobs arrive at the same time.
+const BLOCK: usize = 256 << 10;
 
 /// A download in progress. Dropping it keeps the bytes for a later
 /// [`crate::BlobStore::begin`]; only [`PartialBlob::finish`] makes a blob of them.
@@ -24,6 +27,8 @@ pub struct PartialBlob {
     hasher: Hasher,
     /// How many bytes an earlier run had left.
     resumed: u64,
+    /// Writes past the page cache; none where that is not worth it.
+    direct: Option<DirectWriter>,
 }
 
 impl PartialBlob {
@@ -40,7 +45,16 @@ impl PartialBlob {
             Err(TryLockError::WouldBlock) => return Err(BlobError::Busy { digest }),
             Err(TryLockError::Error(error)) => Err(error).at("locking", &path)?,
         }
-        let mut blob = Self { file, path, target, digest, size, hasher: Hasher::new(), resumed: 0 };
+        let mut blob = Self {
+            file,
+            path,
+            target,
+            digest,
+            size,
+            hasher: Hasher::new(),
+            resumed: 0,
+            direct: None,
+        };
         let left = blob.file.metadata().at("reading", &blob.path)?.len();
         if left > size {
             blob.restart()?;
@@ -49,6 +63,16 @@ impl PartialBlob {
             blob.resumed = blob.offset();
         }
         Ok(blob)
+    }
+
+    /// Writes what follows past the page cache, if it is much.
+    pub(crate) fn past_page_cache(mut self) -> Self {
+        let offset = self.offset();
+        if self.size - offset >= LARGE {
+            let file = DirectFile::open(&self.path, &self.file);
+            self.direct = file.map(|file| file.writer(offset, BLOCK));
+        }
+        self
     }
 
     fn hash_what_is_there(&mut self) -> Result<(), BlobError> {
@@ -77,6 +101,12 @@ impl PartialBlob {
         if self.offset() + bytes.len() as u64 > self.size {
             return Err(BlobError::Long { digest: self.digest, want: self.size });
         }
+        if let Some(direct) = &mut self.direct {
+            // The file has a beginning of what was hashed, and nothing else.
+            direct.write(bytes).at("writing", &self.path)?;
+            self.hasher.update(bytes);
+            return Ok(());
+        }
         if let Err(error) = self.file.write_all(bytes) {
             // A full disk may have taken part of it. The file must hold what
             // was hashed and no more, or it could not be resumed.
@@ -90,6 +120,7 @@ impl PartialBlob {
 
     /// Drops what is here; the sender starts from zero.
     pub fn restart(&mut self) -> Result<(), BlobError> {
+        self.direct = None;
         self.file.set_len(0).at("writing", &self.path)?;
         self.file.seek(SeekFrom::Start(0)).at("writing", &self.path)?;
         self.hasher = Hasher::new();
@@ -97,8 +128,16 @@ impl PartialBlob {
         Ok(())
     }
 
+    fn flush(&mut self) -> Result<(), BlobError> {
+        match self.direct.take() {
+            Some(direct) => Ok(direct.finish().at("writing", &self.path)?),
+            None => Ok(()),
+        }
+    }
+
     /// The digest of all bytes, which must all be here. The file stays as it is.
-    pub fn digest(self) -> Result<Digest, BlobError> {
+    pub fn digest(mut self) -> Result<Digest, BlobError> {
+        self.flush()?;
         let got = self.offset();
         if got < self.size {
             return Err(BlobError::Short { digest: self.digest, want: self.size, got });
@@ -108,7 +147,8 @@ impl PartialBlob {
 
     /// Makes a blob of it, once length and hash agree. Too short: the bytes are
     /// kept for another attempt. Another hash: they are dropped.
-    pub fn finish(self) -> Result<(), BlobError> {
+    pub fn finish(mut self) -> Result<(), BlobError> {
+        self.flush()?;
         let got = self.offset();
         if got < self.size {
             return Err(BlobError::Short { digest: self.digest, want: self.size, got });

@@ -14,7 +14,12 @@ pub struct RunProgress {
     pub run: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
+    /// Paused by a user.
     pub is_paused: bool,
+    /// What a timetable allows now, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<String>,
+    pub is_paused_by_timetable: bool,
     /// Images of the plan; known once there is one.
     pub images: usize,
     pub copied: usize,
@@ -58,8 +63,15 @@ impl RunProgress {
             JournalEvent::Warning { .. } => self.warnings += 1,
             JournalEvent::Paused => self.is_paused = true,
             JournalEvent::Resumed => self.is_paused = false,
+            JournalEvent::Pace { is_paused, text } => {
+                self.pace = Some(text.clone());
+                self.is_paused_by_timetable = *is_paused;
+            }
             JournalEvent::Ended { status, .. } => self.status = Some(*status),
-            JournalEvent::Blob { .. } | JournalEvent::Unknown => {}
+            JournalEvent::Attempt { .. }
+            | JournalEvent::Blob { .. }
+            | JournalEvent::BlobFailed { .. }
+            | JournalEvent::Unknown => {}
         }
     }
 
@@ -108,6 +120,9 @@ mod tests {
         assert_eq!((progress.copied, progress.present, progress.failed), (1, 1, 1));
         assert_eq!((progress.bytes_left(), progress.rate()), (500, Some(100)));
         assert!(progress.is_paused && progress.status.is_none());
+        let text = "transfers are paused by the timetable until Tue 00:00".to_owned();
+        progress.apply(&line(7, JournalEvent::Pace { is_paused: true, text }));
+        assert!(progress.is_paused_by_timetable && progress.pace.is_some());
         // A run that moved nothing, or all at once, has no rate.
         assert_eq!(RunProgress::default().rate(), None);
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use mirror_plan::Origin;
+use mirror_plan::{Mode, Origin};
 use oci::Digest;
 use serde::{Deserialize, Serialize};
 
@@ -20,16 +20,6 @@ use crate::journal::{Journal, JournalEvent};
 use crate::lock::Lock;
 use crate::redact::{redact_arguments, redact_urls};
 use crate::workspace::file_time;
-
-/// What a run moves, from where to where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Mode {
-    MirrorToDisk,
-    DiskToMirror,
-    MirrorToMirror,
-    Delete,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -146,6 +136,8 @@ impl Workspace {
     /// Starts a run: checks what a power cut may have spoiled, takes the next
     /// number, opens the audit log. Holding the lock is the caller's part.
     pub fn begin_run(&self, _lock: &Lock, start: &RunStart<'_>) -> Result<Run, DiskError> {
+        // Before anything is read or changed that a newer version may have written otherwise.
+        self.known_identity()?;
         let recovery = self.begin_writing(&Boot::current())?;
         self.blobs().sweep()?;
         let newest = self.newest_record()?;
@@ -204,6 +196,7 @@ impl Workspace {
 
     /// All runs, oldest first, as they are now.
     pub fn runs(&self) -> Result<Vec<RunRecord>, DiskError> {
+        self.known_identity()?;
         let mut records = self.run_records()?;
         let running = |record: &RunRecord| record.status == RunStatus::Running;
         if records.iter().any(running) && !self.is_locked()? {
@@ -216,6 +209,7 @@ impl Workspace {
 
     /// What the runs so far came to.
     pub fn run_history(&self) -> Result<RunHistory, DiskError> {
+        self.known_identity()?;
         let newest = self.newest_record()?;
         let history = self.history_before(newest.as_ref())?;
         let Some(mut record) = newest else { return Ok(history) };

@@ -4,19 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mirror_plan::{ImageRecord, Origin};
-use oci::{Digest, Hasher};
+use oci::Digest;
 
 use crate::Workspace;
 use crate::archive::{Archives, Finding, OpenError, Severity};
+use crate::blob_reader::BlobReader;
 use crate::disk_error::{At, DiskError, unless_absent};
 use crate::workers;
-
-const READ_AT_ONCE: usize = 1 << 20;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -218,18 +217,7 @@ fn check(path: &Path, digest: &Digest, moved: &dyn Fn(u64)) -> Option<Damage> {
 }
 
 fn hash(path: &Path, moved: &dyn Fn(u64)) -> io::Result<Digest> {
-    let mut file = File::open(path)?;
-    let mut buffer = vec![0; READ_AT_ONCE];
-    let mut hasher = Hasher::new();
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finish()),
-            count => {
-                hasher.update(&buffer[..count]);
-                moved(count as u64);
-            }
-        }
-    }
+    BlobReader::of_file(File::open(path)?)?.hash(moved)
 }
 
 #[cfg(test)]

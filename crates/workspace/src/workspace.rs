@@ -1,10 +1,13 @@
 //! The directory of a user's `file://DIR`, and where things are in it.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
 use crate::BlobStore;
+use crate::disk_error::{At, DiskError, unless_absent};
+use crate::distribution::Cache;
 
 /// A workspace on disk. Opening one reads and writes nothing: what is not
 /// there yet is empty, and is made by the first write.
@@ -18,6 +21,12 @@ impl Workspace {
     pub fn open(directory: &Path) -> Self {
         let blobs = BlobStore::new(directory.join("blobs"));
         Self { root: directory.to_owned(), blobs }
+    }
+
+    /// The same workspace, which takes content over from the cache of oc-mirror v2.
+    #[must_use]
+    pub fn with_cache(self, cache: Cache) -> Self {
+        Self { blobs: self.blobs.with_cache(cache), ..self }
     }
 
     /// `DIR`: archives lie here.
@@ -41,6 +50,18 @@ impl Workspace {
     /// All that a dry run may write.
     pub fn dry_run(&self) -> PathBuf {
         self.working_dir().join("dry-run")
+    }
+
+    /// What the last dry run built: its plan refers to it.
+    pub fn dry_run_content(&self) -> BlobStore {
+        BlobStore::new(self.dry_run().join("blobs"))
+    }
+
+    /// The same, without what earlier dry runs built.
+    pub fn new_dry_run_content(&self) -> Result<BlobStore, DiskError> {
+        let content = self.dry_run_content();
+        unless_absent(fs::remove_dir_all(content.root())).at("removing", content.root())?;
+        Ok(content)
     }
 
     pub fn logs(&self) -> PathBuf {

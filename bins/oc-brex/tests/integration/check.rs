@@ -185,7 +185,7 @@ fn machines_that_documents_name_are_compared_by_check_and_render() {
     assert_eq!(done.status.code(), Some(1));
     assert!(out(&done).contains(said), "{}", out(&done));
     let done = Command::new(env!("CARGO_BIN_EXE_oc-brex"))
-        .args(["render", "--hosts", "hosts", "-o", "manifests"])
+        .args(["render", "--hosts", "hosts", "--out", "manifests"])
         .current_dir(folder.path())
         .output()
         .unwrap();

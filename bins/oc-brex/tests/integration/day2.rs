@@ -113,7 +113,7 @@ fn a_plan_says_class_reason_order_and_outage() {
         "new.yml",
         "--node",
         "worker-0.example.com",
-        "-o",
+        "--out",
         "p",
     ]);
     for part in [
@@ -137,8 +137,8 @@ fn a_plan_says_class_reason_order_and_outage() {
 fn what_may_not_be_done_is_refused_and_not_written() {
     let desk = Desk::new();
     desk.put("old.yml", host("192.0.2.20")).put("new.yml", host("192.0.2.21"));
-    let ended =
-        desk.run(&["plan", "--from", "old.yml", "--to", "new.yml", "--role", "worker", "-o", "p"]);
+    let ended = desk
+        .run(&["plan", "--from", "old.yml", "--to", "new.yml", "--role", "worker", "--out", "p"]);
     assert_eq!(ended.code, 1);
     assert!(ended.out.starts_with("Class: forbidden\n"), "{}", ended.out);
     assert!(ended.out.contains("it may be the address that the cluster knows the node by"));
@@ -159,7 +159,7 @@ fn from_a_nodes_state_the_policy_keeps_its_own_masquerade_address() {
         "new.yml",
         host("192.0.2.20").replace("  type: ethernet\n", "  type: ethernet\n  mtu: 9000\n"),
     );
-    let ended = desk.done(&["plan", "--from", "nns.yaml", "--to", "new.yml", "-o", "p"]);
+    let ended = desk.done(&["plan", "--from", "nns.yaml", "--to", "new.yml", "--out", "p"]);
     assert!(ended.out.contains("Class: short interruption\n"), "{}", ended.out);
     assert!(ended.out.contains("ethernet eno1: mtu: 1500 → 9000"), "{}", ended.out);
     let policy = desk.text("p/policy.yaml");
@@ -173,12 +173,12 @@ fn nodes_are_adopted_when_a_policy_changes_nothing_and_only_then() {
     let desk = Desk::new();
     desk.put("hosts/worker/worker-0.yml", host("192.0.2.20"))
         .put("hosts/worker/worker-1.yml", host("192.0.2.21"));
-    desk.done(&["render", "--hosts", "hosts", "-o", "m"]);
+    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
     // The virtual address moved to the other node in the meantime.
     let state = node_state("worker-0.example.com", "192.0.2.20")
         .replace("        - {ip: 192.0.2.200, prefix-length: 32}\n", "");
     desk.put("nns.yaml", &state);
-    let adopt = ["adopt", "--mc", "m/10-br-ex-worker.yaml", "--nns", "nns.yaml", "-o", "p"];
+    let adopt = ["adopt", "--mc", "m/10-br-ex-worker.yaml", "--nns", "nns.yaml", "--out", "p"];
     let ended = desk.done(&adopt);
     assert_eq!(ended.out, "p/worker-0-br-ex.yaml\n");
     let policy = desk.text("p/worker-0-br-ex.yaml");
@@ -198,7 +198,7 @@ fn nodes_are_adopted_when_a_policy_changes_nothing_and_only_then() {
         "hosts/worker/worker-0.yml",
         host("192.0.2.20").replace("state: up\n  ipv4:", "state: up\n  mtu: 9000\n  ipv4:"),
     );
-    desk.done(&["render", "--hosts", "hosts", "-o", "m"]);
+    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
     let ended = desk.run(&adopt);
     assert_eq!(ended.code, 1);
     assert!(
@@ -215,7 +215,7 @@ fn nodes_are_adopted_when_a_policy_changes_nothing_and_only_then() {
 fn a_node_without_a_document_of_its_own_needs_its_role_when_there_are_several() {
     let desk = Desk::new();
     desk.put("hosts/cluster.yml", cluster());
-    desk.done(&["render", "--hosts", "hosts", "-o", "m"]);
+    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
     let state = node_state("db-0", "192.0.2.20")
         .replace("dhcp: false\n        address", "dhcp: true\n        address");
     desk.put("nns.yaml", state);
@@ -241,7 +241,7 @@ fn a_node_without_a_document_of_its_own_needs_its_role_when_there_are_several() 
 fn a_node_of_configure_ovs_gets_a_document_of_what_it_has() {
     let desk = Desk::new();
     desk.put("nns.yaml", node_state("worker-0.example.com", "192.0.2.20"));
-    let ended = desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "-o", "m"]);
+    let ended = desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
     assert!(
         ended.err.contains("192.0.2.200 is left out: an address for one host alone"),
         "{}",
@@ -284,12 +284,12 @@ fn migrate_names_commands_that_exist_and_refuses_a_wrong_role_before_it_writes()
         ("master", "node worker-0.example.com has the name of a worker, and --role is master"),
         ("wroker", "--role wroker: every cluster has a pool worker"),
     ] {
-        let ended = desk.run(&["migrate", "--nns", "nns.yaml", "--role", role, "-o", "m"]);
+        let ended = desk.run(&["migrate", "--nns", "nns.yaml", "--role", role, "--out", "m"]);
         assert_eq!(ended.code, 2, "{role}");
         assert!(ended.err.contains(said), "{}", ended.err);
         assert!(!desk.path("m").exists(), "{role}");
     }
-    let ended = desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "-o", "m"]);
+    let ended = desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
     // `oc adm` has no `pause`; a pool is paused by its field.
     assert!(!ended.out.contains("oc adm pause"), "{}", ended.out);
     assert!(ended.out.contains("-p '{\"spec\":{\"paused\":true}}'"), "{}", ended.out);
@@ -369,8 +369,8 @@ async fn accepts_every_policy(server: &ApiServer) {
         "new.yml",
         host("192.0.2.20").replace("    - 192.0.2.1\nroutes", "    - 192.0.2.53\nroutes"),
     );
-    desk.done(&["plan", "--from", "nns.yaml", "--to", "new.yml", "-o", "p"]);
-    desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "-o", "m"]);
+    desk.done(&["plan", "--from", "nns.yaml", "--to", "new.yml", "--out", "p"]);
+    desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
     for name in [
         "p/policy.yaml",
         "p/way-back.yaml",

@@ -102,7 +102,7 @@ fn a_host_of_no_known_role_is_in_the_machine_configs_of_both_roles() {
     let desk = Desk::new();
     desk.put("install-config.yaml", hosts());
     let ended =
-        desk.done(&["render", "--install-config", "install-config.yaml", "-o", "manifests"]);
+        desk.done(&["render", "--install-config", "install-config.yaml", "--out", "manifests"]);
     assert!(ended.err.contains("note: install-config.yaml: the role of master-0 is not known"));
     for role in ["master", "worker"] {
         let text = desk.text(&format!("manifests/10-br-ex-{role}.yaml"));
@@ -116,7 +116,7 @@ fn a_host_of_no_known_role_is_in_the_machine_configs_of_both_roles() {
         "install-config.yaml",
         "--role",
         "master",
-        "-o",
+        "--out",
         "manifests",
     ];
     let ended = desk.done(&arguments);
@@ -134,7 +134,7 @@ fn check_and_render_place_the_files_of_a_folder_alike() {
         .put("hosts/infra/i0.yaml", host("192.0.2.12"));
     let note = "note: hosts/db1.yml: the role is not known";
     let checked = desk.done(&["check", "hosts"]);
-    let rendered = desk.done(&["render", "--hosts", "hosts", "-o", "manifests"]);
+    let rendered = desk.done(&["render", "--hosts", "hosts", "--out", "manifests"]);
     assert!(checked.err.contains(note) && rendered.err.contains(note), "{}", checked.err);
     let names: Vec<&str> = rendered.out.lines().collect();
     let wanted =
@@ -151,7 +151,7 @@ fn check_and_render_place_the_files_of_a_folder_alike() {
         let checked = desk.run(&["check", "hosts"]);
         assert_eq!(checked.code, 1, "{file}: {}", checked.out);
         assert!(checked.out.contains(said), "{file}: {}", checked.out);
-        let rendered = desk.run(&["render", "--hosts", "hosts", "-o", "again"]);
+        let rendered = desk.run(&["render", "--hosts", "hosts", "--out", "again"]);
         assert_eq!(rendered.code, 2, "{file}");
         assert!(rendered.err.contains(said), "{file}: {}", rendered.err);
         std::fs::remove_file(desk.path(file)).expect("removing the file");

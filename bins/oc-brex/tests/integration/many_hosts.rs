@@ -20,7 +20,7 @@ fn a_table_and_a_template_become_documents_that_render_takes() {
     assert_eq!(ended.out, "hosts/worker/w0.yml\nhosts/master/m0.yml\n");
     assert!(desk.text("hosts/worker/w0.yml").contains("- ip: '192.0.2.20'\n"));
     desk.done(&["check", "hosts", "--deny-warnings"]);
-    desk.done(&["render", "--hosts", "hosts", "-o", "manifests"]);
+    desk.done(&["render", "--hosts", "hosts", "--out", "manifests"]);
     // Files are kept unless they may be replaced.
     desk.put("hosts/worker/w0.yml", "mine");
     let ended = desk.run(&arguments);
@@ -118,9 +118,9 @@ fn lists_without_hosts_and_uplinks_that_cannot_be_told_are_named() {
 fn manifests_are_written_for_the_agent_based_installer_and_for_ztp() {
     let desk = Desk::new();
     desk.put("hosts/worker-0.yml", host("192.0.2.20"));
-    let ended = desk.done(&["render", "--hosts", "hosts", "--as", "agent", "-o", "install"]);
+    let ended = desk.done(&["render", "--hosts", "hosts", "--as", "agent", "--out", "install"]);
     assert_eq!(ended.out, "install/openshift/10-br-ex-worker.yaml\n");
-    let ended = desk.run(&["render", "--hosts", "hosts", "--as", "ztp", "-o", "ztp"]);
+    let ended = desk.run(&["render", "--hosts", "hosts", "--as", "ztp", "--out", "ztp"]);
     assert_eq!(ended.code, 2, "{}", ended.err);
     let ended = desk.done(&[
         "render",
@@ -130,7 +130,7 @@ fn manifests_are_written_for_the_agent_based_installer_and_for_ztp() {
         "ztp",
         "--cluster",
         "sno-1",
-        "-o",
+        "--out",
         "ztp",
     ]);
     assert_eq!(ended.out, "ztp/br-ex-extra-manifests.yaml\n");

@@ -31,7 +31,7 @@ fn the_page_shows_what_plan_says_and_writes_for_each_change() {
         let desk = Desk::new();
         desk.put("old.yml", old).put("new.yml", new);
         let node = format!("{node}.example.com");
-        let from = ["plan", "--from", "old.yml", "--to", "new.yml", "--node", &node, "-o", "p"];
+        let from = ["plan", "--from", "old.yml", "--to", "new.yml", "--node", &node, "--out", "p"];
         let ended = desk.done(&from);
         assert!(ended.out.starts_with(says), "{title}: {}", ended.out);
         assert_eq!(desk.text("p/policy.yaml"), *policy, "{title}");

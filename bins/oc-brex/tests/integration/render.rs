@@ -56,7 +56,7 @@ fn desk() -> Desk {
 fn a_role_with_a_typing_mistake_and_hosts_on_a_cloud_are_warned_about() {
     let desk = Desk::new();
     desk.put("hosts/wroker/worker-0.yml", host("192.0.2.20"));
-    let ended = desk.done(&["render", "--hosts", "hosts", "--platform", "aws", "-o", "m"]);
+    let ended = desk.done(&["render", "--hosts", "hosts", "--platform", "aws", "--out", "m"]);
     assert!(ended.err.contains("a pool called wroker; is worker meant?\n"), "{}", ended.err);
     assert!(ended.err.contains("host names on `aws` are not known beforehand"), "{}", ended.err);
     desk.text("m/10-br-ex-wroker.yaml");
@@ -66,14 +66,15 @@ fn a_role_with_a_typing_mistake_and_hosts_on_a_cloud_are_warned_about() {
 fn each_role_gets_a_machine_config_and_decode_gives_the_files_back() {
     for gzip in [&[][..], &["--gzip"]] {
         let desk = desk();
-        let ended = desk.done(&[&["render", "--hosts", "hosts", "-o", "manifests"], gzip].concat());
+        let ended =
+            desk.done(&[&["render", "--hosts", "hosts", "--out", "manifests"], gzip].concat());
         assert_eq!(
             ended.out,
             "manifests/10-br-ex-infra.yaml\nmanifests/10-br-ex-master.yaml\n\
              manifests/10-br-ex-worker.yaml\n",
         );
         let manifests: Vec<_> = ended.out.lines().collect();
-        let ended = desk.done(&[&["decode", "-o", "back"], manifests.as_slice()].concat());
+        let ended = desk.done(&[&["decode", "--out", "back"], manifests.as_slice()].concat());
         assert_eq!(
             ended.out,
             "back/infra/cluster.yml\nback/master/master-0.yml\nback/worker/worker-0.yml\n\
@@ -94,9 +95,9 @@ fn each_role_gets_a_machine_config_and_decode_gives_the_files_back() {
 fn the_same_documents_give_the_same_bytes() {
     for flag in ["--service", "--gzip"] {
         let desk = desk();
-        desk.done(&["render", "--hosts", "hosts", "-o", "a", flag]);
-        desk.done(&["render", "--hosts", "hosts", "-o", "b", flag]);
-        desk.done(&["render", "--hosts", "hosts", "-o", "b", flag]);
+        desk.done(&["render", "--hosts", "hosts", "--out", "a", flag]);
+        desk.done(&["render", "--hosts", "hosts", "--out", "b", flag]);
+        desk.done(&["render", "--hosts", "hosts", "--out", "b", flag]);
         for entry in fs::read_dir(desk.path("a")).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             assert_eq!(desk.text(&format!("a/{name}")), desk.text(&format!("b/{name}")));
@@ -105,11 +106,24 @@ fn the_same_documents_give_the_same_bytes() {
 }
 
 #[test]
+fn the_former_spelling_of_out_works_with_a_warning() {
+    let desk = Desk::new();
+    desk.put("install-config.yaml", INSTALL_CONFIG);
+    let render = ["render", "--install-config", "install-config.yaml"];
+    let current = desk.done(&[&render[..], &["--out", "a"]].concat());
+    let former = desk.done(&[&render[..], &["-o", "b"]].concat());
+    let warning = "warning: -o DIR is deprecated; use --out DIR\n";
+    assert_eq!(former.err, format!("{warning}{}", current.err));
+    let file = "10-br-ex-worker.yaml";
+    assert_eq!(desk.text(&format!("a/{file}")), desk.text(&format!("b/{file}")));
+}
+
+#[test]
 fn an_install_config_with_anchors_and_merge_keys_is_rendered_and_files_win() {
     let desk = Desk::new();
     desk.put("install-config.yaml", INSTALL_CONFIG);
-    desk.done(&["render", "--install-config", "install-config.yaml", "-o", "m"]);
-    desk.done(&["decode", "m/10-br-ex-master.yaml", "m/10-br-ex-worker.yaml", "-o", "back"]);
+    desk.done(&["render", "--install-config", "install-config.yaml", "--out", "m"]);
+    desk.done(&["decode", "m/10-br-ex-master.yaml", "m/10-br-ex-worker.yaml", "--out", "back"]);
     let (master, worker) =
         (desk.text("back/master/master-0.yml"), desk.text("back/worker/db-0.yml"));
     for text in [&master, &worker] {
@@ -120,8 +134,8 @@ fn an_install_config_with_anchors_and_merge_keys_is_rendered_and_files_win() {
 
     desk.put("hosts/worker/db-0.yml", host("192.0.2.30"));
     let both = ["--install-config", "install-config.yaml", "--hosts", "hosts"];
-    desk.done(&[&["render", "-o", "m"], &both[..]].concat());
-    desk.done(&["decode", "m/10-br-ex-worker.yaml", "-o", "back"]);
+    desk.done(&[&["render", "--out", "m"], &both[..]].concat());
+    desk.done(&["decode", "m/10-br-ex-worker.yaml", "--out", "back"]);
     assert_eq!(desk.text("back/worker/db-0.yml"), host("192.0.2.30"));
 }
 
@@ -130,14 +144,14 @@ fn errors_stop_the_rendering_unless_they_are_allowed() {
     let desk = Desk::new();
     let broken = host("192.0.2.20").replace("    - name: br-ex\n", "");
     desk.put("hosts/worker/worker-0.yml", &broken);
-    let ended = desk.run(&["render", "--hosts", "hosts", "-o", "manifests"]);
+    let ended = desk.run(&["render", "--hosts", "hosts", "--out", "manifests"]);
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("hosts/worker/worker-0.yml:"), "{}", ended.err);
     assert!(ended.err.contains("[B3]"), "{}", ended.err);
     assert!(ended.err.contains("Nothing was written."), "{}", ended.err);
     assert!(!desk.path("manifests").exists());
-    desk.done(&["render", "--hosts", "hosts", "-o", "manifests", "--allow-errors"]);
-    desk.done(&["decode", "manifests/10-br-ex-worker.yaml", "-o", "back"]);
+    desk.done(&["render", "--hosts", "hosts", "--out", "manifests", "--allow-errors"]);
+    desk.done(&["decode", "manifests/10-br-ex-worker.yaml", "--out", "back"]);
     assert_eq!(desk.text("back/worker/worker-0.yml"), broken);
 }
 
@@ -146,7 +160,7 @@ fn two_hosts_with_one_address_are_not_rendered() {
     let desk = Desk::new();
     desk.put("hosts/worker-0.yml", host("192.0.2.20"))
         .put("hosts/master-0.yml", host("192.0.2.20"));
-    let ended = desk.run(&["render", "--hosts", "hosts", "-o", "manifests"]);
+    let ended = desk.run(&["render", "--hosts", "hosts", "--out", "manifests"]);
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("[B22]") && ended.err.contains("192.0.2.20"), "{}", ended.err);
 }
@@ -156,7 +170,7 @@ fn both_endings_for_one_host_are_an_error() {
     let desk = Desk::new();
     desk.put("hosts/worker-0.yml", host("192.0.2.20"))
         .put("hosts/worker-0.yaml", host("192.0.2.20"));
-    let ended = desk.run(&["render", "--hosts", "hosts", "-o", "manifests"]);
+    let ended = desk.run(&["render", "--hosts", "hosts", "--out", "manifests"]);
     assert_eq!(ended.code, 2);
     assert_eq!(
         ended.err,
@@ -178,7 +192,7 @@ fn what_cannot_be_rendered_is_said() {
         (&["--hosts", "absent"], "error: reading absent: No such file or directory"),
         (&[], "error: the following required arguments were not provided:"),
     ] {
-        let ended = desk.run(&[&["render", "-o", "m"], arguments].concat());
+        let ended = desk.run(&[&["render", "--out", "m"], arguments].concat());
         assert_eq!(ended.code, 2);
         let has_line = ended.err.lines().any(|line| line.starts_with(wanted));
         assert!(has_line, "{}", ended.err);
@@ -195,7 +209,7 @@ fn hundreds_of_hosts_want_compression_and_thousands_do_not_fit() {
         desk.put(&format!("hosts/worker-{number}.yml"), text);
     }
     let render = |flags: &[&str]| {
-        desk.run(&[&["render", "--hosts", "hosts", "-o", "m", "--allow-errors"], flags].concat())
+        desk.run(&[&["render", "--hosts", "hosts", "--out", "m", "--allow-errors"], flags].concat())
     };
     let ended = render(&[]);
     assert_eq!(ended.code, 2);
@@ -207,7 +221,7 @@ fn hundreds_of_hosts_want_compression_and_thousands_do_not_fit() {
 #[test]
 fn decode_shows_what_is_in_a_machine_config_of_a_pool() {
     let desk = desk();
-    desk.done(&["render", "--hosts", "hosts", "-o", "m"]);
+    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
     let shown = desk.done(&["decode", "m/10-br-ex-infra.yaml"]).out;
     assert_eq!(
         shown,
@@ -229,7 +243,7 @@ fn every_published_machine_config_is_decoded_to_what_another_program_decoded() {
     for entry in fs::read_dir(data.join("machineconfig")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let out = desk.done(&["decode", path.to_str().unwrap(), "-o", &name]).out;
+        let out = desk.done(&["decode", path.to_str().unwrap(), "--out", &name]).out;
         for file in out.lines() {
             let wanted = format!("decoded/{name}__{}", file.rsplit('/').next().unwrap());
             assert_eq!(desk.text(file), fs::read_to_string(data.join(wanted)).unwrap());
@@ -246,8 +260,8 @@ fn ignition(yaml: &str) -> String {
 fn ignition_itself_accepts_everything_we_render() {
     let validate = tools::path(Tool::IgnitionValidate).unwrap();
     let desk = desk();
-    desk.done(&["render", "--hosts", "hosts", "-o", "m", "--service"]);
-    desk.done(&["render", "--hosts", "hosts", "-o", "g", "--gzip"]);
+    desk.done(&["render", "--hosts", "hosts", "--out", "m", "--service"]);
+    desk.done(&["render", "--hosts", "hosts", "--out", "g", "--gzip"]);
     let mut judged = 0;
     for folder in ["m", "g"] {
         for entry in fs::read_dir(desk.path(folder)).unwrap() {
@@ -272,8 +286,8 @@ async fn a_cluster_accepts_everything_we_render() {
     let server = ApiServer::start().await.unwrap();
     server.load_cluster_crds().await.unwrap();
     let desk = desk();
-    desk.done(&["render", "--hosts", "hosts", "-o", "m", "--service"]);
-    desk.done(&["render", "--hosts", "hosts", "-o", "g", "--gzip"]);
+    desk.done(&["render", "--hosts", "hosts", "--out", "m", "--service"]);
+    desk.done(&["render", "--hosts", "hosts", "--out", "g", "--gzip"]);
     for folder in ["m", "g"] {
         for entry in fs::read_dir(desk.path(folder)).unwrap() {
             let text = fs::read_to_string(entry.unwrap().path()).unwrap();

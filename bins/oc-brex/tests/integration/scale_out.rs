@@ -19,7 +19,7 @@ fn desk() -> Desk {
     desk.put("hosts/worker/worker-0.yml", host("192.0.2.20"))
         .put("hosts/master/master-0.yml", host("192.0.2.10"))
         .put("worker-7.yml", host("192.0.2.27"));
-    desk.done(&["render", "--hosts", "hosts", "-o", "m"]);
+    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
     desk
 }
 
@@ -30,7 +30,7 @@ fn scale_out<'a>(more: &[&'a str]) -> Vec<&'a str> {
         "m/10-br-ex-worker.yaml",
         "--host",
         "worker-7=worker-7.yml",
-        "-o",
+        "--out",
         "out",
     ];
     [&fixed[..], more].concat()
@@ -73,7 +73,7 @@ fn the_new_document_is_all_that_changes() {
 fn names_and_addresses_of_other_hosts_are_refused() {
     let desk = desk();
     let twice = ["scale-out", "--mc", "m/10-br-ex-worker.yaml", "--host", "worker-0=worker-7.yml"];
-    let ended = desk.run(&[&twice[..], &["-o", "out"]].concat());
+    let ended = desk.run(&[&twice[..], &["--out", "out"]].concat());
     assert_eq!(ended.code, 2);
     assert!(ended.err.contains("has a document for worker-0 already"), "{}", ended.err);
 
@@ -85,7 +85,7 @@ fn names_and_addresses_of_other_hosts_are_refused() {
     // A machine that another document names.
     let named = |address: &str| format!("# brex-match: serial=CZ1\n{}", host(address));
     desk.put("n/worker/worker-1.yml", named("192.0.2.21"));
-    desk.done(&["render", "--hosts", "n", "-o", "n"]);
+    desk.done(&["render", "--hosts", "n", "--out", "n"]);
     desk.put("worker-7.yml", named("192.0.2.27"));
     let ended = desk.run(&scale_out(&["--other-mc", "n/10-br-ex-worker.yaml"]));
     assert_eq!(ended.code, 1);
@@ -125,7 +125,7 @@ fn what_is_not_understood_is_wrong_usage() {
         (scale_out(&["--bmc", "x"]), "--boot-mac <MAC>"),
         (scale_out(&["--bmc", "x", "--boot-mac", "52-54"]), "a MAC address is six bytes"),
         (
-            vec!["scale-out", "--mc", "m/10-br-ex-worker.yaml", "--host", "worker-7", "-o", "o"],
+            vec!["scale-out", "--mc", "m/10-br-ex-worker.yaml", "--host", "worker-7", "--out", "o"],
             "write NAME=FILE: worker-7=worker-7.yml",
         ),
     ] {

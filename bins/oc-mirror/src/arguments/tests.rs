@@ -95,6 +95,9 @@ const OUR_FLAGS: &[&str] = &[
 /// Short names of today's oc-mirror v2.
 const TODAYS_SHORT_FLAGS: &str = "cpqfvh";
 
+/// Short names that only this program has.
+const OUR_SHORT_FLAGS: &str = "o";
+
 fn read(line: &str) -> Result<Arguments, clap::Error> {
     let words = ["oc-mirror"].into_iter().chain(line.split_whitespace());
     Arguments::read(words.map(Into::into))
@@ -121,7 +124,7 @@ fn every_flag_of_today_is_known_exactly_once_and_no_other_is() {
     assert_eq!(unique, due);
 
     let shorts: BTreeSet<char> = command.get_arguments().filter_map(Arg::get_short).collect();
-    assert_eq!(shorts, TODAYS_SHORT_FLAGS.chars().collect());
+    assert_eq!(shorts, TODAYS_SHORT_FLAGS.chars().chain(OUR_SHORT_FLAGS.chars()).collect());
 }
 
 #[test]
@@ -146,25 +149,42 @@ fn a_refused_flag_that_asks_for_what_is_done_anyway_is_fine() {
 }
 
 #[test]
-fn cache_and_port_are_accepted_with_a_warning_by_every_command() {
-    for (line, variable, wanted) in [
-        ("--cache-dir /x", None, vec!["--cache-dir has no effect"]),
-        ("--port 55001", None, vec!["--port has no effect"]),
-        ("-p 55001 --cache-dir=", Some(""), vec!["--port has no effect"]),
-        ("list releases -p 5000", None, vec!["--port has no effect"]),
-        ("version --cache-dir /x", None, vec!["--cache-dir has no effect"]),
-        ("", Some("/cache"), vec!["OC_MIRROR_CACHE has no effect"]),
-        ("", Some(""), vec![]),
-        ("", None, vec![]),
+fn a_port_has_no_effect_and_only_some_commands_read_a_cache() {
+    for (line, reads_cache, wanted) in [
+        ("--cache-dir /x", true, vec![]),
+        ("--port 55001", true, vec!["--port has no effect"]),
+        ("-p 55001 --cache-dir=", false, vec!["--port has no effect"]),
+        ("list releases -p 5000", false, vec!["--port has no effect"]),
+        ("version --cache-dir /x", false, vec!["--cache-dir has no effect"]),
+        ("", true, vec![]),
     ] {
         let arguments = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        let warnings = arguments.ignored.warnings(variable.map(AsRef::as_ref));
+        let warnings = arguments.ignored.warnings(reads_cache);
         assert_eq!(warnings.len(), wanted.len(), "{line}: {warnings:?}");
         for (warning, wanted) in warnings.iter().zip(wanted) {
             assert!(warning.contains(wanted), "{line}: {warning}");
         }
     }
     assert!(read("--port many").is_err());
+}
+
+#[test]
+fn the_cache_is_the_named_one_or_that_of_the_variable_or_of_the_home_directory() {
+    let home = Some(std::path::Path::new("/home/me"));
+    for (line, variable, wanted, is_named) in [
+        ("--cache-dir /x", Some("/y"), "/x", true),
+        ("--cache-dir=", Some("/y"), "/y", true),
+        ("", Some(""), "/home/me", false),
+        ("", None, "/home/me", false),
+    ] {
+        let arguments = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let found = arguments.ignored.cache(variable.map(AsRef::as_ref), home).unwrap();
+        assert_eq!(
+            (found.directory.to_str().unwrap(), found.is_named),
+            (wanted, is_named),
+            "{line}"
+        );
+    }
 }
 
 #[test]

@@ -25,7 +25,14 @@ pub(crate) struct CommonArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) authfile: Option<PathBuf>,
     /// How the report is written to standard output: text or json
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "FORMAT")]
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "FORMAT"
+    )]
     pub(super) output: ReportFormat,
     #[command(flatten)]
     pub(super) destination: DestinationArguments,
@@ -104,7 +111,7 @@ pub(crate) struct DeleteArguments {
     /// With --generate: adds -ID to the names of the files
     #[arg(long, value_name = "ID")]
     pub(super) delete_id: Option<String>,
-    /// With --generate: also list the tags of signatures, for oc-mirror v2; signatures are always deleted with their image
+    /// With --generate: also list the tags of signatures, for oc-mirror v2. Without it: no effect; signatures are always deleted with their image
     #[arg(long)]
     pub(super) delete_signatures: bool,
     /// With --generate: also list images under the tags that oc-mirror v1 gave them
@@ -216,7 +223,6 @@ impl DeleteArguments {
             ("--config", self.config.is_some()),
             ("--delete-id", self.delete_id.is_some()),
             ("--delete-v1-images", self.delete_v1_images),
-            ("--delete-signatures", self.delete_signatures),
             ("--keep", !self.keep.is_empty()),
             ("--ignore-configuration", !self.ignore_configuration.is_empty()),
             ("--all", self.all),

@@ -64,8 +64,8 @@ pub(super) fn keep(paths: &[PathBuf]) -> Result<Vec<Configuration>, Refusal> {
 }
 
 fn as_mirror(delete: Delete) -> Mirror {
-    let Delete { platform, operators, additional_images, helm, samples } = delete;
-    Mirror { platform, operators, additional_images, helm, samples, blocked_images: Vec::new() }
+    let Delete { platform, operators, additional_images, helm, blocked_images, samples } = delete;
+    Mirror { platform, operators, additional_images, helm, blocked_images, samples }
 }
 
 /// A catalog must have the default channel of each package; a deletion need not name it.

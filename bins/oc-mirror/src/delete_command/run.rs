@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use mirror::{
     Archiving, Attachments, BrokenBundles, Configuration, DeleteReport, DeleteRequest, Deletion,
-    DryRun, Event, Mode, Observer, PlannedDeletion, ReleaseSources, Settings, SignatureCheck,
+    DryRun, Event, Observer, PlannedDeletion, ReleaseSources, Settings, SignatureCheck, Workflow,
     execute_deletion, plan_deletion,
 };
 use mirror_plan::Target;
@@ -70,6 +70,7 @@ impl<'a> Runner<'a> {
             credentials: choice.credentials,
             cert_dir: choice.cert_dir,
             retry: common.retry.retry(),
+            timeouts: common.retry.timeouts(),
             user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
             ..side(Side::Destination)
         };
@@ -95,7 +96,7 @@ impl<'a> Runner<'a> {
         let (dir, target) = (self.workspace.clone(), self.target.clone());
         let set = image_set::ImageSetConfiguration::default();
         Settings {
-            mode: Mode::DiskToMirror { dir, target },
+            workflow: Workflow::DiskToMirror { dir, target },
             configuration: Configuration { path: PathBuf::new(), text: String::new(), set },
             source: self.source.clone(),
             destination: self.destination.clone(),
@@ -107,12 +108,17 @@ impl<'a> Runner<'a> {
             broken_bundles: BrokenBundles::Keep,
             trust: None,
             max_nested_paths: self.max_nested_paths(),
-            archiving: Archiving { write: false, since: None, remove_before: None, partial: false },
+            cache: None,
+            archive_key: None,
+            migrate_from: None,
+            archiving: Archiving::none(),
             allow_incomplete: true,
             content_source_policy: false,
             transfer_timeout: None,
             until: None,
+            pace: None,
             dry_run: DryRun::Plan,
+            plan: None,
             wait_for_workspace: false,
             through_workspace: false,
             helm_program: None,

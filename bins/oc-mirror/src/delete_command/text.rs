@@ -1,6 +1,6 @@
 //! Plans and reports of deletions, for people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use delete_plan::RepositoryBytes;
@@ -88,6 +88,31 @@ fn bytes(text: &mut String, repositories: &BTreeMap<Repository, RepositoryBytes>
     let _ = writeln!(text, "{} reclaimable in total", quantity::bytes(total));
 }
 
+/// Says that sizes of what another program mirrored are unknown, and not zero.
+fn unknown_bytes(text: &mut String, report: &DeleteReport) {
+    let is_deleted = |fate: &Fate| {
+        matches!(
+            fate,
+            Fate::Deleted | Fate::WouldDelete | Fate::Untagged { .. } | Fate::WouldUntag { .. }
+        )
+    };
+    let deleted = report.images.iter().filter(|image| is_deleted(&image.fate));
+    let unknown: BTreeSet<&Repository> = deleted
+        .map(|image| &image.image.repository)
+        .filter(|repository| !report.repositories.contains_key(*repository))
+        .collect();
+    if !unknown.is_empty() {
+        let repositories = match unknown.len() {
+            1 => "1 repository".to_owned(),
+            count => format!("{count} repositories"),
+        };
+        let _ = writeln!(
+            text,
+            "The size of what is deleted is not on record for {repositories}, which this workspace did not mirror to"
+        );
+    }
+}
+
 /// A plan for machines.
 pub(super) fn planned_json(planned: &PlannedDeletion) -> serde_json::Result<String> {
     #[derive(Serialize)]
@@ -160,6 +185,7 @@ pub(super) fn executed(report: &DeleteReport) -> String {
         _ => writeln!(text, "{manifests} deleted, parts and attachments included"),
     };
     bytes(&mut text, &report.repositories);
+    unknown_bytes(&mut text, report);
     if let Some(collection) = &report.garbage_collection {
         let known = match collection.from_documentation {
             true => " (from its documentation)",

@@ -78,6 +78,7 @@ impl Tally {
             Event::Stage { .. }
             | Event::BlobStarted { .. }
             | Event::BlobDone { .. }
+            | Event::BlobFailed { .. }
             | Event::Warning { .. } => {}
         }
     }

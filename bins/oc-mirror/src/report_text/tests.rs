@@ -20,6 +20,28 @@ fn failed(error: &str) -> Outcome {
     Outcome::Failed { error: error.into() }
 }
 
+fn failed_for(error: &str, remedy: Remedy) -> Outcome {
+    Outcome::Failed { error: mirror::Reason::new(error, remedy) }
+}
+
+#[test]
+fn a_hint_is_given_only_where_it_helps() {
+    let shown = |remedies: &[Remedy]| {
+        let mut report = Report::new("mirrorToDisk");
+        let lines = remedies.iter().enumerate();
+        report.images = lines
+            .map(|(n, remedy)| {
+                image(Kind::Additional, &format!("x:{n}"), failed_for("no", *remedy))
+            })
+            .collect();
+        let text = show(&report);
+        (text.contains("run the same command again"), text.contains("blockedImages"))
+    };
+    assert_eq!(shown(&[Remedy::RunAgain]), (true, false));
+    assert_eq!(shown(&[Remedy::CheckName]), (false, true));
+    assert_eq!(shown(&[Remedy::CheckAccess, Remedy::Unknown]), (false, false));
+}
+
 fn show(report: &Report) -> String {
     let chunk_sizes = BTreeMap::from([("/data/mirror_000004.tar".into(), 4 << 30)]);
     let surround = Surround {
@@ -73,8 +95,16 @@ fn failures_come_with_reasons_hints_and_the_error_file() {
     report.images = vec![
         image(Kind::Bundle, "b:1", failed("unauthorized")),
         image(Kind::Additional, "x:1", Outcome::Copied),
-        image(Kind::Additional, "y:1", failed("reading the manifest:\n404\u{1b}[31m")),
-        image(Kind::Additional, "z:1", failed("connection refused (after 6 attempts)")),
+        image(
+            Kind::Additional,
+            "y:1",
+            failed_for("reading the manifest:\n404\u{1b}[31m", Remedy::CheckName),
+        ),
+        image(
+            Kind::Additional,
+            "z:1",
+            failed_for("connection refused (after 6 attempts)", Remedy::RunAgain),
+        ),
     ];
     report.images[1].notes = vec!["a referrer is kept by digest only".into()];
     report.errors = vec![

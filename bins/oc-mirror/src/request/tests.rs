@@ -19,7 +19,7 @@ fn settings(line: &str) -> Settings {
     request(&arguments.mirror).unwrap().settings(
         &arguments.mirror,
         &surroundings,
-        configuration,
+        (configuration, None),
         (surroundings.releases.sources(mirror::SignatureCheck::Enforce).unwrap(), None),
         &arguments.mirror.pace.pace(None, jiff::Timestamp::now()).unwrap(),
         vec![line.to_owned()],
@@ -91,7 +91,7 @@ fn flags_become_settings() {
          --remove-archives-before 7 --refresh-signatures --icsp --dry-run-manifest-lists \
          --src-tls-verify=false --strict-archive",
     );
-    assert_eq!(settings.mode.name(), "mirrorToDisk");
+    assert_eq!(settings.workflow.name(), "mirrorToDisk");
     assert_eq!((settings.parallel_images.get(), settings.parallel_layers.get()), (8, 3));
     let retry = Retry { times: 2, delay: Some(Duration::from_millis(500)) };
     assert_eq!((settings.source.retry, settings.destination.retry), (retry, retry));

@@ -55,7 +55,7 @@ fn help_and_version_need_no_v2_and_succeed_on_standard_output() {
 fn help_shows_no_flag_that_has_no_effect() {
     let help = run("--help").out;
     assert!(help.contains("--parallel-images") && help.contains("--src-tls-verify"));
-    assert!(!help.contains("--cache-dir") && !help.contains("--port"), "{help}");
+    assert!(help.contains("--cache-dir") && !help.contains("--port"), "{help}");
 }
 
 #[test]
@@ -96,20 +96,34 @@ fn errors_carry_the_mark_that_scripts_grep_for() {
 }
 
 #[test]
-fn the_cache_variable_has_no_effect_and_a_warning() {
-    let output = program("-c missing.yaml file:///data -p 55000 --cache-dir /x")
-        .env("OC_MIRROR_CACHE", "/cache")
-        .output()
-        .unwrap();
-    let said = said(output);
+fn a_port_has_no_effect_and_a_warning() {
+    let said = run("-c missing.yaml file:///data -p 55000 --cache-dir /x");
     // The run goes on to its configuration, which does not exist.
     assert!(said.err.contains("missing.yaml: No such file"), "{}", said.err);
-    for name in ["OC_MIRROR_CACHE", "--cache-dir", "--port"] {
-        let warns = |line: &str| {
-            line.contains("  [WARN]   : ") && line.contains(&format!("{name} has no effect"))
-        };
-        assert!(said.err.lines().any(warns), "{name}: {}", said.err);
-    }
+    let warns =
+        |line: &str| line.contains("  [WARN]   : ") && line.contains("--port has no effect");
+    assert!(said.err.lines().any(warns), "{}", said.err);
+}
+
+#[test]
+fn log_lines_of_a_run_go_to_standard_output_unless_the_report_is_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let isc = dir.path().join("isc.yaml");
+    let text = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\n\
+                mirror: {additionalImages: [{name: \"127.0.0.1:1/a/b:1\"}]}\n";
+    fs::write(&isc, text).unwrap();
+    let line = format!(
+        "-c {} --retry-times 0 file://{}",
+        isc.display(),
+        dir.path().join("data").display()
+    );
+    let said = run(&line);
+    assert!(said.out.contains("[INFO]   : workflow mode: mirrorToDisk"), "{}", said.out);
+    assert!(said.out.contains("[ERROR]"), "{}", said.out);
+    assert!(!said.err.contains("[INFO]") && !said.err.contains("[ERROR]"), "{}", said.err);
+    let said = run(&format!("--output=json {line}"));
+    assert!(said.err.contains("[INFO]   : workflow mode: mirrorToDisk"), "{}", said.err);
+    assert!(said.out.starts_with('{') && !said.out.contains("[INFO]"), "{}", said.out);
 }
 
 #[test]
@@ -154,10 +168,10 @@ fn a_section_that_cannot_be_mirrored_yet_is_refused_by_name() {
 #[test]
 fn a_registries_d_that_cannot_be_honoured_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("a.yaml"), "docker:\n  a.io:\n    lookaside: https://x\n").unwrap();
+    fs::write(dir.path().join("a.yaml"), "docker:\n  a.io:\n    lookaside: ftp://x\n").unwrap();
     let said = run(&format!("-c isc.yaml file:///data --registries.d {}", dir.path().display()));
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("a.yaml: docker.a.io: lookaside cannot be honoured"), "{}", said.err);
+    assert!(said.err.contains("a.yaml: docker.a.io: lookaside: expected https://"), "{}", said.err);
 }
 
 #[test]

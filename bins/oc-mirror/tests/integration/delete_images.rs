@@ -368,6 +368,32 @@ fn the_workspace_keeps_its_content_unless_it_is_told_not_to() {
 }
 
 #[test]
+fn blocked_images_are_not_deleted_and_blocked_images_are_not_kept() {
+    let source = three();
+    let target = lab();
+    let to = format!("{}/ns", target.address());
+    let site = mirrored(&source, &to, &THREE);
+    // What the configuration of a deletion blocks stays.
+    let blocked =
+        format!("{}  blockedImages:\n  - name: .*/a/one:2$\n", images(&["a/one:2", "a/x:1"]));
+    site.write("disc.yaml", &delete_set(&blocked));
+    let line = format!("delete --generate -c disc.yaml --workspace file://data docker://{to}");
+    let ran = ends(&site, &line, 0);
+    assert!(ran.err.contains("a/one:2 is left out: blockedImages has"), "{}", ran.err);
+    assert_eq!(delete(&site, &to, "").code, 0);
+    assert_eq!(tags(&site, &to, "a/one").len(), 3);
+    assert!(tags(&site, &to, "a/x").is_empty());
+    // What a configuration of --keep blocks is not selected by it, so it is not kept.
+    let keep = format!("{}  blockedImages:\n  - name: .*/a/one:2$\n", images(&THREE[..3]));
+    site.image_set("isc.yaml", &keep);
+    let line = format!("prune --keep isc.yaml --yes --output=json {PLAIN_TARGET} docker://{to}");
+    let ran = ends(&site, &line, 0);
+    assert_eq!(outcomes(&ran, &to).into_keys().collect::<Vec<_>>(), ["a/one:2"]);
+    let left: Vec<String> = tags(&site, &to, "a/one").into_keys().collect();
+    assert_eq!(left, ["1", "same"]);
+}
+
+#[test]
 fn a_chart_goes_with_its_images() {
     let source = lab();
     support::charts::put_images(&source, &["app", "hook", "cron", "other"]);
@@ -395,4 +421,11 @@ fn a_chart_goes_with_its_images() {
         .filter(|line| !line.contains(" manifest ") && !line.contains(" blob "))
         .collect();
     assert!(left.len() == 1 && left[0].contains("org/other:v1"), "{left:?}");
+    // The undo file brings the chart back, too.
+    let report = ran.report();
+    let undo = report["files"][0].as_str().unwrap();
+    site.succeeds(&format!("-c {undo} {PLAIN} --workspace file://data docker://{to}"));
+    for image in ["charts/web:1.2.0", "org/app:v1", "org/hook:v1", "org/cron:v1"] {
+        assert!(target.content().iter().any(|line| line.contains(image)), "{image}");
+    }
 }

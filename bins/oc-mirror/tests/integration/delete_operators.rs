@@ -198,3 +198,30 @@ fn a_pinned_configuration_selects_all_of_its_run_and_needs_all() {
         assert_eq!(tags(&site, &to, repository).len(), count, "{repository}");
     }
 }
+
+#[test]
+fn the_undo_file_brings_back_a_catalog_that_no_configuration_selects() {
+    let (_quay, site) = world();
+    let target = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let to = format!("{}/ocp", target.address());
+    let image =
+        format!("  additionalImages:\n  - name: {HOST}/lab/foo:v0.1.0\n    targetRepo: mine\n");
+    site.image_set("isc.yaml", &format!("{}{image}", operators(ALL_OF_FOO)));
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --workspace file://data docker://{to}"));
+    let before = target.content();
+    // The operators are no longer wanted: their catalog goes with them.
+    site.image_set("isc.yaml", &image);
+    let line = format!(
+        "prune --keep isc.yaml --yes --output=json --workspace file://data {PLAIN_TARGET} docker://{to}"
+    );
+    let ran = ends(&site, &line, 0);
+    assert!(tags(&site, &to, CATALOG).is_empty(), "{}", ran.out);
+    assert!(tags(&site, &to, "lab/foo-bundle").is_empty());
+    assert_eq!(tags(&site, &to, "mine").len(), 1);
+    let report = ran.report();
+    let undo = report["files"][0].as_str().unwrap();
+    site.succeeds(&format!("-c {undo} {PLAIN} --workspace file://data docker://{to}"));
+    let gone: Vec<&String> =
+        before.iter().filter(|line| !target.content().contains(*line)).collect();
+    assert!(gone.is_empty(), "{gone:?}");
+}

@@ -174,8 +174,17 @@ fn the_image_of_the_update_graph_is_deleted_where_the_configuration_names_it() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let list = "data/working-dir/delete/delete-images.yaml";
     assert!(site.read(list).contains("cincinnatiGraph"));
-    let line = format!("delete --delete-yaml-file {list} {PLAIN_TARGET} docker://{target}");
-    ends(&site, &line, 0);
+    let before = registry.content();
+    let line =
+        format!("delete --output=json --delete-yaml-file {list} {PLAIN_TARGET} docker://{target}");
+    let ran = ends(&site, &line, 0);
     assert_eq!(tags(&site, &target, "openshift/graph-image").len(), 0);
     assert_eq!(tags(&site, &target, "openshift/release-images").len(), 1);
+    let report = ran.report();
+    let undo = report["files"][0].as_str().unwrap();
+    world.succeeds(&site, &format!("-c {undo} {PLAIN} --workspace file://data docker://{target}"));
+    assert_eq!(tags(&site, &target, "openshift/graph-image").len(), 1);
+    let gone: Vec<&String> =
+        before.iter().filter(|line| !registry.content().contains(*line)).collect();
+    assert!(gone.is_empty(), "{gone:?}");
 }

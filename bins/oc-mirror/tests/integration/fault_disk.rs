@@ -8,6 +8,7 @@ use std::fs;
 use http::Method;
 use lab::images::{Blob, Compression, Format, Image, Layer};
 use lab::registry::{LabRegistry, Settings};
+use support::faulty_disk::{FaultyDisk, Kind, Operation};
 use support::mounted::Mounted;
 use support::{PLAIN, Site, chunks};
 
@@ -174,4 +175,105 @@ fn files_named_like_archives_are_neither_replaced_nor_taken_for_ours() {
     assert!(made.contains("mirror_000003.tar"), "{made}");
     assert_eq!(fs::read_to_string(theirs).unwrap(), "a file of the user");
     assert!(bench.site.path("data/mirror_000002.tar").is_dir());
+}
+
+#[test]
+fn a_disk_that_cannot_be_written_in_the_middle_of_a_run_keeps_what_arrived() {
+    for read_only in [true, false] {
+        let bench = Bench::new();
+        let disk = FaultyDisk::mount(&bench.site.path("data"), Kind::Posix);
+        // After about one and a half of the three layers.
+        match read_only {
+            true => disk.turn_read_only(LAYER + LAYER / 2),
+            false => disk.fail(Operation::Write, "blobs/", LAYER + LAYER / 2),
+        }
+        let output = bench.site.command(&bench.line()).output().unwrap();
+        let told =
+            String::from_utf8(output.stderr).unwrap() + &String::from_utf8(output.stdout).unwrap();
+        assert!(matches!(output.status.code(), Some(1 | 8 | 9)), "{told}");
+        let why = if read_only { "Read-only file system" } else { "Input/output error" };
+        assert!(told.contains(why) && told.contains("data/blobs/"), "{told}");
+        disk.heal();
+        bench.registry.forget_requests();
+        bench.site.succeeds(&bench.line());
+        let requests = bench.registry.requests();
+        let kept = bench.layers.iter().filter(|layer| requests.blob_gets(&layer.digest) == 0);
+        assert_eq!(kept.count(), 1, "what had arrived is kept");
+        bench.is_complete();
+    }
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_is_named_by_verify_and_repaired_once_it_can() {
+    let bench = Bench::new();
+    let disk = FaultyDisk::mount(&bench.site.path("data"), Kind::Posix);
+    bench.site.succeeds(&bench.line());
+    let unreadable = bench.layers[1].digest;
+    disk.fail(Operation::Read, &unreadable.hex(), 0);
+    let verified = bench.site.command("verify file://data").output().unwrap();
+    let told = String::from_utf8(verified.stdout).unwrap();
+    assert_eq!(verified.status.code(), Some(64), "{told}");
+    assert!(
+        told.contains(&format!("blob {unreadable}: not readable: Input/output error")),
+        "{told}"
+    );
+    assert!(told.contains("needed by") && told.contains("org/two"), "{told}");
+    assert!(!told.contains("org/one") && !told.contains("org/three"), "{told}");
+    // An archive of everything, which has to read it.
+    fs::remove_file(chunks(&bench.site.path("data")).remove(0)).unwrap();
+    let ran = bench.site.run(&format!("--since 2000-01-01 {}", bench.line()));
+    assert_ne!(ran.code, 0, "{}", ran.out);
+    let told = format!("{}{}", ran.out, ran.err);
+    assert!(told.contains(&unreadable.hex()), "{told}");
+    disk.heal();
+    bench.site.succeeds(&format!("--since 2000-01-01 {}", bench.line()));
+    bench.is_complete();
+}
+
+/// No links of any kind, no sockets, no modes, a clock with steps of two seconds.
+#[test]
+fn a_workspace_on_a_filesystem_that_can_do_little_works_like_any_other() {
+    let bench = Bench::new();
+    let _disk = FaultyDisk::mount(&bench.site.path("data"), Kind::Fat);
+    bench.site.succeeds(&bench.line());
+    bench.registry.forget_requests();
+    bench.site.succeeds(&bench.line());
+    assert_eq!(bench.layer_bytes(), 0, "nothing is fetched twice");
+    for command in ["verify file://data", "status file://data", "gc file://data --dry-run"] {
+        let output = bench.site.command(command).output().unwrap();
+        assert!(output.status.success(), "{command}: {output:?}");
+    }
+    bench.site.images("isc.yaml", &[bench.registry.image("org/one", "v1").unwrap()]);
+    bench.site.succeeds(&bench.line());
+    let freed = bench.site.command("gc file://data").output().unwrap();
+    let told = String::from_utf8(freed.stdout).unwrap();
+    assert!(freed.status.success() && told.contains("org/two"), "{told}");
+    let verified = bench.site.command("verify file://data").output().unwrap();
+    assert!(verified.status.success(), "{verified:?}");
+    let target = LabRegistry::start(Settings::default()).unwrap();
+    let to = target.address();
+    bench.site.succeeds(&format!("-c isc.yaml {PLAIN} --from file://data docker://{to}"));
+    bench.site.pull(&format!("docker://{to}/org/one:v1"), &["--src-tls-verify=false"]);
+}
+
+#[test]
+fn room_is_compared_on_every_filesystem_that_is_written() {
+    let bench = Bench::new();
+    let disk = Mounted::new(&bench.site.path("data/blobs"), 2_000);
+    let warnings = bench.site.run(&bench.line()).report()["warnings"].to_string();
+    assert!(warnings.contains("data/blobs has 2 MiB free"), "{warnings}");
+    assert!(warnings.contains("this run needs 4 MiB for content:"), "{warnings}");
+    disk.resize(20_000);
+    let warnings = bench.site.succeeds(&bench.line()).report()["warnings"].to_string();
+    assert!(!warnings.contains("MiB free"), "{warnings}");
+}
+
+#[test]
+fn content_that_is_here_and_in_no_archive_counts_as_room_for_the_archive() {
+    let bench = Bench::new();
+    let _disk = Mounted::new(&bench.site.path("data"), 5_000);
+    bench.site.succeeds(&format!("{} --no-archive", bench.line()));
+    let ran = bench.site.run(&bench.line());
+    let warnings = ran.report()["warnings"].to_string();
+    assert!(warnings.contains("this run needs 4 MiB for the archive:"), "{warnings}");
 }

@@ -266,6 +266,47 @@ fn a_killed_push_sends_nothing_twice() {
 }
 
 #[test]
+fn a_killed_upload_goes_on_inside_the_blob_where_the_registry_has_it() {
+    const KEPT: u64 = 1_500_000;
+    for journey in ["--from", "--workspace"] {
+        let bench = Bench::new();
+        let target = LabRegistry::start(Settings::default()).unwrap();
+        if journey == "--from" {
+            bench.site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+        }
+        let line =
+            format!("-c isc.yaml {PLAIN} {journey} file://data docker://{}", target.address());
+        // The registry keeps a part, and the run is killed before it continues.
+        let part = bench.slow.digest.hex();
+        target.fault(Fault::on(Method::PUT, &part).times(1).does(Effect::KeepThenCut(KEPT)));
+        let mut run = UnderWay::start(&bench.site, &format!("--retry-delay 24h {line}"));
+        let logs = bench.site.path("data/working-dir/logs");
+        run.until("the upload was cut", || {
+            let files = fs::read_dir(&logs).into_iter().flatten().flatten();
+            let mut texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
+            texts.any(|text| text.contains("retrying in 86400 s"))
+        });
+        run.kill();
+
+        target.clear_faults();
+        target.forget_requests();
+        bench.registry.forget_requests();
+        bench.site.succeeds(&line);
+        let requests = target.requests();
+        let rest = requests.of(&Method::PATCH, "/blobs/uploads/").next();
+        let rest = rest.unwrap_or_else(|| panic!("{journey}: nothing was continued"));
+        let size = bench.slow.size;
+        assert_eq!(rest.headers["content-range"], format!("{KEPT}-{}", size - 1), "{journey}");
+        assert_eq!(requests.blob_puts(&bench.slow.digest), 1, "one request ends the upload");
+        let came: u64 = bench.registry.requests().blob_gets(&bench.slow.digest) as u64;
+        assert_eq!(came, 0, "{journey}: what the source sent is kept");
+        arrived(&bench, &target);
+        let left = bench.site.path("data/working-dir/uploads");
+        assert_eq!(fs::read_dir(left).unwrap().count(), 0, "{journey}");
+    }
+}
+
+#[test]
 fn an_interrupted_workspace_is_pushed_only_when_that_is_asked_for() {
     let bench = Bench::new();
     let mut run = bench.start_to_disk();

@@ -58,6 +58,16 @@ fn a_blob_that_one_source_repository_lacks_comes_from_another() {
         let target = registry();
         let to = target.address();
         site.succeeds(&format!("-c isc.yaml {PLAIN} {PATIENT} file://data"));
+        // The journal has every attempt, also those that failed.
+        let journal = site.read("data/working-dir/runs/000001.journal.jsonl");
+        let of_base: Vec<&str> =
+            journal.lines().filter(|line| line.contains(&base().blob.digest.to_string())).collect();
+        let count = |event: &str| {
+            of_base.iter().filter(|line| line.contains(&format!("\"event\":\"{event}\""))).count()
+        };
+        let (attempts, failed) = (count("attempt"), count("blobFailed"));
+        assert_eq!((attempts - failed, count("blob")), (1, 1), "{journal}");
+        assert!(failed <= gone.len(), "{journal}");
         site.succeeds(&format!("-c isc.yaml {PLAIN} --from file://data docker://{to}"));
         NAMES.iter().for_each(|name| pulls(&site, &target, name));
         let direct = registry();

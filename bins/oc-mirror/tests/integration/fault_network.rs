@@ -250,3 +250,35 @@ fn a_manifest_that_names_its_own_type_is_believed_over_a_wrong_header() {
     let put = target.requests().of(&Method::PUT, "/manifests/v1").next().unwrap().clone();
     assert_eq!(put.headers["content-type"], "application/vnd.oci.image.manifest.v1+json");
 }
+
+#[test]
+fn what_failed_is_retried_once_more_at_the_end_of_the_run() {
+    for (part, told) in [("/blobs/", "final round"), ("/manifests/", "once more")] {
+        let bench = Bench::new();
+        // As many failures as there are attempts: the image is given up, and then passes.
+        let part = match part {
+            "/blobs/" => format!("/blobs/{}", bench.layer.digest),
+            part => part.to_owned(),
+        };
+        bench.registry.fault(Fault::on_any(&part).times(4).does(Effect::status(503)));
+        let ran = bench.to_disk("");
+        assert_eq!(ran.code, 0, "{part}: {}", ran.err);
+        assert!(ran.err.contains(told), "{part}: {}", ran.err);
+        bench.arrived();
+    }
+}
+
+#[test]
+fn a_permanent_error_gets_no_final_round_and_no_advice_to_run_again() {
+    let bench = Bench::new();
+    let part = format!("/blobs/{}", bench.layer.digest);
+    bench.registry.fault(Fault::on(Method::GET, &part).does(Effect::status(400)));
+    let ran = bench.to_disk("");
+    assert_eq!(ran.code, 8, "{}", ran.err);
+    assert_eq!(bench.registry.requests().of(&Method::GET, &part).count(), 1);
+    assert!(ran.image("org/large").get("remedy").is_none(), "{}", ran.out);
+    bench.registry.clear_faults();
+    bench.registry.fault(Fault::on(Method::GET, &part).does(Effect::status(503)));
+    let ran = bench.to_disk("");
+    assert_eq!(ran.image("org/large")["remedy"], "runAgain", "{}", ran.out);
+}

@@ -408,7 +408,7 @@ fn an_inventory_becomes_a_configuration_that_mirrors_what_the_cluster_needs_next
     let (world, releases) = World::with(&["4.16.1", "4.16.2", "4.16.3"]);
     let site = world.site();
     inventory(&site);
-    let made = init(&world, &site, "--for cluster.json -o isc.yaml");
+    let made = init(&world, &site, "--for cluster.json --out isc.yaml");
     assert_eq!((made.code, made.out.as_str()), (0, ""), "{}", made.err);
     let text = site.read("isc.yaml");
     for wanted in [
@@ -422,11 +422,11 @@ fn an_inventory_becomes_a_configuration_that_mirrors_what_the_cluster_needs_next
     }
     // The same on standard output, and never over a file that is there.
     assert_eq!(init(&world, &site, "--for cluster.json").out, text);
-    let again = init(&world, &site, "--for cluster.json --to 4.16.2 -o isc.yaml");
+    let again = init(&world, &site, "--for cluster.json --to 4.16.2 --out isc.yaml");
     assert_eq!(again.code, 1);
     assert!(again.err.contains("isc.yaml exists and was not touched"), "{}", again.err);
     assert_eq!(site.read("isc.yaml"), text);
-    let forced = init(&world, &site, "--for cluster.json --to 4.16.2 -o isc.yaml --force");
+    let forced = init(&world, &site, "--for cluster.json --to 4.16.2 --out isc.yaml --force");
     assert_eq!(forced.code, 0, "{}", forced.err);
     assert!(site.read("isc.yaml").contains("maxVersion: 4.16.2"));
 
@@ -512,7 +512,7 @@ fn a_start_without_a_cluster_is_made_for_the_newest_minor_version_or_the_one_tha
     assert_eq!(newest.code, 0, "{}", newest.err);
     assert!(newest.out.contains("- name: stable-4.16\n"), "{}", newest.out);
     world.forget_requests();
-    let named = init(&world, &site, "--version 4.18 -o isc.yaml");
+    let named = init(&world, &site, "--version 4.18 --out isc.yaml");
     assert_eq!((named.code, named.out.as_str()), (0, ""), "{}", named.err);
     assert!(site.read("isc.yaml").contains("redhat-operator-index:v4.18"));
     let asked = world.quay.requests().count() + world.service.server.requests().count();

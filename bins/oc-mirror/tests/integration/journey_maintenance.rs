@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use http::Method;
 use lab::docker_registry::DockerRegistry;
 use lab::images::{Compression, Format, Image, Layer};
-use lab::registry::{LabRegistry, Settings};
+use lab::registry::{Effect, Fault, LabRegistry, Settings};
 use oci::Digest;
+use support::serving::Serving;
 use support::under_way::UnderWay;
 use support::{PLAIN, Ran, Site, chunks};
 
@@ -134,8 +135,11 @@ fn without_a_network_the_damage_stays_known() {
     drop(registry);
     let repair = format!("repair {SOURCE} file://data");
     let ran = Ran::of(site.command(&repair).output().unwrap());
-    assert_ne!(ran.code, 0, "{}", ran.out);
+    assert_eq!(ran.code, 64, "{}", ran.out);
     assert!(ran.out.contains("connection refused"), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("check the network"), "{}", ran.err);
+    // A run could not do better, so none is started.
+    assert!(!ran.err.contains("replaying"), "{}", ran.err);
     let found = Ran::of(site.command("verify file://data").output().unwrap());
     assert_eq!(found.code, 64, "{}", found.out);
 }
@@ -243,4 +247,101 @@ fn walk(directory: &std::path::Path) -> Vec<PathBuf> {
         }
     }
     files
+}
+
+#[test]
+fn a_server_keeps_serving_what_is_kept_while_the_rest_is_freed() {
+    let bench = Bench::new();
+    let server = Serving::start(&bench.site, "file://data");
+    let pull = |name: &str| {
+        let reference = format!("docker://{}/org/{name}:v1", server.address);
+        bench.site.pull(&reference, &["--src-tls-verify=false"]);
+    };
+    pull("one");
+    pull("two");
+    bench.mirror(&["one"]);
+    // Readers that began before go on reading what they opened.
+    let mut open = fs::File::open(bench.stored(&bench.layer(1))).unwrap();
+    assert_eq!(bench.run("gc file://data").code, 0);
+    assert!(!bench.stored(&bench.layer(1)).exists());
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut open, &mut bytes).unwrap();
+    assert_eq!(Digest::of(&bytes), bench.layer(1));
+    pull("one");
+    assert_eq!(bench.run("verify file://data").code, 0);
+    pull("one");
+}
+
+#[test]
+fn a_collection_that_was_killed_leaves_a_sound_workspace_and_is_finished_by_the_next() {
+    let bench = Bench::new();
+    bench.mirror(&["one"]);
+    // As a kill leaves it: the record is gone, and what it named is not.
+    let record = walk(&bench.site.path("data/images"))
+        .into_iter()
+        .find(|path| path.ends_with("image.json") && path.to_string_lossy().contains("org/two"));
+    fs::remove_file(record.unwrap()).unwrap();
+    assert_eq!(bench.run("verify file://data").code, 0);
+    let freed = bench.run("gc file://data");
+    assert_eq!(freed.code, 0, "{}", freed.err);
+    assert!(!bench.stored(&bench.layer(1)).exists());
+    assert!(bench.stored(&bench.layer(0)).exists());
+    // A real kill, at any moment: what is kept is whole, and a run brings the rest back.
+    for round in 0..8 {
+        bench.mirror(&["one", "two"]);
+        bench.mirror(&["one"]);
+        let mut child = bench.site.command("gc file://data").spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(3 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let found = bench.run("verify file://data");
+        assert_eq!(found.code, 0, "{}{}", found.out, found.err);
+        let freed = bench.run("gc file://data");
+        assert_eq!(freed.code, 0, "{}", freed.err);
+        assert!(!bench.stored(&bench.layer(1)).exists());
+    }
+}
+
+#[test]
+fn a_damaged_blob_of_a_registry_is_listed_with_every_image_that_needs_it() {
+    let bench = Bench::new();
+    let target = LabRegistry::start(Settings::default()).unwrap();
+    for tag in ["v1", "v2"] {
+        target.put_image(&bench.images[0], "ns/one", tag).unwrap();
+    }
+    target.put_image(&bench.images[1], "ns/two", "v1").unwrap();
+    let part = format!("/blobs/{}", bench.layer(0));
+    target.fault(Fault::on(Method::GET, &part).does(Effect::WrongBytes));
+    let to = format!("docker://{}/ns", target.address());
+    let found = bench.run(&format!("verify --dest-tls-verify=false --retry-times 0 {to}"));
+    assert_eq!(found.code, 64, "{}{}", found.out, found.err);
+    for image in ["ns/one:v1", "ns/one:v2"] {
+        let needed = format!("needed by {}/{image}", target.address());
+        assert!(found.out.contains(&needed), "{needed}: {}", found.out);
+    }
+    assert!(!found.out.contains("ns/two"), "{}", found.out);
+    assert!(found.out.contains("1 problem found"), "{}", found.out);
+}
+
+/// `gc` and `repair` are not runs.
+#[test]
+fn status_names_a_process_that_is_not_a_run() {
+    let bench = Bench::new();
+    bench.damage(&bench.layer(0));
+    let part = format!("/blobs/{}", bench.layer(0));
+    let forever = Effect::Delay(std::time::Duration::from_secs(24 * 60 * 60));
+    bench.registry.fault(Fault::on(Method::GET, &part).does(forever));
+    let mut command = bench.site.command(&format!("repair {SOURCE} file://data"));
+    let mut child = command.spawn().unwrap();
+    let status = loop {
+        let status = bench.run("status file://data");
+        let is_held = !status.out.starts_with("No run is in progress");
+        if is_held || child.try_wait().unwrap().is_some() {
+            break status;
+        }
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(status.out.starts_with("In use by process "), "{}", status.out);
+    assert!(status.out.contains("repair"), "{}", status.out);
 }

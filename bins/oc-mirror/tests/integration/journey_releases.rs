@@ -483,3 +483,20 @@ fn the_example_selects_the_hops_it_promises() {
     assert!(mapping.contains("openshift/graph-image:latest"), "{mapping}");
     assert_eq!(ran.total("images"), 3 * 5 + 1);
 }
+
+#[test]
+fn a_release_named_at_another_registry_is_read_by_the_name_in_its_signature_with_a_warning() {
+    let (world, releases) = World::with(&["4.16.1"]);
+    let site = world.site();
+    let digest = releases[0].payload.digest();
+    let named = format!("registry.lan/mine/ocp-release@{digest}");
+    site.image_set("isc.yaml", &format!("  platform:\n    release: {named}\n"));
+    let ran = world.succeeds(&site, &format!("-c isc.yaml {PLAIN} file://data"));
+    let warnings = ran.report()["warnings"].to_string();
+    assert!(warnings.contains(&named), "{warnings}");
+    assert!(
+        warnings.contains("is read from quay.io/openshift-release-dev/ocp-release"),
+        "{warnings}"
+    );
+    assert!(warnings.contains("registries.conf"), "{warnings}");
+}

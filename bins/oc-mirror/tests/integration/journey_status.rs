@@ -97,6 +97,29 @@ fn a_run_can_be_watched_paused_resumed_and_stopped_by_another_process() {
 }
 
 #[test]
+fn a_pause_holds_a_transfer_in_progress_and_it_goes_on_where_it_was() {
+    let (registry, site, slow) = bench();
+    registry.fault(Fault::on(Method::GET, &slow).does(Effect::SlowBytesPerSecond(LARGE / 20)));
+    let mut run = UnderWay::start(&site, &format!("-c isc.yaml {PLAIN} file://data"));
+    let partial = || {
+        let files = fs::read_dir(site.path("data/blobs/partial")).into_iter().flatten().flatten();
+        files.filter_map(|file| Some(file.metadata().ok()?.len())).max().unwrap_or(0)
+    };
+    run.until("some of the layer is here", || partial() > 50_000);
+    site.command("status file://data --pause").output().unwrap();
+    // What was read from the connection before may still be written.
+    std::thread::sleep(Duration::from_millis(500));
+    let held = partial();
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(partial(), held, "nothing arrives during a pause");
+    assert!(held < LARGE);
+    registry.clear_faults();
+    site.command("status file://data --resume").output().unwrap();
+    let ran = run.end();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
 fn the_audit_log_of_a_killed_run_shows_what_was_done() {
     let (registry, site, slow) = bench();
     registry.fault(Fault::on(Method::GET, &slow).does(DELAY));

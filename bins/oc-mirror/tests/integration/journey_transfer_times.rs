@@ -52,6 +52,10 @@ fn a_run_stops_at_its_time_and_the_next_one_continues() {
     assert_eq!(ran.code, 32, "{}", ran.err);
     assert_eq!(ran.report()["ending"], "paused");
     assert!(chunks(&bench.site.path("data")).is_empty(), "a paused run writes no archive");
+    let status = bench.site.command("status file://data").output().unwrap();
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(status.contains("Run 1 was paused by --until, with "), "{status}");
+    assert!(status.contains("Not reached by run 1:") && status.contains("org/large"), "{status}");
     let sent = |bench: &Bench| -> u64 {
         let requests = bench.registry.requests();
         requests.of(&Method::GET, "/org/large/blobs/").map(|request| request.sent).sum()
@@ -129,6 +133,9 @@ fn a_run_outside_its_timetable_sends_nothing_and_can_be_stopped() {
     });
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(bench.registry.requests().count(), 0);
+    let status = bench.site.command("status file://data").output().unwrap();
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(status.contains("transfers are paused by the timetable until"), "{status}");
     run.signal(Signal::TERM);
     assert_eq!(run.end().code, 130);
     let strict = bench.site.run("-c timed.yaml --strict-compat file://data");

@@ -3,10 +3,7 @@
 use crate::support;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 
 use lab::corpus::Corpus;
 use lab::images::{Compression, Format, Image, Layer, SigningKey};
@@ -14,35 +11,11 @@ use lab::registry::{LabRegistry, Settings};
 use oci::Platform;
 use serde_json::Value;
 
+use support::serving::Serving;
 use support::{PLAIN, Site, chunks, copy};
 
 fn registry() -> LabRegistry {
     LabRegistry::start(Settings::default()).unwrap()
-}
-
-/// `oc-mirror serve` under way. It ends when dropped.
-struct Serving {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Serving {
-    fn start(site: &Site, line: &str) -> Self {
-        let mut command = site.command(&format!("serve {line} --listen 127.0.0.1:0"));
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-        let address = lines.find_map(|line| line.split_once("://")?.1.parse().ok()).unwrap();
-        // Whoever stops reading would stop the server one day.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, address }
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[test]

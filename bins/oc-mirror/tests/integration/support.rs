@@ -4,9 +4,12 @@
 
 pub(crate) mod charts;
 pub(crate) mod deletion;
+pub(crate) mod faulty_disk;
 pub(crate) mod mounted;
+pub(crate) mod oc_mirror_v2;
 pub(crate) mod operators;
 pub(crate) mod releases;
+pub(crate) mod serving;
 pub(crate) mod under_way;
 
 use std::fs;

@@ -218,7 +218,7 @@ fn first_boot_document(reader: Reader) -> Step {
         Reader::FirstBoot => {}
     }
     let apply = "oc apply --server-side --force-conflicts -f 10-br-ex-<role>.yaml";
-    step(what, &["oc-brex render --hosts hosts -o .", apply])
+    step(what, &["oc-brex render --hosts hosts --out .", apply])
 }
 
 impl fmt::Display for Step {

@@ -1,3 +1,4 @@
+use oci::{Digest, Manifest};
 use serde_json::json;
 
 use super::*;

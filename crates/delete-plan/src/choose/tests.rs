@@ -275,4 +275,11 @@ fn images_with_the_same_manifest_are_named() {
     world.image("release:2-api", Kind::ReleaseComponent, "api");
     let choice = world.choose(&["release:1-api"]).unwrap();
     assert_eq!(choice.items[0].shared_with, [place("ns/release:2-api")]);
+    let warning =
+        "ns/release:1-api shares its manifest with ns/release:2-api: only the tag is deleted";
+    assert!(
+        choice.warnings.iter().any(|found| found.starts_with(warning)),
+        "{:?}",
+        choice.warnings
+    );
 }

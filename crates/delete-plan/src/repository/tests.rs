@@ -23,7 +23,7 @@ fn state(tags: &[(&str, &str)], children: &[(&str, &[&str])]) -> RepositoryState
 
 fn plan(state: &RepositoryState, tags: &[&str]) -> RepositoryPlan {
     let requested = tags.iter().map(|name| (tag(name), None)).collect();
-    plan_repository(state, &requested)
+    plan_repository(state, &requested, &BTreeSet::new())
 }
 
 fn manifests(plan: &RepositoryPlan) -> Vec<Digest> {
@@ -109,7 +109,7 @@ fn an_image_stored_under_its_own_digest_is_not_an_attachment() {
 fn a_tag_that_changed_stays_with_all_that_it_names_now() {
     let state = state(&[("a", "new"), ("b", "x")], &[("new", &["x"])]);
     let requested = BTreeMap::from([(tag("a"), Some(digest("old"))), (tag("b"), None)]);
-    let plan = plan_repository(&state, &requested);
+    let plan = plan_repository(&state, &requested, &BTreeSet::new());
     let changed = ChangedTag { tag: tag("a"), expected: digest("old"), found: digest("new") };
     assert_eq!(plan.changed, [changed]);
     // `b` names a child of what `a` names now.
@@ -120,9 +120,27 @@ fn a_tag_that_changed_stays_with_all_that_it_names_now() {
 fn what_an_interrupted_deletion_left_is_deleted_by_the_next() {
     let state = state(&[("b", "y")], &[("list", &["x", "y"])]);
     let requested = BTreeMap::from([(tag("a"), Some(digest("list")))]);
-    let plan = plan_repository(&state, &requested);
+    let plan = plan_repository(&state, &requested, &BTreeSet::new());
     assert_eq!(plan.gone, [tag("a")]);
     assert_eq!(manifests(&plan), [digest("list"), digest("x")]);
+}
+
+#[test]
+fn manifests_that_a_deletion_did_not_reach_are_deleted_unless_something_uses_them_now() {
+    let state = state(&[("b", "list")], &[("list", &["used"])]);
+    let requested = BTreeMap::from([(tag("a"), None)]);
+    let unfinished = [digest("used"), digest("left")].into();
+    let plan = plan_repository(&state, &requested, &unfinished);
+    assert_eq!(manifests(&plan), [digest("left")]);
+}
+
+#[test]
+fn what_tags_of_others_lead_to_is_known_without_the_requested_tags() {
+    let signature = format!("{}.sig", digest("x").as_tag_text());
+    let state =
+        state(&[("mine", "x"), ("theirs", "list"), (&signature, "sig")], &[("list", &["y"])]);
+    let requested = BTreeMap::from([(tag("mine"), None)]);
+    assert_eq!(state.used_by_others(&requested), [digest("list"), digest("y")].into());
 }
 
 /// A repository of a few manifests, most of them reached on several ways.
@@ -165,7 +183,7 @@ fn any_repository() -> impl Strategy<Value = (RepositoryState, BTreeMap<Tag, Opt
 proptest! {
     #[test]
     fn nothing_that_stays_loses_a_manifest((state, requested) in any_repository()) {
-        let plan = plan_repository(&state, &requested);
+        let plan = plan_repository(&state, &requested, &BTreeSet::new());
         // A registry: deleting a manifest deletes its tags.
         let mut left = state.tags.clone();
         let mut deleted = BTreeSet::new();
@@ -198,7 +216,7 @@ proptest! {
         }
         // A second run finds nothing more to do than what a registry reports as absent.
         let again = RepositoryState { tags: left, ..state };
-        let again = plan_repository(&again, &requested);
+        let again = plan_repository(&again, &requested, &BTreeSet::new());
         prop_assert!(manifests(&again).iter().all(|digest| deleted.contains(digest)));
     }
 }

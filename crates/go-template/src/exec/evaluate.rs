@@ -7,7 +7,7 @@ use crate::error::Reason;
 use crate::function::{Call, Entry, FunctionError, Lazy};
 use crate::node::{Command, Operand, OperandKind, Pipe, Span};
 use crate::set::MissingKey;
-use crate::value::{Kind, Value};
+use crate::value::{Kind, Map, Value};
 
 impl State<'_> {
     /// The value of a pipeline. Variables that it declares stay until the caller removes them.
@@ -143,7 +143,10 @@ impl State<'_> {
                 self.fail(span, format!("{name} is not a method but has arguments"))
             }
             Value::Map(map) => match (map.borrow().get(name), missing_key) {
-                (Some(value), _) => Ok(value.clone()),
+                (Some(value), _) => {
+                    self.note_read(map, name, value);
+                    Ok(value.clone())
+                }
                 (None, MissingKey::Invalid) => Ok(Value::Absent),
                 (None, MissingKey::Zero) => Ok(Value::Nil),
                 (None, MissingKey::Error) => {
@@ -168,11 +171,36 @@ impl State<'_> {
                         };
                         self.fail(span, format!("{name} {kind}"))
                     }
-                    Some(value) => Ok(value),
+                    Some(value) => {
+                        if self.machine.trace.is_some()
+                            && let Some(map) = object.as_map()
+                        {
+                            self.note_read(&map, name, &value);
+                        }
+                        Ok(value)
+                    }
                     None => self.no_field(span, name, receiver),
                 }
             }
             other => self.no_field(span, name, other),
+        }
+    }
+
+    fn note_read(&mut self, map: &Map, name: &str, value: &Value) {
+        if let Some(trace) = &mut self.machine.trace {
+            trace.read(map, name, value);
+        }
+    }
+
+    /// Notes what `index` and `get` read.
+    fn note_lookup(&mut self, values: &[Value]) {
+        let Some((first, keys)) = values.split_first() else { return };
+        let mut current = first.as_map();
+        for key in keys {
+            let (Some(map), Value::String(key)) = (current, key) else { return };
+            let Some(value) = map.borrow().get(&**key).cloned() else { return };
+            self.note_read(&map, key, &value);
+            current = value.as_map();
         }
     }
 
@@ -219,6 +247,9 @@ impl State<'_> {
             values.push(self.operand(dot, argument)?);
         }
         values.extend(last);
+        if self.machine.trace.is_some() && matches!(&*entry.name, "index" | "get") {
+            self.note_lookup(&values);
+        }
         let result = {
             let mut call = Call { machine: self.machine, layer: self.layer };
             (entry.run)(&mut call, &values)

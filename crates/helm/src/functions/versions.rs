@@ -1,19 +1,20 @@
 //! Versions in templates.
 
 use go_template::{Arguments, Arity, FunctionError, Functions, Kind, Object, Value};
+use semver::Version;
 
-use super::semver::{Constraint, Version};
+use crate::version::{Constraint, version};
 
 pub(super) fn register(functions: &mut Functions) {
     functions.add("semver", Arity::exactly(1), |_, values| {
         let text = values.text(0)?;
-        let version = text.parse::<Version>().map_err(|error| error.to_string())?;
+        let version = version(&text).map_err(|error| error.to_string())?;
         Ok(Value::object(VersionObject { version, original: text.to_string() }))
     });
     functions.add("semverCompare", Arity::exactly(2), |_, values| {
-        let (constraint, version) = (values.text(0)?, values.text(1)?);
-        let constraint = constraint.parse::<Constraint>().map_err(|error| error.to_string())?;
-        let version = version.parse::<Version>().map_err(|error| error.to_string())?;
+        let (constraint, text) = (values.text(0)?, values.text(1)?);
+        let constraint = Constraint::parse(&constraint).map_err(|error| error.to_string())?;
+        let version = version(&text).map_err(|error| error.to_string())?;
         Ok(constraint.matches(&version).into())
     });
 }
@@ -43,17 +44,17 @@ impl Object for VersionObject {
             let wrong = || FunctionError::Argument("expected *semver.Version".to_owned());
             let Value::Object(object) = value else { return Err(wrong()) };
             let text = object.text().ok_or_else(wrong)?;
-            text.parse().map_err(|_| wrong())
+            version(&text).map_err(|_| wrong())
         };
         let compared = |f: fn(std::cmp::Ordering) -> Value| {
-            other().map(|other| f(self.version.precedence(&other)))
+            other().map(|other| f(self.version.cmp_precedence(&other)))
         };
         Some(match name {
             "Major" => number(self.version.major),
             "Minor" => number(self.version.minor),
             "Patch" => number(self.version.patch),
-            "Prerelease" => Ok(Value::string(&self.version.pre)),
-            "Metadata" => Ok(Value::string(&self.version.build)),
+            "Prerelease" => Ok(Value::string(self.version.pre.as_str())),
+            "Metadata" => Ok(Value::string(self.version.build.as_str())),
             "Original" => Ok(Value::string(&self.original)),
             "String" => Ok(Value::from(self.version.to_string())),
             "Compare" => compared(|order| Value::Int(order as i64)),

@@ -1,8 +1,14 @@
-//! The line of a template that made a line of a rendered file.
+//! The line of a template that made a line of a rendered file, and the values that it was made from.
 //!
-//! Rendering moves lines. The line that names an image is found again by its text outside of actions:
-//! `image: "{{ .Values.image.repository }}:v1"` can have made `image: "quay.io/web:v1"`, but not
-//! `name: web`. Where several lines can have made it, none is told.
+//! The renderer notes which text or action wrote each piece of a file, and which values it read. Of
+//! those, the ones count whose text is a part of the image. Where that was not noted, the line is
+//! found again by its text outside of actions: `image: "{{ .Values.image.repository }}:v1"` can have
+//! made `image: "quay.io/web:v1"`, but not `name: web`. Where several lines can have made it, none is
+//! told.
+
+use go_template::{Piece, Reads};
+
+use crate::rendering::TextSource;
 
 /// What is known about a line of a rendered file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,6 +17,80 @@ pub struct TemplatePlace {
     pub line: Option<usize>,
     /// The values that it uses, without `.Values.`.
     pub values: Vec<String>,
+}
+
+/// Finds where the image on `rendered_line` of `rendered` came from, by what the renderer noted.
+pub fn traced(
+    template: &str,
+    rendered: &str,
+    rendered_line: usize,
+    image: &str,
+    source: &TextSource,
+) -> Option<TemplatePlace> {
+    let (start, line) = line_at(rendered, rendered_line)?;
+    let at = line.find(image).filter(|_| !image.is_empty());
+    let range = match at {
+        Some(at) => start + at..start + at + image.len(),
+        // Quoted in another way: the whole line counts.
+        None => start..start + line.len(),
+    };
+    let first = source.pieces.partition_point(|piece| piece.output.end <= range.start);
+    let pieces = source.pieces[first..].iter();
+    let pieces: Vec<&Piece> = pieces.take_while(|p| p.output.start < range.end).collect();
+    let action = pieces.iter().find(|piece| !piece.is_text);
+    // The text of an image that is written out, or the action that writes the first part of it.
+    let (at, inside) = match (action, pieces.first()) {
+        (Some(action), _) => (action.at, 0),
+        (None, Some(text)) => (text.at, range.start - text.output.start),
+        (None, None) => return None,
+    };
+    let before = template.get(..at + inside)?;
+    let mut values: Vec<String> = Vec::new();
+    for piece in &pieces {
+        values.extend(parts_of(&piece.reads, image));
+    }
+    if action.is_some() {
+        values.extend(parts_of(&source.assigned, image));
+    }
+    if values.is_empty() {
+        // A whole object, such as a list of containers.
+        let whole = pieces.iter().flat_map(|piece| &piece.reads).filter(|(_, t)| t.is_none());
+        let whole: Vec<&String> = whole.map(|(path, _)| path).collect();
+        values.extend(
+            whole.iter().filter(|path| !has_longer(path, &whole)).take(3).map(|p| (*p).clone()),
+        );
+    }
+    values.sort();
+    values.dedup();
+    Some(TemplatePlace { line: Some(1 + before.matches('\n').count()), values })
+}
+
+/// Where a line starts, and its text.
+fn line_at(text: &str, number: usize) -> Option<(usize, &str)> {
+    let mut lines = text.split_inclusive('\n');
+    let mut start = 0;
+    for _ in 1..number {
+        start += lines.next()?.len();
+    }
+    Some((start, lines.next()?))
+}
+
+/// The values whose text is a part of an image: its registry, a path, the tag or the digest.
+fn parts_of<'r>(reads: &'r Reads, image: &'r str) -> impl Iterator<Item = String> + 'r {
+    let is_part = move |text: &str| {
+        let is_end = |rest: &str| rest.is_empty() || rest.starts_with(['/', ':', '@']);
+        image.match_indices(text).any(|(at, _)| {
+            let starts = at == 0 || image[..at].ends_with(['/', ':', '@', 'v']);
+            !text.is_empty() && starts && is_end(&image[at + text.len()..])
+        })
+    };
+    let parts = reads.iter().filter(move |(_, text)| text.as_deref().is_some_and(is_part));
+    parts.map(|(path, _)| path.clone())
+}
+
+fn has_longer(path: &str, all: &[&String]) -> bool {
+    all.iter()
+        .any(|other| other.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '['])))
 }
 
 /// Finds the line of `template` that made `rendered_line` of `rendered`.

@@ -1,10 +1,16 @@
 //! Every chart of the data, with its defaults and with optional features switched on, compared with
 //! real Helm.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::comparison::{chart_at, differences, images_of, ours, reference, switched_on};
+use helm::capabilities::ApiSet;
+
+use crate::comparison::{
+    api_versions, chart_at, differences, discovered, images_of, ours, reference, reference_with,
+    switched_on,
+};
 
 /// Documents that differ, with the reason. At most five.
 const EXCEPTIONS: [(&str, &str, &str); 0] = [];
@@ -69,6 +75,13 @@ fn compare_chart(path: &Path) -> Compared {
                 if wanted_images != images {
                     different.push(format!("images {images:?} not {wanted_images:?}"));
                 }
+                different.extend(compare_images(path, &values, ApiSet::Plain, &wanted_images));
+                // What OpenShift adds shows in other branches.
+                let apis = api_versions(ApiSet::OpenShift);
+                if let Ok(wanted) = reference_with(path, &values, &apis) {
+                    let wanted = images_of(&wanted);
+                    different.extend(compare_images(path, &values, ApiSet::OpenShift, &wanted));
+                }
                 different
             }
             (Err(_), Err(_)) => Vec::new(),
@@ -79,6 +92,17 @@ fn compare_chart(path: &Path) -> Compared {
         compared.wrong.extend(told);
     }
     compared
+}
+
+/// Compares the images that the program collects with those in Helm's documents.
+fn compare_images(
+    path: &Path,
+    values: &str,
+    apis: ApiSet,
+    wanted: &BTreeSet<String>,
+) -> Option<String> {
+    let found = discovered(path, values, apis);
+    (found != *wanted).then(|| format!("{apis:?}: collected {found:?} not {wanted:?}"))
 }
 
 #[test]

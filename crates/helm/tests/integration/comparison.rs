@@ -1,38 +1,41 @@
 //! Real Helm, and the comparison of what it renders with what we render.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use helm::capabilities::{ApiSet, Capabilities};
 use helm::chart::Chart;
+use helm::discover::{self, Options};
+use helm::images::Origin;
 use helm::rendering::{Settings, render};
 use helm::{dependencies, values};
 use located_yaml::{Keys, load};
 use oci::ImageRef;
 use serde_json::{Map, Value};
+use test_tools::Tool;
 
 const KUBE_VERSION: &str = "1.34.0";
 
 /// What a chart renders to: documents in the order of file and text, or why it does not.
 pub(crate) type Outcome = Result<Vec<(String, Value)>, String>;
 
-fn helm_program() -> PathBuf {
-    let home = std::env::var_os("HOME").expect("HOME is set");
-    let program = Path::new(&home).join(".cache/landfall/tools/helm-3.22.0/helm");
-    assert!(program.is_file(), "{} is missing; run `cargo xtask tools`", program.display());
-    program
+/// What `helm template` makes of a chart, for the APIs that it assumes.
+pub(crate) fn reference(chart: &Path, values: &str) -> Outcome {
+    reference_with(chart, values, &[])
 }
 
-/// What `helm template` makes of a chart.
-pub(crate) fn reference(chart: &Path, values: &str) -> Outcome {
+/// The same, for these APIs, too.
+pub(crate) fn reference_with(chart: &Path, values: &str, api_versions: &[String]) -> Outcome {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("values.yaml");
     std::fs::write(&file, values).expect("a values file");
-    let output = Command::new(helm_program())
+    let apis = api_versions.iter().flat_map(|version| ["--api-versions", version]);
+    let output = Command::new(test_tools::path(Tool::Helm).expect("Helm is built"))
         .args(["template", "release-name"])
         .arg(chart)
         .args(["--kube-version", KUBE_VERSION, "--include-crds", "--skip-schema-validation"])
+        .args(apis)
         .arg("-f")
         .arg(&file)
         .env("HELM_CACHE_HOME", folder.path())
@@ -118,6 +121,22 @@ pub(crate) fn ours(path: &Path, given: &str) -> Outcome {
     Ok(sorted(documents))
 }
 
+/// The images that the program finds in the rendered documents of a chart, for one set of APIs. The
+/// annotations of Chart.yaml do not count: Helm does not read them.
+pub(crate) fn discovered(path: &Path, given: &str, apis: ApiSet) -> BTreeSet<String> {
+    let given = values::parse(given).expect("values");
+    let options = Options { api_sets: vec![apis], ..Options::default() };
+    let found = discover::images(&chart_at(path), &given, &options).expect("a chart");
+    let is_rendered = |origin: &Origin| matches!(origin, Origin::Document { .. });
+    let rendered = found.images.into_iter().filter(|(_, o)| o.iter().any(is_rendered));
+    rendered.map(|(image, _)| image.to_string()).collect()
+}
+
+/// The APIs of a set, as flags of Helm name them.
+pub(crate) fn api_versions(set: ApiSet) -> Vec<String> {
+    Capabilities::new(set, KUBE_VERSION).expect("a version").api_versions
+}
+
 /// The images of pods in documents, found without the code under test.
 pub(crate) fn images_of(documents: &[(String, Value)]) -> BTreeSet<String> {
     fn visit(value: &Value, found: &mut BTreeSet<String>) {
@@ -198,29 +217,53 @@ fn compare(wanted: &Value, found: &Value, path: &str, into: &mut BTreeSet<String
     }
 }
 
-/// Overrides that switch on a third of what is off by default: every `enabled: false` of the chart's
-/// own values, one of three.
+/// Overrides that switch on a third of what is off by default: of every `false` in the chart's own
+/// values and those of its sub-charts, one of three. A chart with nothing to switch on gets other
+/// texts and numbers in their place.
 pub(crate) fn switched_on(chart: &Chart, third: usize) -> String {
-    fn visit(value: &Map<String, Value>, number: &mut usize, third: usize) -> Map<String, Value> {
-        let mut overrides = Map::new();
-        for (key, value) in value {
-            match value {
-                Value::Bool(false) if key == "enabled" || key == "create" => {
-                    if *number % 3 == third {
-                        overrides.insert(key.clone(), Value::Bool(true));
-                    }
-                    *number += 1;
-                }
-                Value::Object(entries) => {
-                    let below = visit(entries, number, third);
-                    if !below.is_empty() {
-                        overrides.insert(key.clone(), below.into());
-                    }
-                }
-                _ => {}
+    let mut defaults = chart.values.clone();
+    for child in &chart.charts {
+        let below = defaults.entry(child.name()).or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(below) = below {
+            for (key, value) in &child.values {
+                below.entry(key.clone()).or_insert_with(|| value.clone());
             }
         }
-        overrides
     }
-    Value::Object(visit(&chart.values, &mut 0, third)).to_string()
+    let switch = |value: &Value| matches!(value, Value::Bool(false)).then_some(Value::Bool(true));
+    let switched = overrides(&defaults, &switch, &mut 0, third);
+    let change = |value: &Value| match value {
+        Value::String(text) => Some(Value::String(format!("{text}x{third}"))),
+        Value::Number(_) => Some(Value::from(third + 2)),
+        _ => None,
+    };
+    let changed = match switched.is_empty() {
+        true => overrides(&defaults, &change, &mut 0, third),
+        false => switched,
+    };
+    Value::Object(changed).to_string()
+}
+
+/// Every third value that `change` changes, at its place.
+fn overrides(
+    values: &Map<String, Value>,
+    change: &dyn Fn(&Value) -> Option<Value>,
+    number: &mut usize,
+    third: usize,
+) -> Map<String, Value> {
+    let mut all = Map::new();
+    for (key, value) in values {
+        if let Value::Object(entries) = value {
+            let below = overrides(entries, change, number, third);
+            if !below.is_empty() {
+                all.insert(key.clone(), below.into());
+            }
+        } else if let Some(changed) = change(value) {
+            if *number % 3 == third {
+                all.insert(key.clone(), changed);
+            }
+            *number += 1;
+        }
+    }
+    all
 }

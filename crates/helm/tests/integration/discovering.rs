@@ -66,6 +66,61 @@ fn every_image_has_its_origin() {
 }
 
 #[test]
+fn images_that_templates_put_together_have_their_line_and_values() {
+    let helpers = "{{ define \"top.image\" }}{{ printf \"%s/%s:v%s\" .Values.image.registry \
+                   .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}{{ end }}\n";
+    let template = "kind: Pod
+metadata: {name: a}
+spec:
+  containers:
+  - name: a
+    image: {{ include \"top.image\" . }}
+  {{- with .Values.side.image }}
+  - name: b
+    image: \"{{ .registry }}/{{ .name }}:{{ .tag }}\"
+  {{- end }}
+  {{- $tag := .Values.third.tag | default .Chart.AppVersion }}
+  - name: c
+    image: {{ .Values.third.repository }}:{{ $tag }}
+  - name: d
+    image: {{ index .Values \"the-fourth\" \"image\" }}
+  - name: e
+    image: quay.io/a/fixed:1
+  {{- toYaml .Values.extra | nindent 2 }}
+";
+    let values = "image: {registry: quay.io, repository: a/web, tag: '1.5'}
+side: {image: {registry: quay.io, name: a/side, tag: '7'}}
+third: {repository: quay.io/a/third, tag: v3}
+the-fourth: {image: 'quay.io/a/fourth:4'}
+extra: [{name: x, image: 'quay.io/a/extra:5'}]
+unused: {image: {repository: quay.io/a/unused, tag: '6'}}
+";
+    let found = discover(&[
+        ("templates/_helpers.tpl", helpers),
+        ("templates/a.yaml", template),
+        ("values.yaml", values),
+    ]);
+    let line = |image: &str| {
+        let origins = &found.images[&image.parse().unwrap()];
+        let [Origin::Document { line, values, .. }] = &origins[..] else { panic!("{origins:?}") };
+        (line.unwrap(), values.join(" "))
+    };
+    for (image, at, values) in [
+        ("quay.io/a/web:v1.5", 6, "image.registry image.repository image.tag"),
+        ("quay.io/a/side:7", 9, "side.image.name side.image.registry side.image.tag"),
+        ("quay.io/a/third:v3", 13, "third.repository third.tag"),
+        ("quay.io/a/fourth:4", 15, "the-fourth.image"),
+        ("quay.io/a/fixed:1", 17, ""),
+        ("quay.io/a/extra:5", 18, "extra"),
+    ] {
+        assert_eq!(line(image), (at, values.to_owned()), "{image}");
+    }
+    // Of the values, only those are candidates that no template uses.
+    let candidates: Vec<String> = found.candidates.iter().map(|c| c.image.to_string()).collect();
+    assert_eq!(candidates, ["quay.io/a/unused:6"]);
+}
+
+#[test]
 fn values_of_the_user_reach_the_templates() {
     let chart = chart(&[(
         "templates/a.yaml",

@@ -73,9 +73,9 @@ fn the_head_of_a_document_is_checked() {
              archive; remove it",
         ),
         (
-            "kind: DeleteImageSetConfiguration\ndelete:\n  blockedImages: []\n",
-            "3:3: unknown field \"blockedImages\" in delete: what is listed is deleted; \
-             leave out what is to stay",
+            "kind: DeleteImageSetConfiguration\ndelete:\n  blockedImages:\n  - name: '['\n",
+            "4:11: delete.blockedImages[0].name \"[\" is not a regular expression: unclosed \
+             character class",
         ),
         (
             "kind: ImageSetConfiguration\nmirror:\nstorageConfig:\n  local:\n    path: ./x\n",

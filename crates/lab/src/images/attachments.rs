@@ -32,8 +32,12 @@ impl SigningKey {
         self.0.public_key_pem()
     }
 
+    pub(crate) fn pair(&self) -> &KeyPair {
+        &self.0
+    }
+
     /// An ASN.1 signature of the message's SHA-256, in base64.
-    fn sign(&self, message: &[u8]) -> Result<String> {
+    pub fn sign(&self, message: &[u8]) -> Result<String> {
         Ok(BASE64.encode(self.0.sign(message).context("signing")?))
     }
 }
@@ -58,6 +62,17 @@ impl Image {
         }))?;
         let signature = key.sign(&payload)?;
         self.attached("sig", SIMPLE_SIGNING, payload, &[(SIGNATURE, &signature)])
+    }
+
+    /// Adds a signature of this payload under the tag `sha256-<hex>.sig`, with further annotations.
+    pub fn with_signature(
+        self,
+        payload: Vec<u8>,
+        signature: &str,
+        annotations: &[(&str, &str)],
+    ) -> Result<Self> {
+        let annotations = [&[(SIGNATURE, signature)], annotations].concat();
+        self.attached("sig", SIMPLE_SIGNING, payload, &annotations)
     }
 
     /// Adds a signed in-toto statement about the root under `sha256-<hex>.att`.

@@ -86,6 +86,7 @@ pub(crate) struct Log {
     entries: Mutex<Vec<(Request, Arc<AtomicU64>)>>,
     in_flight: AtomicUsize,
     most_in_flight: AtomicUsize,
+    disturbed: AtomicUsize,
 }
 
 /// A request in flight, until its answer is sent or dropped.
@@ -114,6 +115,15 @@ impl Log {
     pub(crate) fn clear(&self) {
         self.entries().clear();
         self.most_in_flight.store(self.in_flight.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
+    /// Counts a request that met a fault, before the fault has its effect.
+    pub(crate) fn disturb(&self) {
+        self.disturbed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn disturbed(&self) -> usize {
+        self.disturbed.load(Ordering::SeqCst)
     }
 
     pub(crate) fn most_in_flight(&self) -> usize {

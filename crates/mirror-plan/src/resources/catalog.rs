@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oci::{Digest, ImageRef};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::document::{self, Annotations};
@@ -24,8 +25,9 @@ pub struct PlacedCatalog<'t> {
     pub template: Option<&'t CatalogSourceTemplate>,
 }
 
-/// A CatalogSource that somebody wrote, to make others like it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A CatalogSource that a user wrote, to make others like it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct CatalogSourceTemplate(Map<String, Value>);
 
 #[derive(Debug, thiserror::Error)]

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use mirror_plan::{ImageTree, Origin, Wanted};
-use oci::Platform;
+use oci::{Platform, RegistryHost, Repository};
 use registry::Location;
+use serde::{Deserialize, Serialize};
 
 /// An image that was made.
 #[derive(Debug, Clone)]
@@ -18,10 +19,19 @@ pub(crate) struct MadeImage {
 }
 
 /// Where the content is that was not made here.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum Base {
-    Registry(Location),
+    Registry(#[serde(with = "LocationFields")] Location),
     Layout(PathBuf),
+}
+
+/// A location in a stored plan.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Location")]
+struct LocationFields {
+    registry: RegistryHost,
+    repository: Repository,
 }
 
 /// All that a run made, and all it read.
@@ -45,6 +55,11 @@ impl MadeImages {
     pub(crate) fn extend(&mut self, other: Self) {
         self.made.extend(other.made);
         self.read.extend(other.read);
+    }
+
+    /// Where the content of each made image is that was not made here.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = (&Origin, &Base)> {
+        self.made.iter().map(|(origin, image)| (origin, &image.base))
     }
 
     pub(crate) fn get(&self, origin: &Origin) -> Option<&MadeImage> {

@@ -1,7 +1,7 @@
-//! Puts a layer on top of an image. Pure: the same image and the same layer
-//! give the same bytes, on every machine and every day.
+//! Images that this program builds on others: one layer more, another command.
 
-use oci::{Descriptor, Digest, Manifest, ManifestError, MediaType, RawManifest};
+use image_layer::stack::{self, AddedLayer, StackError, StackedImage};
+use oci::{Descriptor, Digest, ManifestError, MediaType, RawManifest};
 use serde_json::{Value, json};
 
 /// A layer that is put on top.
@@ -17,50 +17,38 @@ pub(crate) struct NewLayer {
     pub(crate) made_by: String,
 }
 
-/// An image with a layer more.
-#[derive(Debug, Clone)]
-pub(crate) struct Stacked {
-    pub(crate) manifest: RawManifest,
-    pub(crate) config: Vec<u8>,
-}
-
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StackError {
+pub(crate) enum LayerError {
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    #[error("it is a list, not an image")]
-    List,
-    #[error("its config is no image's config: {0}")]
-    Config(String),
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    #[error("reading its config")]
+    Config(#[source] serde_json::Error),
     #[error("writing a manifest")]
     Write(#[source] serde_json::Error),
 }
 
 /// `base` with `layer` on top.
-pub(crate) fn stack(
+pub(crate) fn add_layer(
     base: &RawManifest,
     config: &[u8],
     layer: &NewLayer,
-) -> Result<Stacked, StackError> {
-    let Manifest::Image { config: described, layers, .. } = base.parse()? else {
-        return Err(StackError::List);
+) -> Result<StackedImage, LayerError> {
+    let mut config: Value = serde_json::from_slice(config).map_err(LayerError::Config)?;
+    if !config["rootfs"]["diff_ids"].is_array() {
+        return Err(StackError::Shape("config", "rootfs.diff_ids").into());
+    }
+    let settings = stack::settings(&mut config)?;
+    settings.insert("Cmd".to_owned(), json!(layer.command));
+    settings.remove("Entrypoint");
+    let added = AddedLayer {
+        digest: Digest::of(&layer.packed),
+        size: layer.packed.len(),
+        diff_id: layer.diff_id,
+        created_by: &layer.made_by,
     };
-    let config = config_with(config, layer)?;
-    let docker = base.media_type.as_str() == MediaType::DOCKER_MANIFEST;
-    let kind = match docker {
-        true => "application/vnd.docker.image.rootfs.diff.tar.gzip",
-        false => "application/vnd.oci.image.layer.v1.tar+gzip",
-    };
-    let top =
-        Descriptor::new(MediaType::new(kind), Digest::of(&layer.packed), layer.packed.len() as u64);
-    let own = Descriptor::new(described.media_type, Digest::of(&config), config.len() as u64);
-    let document = json!({
-        "schemaVersion": 2,
-        "mediaType": base.media_type.as_str(),
-        "config": own,
-        "layers": layers.into_iter().chain([top]).collect::<Vec<_>>(),
-    });
-    Ok(Stacked { manifest: written(&base.media_type, &document)?, config })
+    Ok(stack::add_layers(base, config, &[added])?)
 }
 
 /// A list of images in place of those that `base` lists. What is about an
@@ -68,7 +56,7 @@ pub(crate) fn stack(
 pub(crate) fn list(
     base: &RawManifest,
     stacked: impl IntoIterator<Item = (Descriptor, RawManifest)>,
-) -> Result<RawManifest, StackError> {
+) -> Result<RawManifest, LayerError> {
     let listed = stacked
         .into_iter()
         .map(|(was, now)| Descriptor { platform: was.platform, ..now.descriptor() });
@@ -80,33 +68,15 @@ pub(crate) fn list(
     written(&base.media_type, &document)
 }
 
-fn config_with(config: &[u8], layer: &NewLayer) -> Result<Vec<u8>, StackError> {
-    let bad = |why: &str| StackError::Config(why.to_owned());
-    let mut config: Value =
-        serde_json::from_slice(config).map_err(|error| StackError::Config(error.to_string()))?;
-    let ids = config["rootfs"]["diff_ids"].as_array_mut();
-    ids.ok_or_else(|| bad("it lists no layers"))?.push(json!(layer.diff_id));
-    // The time of the image below, not that of today: the same input, the same bytes.
-    let created = config["created"].clone();
-    if let Some(history) = config["history"].as_array_mut() {
-        history.push(json!({"created": created, "created_by": layer.made_by}));
-    }
-    if config["config"].is_null() {
-        config["config"] = json!({});
-    }
-    let settings = config["config"].as_object_mut().ok_or_else(|| bad("its settings are odd"))?;
-    settings.insert("Cmd".to_owned(), json!(layer.command));
-    settings.remove("Entrypoint");
-    serde_json::to_vec(&config).map_err(StackError::Write)
-}
-
-fn written(media_type: &MediaType, document: &Value) -> Result<RawManifest, StackError> {
-    let bytes = serde_json::to_vec(document).map_err(StackError::Write)?;
+fn written(media_type: &MediaType, document: &Value) -> Result<RawManifest, LayerError> {
+    let bytes = serde_json::to_vec(document).map_err(LayerError::Write)?;
     Ok(RawManifest::new(Some(media_type.as_str()), bytes)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use oci::Manifest;
+
     use super::*;
 
     fn layer() -> NewLayer {
@@ -134,9 +104,9 @@ mod tests {
     #[test]
     fn the_layer_is_on_top_and_the_config_knows_it() {
         let (base, config) = base(MediaType::DOCKER_MANIFEST);
-        let Stacked { manifest, config } = stack(&base, &config, &layer()).unwrap();
+        let StackedImage { manifest, config } = add_layer(&base, &config, &layer()).unwrap();
         let Manifest::Image { config: described, layers, .. } = manifest.parse().unwrap() else {
-            panic!("an image is due")
+            panic!("expected an image")
         };
         assert_eq!(described.digest, Digest::of(&config));
         let digests: Vec<Digest> = layers.iter().map(|layer| layer.digest).collect();
@@ -153,20 +123,23 @@ mod tests {
     #[test]
     fn the_same_input_gives_the_same_bytes() {
         let (base, config) = base(MediaType::OCI_MANIFEST);
-        let make = || stack(&base, &config, &layer()).unwrap().manifest.bytes;
+        let make = || add_layer(&base, &config, &layer()).unwrap().manifest.bytes;
         assert_eq!(make(), make());
     }
 
     #[test]
     fn what_is_no_image_cannot_be_built_on() {
         let (base, config) = base(MediaType::OCI_MANIFEST);
-        for wrong in [&b"{}"[..], b"no JSON", br#"{"rootfs":{"diff_ids":3}}"#] {
-            assert!(matches!(stack(&base, wrong, &layer()), Err(StackError::Config(_))));
+        for wrong in
+            [&b"{}"[..], b"[]", b"no JSON", br#"{"rootfs":{"diff_ids":3}}"#, br#"{"config":3}"#]
+        {
+            assert!(add_layer(&base, wrong, &layer()).is_err());
         }
         let index = RawManifest::new(
             Some(MediaType::OCI_INDEX),
             br#"{"schemaVersion":2,"manifests":[]}"#.to_vec(),
         );
-        assert!(matches!(stack(&index.unwrap(), &config, &layer()), Err(StackError::List)));
+        let error = add_layer(&index.unwrap(), &config, &layer()).unwrap_err();
+        assert!(matches!(error, LayerError::Stack(StackError::List)), "{error}");
     }
 }

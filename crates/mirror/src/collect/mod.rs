@@ -5,5 +5,6 @@ pub(crate) mod built_images;
 pub(crate) mod catalogs;
 pub(crate) mod charts;
 pub(crate) mod layered_image;
+pub(crate) mod pairs;
 pub(crate) mod releases;
 pub(crate) mod sections;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mirror_plan::{BlobRef, Placed, Plan, ResourceOptions, Wanted};
 use registry::Client;
+use serde::{Deserialize, Serialize};
 use workspace::Holdings;
 
 use crate::collect::built_images::MadeImages;
@@ -13,16 +14,19 @@ use crate::collect::catalogs::{self, Catalogs};
 use crate::collect::charts::{self, Charts};
 use crate::collect::releases::{self, Releases, Source};
 use crate::context::Context;
+use crate::record::generated_files::GeneratedError;
 use crate::report::Outcome;
 use crate::results::Issues;
 use crate::transfer::supply::Supplies;
 
-/// All of it.
-#[derive(Debug, Default)]
+/// All of it. A stored plan has what is not skipped.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Sections {
     pub(crate) releases: Releases,
     pub(crate) catalogs: Catalogs,
     pub(crate) charts: Charts,
+    #[serde(skip)]
     pub(crate) made: MadeImages,
 }
 
@@ -91,7 +95,7 @@ impl Sections {
         context: &Context,
         placed: &[Placed],
         options: &ResourceOptions,
-    ) -> Result<Vec<(String, String)>, String> {
+    ) -> Result<Vec<(String, String)>, GeneratedError> {
         let mut files = self.releases.resources(context, placed)?;
         files.extend(self.catalogs.resources(context, placed, options)?);
         Ok(files)

@@ -9,12 +9,15 @@
 //! Decisions are in the crate `delete-plan`. Nothing but the target is contacted.
 
 mod execute;
+mod executor;
+mod forget_content;
 mod garbage_collection;
 mod observe;
 mod perform;
 mod plan;
 mod report;
 mod selection;
+mod undo_file;
 mod update_catalogs;
 mod version_1_names;
 

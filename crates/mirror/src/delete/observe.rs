@@ -18,15 +18,34 @@ const TAG_PAGES: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 /// How deep indexes may list indexes.
 const MAX_DEPTH: usize = 4;
 
-/// Reads the state of `repository`: one request per tag, and one per index that the record does not
-/// know.
+/// When the tags are compared that only lose their name, because others use the manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// With all others.
+    Now,
+    /// Right before each is deleted. This saves a request per tag.
+    BeforeDeletion,
+}
+
+/// What a repository holds.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    pub(crate) state: RepositoryState,
+    /// Tags that are taken to name the expected manifest, and must be compared before they or
+    /// their manifests are deleted.
+    pub(crate) assumed: BTreeSet<Tag>,
+}
+
+/// Reads the state of `repository`: at most one request per tag, and one per index that the record
+/// does not have.
 pub(crate) async fn observe(
     client: &Client,
     registry: &RegistryHost,
     repository: &Repository,
     requested: &BTreeMap<Tag, Option<Digest>>,
     record: &TargetRecord,
-) -> Result<RepositoryState, String> {
+    comparison: Comparison,
+) -> Result<Observed, String> {
     let at = Location { registry: registry.clone(), repository: repository.clone() };
     let text = |error: &Error| chain(error);
     let listed = client.tags(&at, TAG_PAGES).await.map_err(|e| text(&e))?;
@@ -38,31 +57,40 @@ pub(crate) async fn observe(
         ImageRef { registry, repository, tag: None, digest: None }.with_pointer(pointer)
     };
     let name = &name;
-    let heads: Vec<(Tag, Option<registry::Found>)> = stream::iter(listed.tags)
-        .map(|tag| async move {
-            let found = client.head(&name(Pointer::Tag(tag.clone()))).await?;
-            Ok::<_, Error>((tag, found))
-        })
-        .buffer_unordered(AT_ONCE)
-        .try_collect()
-        .await
-        .map_err(|e| text(&e))?;
-    let mut state = RepositoryState::default();
-    let known = known_trees(record);
-    let mut open: BTreeSet<Digest> = BTreeSet::new();
-    for (tag, found) in heads {
-        // One that was deleted meanwhile is gone.
-        let Some(found) = found else { continue };
-        state.tags.insert(tag, found.digest);
-        match known.get(&found.digest) {
-            Some(tree) => add_tree(&mut state, tree),
-            // Without a type it may be an index.
-            None if found.media_type.as_ref().is_none_or(MediaType::is_index) => {
-                open.insert(found.digest);
-            }
-            None => {}
-        }
+    let heads = async |tags: Vec<Tag>| {
+        let found: Vec<(Tag, Option<registry::Found>)> = stream::iter(tags)
+            .map(|tag| async move {
+                let found = client.head(&name(Pointer::Tag(tag.clone()))).await?;
+                Ok::<_, Error>((tag, found))
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
+            .map_err(|e| text(&e))?;
+        Ok::<_, String>(found)
+    };
+    let mut observation = Observation {
+        state: RepositoryState::default(),
+        known: record.trees.values().map(|tree| (tree.root().digest, tree)).collect(),
+        open: BTreeSet::new(),
+    };
+    let may_wait = |tag: &Tag| match comparison {
+        Comparison::Now => None,
+        Comparison::BeforeDeletion => requested.get(tag).copied().flatten(),
+    };
+    let (later, now): (Vec<Tag>, Vec<Tag>) =
+        listed.tags.into_iter().partition(|tag| may_wait(tag).is_some());
+    observation.add_tags(heads(now).await?);
+    observation.read_indexes(client, name).await?;
+    let used = observation.state.used_by_others(requested);
+    let (assumed, now): (Vec<Tag>, Vec<Tag>) =
+        later.into_iter().partition(|tag| may_wait(tag).is_some_and(|d| used.contains(&d)));
+    observation.add_tags(heads(now).await?);
+    for tag in &assumed {
+        observation.state.tags.extend(may_wait(tag).map(|digest| (tag.clone(), digest)));
     }
+    observation.read_indexes(client, name).await?;
+    let mut state = observation.state;
     let mut unknown: BTreeSet<Digest> = BTreeSet::new();
     for (tag, expected) in requested {
         let place = Destination { repository: repository.clone(), tag: tag.clone() };
@@ -75,29 +103,7 @@ pub(crate) async fn observe(
             _ => unknown.extend(now.or(*expected)),
         }
     }
-    for _ in 0..MAX_DEPTH {
-        let next = std::mem::take(&mut open);
-        if next.is_empty() {
-            break;
-        }
-        for digest in next {
-            let raw =
-                client.manifest(&name(Pointer::Digest(digest))).await.map_err(|e| text(&e))?;
-            let Some(raw) = raw else { continue };
-            let parsed = raw
-                .parse()
-                .map_err(|error| format!("{}: {}", name(Pointer::Digest(digest)), chain(&error)))?;
-            let children = parsed.children();
-            let nested = children.iter().filter(|child| child.media_type.is_index());
-            open.extend(nested.map(|child| child.digest));
-            let below: BTreeSet<Digest> = children.iter().map(|child| child.digest).collect();
-            state.children.insert(digest, below);
-        }
-    }
-    if !open.is_empty() {
-        return Err(format!("{at} has indexes that list indexes more than {MAX_DEPTH} deep"));
-    }
-    // What is attached to images that this workspace did not push is asked for.
+    // Only the registry has what is attached to images that are not on record.
     let with_children: BTreeSet<Digest> = unknown
         .iter()
         .flat_map(|digest| state.children.get(digest).into_iter().flatten())
@@ -110,11 +116,60 @@ pub(crate) async fn observe(
             state.referrers.entry(subject).or_default().insert(referrer.digest);
         }
     }
-    Ok(state)
+    Ok(Observed { state, assumed: assumed.into_iter().collect() })
 }
 
-fn known_trees(record: &TargetRecord) -> BTreeMap<Digest, &ImageTree> {
-    record.trees.values().map(|tree| (tree.root().digest, tree)).collect()
+/// An observation under way.
+struct Observation<'a> {
+    state: RepositoryState,
+    /// The images on record, by the digests of their roots.
+    known: BTreeMap<Digest, &'a ImageTree>,
+    /// Indexes that were not read yet.
+    open: BTreeSet<Digest>,
+}
+
+impl Observation<'_> {
+    fn add_tags(&mut self, heads: Vec<(Tag, Option<registry::Found>)>) {
+        for (tag, found) in heads {
+            // One that was deleted meanwhile is gone.
+            let Some(found) = found else { continue };
+            self.state.tags.insert(tag, found.digest);
+            match self.known.get(&found.digest) {
+                Some(tree) => add_tree(&mut self.state, tree),
+                // Without a type it may be an index.
+                None if found.media_type.as_ref().is_none_or(MediaType::is_index) => {
+                    self.open.insert(found.digest);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Reads which manifests indexes list that are not on record.
+    async fn read_indexes(
+        &mut self,
+        client: &Client,
+        name: &impl Fn(Pointer) -> ImageRef,
+    ) -> Result<(), String> {
+        for _ in 0..MAX_DEPTH {
+            for digest in std::mem::take(&mut self.open) {
+                let image = name(Pointer::Digest(digest));
+                let Some(raw) = client.manifest(&image).await.map_err(|e| chain(&e))? else {
+                    continue;
+                };
+                let parsed = raw.parse().map_err(|e| format!("{image}: {}", chain(&e)))?;
+                let children = parsed.children();
+                let nested = children.iter().filter(|child| child.media_type.is_index());
+                self.open.extend(nested.map(|child| child.digest));
+                let below: BTreeSet<Digest> = children.iter().map(|child| child.digest).collect();
+                self.state.children.insert(digest, below);
+            }
+            if self.open.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(format!("it has indexes that list indexes more than {MAX_DEPTH} deep"))
+    }
 }
 
 /// Adds what an image consists of, and what is attached to it without a tag.

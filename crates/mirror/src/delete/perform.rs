@@ -24,6 +24,8 @@ pub(crate) enum Done {
     Absent,
     /// The tag stays, because the registry cannot delete it alone.
     TagStays,
+    /// A tag names another manifest than expected: nothing was deleted.
+    TagMoved,
 }
 
 /// Why a step failed, and what to do.
@@ -45,11 +47,23 @@ pub(crate) struct Performer<'a> {
 }
 
 impl Performer<'_> {
+    /// Performs a step, unless one of the tags `compared` does not name the manifest of the step.
     pub(crate) async fn perform(
         &mut self,
         repository: &Repository,
         step: &Step,
+        compared: &[&Tag],
     ) -> Result<Done, StepError> {
+        let (Step::Tag { digest, .. } | Step::Manifest { digest, .. }) = step;
+        for tag in compared {
+            let image = self.image(repository, Pointer::Tag((*tag).clone()));
+            let found = self.client.head(&image).await.map_err(|error| failed(&image, &error))?;
+            match found {
+                Some(found) if found.digest == *digest => {}
+                None if matches!(step, Step::Tag { .. }) => return Ok(Done::Absent),
+                _ => return Ok(Done::TagMoved),
+            }
+        }
         match step {
             Step::Manifest { digest, .. } => {
                 let image = self.image(repository, Pointer::Digest(*digest));

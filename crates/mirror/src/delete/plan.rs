@@ -83,7 +83,7 @@ async fn plan_here(
     cancel: CancellationToken,
 ) -> Result<PlannedDeletion, Vec<Failure>> {
     let DeleteRequest { settings, target, what, keep, superseded, all, .. } = &request;
-    let workspace = Workspace::open(settings.mode.directory());
+    let workspace = Workspace::open(settings.workflow.directory());
     let record = pushed_log::read(&workspace, &target.registry)
         .map_err(|error| vec![Failure::new(Exit::GENERIC, chain(&error))])?
         .unwrap_or_default();

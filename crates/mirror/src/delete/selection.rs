@@ -44,13 +44,13 @@ pub(crate) async fn select(
         dry_run: DryRun::Plan,
         ..settings.clone()
     };
-    let context = Context::open(settings, Arc::clone(observer), cancel.clone())
+    let (context, _) = Context::open(settings, Arc::clone(observer), cancel.clone())
         .map_err(|failure| vec![failure])?;
     let holdings = holdings(&context)?;
     let client = pipeline::client(&context.settings.destination).map_err(failures)?;
     let naming = context.settings.naming(target);
     let source = Source::Held(&holdings);
-    let Selection { mut sections, named, issues } =
+    let Selection { mut sections, named, issues, .. } =
         pipeline::select_images(&context, source, &client, Some(&naming))
             .await
             .map_err(failures)?;

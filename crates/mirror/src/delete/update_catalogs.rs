@@ -11,7 +11,7 @@ use mirror_plan::{Action, Exit, Kind, Mode, Target, TargetRecord};
 use oci::ImageRef;
 use tokio_util::sync::CancellationToken;
 
-use super::selection;
+use super::{selection, undo_file};
 use crate::collect::releases::Source;
 use crate::context::Context;
 use crate::gather::carried_content;
@@ -47,7 +47,7 @@ pub(crate) async fn update(
             allow_incomplete: true,
             ..settings.clone()
         };
-        let context = Context::open(settings, Arc::new(Unobserved), cancel.clone())
+        let (context, warnings) = Context::open(settings, Arc::new(Unobserved), cancel.clone())
             .map_err(|failure| vec![failure])?;
         let mut results = Results::default();
         let missing = images_of(record, catalog);
@@ -55,7 +55,7 @@ pub(crate) async fn update(
         if let Err(halt) = done {
             results.halt(halt);
         }
-        let report = context.close(results);
+        let report = context.close(results, &warnings);
         let failed = report.images.iter().filter_map(|line| match &line.outcome {
             Outcome::Failed { error } => {
                 let message = format!("replacing the catalog {}: {error}", line.destination);
@@ -72,17 +72,13 @@ pub(crate) async fn update(
     Ok(replaced)
 }
 
-/// The part of a configuration on record that published a catalog.
+/// The part of a configuration on record that published a catalog: the last run decides what it
+/// offers.
 fn configuration_of(record: &TargetRecord, catalog: &Narrowed) -> Result<Configuration, String> {
     let details = record.images.get(&catalog.place).and_then(|image| image.details.as_ref());
-    let users = details.map(|known| known.users.keys().collect::<Vec<_>>()).unwrap_or_default();
-    let known = users.iter().find_map(|name| {
-        let text = record.texts.get(&record.configurations.get(*name)?.text)?;
-        Some((*name, text))
-    });
-    let (name, text) = known.ok_or("the configuration that published it is not on record")?;
-    let mut set =
-        image_set::parse_image_set(name, text).map_err(|findings| findings.to_string())?;
+    let (name, text, mut set) = details
+        .and_then(|known| undo_file::configurations(record, known).next())
+        .ok_or("the configuration that published it is not on record")?;
     set.mirror.operators.retain(|operator| operator.catalog.to_string() == catalog.source);
     let mut only = ImageSetConfiguration::default();
     only.mirror.operators = set.mirror.operators;
@@ -91,7 +87,7 @@ fn configuration_of(record: &TargetRecord, catalog: &Narrowed) -> Result<Configu
     }
     // Not the name of the file: this run selects only a part of it.
     let path = PathBuf::from(format!("catalogs of {name}"));
-    Ok(Configuration { path, text: text.clone(), set: only })
+    Ok(Configuration { path, text: text.to_owned(), set: only })
 }
 
 /// The images of the bundles that the catalog must not offer any more.
@@ -113,7 +109,7 @@ async fn replace(
     let client = pipeline::client(&context.settings.destination)?;
     let holdings = selection::holdings(context)?;
     let naming = context.settings.naming(target);
-    let Selection { mut sections, mut named, issues } =
+    let Selection { mut sections, mut named, issues, .. } =
         select_images(context, Source::Held(&holdings), &client, Some(&naming)).await?;
     results.issues = issues;
     named.retain(|(wanted, _)| wanted.kind == Kind::Catalog);

@@ -61,7 +61,7 @@ impl Collector {
     ) -> Result<File, CollectError> {
         let _turn = self.turns.of(blob.digest).await;
         if let Some(store) = &self.store
-            && store.has(&blob.digest, Some(blob.size))?
+            && store.adopt(&blob.digest, Some(blob.size))?
         {
             return Ok(store.open(&blob.digest)?);
         }

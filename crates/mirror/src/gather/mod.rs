@@ -6,6 +6,7 @@ pub(crate) mod carried_content;
 mod content;
 mod layout;
 pub(crate) mod narrow;
+pub(crate) mod planned_content;
 mod registry_tree;
 mod selection;
 pub(crate) mod trust_check;
@@ -32,6 +33,8 @@ use crate::collect::built_images::MadeImages;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::progress::Event;
+use crate::reason::{Reason, Remedy};
+use crate::results::Lost;
 use crate::settings::{Attachments, DryRun};
 
 /// What was found, what was not, and what the workspace has of it.
@@ -39,7 +42,7 @@ use crate::settings::{Attachments, DryRun};
 pub(crate) struct Gathered {
     pub(crate) found: Vec<Found>,
     /// Images that could not be read, with the reason.
-    pub(crate) lost: Vec<(Wanted, Destination, String)>,
+    pub(crate) lost: Vec<Lost>,
 }
 
 impl Gathered {
@@ -52,7 +55,8 @@ impl Gathered {
 }
 
 /// Reads the manifests of all `named` images from their registries or layouts.
-/// Of those in `made` they are known.
+/// Of those in `made` they are known. What fails for a reason that may pass is read once more
+/// after all others.
 pub(crate) async fn gather(
     context: &Context,
     client: &Client,
@@ -80,9 +84,29 @@ pub(crate) async fn gather(
         trust: trust.as_ref(),
         made,
     };
-    let reader = &reader;
-    let at_once = context.limits().parallel.jobs();
     let mut gathered = Gathered::default();
+    let unread = read_all(context, &reader, named, &mut gathered).await;
+    let (again, lost): (Vec<_>, Vec<_>) = unread.into_iter().partition(|(.., why)| why.may_pass);
+    gathered.lost.extend(lost.into_iter().map(Unread::lost));
+    if !again.is_empty() {
+        tracing::warn!("reading {} once more that failed", images(again.len()));
+        let again = again.into_iter().map(|(wanted, destination, _)| (wanted, destination));
+        let unread = read_all(context, &reader, again.collect(), &mut gathered).await;
+        gathered.lost.extend(unread.into_iter().map(Unread::lost));
+    }
+    gathered.leave_behind(context.settings.attachments);
+    gathered
+}
+
+/// Reads images. Returns those that could not be read.
+async fn read_all(
+    context: &Context,
+    reader: &Reader<'_>,
+    named: Vec<(Wanted, Destination)>,
+    gathered: &mut Gathered,
+) -> Vec<(Wanted, Destination, Unread)> {
+    let at_once = context.limits().parallel.jobs();
+    let mut unread = Vec::new();
     let mut answers = stream::iter(named)
         .map(|(wanted, destination)| async move {
             let tree = reader.trusted_tree(&wanted).await;
@@ -101,11 +125,47 @@ pub(crate) async fn gather(
                 context.observer.notice(Event::Collected { origin: wanted.origin.clone() });
                 gathered.found.push(Found { wanted, destination, tree });
             }
-            Err(why) => gathered.lost.push((wanted, destination, why)),
+            Err(why) => unread.push((wanted, destination, why)),
         }
     }
-    gathered.leave_behind(context.settings.attachments);
-    gathered
+    unread
+}
+
+/// Why an image could not be read.
+#[derive(Debug)]
+struct Unread {
+    reason: Reason,
+    /// Whether another attempt in the same run has a chance.
+    may_pass: bool,
+}
+
+impl Unread {
+    fn lost((wanted, destination, why): (Wanted, Destination, Self)) -> Lost {
+        (wanted, destination, why.reason)
+    }
+}
+
+impl From<String> for Unread {
+    fn from(text: String) -> Self {
+        Self { reason: text.into(), may_pass: false }
+    }
+}
+
+impl From<CollectError> for Unread {
+    fn from(error: CollectError) -> Self {
+        let (remedy, may_pass) = match &error {
+            CollectError::Registry(error) => (Remedy::of(error), error.may_pass_soon()),
+            CollectError::Absent(_) | CollectError::ChildAbsent { .. } => {
+                (Remedy::CheckName, false)
+            }
+            _ => (Remedy::Unknown, false),
+        };
+        Self { reason: Reason::new(chain(&error), remedy), may_pass }
+    }
+}
+
+fn images(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "image" } else { "images" })
 }
 
 /// Where it was read what an image consists of.
@@ -128,19 +188,21 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// An image that the policy lets in, where there is one.
-    async fn trusted_tree(&self, wanted: &Wanted) -> Result<ImageTree, String> {
-        let (mut tree, source) = self.tree(wanted).await.map_err(|e| chain(&e))?;
+    async fn trusted_tree(&self, wanted: &Wanted) -> Result<ImageTree, Unread> {
+        let (mut tree, source) = self.tree(wanted).await?;
         let Some(trust) = self.trust else { return Ok(tree) };
         let Origin::Registry(image) = &wanted.origin else {
-            return trust.check(&wanted.origin, None, &tree).await.map(|()| tree);
+            trust.check(&wanted.origin, None, &tree).await?;
+            return Ok(tree);
         };
         let mut judged = trust.check(&wanted.origin, Some(image), &tree).await;
         // It may have been signed since it was mirrored.
         if judged.is_err() && source == Source::Record && !self.refresh {
-            self.collector.refresh(image, &mut tree).await.map_err(|e| chain(&e))?;
+            self.collector.refresh(image, &mut tree).await?;
             judged = trust.check(&wanted.origin, Some(image), &tree).await;
         }
-        judged.map(|()| tree)
+        judged?;
+        Ok(tree)
     }
 
     async fn tree(&self, wanted: &Wanted) -> Result<(ImageTree, Source), CollectError> {

@@ -174,6 +174,10 @@ impl Collector {
         Ok((raw, child.platform))
     }
 
+    fn has_cache(&self) -> bool {
+        self.store.as_ref().is_some_and(BlobStore::has_cache)
+    }
+
     /// Keeps manifests that came from elsewhere.
     pub(crate) fn keep(&self, raws: &[RawManifest]) -> Result<(), CollectError> {
         let Some(store) = &self.store else { return Ok(()) };
@@ -189,7 +193,17 @@ impl Collector {
         &self,
         image: &ImageRef,
     ) -> Result<Option<RawManifest>, CollectError> {
-        if let (Some(store), Some(digest)) = (&self.store, &image.digest)
+        let digest = match image.digest {
+            Some(digest) => Some(digest),
+            // The cache of oc-mirror v2 may have what the tag is now.
+            None if self.has_cache() => match self.client.head(image).await? {
+                Some(found) => Some(found.digest),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        if let (Some(store), Some(digest)) = (&self.store, &digest)
+            && matches!(store.adopt(digest, None), Ok(true))
             && let Ok(bytes) = store.read(digest, MAX_MANIFEST_BYTES)
             && let Ok(raw) = RawManifest::new(None, bytes)
             && raw.digest == *digest

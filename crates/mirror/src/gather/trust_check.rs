@@ -1,22 +1,26 @@
-//! Holds images against the trust policy, before any of their layers moves.
+//! Checks images against the trust policy, before any of their layers is transferred.
 //!
-//! An image is judged by the name it is known by at its origin, on the
-//! disconnected side too: there its signatures came along with it.
+//! An image is judged by the name it has at its origin, on the disconnected side too: its signatures
+//! are in the archive.
+
+mod lookaside;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use jiff::Timestamp;
 use mirror_plan::{BlobRef, Found, ImageTree, Origin};
-use oci::{Digest, ImageRef, Pointer, RawManifest, RegistryHost};
+use oci::{Digest, ImageRef, Pointer, RawManifest, RegistryHost, Repository};
 use registry::{Client, Location};
 use trust::{Listed, Name, Presented, Signature, Subject};
 use workspace::{BlobStore, Holdings};
 
+use crate::collect::releases::graph_image_origin;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::Gathered;
-use crate::settings::{DryRun, Mode, TrustPolicy};
+use crate::settings::{DryRun, TrustPolicy, Workflow};
 use crate::transfer::supply::{Supply, held_manifest};
 use crate::transfer::verified_body::verified;
 
@@ -34,6 +38,7 @@ pub(crate) struct TrustCheck<'a> {
     client: &'a Client,
     /// What was asked for is kept here, so that the copy need not ask again.
     store: Option<&'a BlobStore>,
+    context: &'a Context,
 }
 
 impl<'a> TrustCheck<'a> {
@@ -43,11 +48,12 @@ impl<'a> TrustCheck<'a> {
         client: &'a Client,
         holdings: &'a Holdings,
     ) -> Option<Self> {
-        let store = match (context.settings.dry_run, &context.settings.mode) {
-            (DryRun::Plan | DryRun::PlanWithLists, _) | (_, Mode::DiskToMirror { .. }) => None,
+        let store = match (context.settings.dry_run, &context.settings.workflow) {
+            (DryRun::Plan | DryRun::PlanWithLists, _) | (_, Workflow::DiskToMirror { .. }) => None,
             (DryRun::No, _) => Some(context.workspace.blobs()),
         };
-        Some(Self { trust: context.settings.trust.as_ref()?, holdings, client, store })
+        let trust = context.settings.trust.as_ref()?;
+        Some(Self { trust, holdings, client, store, context })
     }
 
     /// Lets an image in, or says why not. `at` is a registry that has what is
@@ -58,31 +64,44 @@ impl<'a> TrustCheck<'a> {
         at: Option<&ImageRef>,
         tree: &ImageTree,
     ) -> Result<(), String> {
-        let path: PathBuf;
+        let (path, made): (PathBuf, ImageRef);
         let name = match origin {
             Origin::Registry(image) => Name::Registry(image),
             Origin::Layout(layout) => {
                 path = explicit(layout)?;
                 Name::Layout(&path)
             }
-            // Nobody could have signed it. What it stands on was judged when it was made.
-            Origin::Made(_) => return Ok(()),
+            // No one could have signed it. What it is built on was judged when it was built here. One
+            // from an archive is judged by the name that it has below any registry.
+            Origin::Made(name) => match &self.context.settings.workflow {
+                Workflow::DiskToMirror { .. } if is_from_archive(name) => {
+                    made = format!("localhost/{name}:latest").parse().map_err(|e| chain(&e))?;
+                    Name::Registry(&made)
+                }
+                _ => return Ok(()),
+            },
         };
         let rule = self.trust.policy.rule(name);
-        let read = rule.reads_signatures();
+        let (read, beside) = (rule.reads_signatures(), rule.reads_lookaside());
         let mut budget = MAX_PAYLOADS;
         let mut subjects = Vec::new();
         let below = tree.manifests[1..].iter().filter(|node| !node.media_type.is_index());
         for node in std::iter::once(tree.root()).chain(below) {
-            let (digest, mut signatures) = (node.digest, Vec::new());
+            let mut subject = Subject::unsigned(node.digest);
             if read {
-                let found = self.signatures(at, tree, digest, &mut budget).await;
-                signatures = found.map_err(|why| format!("reading signatures: {why}"))?;
+                let found = self.signatures(at, tree, node.digest, &mut budget).await;
+                subject.signatures = found.map_err(|why| format!("reading signatures: {why}"))?;
             }
-            subjects.push(Subject { digest, signatures });
+            if let (true, Name::Registry(image)) = (beside, name) {
+                let found = self.lookaside(image, node.digest).await;
+                subject.lookaside = found.map_err(|why| {
+                    format!("the image is rejected by policy: reading signatures: {why}")
+                })?;
+            }
+            subjects.push(subject);
         }
         let root = subjects.remove(0);
-        let image = Presented { root, instances: subjects };
+        let image = Presented { root, instances: subjects, now: Timestamp::now() };
         rule.judge(&image).map_err(|refusal| refusal.to_string())
     }
 
@@ -103,7 +122,7 @@ impl<'a> TrustCheck<'a> {
         for (image, judged) in judged {
             match judged {
                 Ok(()) => found.push(image),
-                Err(why) => lost.push((image.wanted, image.destination, why)),
+                Err(why) => lost.push((image.wanted, image.destination, why.into())),
             }
         }
         Gathered { found, lost }
@@ -122,12 +141,13 @@ impl<'a> TrustCheck<'a> {
             let Some(node) = attachment.manifests.first() else { continue };
             let manifest = self.manifest(at, &node.digest).await?;
             let manifest = manifest.parse().map_err(|e| chain(&e))?;
-            for Listed { payload, size, signature, bundle } in trust::listed(&manifest) {
+            for listed in trust::listed(&manifest) {
+                let Listed { payload, size, signature, bundle, certificate, chain } = listed;
                 *budget = budget.checked_sub(size).ok_or_else(|| {
                     format!("what is signed is larger than {MAX_PAYLOADS} bytes, which no honest image needs")
                 })?;
                 let payload = self.payload(at, BlobRef { digest: payload, size }).await?;
-                found.push(Signature { payload, signature, bundle });
+                found.push(Signature { payload, signature, bundle, certificate, chain });
             }
         }
         Ok(found)
@@ -172,6 +192,12 @@ impl<'a> TrustCheck<'a> {
         }
         Ok(bytes)
     }
+}
+
+/// Whether an image that this program builds comes with the archive, instead of being built from
+/// what the archive contains.
+fn is_from_archive(name: &Repository) -> bool {
+    Origin::Made(name.clone()) == graph_image_origin()
 }
 
 /// The path of a layout as policies write it: absolute and without links. On

@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use mirror_plan::{Exit, Mode, Target};
 use oci::Digest;
+use registry::Client;
 use workspace::Holdings;
 
 use crate::collect::releases::Source;
+use crate::collect::sections::Sections;
 use crate::conclude::{conclude, conclude_dry_run};
 use crate::context::Context;
-use crate::gather::carried_content;
+use crate::error_chain::chain;
+use crate::gather::Gathered;
+use crate::gather::carried_content::{self, Extent};
 use crate::gather::trust_check::TrustCheck;
 use crate::modes::push::{Bound, Inspected, Publishing, Route, bind, deliver};
 use crate::pipeline::{self, Selection, select_images};
@@ -18,7 +22,7 @@ use crate::plan::availability::{self, Availability};
 use crate::plan::presence::Heads;
 use crate::preflight;
 use crate::report::{Failure, Outcome};
-use crate::results::{Halt, Results, references, unless_cancelled};
+use crate::results::{Halt, Issues, Results, references, unless_cancelled};
 use crate::settings::DryRun;
 use crate::transfer::supply::Supplies;
 
@@ -28,16 +32,20 @@ pub(crate) async fn disk_to_mirror(
     target: &Target,
     results: &mut Results,
 ) -> Result<(), Halt> {
-    let client = pipeline::client(&context.settings.destination)?;
-    let mut holdings = carried_content::open(context)?;
-    let naming = context.settings.naming(target);
-    let Selection { mut sections, named, issues } =
-        select_images(context, Source::Held(&holdings), &client, Some(&naming)).await?;
-    results.issues = issues;
-    if named.is_empty() {
+    let client = pipeline::destination(context)?;
+    let mut holdings = carried_content::open(context, Extent::Newest)?;
+    let (mut sections, mut gathered) = match find(context, target, &client, &holdings).await {
+        Ok(found) if !(holdings.is_partial() && found.is_incomplete()) => found.take(results),
+        Err(halt) if !holdings.is_partial() => return Err(halt),
+        // An archive that was not opened may have what is missing.
+        _ => {
+            holdings = carried_content::open(context, Extent::All)?;
+            find(context, target, &client, &holdings).await?.take(results)
+        }
+    };
+    if gathered.found.is_empty() && gathered.lost.is_empty() {
         return Err(Halt::NothingSelected);
     }
-    let mut gathered = carried_content::find(&holdings, named, &sections.made);
     // From here on only blobs and documents are read.
     holdings.forget_images();
     let holdings = Arc::new(holdings);
@@ -55,11 +63,11 @@ pub(crate) async fn disk_to_mirror(
     let mut bound =
         bind(context, &route, Mode::DiskToMirror, gathered.found, Heads::default()).await?;
     results.issues.lost.append(&mut bound.lost);
-    context.planned(&bound.plan, &results.issues.lost);
+    let stored = context.planned(&bound.plan, &sections, &results.issues);
     results.requests.destination = client.traffic().requests;
     if context.settings.dry_run != DryRun::No {
         results.needs = std::mem::take(&mut sections.catalogs.needs);
-        conclude_dry_run(context, &route, &bound.plan, &sections, results);
+        conclude_dry_run(context, &route, (&bound.plan, &stored), &sections, results);
         return Ok(());
     }
     let mut inspected = match inspect(context, &route, &bound).await {
@@ -87,6 +95,43 @@ pub(crate) async fn disk_to_mirror(
     Ok(())
 }
 
+/// What was found in what was carried over.
+struct FoundContent {
+    sections: Sections,
+    gathered: Gathered,
+    issues: Issues,
+}
+
+impl FoundContent {
+    fn is_incomplete(&self) -> bool {
+        !(self.gathered.lost.is_empty()
+            && self.issues.lost.is_empty()
+            && self.issues.failures.is_empty())
+    }
+
+    fn take(self, results: &mut Results) -> (Sections, Gathered) {
+        results.issues = self.issues;
+        (self.sections, self.gathered)
+    }
+}
+
+/// Selects images and finds them in `holdings`.
+async fn find(
+    context: &Context,
+    target: &Target,
+    client: &Client,
+    holdings: &Holdings,
+) -> Result<FoundContent, Halt> {
+    let naming = context.settings.naming(target);
+    let Selection { sections, named, known, issues } =
+        select_images(context, Source::Held(holdings), client, Some(&naming)).await?;
+    let gathered = match known {
+        Some(known) => known,
+        None => carried_content::find(holdings, named, &sections.made),
+    };
+    Ok(FoundContent { sections, gathered, issues })
+}
+
 /// Looks at everything that is about to be pushed. What is missing or damaged
 /// stops the run before it begins; with --allow-incomplete only the images
 /// that need it are given up.
@@ -98,12 +143,12 @@ async fn inspect(
     let Availability { here, there, nowhere } =
         availability::look(&route.client, &route.holdings, &bound.plan, &bound.presence)
             .await
-            .map_err(|why| vec![Failure::new(Exit::GENERIC, why)])?;
+            .map_err(|error| vec![Failure::new(Exit::GENERIC, chain(&error))])?;
     let mut given_up = BTreeMap::new();
     let mut missing: BTreeMap<String, (usize, BTreeSet<usize>)> = BTreeMap::new();
     for (digest, images) in nowhere {
         let place = whereabouts(&route.holdings, &digest);
-        given_up.extend(images.iter().map(|image| (*image, format!("{digest} is {place}"))));
+        given_up.extend(images.iter().map(|image| (*image, format!("{digest} is {place}").into())));
         let (blobs, waiting) = missing.entry(place).or_default();
         *blobs += 1;
         waiting.extend(images);

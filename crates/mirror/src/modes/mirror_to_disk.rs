@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use mirror_plan::{Exit, Journey, Mode, Origin, Plan, PlannedImage, plan};
 use oci::{Digest, ImageRef};
 use registry::Client;
+use workspace::Holdings;
 
 use crate::collect::releases::Source;
 use crate::collect::sections::Sections;
 use crate::context::Context;
-use crate::gather::{Gathered, OnDisk, gather};
-use crate::pipeline::{self, Selection, select_images};
+use crate::error_chain::chain;
+use crate::gather::{Gathered, OnDisk};
+use crate::pipeline::{self, gather_images, select_images};
 use crate::preflight;
 use crate::record::archive::{self, Content};
 use crate::record::generated_files;
 use crate::report::{Failure, Outcome};
 use crate::results::{Halt, Issues, Results, failed_images, references, unless_cancelled};
-use crate::settings::{BrokenBundles, DryRun};
+use crate::settings::{ArchiveFormat, BrokenBundles, DryRun};
 use crate::transfer::execute::Executed;
 use crate::transfer::fetch::{self, Announce};
 use crate::transfer::repair::Repair;
@@ -25,16 +27,18 @@ use crate::transfer::repair::Repair;
 pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> Result<(), Halt> {
     let client = pipeline::client(&context.settings.source)?;
     archive::check_removal(context)?;
-    let Selection { mut sections, named, issues } =
-        select_images(context, Source::Asked(&client), &client, None).await?;
-    results.issues = issues;
-    if named.is_empty() {
+    let mut selection = select_images(context, Source::Asked(&client), &client, None).await?;
+    results.issues = std::mem::take(&mut selection.issues);
+    if selection.named.is_empty() {
         return Err(Halt::NothingSelected);
     }
-    let mut gathered = gather(context, &client, named, &sections.made).await;
+    let mut gathered = gather_images(context, &client, &mut selection).await;
+    let mut sections = selection.sections;
     unless_cancelled(context)?;
     results.issues.lost.append(&mut gathered.lost);
-    if context.settings.broken_bundles == BrokenBundles::LeaveOut {
+    // A stored plan has the catalogs without those bundles.
+    if context.settings.broken_bundles == BrokenBundles::LeaveOut && context.settings.plan.is_none()
+    {
         let missing = references(&results.issues.lost);
         let issues = leave_out(context, &client, &mut sections, &missing, &mut gathered).await;
         results.issues.extend(issues);
@@ -43,14 +47,14 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     let held = OnDisk::new(context, &gathered.found);
     let journey = Journey { mode: Mode::MirrorToDisk, target: None };
     let plan = plan(journey, gathered.found, &held);
-    context.planned(&plan, &results.issues.lost);
+    let stored = context.planned(&plan, &sections, &results.issues);
     let place =
         |image: &PlannedImage| context.workspace.layout_of(&image.origin).display().to_string();
     results.needs = std::mem::take(&mut sections.catalogs.needs);
     if context.settings.dry_run != DryRun::No {
         results.add_images(&plan, &Outcome::planned(&plan), place);
         let lost = &results.issues.lost;
-        results.add_files(generated_files::write_dry_run(context, &plan, lost, None));
+        results.add_files(generated_files::write_dry_run(context, (&plan, &stored), lost, None));
         return Ok(());
     }
     preflight::check_space(context, &plan);
@@ -67,8 +71,23 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     let archiving = &context.settings.archiving;
     let is_paused = executed == Executed::Interrupted && context.settings.is_past_deadline();
     if archiving.write && (executed == Executed::Entirely || (is_paused && archiving.partial)) {
-        let documents = sections.documents();
+        let mut documents = sections.documents();
+        let kept = context.save_lookaside();
+        documents.extend(kept.map_err(|e| Halt::generic(chain(&e)))?);
+        let for_v2 = match archiving.format {
+            ArchiveFormat::Own => None,
+            ArchiveFormat::OcMirrorV2 => {
+                let holdings = Holdings::new(Some(context.workspace.clone()), None);
+                let operators = &context.settings.configuration.set.mirror.operators;
+                let catalogs = sections.catalogs.for_v2(operators, &holdings, &sections.made);
+                let catalogs = catalogs.await;
+                Some(catalogs.map_err(|why| {
+                    Halt::generic(format!("writing an archive for oc-mirror v2: {why}"))
+                })?)
+            }
+        };
         let content = Content {
+            for_v2,
             plan: &plan,
             documents: documents.clone(),
             lost: failed_images(&results.issues.lost),

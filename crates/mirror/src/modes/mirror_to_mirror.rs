@@ -11,12 +11,12 @@ use crate::collect::releases::Source;
 use crate::conclude::{conclude, conclude_dry_run};
 use crate::context::Context;
 use crate::error_chain::chain;
-use crate::gather::gather;
 use crate::modes::mirror_to_disk::digests;
 use crate::modes::push::{Inspected, Publishing, Route, bind, deliver};
-use crate::pipeline::{self, Selection, select_images};
+use crate::pipeline::{self, gather_images, select_images};
 use crate::plan::presence;
 use crate::preflight;
+use crate::reason::Reason;
 use crate::record::generated_files;
 use crate::report::Outcome;
 use crate::results::{Halt, Results, references, unless_cancelled};
@@ -31,20 +31,21 @@ pub(crate) async fn mirror_to_mirror(
     results: &mut Results,
 ) -> Result<(), Halt> {
     let source = pipeline::client(&context.settings.source)?;
-    let destination = pipeline::client(&context.settings.destination)?;
+    let destination = pipeline::destination(context)?;
     let naming = context.settings.naming(target);
-    let Selection { mut sections, named, issues } =
+    let mut selection =
         select_images(context, Source::Asked(&source), &source, Some(&naming)).await?;
-    results.issues = issues;
-    if named.is_empty() {
+    results.issues = std::mem::take(&mut selection.issues);
+    if selection.named.is_empty() {
         return Err(Halt::NothingSelected);
     }
-    // Both registries are asked at the same time.
-    let names = named.iter().map(|(_, name)| name.clone()).collect();
+    // Requests to both registries are sent at the same time.
+    let names = selection.named.iter().map(|(_, name)| name.clone()).collect();
     let heads = presence::heads(&destination, &target.registry, names);
     let heads = context.cancel.run_until_cancelled(heads);
-    let gathered = gather(context, &source, named, &sections.made);
+    let gathered = gather_images(context, &source, &mut selection);
     let (mut gathered, heads) = tokio::join!(gathered, heads);
+    let mut sections = selection.sections;
     unless_cancelled(context)?;
     results.issues.lost.append(&mut gathered.lost);
     let mut route = Route {
@@ -56,10 +57,10 @@ pub(crate) async fn mirror_to_mirror(
     let heads = heads.unwrap_or_default();
     let mut bound = bind(context, &route, Mode::MirrorToMirror, gathered.found, heads).await?;
     results.issues.lost.append(&mut bound.lost);
-    context.planned(&bound.plan, &results.issues.lost);
+    let stored = context.planned(&bound.plan, &sections, &results.issues);
     if context.settings.dry_run != DryRun::No {
         results.needs = std::mem::take(&mut sections.catalogs.needs);
-        conclude_dry_run(context, &route, &bound.plan, &sections, results);
+        conclude_dry_run(context, &route, (&bound.plan, &stored), &sections, results);
     } else {
         let digests = digests(&bound.plan, &sections);
         results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
@@ -99,8 +100,9 @@ async fn keep_content(
     context: &Context,
     route: &Route<'_>,
     plan: &Plan,
-) -> Result<BTreeMap<usize, String>, Halt> {
+) -> Result<BTreeMap<usize, Reason>, Halt> {
     let (needs, mut outcomes) = fetch::all_missing(context, plan);
+    preflight::check_space_for(context, &needs);
     let supplies = &route.supplies;
     fetch::fetch(context, supplies, plan, needs, &mut outcomes, Announce::Nothing).await;
     unless_cancelled(context)?;

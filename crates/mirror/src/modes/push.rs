@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mirror_plan::{
-    Action, BlobRef, Found, ImageEntry, Journey, Kind, Mode, Names, Plan, Target as Place, plan,
+    Action, BlobRef, Exit, Found, ImageEntry, Journey, Kind, Mode, Names, Plan, Target as Place,
+    plan,
 };
 use oci::{Digest, ImageRef, Repository};
 use registry::Client;
@@ -21,8 +22,9 @@ use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::plan::presence::{self, Heads, Presence};
+use crate::reason::{Reason, Remedy};
 use crate::record::pushed_log::Pushed;
-use crate::report::Outcome;
+use crate::report::{Failure, Outcome};
 use crate::results::{Halt, Issues, Lost, reference};
 use crate::settings::BrokenBundles;
 use crate::transfer::destination_registry::{Outgoing, Tally, Target, TargetRepository};
@@ -30,6 +32,12 @@ use crate::transfer::execute::{Executed, Limits, Moment, Stops, execute};
 use crate::transfer::schedule::{Need, Parallel, Schedule};
 use crate::transfer::spool::Spool;
 use crate::transfer::supply::{Sources, Supplies};
+
+/// What to do when a target was not reached: nothing of the run is lost.
+const RUN_AGAIN: &str = "if the cause is temporary, run the same command again";
+
+const CHECK_CONNECTION: &str =
+    "check the name of the registry, the proxy (HTTPS_PROXY, NO_PROXY) and the network";
 
 /// A plan for a target, and what it was made from.
 pub(crate) struct Bound {
@@ -63,10 +71,16 @@ pub(crate) async fn bind(
         .await
         .map_err(|e| {
             let registry = &route.place.registry;
-            Halt::generic(format!("asking {registry} what it holds: {}", chain(&e)))
+            let message = format!("asking {registry} what it holds: {}", chain(&e));
+            let failure = Failure::new(Exit::GENERIC, message);
+            match Remedy::of(&e) {
+                Remedy::RunAgain => Halt::from(failure.with_hint(RUN_AGAIN)),
+                Remedy::CheckConnection => Halt::from(failure.with_hint(CHECK_CONNECTION)),
+                _ => Halt::from(failure),
+            }
         })?;
     let lost = asked.lost.into_iter();
-    let lost = lost.map(|(found, e)| (found.wanted, found.destination, chain(&e))).collect();
+    let lost = lost.map(|(found, e)| (found.wanted, found.destination, (&e).into())).collect();
     let journey = Journey { mode, target: Some(route.place.clone()) };
     let plan = Arc::new(plan(journey, asked.found, &asked.presence));
     Ok(Bound { plan, presence: asked.presence, pushed, lost })
@@ -96,7 +110,7 @@ pub(crate) struct Part {
 #[derive(Debug, Default)]
 pub(crate) struct Inspected {
     /// Images that cannot be copied, by place in the plan, and why.
-    pub(crate) given_up: BTreeMap<usize, String>,
+    pub(crate) given_up: BTreeMap<usize, Reason>,
     /// Blobs the target has where they are needed.
     pub(crate) there: HashSet<(Repository, Digest)>,
 }
@@ -256,7 +270,7 @@ impl<'a> Push<'a> {
     }
 
     fn fail(&mut self, index: usize, error: String) {
-        let outcome = Outcome::Failed { error };
+        let outcome = Outcome::Failed { error: error.into() };
         self.context.done(&self.part.plan, &self.part.plan.images[index], outcome.clone());
         self.part.outcomes[index] = outcome;
     }

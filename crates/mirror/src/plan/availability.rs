@@ -10,9 +10,8 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use mirror_plan::{Action, Held, Plan};
 use oci::{Digest, ImageRef, Pointer, Repository};
 use registry::{Client, Location};
-use workspace::Holdings;
+use workspace::{DiskError, Holdings};
 
-use crate::error_chain::chain;
 use crate::plan::presence::Presence;
 
 /// Questions asked of the target at once.
@@ -30,6 +29,15 @@ pub(crate) struct Availability {
     pub(crate) nowhere: BTreeMap<Digest, BTreeSet<usize>>,
 }
 
+/// Why it is not known what is at hand.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AvailabilityError {
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error("requesting what the target holds")]
+    Target(#[from] registry::Error),
+}
+
 /// A piece of content that an image needs and that is not here.
 #[derive(Debug, Clone)]
 struct Lack {
@@ -44,7 +52,7 @@ pub(crate) async fn look(
     holdings: &Holdings,
     plan: &Plan,
     presence: &Presence,
-) -> Result<Availability, String> {
+) -> Result<Availability, AvailabilityError> {
     let mut found = Availability::default();
     let mut seen: BTreeMap<Digest, bool> = BTreeMap::new();
     let mut lacking = Vec::new();
@@ -59,7 +67,7 @@ pub(crate) async fn look(
             let is_here = match seen.get(&digest) {
                 Some(known) => *known,
                 None => {
-                    let held = holdings.blob(&digest).map_err(|e| chain(&e))?.is_some();
+                    let held = holdings.blob(&digest)?.is_some();
                     seen.insert(digest, held);
                     if held {
                         found.here.push(digest);
@@ -77,8 +85,8 @@ pub(crate) async fn look(
     let answers: Vec<(Lack, bool)> = stream::iter(lacking)
         .map(|lack| async {
             let destination = plan.images[lack.image].destination.at(&target.registry);
-            let there = is_there(client, &destination, &lack).await.map_err(|e| chain(&e))?;
-            Ok::<_, String>((lack, there))
+            let there = is_there(client, &destination, &lack).await?;
+            Ok::<_, AvailabilityError>((lack, there))
         })
         .buffer_unordered(AT_ONCE)
         .try_collect()

@@ -2,3 +2,4 @@
 
 pub(crate) mod availability;
 pub(crate) mod presence;
+pub(crate) mod stored_plan;

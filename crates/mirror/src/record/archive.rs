@@ -1,14 +1,17 @@
 //! The archive of a mirror-to-disk run.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use mirror_plan::{BlobRef, Exit, ImageRecord, Plan};
+use mirror_plan::{BlobRef, Exit, ImageRecord, Kind, Plan};
 use oci::Digest;
 use workspace::archive::{
     ArchiveError, ArchivePlan, ArchiveRequest, ArchiveStatus, Base, SealedArchive,
 };
-use workspace::{FailedImage, Lock, Run};
+use workspace::distribution::{V2ArchiveError, V2Request};
+use workspace::{BlobError, DiskError, FailedImage, Lock, Run};
 
+use crate::collect::catalogs::ForV2;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::progress::Event;
@@ -36,6 +39,8 @@ pub(crate) struct Content<'a> {
     pub(crate) is_incomplete: bool,
     /// The run stopped before it reached all images.
     pub(crate) is_paused: bool,
+    /// Catalogs as oc-mirror v2 expects them, if the archive is for it.
+    pub(crate) for_v2: Option<ForV2>,
 }
 
 /// What became of the archive.
@@ -80,14 +85,20 @@ pub(crate) async fn archive(
             context.warn("no archive is made: no image arrived".into());
             return Archived::default();
         }
-        let request = match request(context, run, images, content, outcomes) {
+        let for_v2 = content.for_v2.as_ref();
+        let for_v2 = match for_v2.map(|v2| v2_request(context, content, v2, &images)).transpose() {
             Ok(request) => request,
             Err(why) => return Archived::failed(why),
         };
+        let request = match request(context, run, images, content, outcomes) {
+            Ok(request) => request,
+            Err(error) => return Archived::failed(chain(&error)),
+        };
         // The disk is the only thing this waits for; other tasks go on elsewhere.
-        let written = tokio::task::block_in_place(|| write(context, lock, request));
+        let written =
+            tokio::task::block_in_place(|| write(context, lock, request, for_v2.as_ref()));
         match written {
-            Err(ArchiveError::Damaged { digests }) if attempt < REPAIRS => {
+            Err(WriteError::Archive(ArchiveError::Damaged { digests })) if attempt < REPAIRS => {
                 repair.fetch_again(context, content.plan, &digests, outcomes).await;
                 if context.cancel.is_cancelled() {
                     return Archived::default();
@@ -106,6 +117,12 @@ fn concluded(context: &Context, lock: &Lock, sealed: Option<SealedArchive>) -> A
     let mut archived = Archived::default();
     match sealed {
         Some(SealedArchive { run, base, chunks, bytes, .. }) => {
+            match sign(context, run, &chunks) {
+                Ok(note) => archived.notes.extend(note),
+                Err(why) => archived
+                    .failures
+                    .push(Failure::new(Exit::GENERIC, format!("signing the archive: {why}"))),
+            }
             archived.line = Some(ArchiveLine { run, base, chunks, bytes });
         }
         None => archived.notes.push("no archive is made: earlier ones hold everything".into()),
@@ -114,8 +131,18 @@ fn concluded(context: &Context, lock: &Lock, sealed: Option<SealedArchive>) -> A
     archived
 }
 
+/// Signs the archive of a run, if that is requested.
+fn sign(context: &Context, run: u64, chunks: &[PathBuf]) -> Result<Option<String>, String> {
+    let Some(key) = &context.settings.archiving.signing_key else { return Ok(None) };
+    let text = context.workspace.signed_text(run).map_err(|e| chain(&e))?;
+    let signature = key.sign(&text).ok_or("the machine has no random numbers")?;
+    let files = context.workspace.write_signatures(chunks, &signature).map_err(|e| chain(&e))?;
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    Ok(Some(format!("signed: {} (transfer these files with the archive)", names.join(", "))))
+}
+
 /// The images that are in the workspace, whole.
-fn arrived(context: &Context, plan: &Plan, outcomes: &[Outcome]) -> Vec<ImageRecord> {
+pub(crate) fn arrived(context: &Context, plan: &Plan, outcomes: &[Outcome]) -> Vec<ImageRecord> {
     let names = names_by_origin(plan);
     let images = plan.images.iter().zip(outcomes);
     images
@@ -137,16 +164,16 @@ fn request(
     images: Vec<ImageRecord>,
     content: &Content<'_>,
     outcomes: &[Outcome],
-) -> Result<ArchiveRequest, String> {
+) -> Result<ArchiveRequest, BlobError> {
     let configuration = &context.settings.configuration;
     let text = configuration.text.as_bytes();
     let blob = BlobRef { digest: Digest::of(text), size: text.len() as u64 };
-    context.workspace.blobs().put(&blob.digest, text).map_err(|e| chain(&e))?;
+    context.workspace.blobs().put(&blob.digest, text)?;
     let mut files = content.documents.clone();
     files.insert(CONFIGURATION.to_owned(), blob);
     let failed = content.plan.images.iter().zip(outcomes).filter_map(|(image, outcome)| {
         let error = match outcome {
-            Outcome::Failed { error } => error.clone(),
+            Outcome::Failed { error } => error.text.clone(),
             Outcome::Pending => "not reached before the run was paused".to_owned(),
             Outcome::Copied | Outcome::Present => return None,
         };
@@ -164,12 +191,46 @@ fn request(
         failed,
         images,
         files,
-        base: match context.settings.archiving.since {
-            Some(day) => Base::Before(day),
-            None => Base::Newest,
-        },
+        base: base(context),
         limit: configuration.set.archive_size.unwrap_or(DEFAULT_CHUNK).saturating_mul(GIB),
     })
+}
+
+/// Why an archive was not written.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    #[error(transparent)]
+    V2(V2ArchiveError),
+}
+
+impl From<V2ArchiveError> for WriteError {
+    fn from(error: V2ArchiveError) -> Self {
+        match error {
+            V2ArchiveError::Archive(error) => Self::Archive(error),
+            error => Self::V2(error),
+        }
+    }
+}
+
+/// What the archive builds on.
+fn base(context: &Context) -> Base {
+    match context.settings.archiving.since {
+        Some(day) => Base::Before(day),
+        None => Base::Newest,
+    }
+}
+
+/// How long the archive of a plan will be, about: what no earlier one holds.
+pub(crate) fn estimate(context: &Context, plan: &Plan) -> Result<u64, DiskError> {
+    let mut content = BTreeMap::new();
+    for image in &plan.images {
+        let tree = plan.tree(image);
+        content.extend(tree.all_manifests().map(|node| (node.digest, node.size)));
+        content.extend(tree.blobs());
+    }
+    context.workspace.bytes_to_archive(&content, &base(context))
 }
 
 /// Writes the archive; `None` when earlier ones hold all of it.
@@ -177,15 +238,78 @@ fn write(
     context: &Context,
     lock: &Lock,
     request: ArchiveRequest,
-) -> Result<Option<SealedArchive>, ArchiveError> {
-    match context.workspace.plan_archive(request)? {
-        ArchivePlan::NothingNew { .. } => Ok(None),
-        ArchivePlan::Write(planned) => {
-            let of = planned.bytes();
-            let mut progress = |bytes| context.observer.notice(Event::Archived { bytes, of });
-            context.workspace.write_archive(lock, &planned, &mut progress).map(Some)
+    for_v2: Option<&V2Request>,
+) -> Result<Option<SealedArchive>, WriteError> {
+    let ArchivePlan::Write(planned) = context.workspace.plan_archive(request)? else {
+        return Ok(None);
+    };
+    let of = planned.bytes();
+    let mut progress = |bytes| context.observer.notice(Event::Archived { bytes, of });
+    let Some(for_v2) = for_v2 else {
+        return Ok(context.workspace.write_archive(lock, &planned, &mut progress).map(Some)?);
+    };
+    let written = context.workspace.write_v2_archive(lock, &planned, for_v2, &mut progress)?;
+    for BlobRef { digest, size } in &written.oversized {
+        context.warn(format!(
+            "{digest} is larger than archiveSize and has a file of its own: set archiveSize to {} or more",
+            size.div_ceil(GIB)
+        ));
+    }
+    Ok(Some(SealedArchive {
+        run: planned.index().run,
+        base: planned.index().base,
+        chunks: written.chunks,
+        bytes: written.bytes,
+        resumed: false,
+    }))
+}
+
+/// The names and files that oc-mirror v2 looks for.
+fn v2_request(
+    context: &Context,
+    content: &Content<'_>,
+    catalogs: &ForV2,
+    images: &[ImageRecord],
+) -> Result<V2Request, String> {
+    let store = context.workspace.blobs();
+    let configuration = &context.settings.configuration;
+    let mut request = V2Request {
+        images: catalogs.images.clone(),
+        files: catalogs.files.clone(),
+        configuration: configuration.text.clone().into_bytes(),
+        created: context.started,
+        limit: configuration.set.archive_size.unwrap_or(DEFAULT_CHUNK).saturating_mul(GIB),
+        is_strict: context.settings.archiving.is_strict,
+    };
+    for image in images {
+        match image.kind {
+            // Under the names of their own that oc-mirror v2 has for them.
+            Kind::Catalog => {}
+            Kind::Chart => {
+                // The archive of a chart is the first layer of its image.
+                let layer = image.tree.root().blobs.get(1).copied();
+                for (name, layer) in image.names.iter().zip(layer) {
+                    let bytes = store.read(&layer.digest, layer.size).map_err(|e| chain(&e))?;
+                    let chart = name.repository.components().next_back().unwrap_or_default();
+                    let version = name.tag.as_str().replace('_', "+");
+                    request.files.insert(format!("helm/charts/{chart}-{version}.tgz"), bytes);
+                }
+            }
+            _ => {
+                let names = image.names.iter().map(|name| (name.clone(), image.tree.clone()));
+                request.images.extend(names);
+            }
         }
     }
+    for (name, blob) in &content.documents {
+        if name.starts_with("hold-release/") || name.starts_with("signatures/") {
+            let bytes = store.read(&blob.digest, blob.size).map_err(|e| chain(&e))?;
+            request.files.insert(name.clone(), bytes);
+        }
+    }
+    let version = serde_json::json!({"gitVersion": "v2.0.0", "gitCommit": ""}).to_string();
+    request.files.insert("internal/oc-mirror-version.json".to_owned(), version.into_bytes());
+    Ok(request)
 }
 
 /// Removes archives the user no longer needs, now that the new one is there.

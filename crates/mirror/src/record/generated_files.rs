@@ -12,13 +12,29 @@ use mirror_plan::{
     same_but_for_time,
 };
 use oci::{Digest, ImageRef};
+use workspace::DiskError;
 use workspace::atomic_file::{self, Durability};
 
 use crate::collect::sections::Sections;
 use crate::context::Context;
-use crate::error_chain::chain;
+use crate::plan::stored_plan::StoredText;
 use crate::results::Lost;
 use crate::settings::DryRun;
+
+/// Why a file was not generated.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GeneratedError {
+    #[error(transparent)]
+    Configuration(#[from] image_set::WriteError),
+    #[error(transparent)]
+    Resource(#[from] mirror_plan::ResourceError),
+    #[error(transparent)]
+    Release(#[from] release::resources::ResourceError),
+    #[error(transparent)]
+    Name(#[from] mirror_plan::NameError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
 
 /// Writes `isc_pinned_<time>.yaml` and `disc_pinned_<time>.yaml`: the
 /// configuration with every tag pinned to the digest, and every chart to the version, of this run.
@@ -26,16 +42,13 @@ pub(crate) fn pin(
     context: &Context,
     digests: &BTreeMap<ImageRef, Digest>,
     charts: &BTreeMap<(usize, usize), String>,
-) -> Result<Vec<PathBuf>, String> {
+) -> Result<Vec<PathBuf>, GeneratedError> {
     let pinned = pinned(&context.settings.configuration.set, digests, charts);
     let names = PinnedFiles::at(context.started);
     let directory = context.workspace.working_dir();
     let files = [
-        (directory.join(names.image_set), pinned.to_yaml().map_err(|e| chain(&e))?),
-        (
-            directory.join(names.delete_image_set),
-            pinned.to_delete().to_yaml().map_err(|e| chain(&e))?,
-        ),
+        (directory.join(names.image_set), pinned.to_yaml()?),
+        (directory.join(names.delete_image_set), pinned.to_delete().to_yaml()?),
     ];
     // A run that finds nothing new leaves no new file either.
     if let Some(last) = newest_pinned(&directory)
@@ -43,10 +56,25 @@ pub(crate) fn pin(
     {
         return Ok(Vec::new());
     }
-    for (path, text) in &files {
-        atomic_file::write(path, text.as_bytes(), Durability::Later).map_err(|e| chain(&e))?;
+    files.into_iter().map(|(path, text)| write_named(path, &text)).collect()
+}
+
+/// Writes a file whose name has a time in the form of oc-mirror v2. FAT and exFAT have no colons in
+/// names: there it does without them.
+fn write_named(path: PathBuf, text: &str) -> Result<PathBuf, GeneratedError> {
+    let write = |path: &Path| atomic_file::write(path, text.as_bytes(), Durability::Later);
+    match write(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().replace(':', "");
+            let path = path.with_file_name(name);
+            write(&path)?;
+            Ok(path)
+        }
+        written => {
+            written?;
+            Ok(path)
+        }
     }
-    Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
 /// The last pinned configuration; names end in times, so the last by name.
@@ -111,9 +139,9 @@ pub(crate) fn resources(
     context: &Context,
     placed: &[Placed],
     sections: &Sections,
-) -> Result<Vec<(String, String)>, String> {
+) -> Result<Vec<(String, String)>, GeneratedError> {
     let options = options(context);
-    let files = cluster_resources(placed, &options).map_err(|e| chain(&e))?;
+    let files = cluster_resources(placed, &options)?;
     let mut files: Vec<(String, String)> =
         files.into_iter().map(|file| (file.name, file.yaml)).collect();
     files.extend(sections.resources(context, placed, &options)?);
@@ -126,7 +154,7 @@ pub(crate) fn write_resources(
     context: &Context,
     placed: &[Placed],
     sections: &Sections,
-) -> Result<Vec<PathBuf>, String> {
+) -> Result<Vec<PathBuf>, GeneratedError> {
     for host in hosts_clusters_refuse(placed) {
         context.warn(format!(
             "a cluster does not take {host} in mirror sets: use a host name or an IPv4 address for the target"
@@ -141,12 +169,12 @@ pub(crate) fn write_resources(
             *text = old;
         }
     }
-    let mut written = workspace::replace_generated(&directory, &files).map_err(|e| chain(&e))?;
+    let mut written = workspace::replace_generated(&directory, &files)?;
     // Beside that folder, as people apply everything in it to a cluster.
-    if let Some(text) = image_digest_sources(placed, &options(context)).map_err(|e| chain(&e))? {
+    if let Some(text) = image_digest_sources(placed, &options(context))? {
         let path =
             context.workspace.working_dir().join("install-config").join(IMAGE_DIGEST_SOURCES);
-        atomic_file::write(&path, text.as_bytes(), Durability::Later).map_err(|e| chain(&e))?;
+        atomic_file::write(&path, text.as_bytes(), Durability::Later)?;
         written.push(path);
     }
     Ok(written)
@@ -155,10 +183,10 @@ pub(crate) fn write_resources(
 /// Writes what a run would do below `working-dir/dry-run`, and nothing else.
 pub(crate) fn write_dry_run(
     context: &Context,
-    plan: &Plan,
+    (plan, stored): (&Plan, &StoredText),
     lost: &[Lost],
     resources: Option<Vec<(String, String)>>,
-) -> Result<Vec<PathBuf>, String> {
+) -> Result<Vec<PathBuf>, GeneratedError> {
     let lines = match context.settings.dry_run {
         DryRun::PlanWithLists => Lines::Manifests,
         DryRun::Plan | DryRun::No => Lines::Images,
@@ -174,11 +202,11 @@ pub(crate) fn write_dry_run(
     }
     let mut files = vec![
         ("mapping.txt".to_owned(), plan.mapping(lines, &unread)),
-        ("plan.json".to_owned(), plan.to_json().map_err(|e| chain(&e))?),
+        ("plan.json".to_owned(), stored.0.clone()),
         ("plan.txt".to_owned(), table),
     ];
     files.extend(plan.missing(lines, &unread).map(|text| ("missing.txt".to_owned(), text)));
     let made = resources.into_iter().flatten();
     files.extend(made.map(|(name, text)| (format!("cluster-resources/{name}"), text)));
-    workspace::replace_generated(&context.workspace.dry_run(), &files).map_err(|e| chain(&e))
+    Ok(workspace::replace_generated(&context.workspace.dry_run(), &files)?)
 }

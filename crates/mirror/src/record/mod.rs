@@ -3,3 +3,4 @@
 pub(crate) mod archive;
 pub(crate) mod generated_files;
 pub(crate) mod pushed_log;
+pub(crate) mod upload_log;

@@ -4,7 +4,7 @@
 //! The record alone is never trusted: a target may be replaced. It says only that everything below
 //! a root manifest was pushed with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use mirror_plan::{
     CatalogContent, ConfigurationRun, Destination, ImageEntry, ImageTree, RecordFormatError,
     TargetRecord,
 };
-use oci::RegistryHost;
+use oci::{Digest, RegistryHost, Repository};
 use workspace::atomic_file::{self, Durability};
 use workspace::{DiskError, Workspace};
 
@@ -130,6 +130,17 @@ impl Pushed {
 
     pub(crate) fn forget(&mut self, place: &Destination) {
         self.changed |= self.record.images.remove(place).is_some();
+    }
+
+    /// Records manifests that are about to be deleted, and that nothing else on record leads to.
+    pub(crate) fn begin(&mut self, repository: &Repository, manifests: BTreeSet<Digest>) {
+        self.record.unfinished.entry(repository.clone()).or_default().extend(manifests);
+        self.changed = true;
+    }
+
+    /// Records that all of them are deleted.
+    pub(crate) fn finish(&mut self, repository: &Repository) {
+        self.changed |= self.record.unfinished.remove(repository).is_some();
     }
 
     pub(crate) fn save(&self) -> Result<(), DiskError> {

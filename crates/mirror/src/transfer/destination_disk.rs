@@ -38,7 +38,7 @@ impl Destination for Disk {
                 let BlobRef { digest, size } = blob;
                 self.observer.notice(Event::BlobStarted { digest, size });
                 let moved = self.receive(blob, self.sources.get(from)).await;
-                self.observer.notice(Event::BlobDone { digest });
+                self.observer.notice(Event::attempted(digest, &moved));
                 self.blobs_moved.fetch_add(u64::from(moved.is_ok()), Ordering::Relaxed);
                 moved.map_err(|cause| TransferError::new(Step::Fetch(digest), cause))
             }
@@ -57,6 +57,10 @@ impl Destination for Disk {
 
 impl Disk {
     async fn receive(&self, blob: BlobRef, source: &Supply) -> Result<(), Cause> {
+        if self.adopted(blob).await? {
+            self.observer.notice(Event::Moved { bytes: blob.size });
+            return Ok(());
+        }
         let mut attempt = 0;
         loop {
             let received = if blob.size <= IN_ONE_PIECE {
@@ -78,6 +82,19 @@ impl Disk {
         }
     }
 
+    /// Takes a blob over from the cache of oc-mirror v2, where there is one.
+    async fn adopted(&self, blob: BlobRef) -> Result<bool, Cause> {
+        let store = self.workspace.blobs().clone();
+        if !store.has_cache() {
+            return Ok(false);
+        }
+        let adopt = move || store.adopt(&blob.digest, Some(blob.size));
+        match tokio::task::spawn_blocking(adopt).await {
+            Ok(adopted) => adopted.map_err(Cause::of_store),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
     async fn receive_small(&self, blob: BlobRef, source: &Supply) -> Result<(), Cause> {
         let mut body = source.body(blob, 0).await?;
         let mut bytes = Vec::with_capacity(usize::try_from(blob.size).unwrap_or_default());
@@ -92,7 +109,7 @@ impl Disk {
     }
 
     async fn receive_large(&self, blob: BlobRef, source: &Supply) -> Result<(), Cause> {
-        let begun = self.workspace.blobs().begin(&blob.digest, blob.size);
+        let begun = self.workspace.blobs().begin_unread(&blob.digest, blob.size);
         let mut partial = begun.map_err(Cause::of_store)?;
         self.observer.notice(Event::Moved { bytes: partial.offset() });
         if partial.offset() < blob.size {

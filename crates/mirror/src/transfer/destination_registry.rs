@@ -96,7 +96,7 @@ impl Destination for Target {
                 self.observer.notice(Event::BlobStarted { digest, size });
                 let held = self.held_elsewhere.get(&digest);
                 let sent = self.send(blob, from, to, held).await;
-                self.observer.notice(Event::BlobDone { digest });
+                self.observer.notice(Event::attempted(digest, &sent));
                 sent
             }
             Job::Mount { blob, held, from, to, .. } => {

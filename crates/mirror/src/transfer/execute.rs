@@ -48,7 +48,7 @@ impl Moment<'_> {
         match self {
             Self::Began => None,
             Self::Finished => Some(Outcome::Copied),
-            Self::Failed(error) => Some(Outcome::Failed { error: error.to_string() }),
+            Self::Failed(error) => Some(Outcome::Failed { error: error.reason() }),
         }
     }
 }
@@ -61,7 +61,8 @@ pub(crate) struct Stops {
 }
 
 /// Runs `schedule` to its end or until it is cancelled. While it is held, no job begins, and those
-/// under way end. `tell` hears of every image: that it began, and how it ended, each once.
+/// under way end. `tell` hears of every image: that it began, and how it ended, each once. What
+/// failed for a reason that may have passed is retried once, after everything else.
 pub(crate) async fn execute<D: Destination>(
     mut schedule: Schedule,
     destination: Arc<D>,
@@ -85,12 +86,20 @@ pub(crate) async fn execute<D: Destination>(
         }
         let landed = tokio::select! {
             biased;
-            () = stops.cancel.cancelled() => return Executed::Interrupted,
+            () = stops.cancel.cancelled() => {
+                for failed in schedule.give_up_final_round() {
+                    tell(failed.image, Moment::Failed(&failed.error));
+                }
+                return Executed::Interrupted;
+            }
             () = stops.hold.changed() => continue,
             landed = flying.join_next(), if !(is_held && flying.is_empty()) => landed,
         };
         match landed {
-            None => return Executed::Entirely,
+            None => match schedule.begin_final_round() {
+                0 => return Executed::Entirely,
+                again => tracing::warn!("final round: retrying {again} of the images that failed"),
+            },
             Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
             Some(Ok((job, outcome))) => {
                 if let (Job::Finish { image }, Ok(())) = (job, &outcome) {

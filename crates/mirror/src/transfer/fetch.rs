@@ -33,7 +33,7 @@ pub(crate) fn missing(context: &Context, plan: &Plan) -> (Vec<Option<Vec<BlobRef
         Action::Present => (None, Outcome::Present),
         Action::Copy => match missing_blobs(&context.workspace, &plan.tree(image)) {
             Ok(blobs) => (Some(blobs), Outcome::Pending),
-            Err(error) => (None, Outcome::Failed { error: chain(&error) }),
+            Err(error) => (None, Outcome::Failed { error: chain(&error).into() }),
         },
     });
     images.unzip()
@@ -47,7 +47,7 @@ pub(crate) fn all_missing(
     let images = plan.images.iter().map(|image| {
         match missing_blobs(&context.workspace, &plan.tree(image)) {
             Ok(blobs) => (Some(blobs), Outcome::Pending),
-            Err(error) => (None, Outcome::Failed { error: chain(&error) }),
+            Err(error) => (None, Outcome::Failed { error: chain(&error).into() }),
         }
     });
     images.unzip()
@@ -63,7 +63,7 @@ pub(crate) async fn fetch(
     announce: Announce,
 ) -> Executed {
     // The namespace of a target is not part of a name.
-    let names = match context.settings.mode.target() {
+    let names = match context.settings.workflow.target() {
         None => names_by_origin(plan),
         Some(_) => BTreeMap::new(),
     };

@@ -6,13 +6,29 @@ use std::fs;
 use mirror_plan::{BlobRef, ImageTree, Origin, Plan};
 use oci::{Digest, Pointer};
 use registry::Client;
+use workspace::{BlobError, DiskError};
 
 use crate::context::Context;
 use crate::error_chain::chain;
-use crate::gather::Layout;
+use crate::gather::{CollectError, Layout};
 use crate::report::Outcome;
 use crate::transfer::fetch::{Announce, fetch};
 use crate::transfer::supply::Supplies;
+
+/// Why damaged content was not replaced.
+#[derive(Debug, thiserror::Error)]
+enum RepairError {
+    #[error("its manifest {0} is damaged and not available again: run again")]
+    Gone(Digest),
+    #[error(transparent)]
+    Source(#[from] registry::Error),
+    #[error(transparent)]
+    Layout(#[from] CollectError),
+    #[error(transparent)]
+    Store(#[from] BlobError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
 
 /// Where content can be fetched again.
 pub(crate) struct Repair<'a> {
@@ -52,7 +68,7 @@ impl Repair<'_> {
             let tree = plan.tree(image);
             if let Err(error) = self.fetch_manifests(context, &image.origin, &tree, &damaged).await
             {
-                *outcome = Outcome::Failed { error };
+                *outcome = Outcome::Failed { error: chain(&error).into() };
                 needs.push(None);
                 continue;
             }
@@ -79,28 +95,26 @@ impl Repair<'_> {
         origin: &Origin,
         tree: &ImageTree,
         damaged: &BTreeSet<Digest>,
-    ) -> Result<(), String> {
+    ) -> Result<(), RepairError> {
         let store = context.workspace.blobs();
         for node in tree.all_manifests().filter(|node| damaged.contains(&node.digest)) {
             let digest = node.digest;
-            if store.has(&digest, Some(node.size)).map_err(|e| chain(&e))? {
+            if store.has(&digest, Some(node.size))? {
                 continue;
             }
             let again = match origin {
                 Origin::Registry(image) => {
                     let at = image.with_pointer(Pointer::Digest(digest));
-                    self.client.manifest(&at).await.map_err(|e| chain(&e))?
+                    self.client.manifest(&at).await?
                 }
                 Origin::Layout(path) => {
-                    let (_, manifests) = Layout::new(path).tree(&[]).map_err(|e| chain(&e))?;
+                    let (_, manifests) = Layout::new(path).tree(&[])?;
                     manifests.into_iter().find(|raw| raw.digest == digest)
                 }
                 Origin::Made(_) => None,
             };
-            let again = again.ok_or_else(|| {
-                format!("its manifest {digest} is damaged and not available again: run again")
-            })?;
-            store.put(&digest, &again.bytes).map_err(|e| chain(&e))?;
+            let again = again.ok_or(RepairError::Gone(digest))?;
+            store.put(&digest, &again.bytes)?;
         }
         Ok(())
     }

@@ -10,6 +10,8 @@
 //! A failure is isolated to the images that cannot be completed. A blob that one source does not
 //! supply is requested from the sources of all other images that have it; a repository that
 //! refuses a blob fails the images of that repository only.
+//!
+//! Images that fail for a reason that may pass get a final round after all others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -131,6 +133,7 @@ struct Needed {
     waiters: Vec<ImageId>,
     /// Whether it is there, or being mounted.
     is_provided: bool,
+    is_there: bool,
 }
 
 impl Claim {
@@ -153,6 +156,9 @@ pub(crate) struct Schedule {
     /// The host of each source.
     hosts: Vec<HostId>,
     large_in_flight: usize,
+    /// Images that failed for a reason that may pass.
+    for_final_round: Vec<FailedImage>,
+    is_final_round: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -220,7 +226,10 @@ impl Schedule {
         let places = &mut blob.claims[claim].places;
         match places.iter_mut().find(|place| place.at == at) {
             Some(place) => place.waiters.push(image),
-            None => places.push(Needed { at, waiters: vec![image], is_provided: false }),
+            None => {
+                let (is_provided, is_there) = (false, false);
+                places.push(Needed { at, waiters: vec![image], is_provided, is_there });
+            }
         }
     }
 
@@ -377,7 +386,8 @@ impl Schedule {
             (Job::Finish { image }, Err(error)) => {
                 let error = ImageError::new(Arc::new(error), 1);
                 let was_open = self.close(image);
-                was_open.then_some(FailedImage { image, error }).into_iter().collect()
+                let failed = was_open.then_some(FailedImage { image, error });
+                failed.and_then(|failed| self.unless_final_round(failed)).into_iter().collect()
             }
         }
     }
@@ -440,7 +450,7 @@ impl Schedule {
         let claims = known.claims.iter_mut().filter(|claim| claim.size == blob.size);
         let mut waiters = Vec::new();
         for place in claims.flat_map(|claim| &mut claim.places).filter(|place| place.at == at) {
-            place.is_provided = true;
+            (place.is_provided, place.is_there) = (true, true);
             waiters.extend_from_slice(&place.waiters);
         }
         for image in waiters {
@@ -528,10 +538,50 @@ impl Schedule {
         let mut failed = Vec::new();
         for (image, error) in waiters {
             if self.close(image) {
-                failed.push(FailedImage { image, error });
+                failed.extend(self.unless_final_round(FailedImage { image, error }));
             }
         }
         failed
+    }
+
+    /// Keeps an image whose failure may pass for the final round; returns all others.
+    fn unless_final_round(&mut self, failed: FailedImage) -> Option<FailedImage> {
+        if self.is_final_round || !failed.error.may_pass_soon() {
+            return Some(failed);
+        }
+        self.for_final_round.push(failed);
+        None
+    }
+
+    /// Begins the final round, once nothing is under way: images that failed for a reason that may
+    /// have passed are tried again, with what they have. Returns how many.
+    pub(crate) fn begin_final_round(&mut self) -> usize {
+        self.is_final_round = true;
+        let again = std::mem::take(&mut self.for_final_round);
+        for FailedImage { image, .. } in &again {
+            let mut waiting = 0;
+            for digest in self.images[*image].blobs.clone() {
+                let Some(blob) = self.blobs.get_mut(&digest) else { continue };
+                let places = blob.claims.iter_mut().flat_map(|claim| &mut claim.places);
+                for place in places.filter(|place| place.waiters.contains(image) && !place.is_there)
+                {
+                    place.is_provided = false;
+                    waiting += 1;
+                    // Every source gets its chance again: an image that waits for a blob without a
+                    // usable source would neither finish nor fail.
+                    blob.failed.clear();
+                }
+            }
+            self.images[*image].waiting = Some(waiting);
+            self.order.push_back(*image);
+        }
+        again.len()
+    }
+
+    /// The images that wait for the final round, when there will be none.
+    pub(crate) fn give_up_final_round(&mut self) -> Vec<FailedImage> {
+        self.is_final_round = true;
+        std::mem::take(&mut self.for_final_round)
     }
 }
 

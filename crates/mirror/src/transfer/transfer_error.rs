@@ -9,6 +9,7 @@ use oci::Digest;
 use workspace::{BlobError, DiskError, RecordError};
 
 use crate::error_chain::chain;
+use crate::reason::{Reason, Remedy};
 use crate::transfer::supply::{ManifestReadError, SupplyError};
 use crate::transfer::verified_body::{BodyError, WrongContent};
 
@@ -189,6 +190,29 @@ impl TransferError {
         }
     }
 
+    /// Whether a last attempt in the same run has a chance. A limit that the user set is kept.
+    fn may_pass_soon(&self) -> bool {
+        match &*self.cause {
+            Cause::Source(SupplyError::Registry(error)) | Cause::Target(error) => {
+                error.may_pass_soon()
+            }
+            _ => false,
+        }
+    }
+
+    /// What helps against it.
+    fn remedy(&self) -> Remedy {
+        match &*self.cause {
+            Cause::Source(SupplyError::Registry(error)) | Cause::Target(error) => Remedy::of(error),
+            // What was changed on its way may arrive unchanged next time.
+            Cause::Content(
+                ContentError::Digest(_) | ContentError::Store(BlobError::Mismatch { .. }),
+            )
+            | Cause::TimedOut(_) => Remedy::RunAgain,
+            _ => Remedy::Unknown,
+        }
+    }
+
     /// Whether the same request may succeed later: the host is in trouble, not this content.
     pub(crate) fn a_later_attempt_can_help(&self) -> bool {
         match &*self.cause {
@@ -224,6 +248,15 @@ pub(crate) struct ImageError {
 impl ImageError {
     pub(crate) fn new(error: Arc<TransferError>, sources: usize) -> Self {
         Self { error, sources }
+    }
+
+    /// Whether a last attempt in the same run has a chance.
+    pub(crate) fn may_pass_soon(&self) -> bool {
+        self.error.may_pass_soon()
+    }
+
+    pub(crate) fn reason(&self) -> Reason {
+        Reason::new(self.to_string(), self.error.remedy())
     }
 
     #[cfg(test)]

@@ -25,7 +25,7 @@ fn the_committed_files_are_what_the_program_writes() {
         for ((name, written), (_, committed)) in ours.iter().zip(&theirs) {
             assert!(
                 written == committed,
-                "{name} differs; run `cargo run -p nmstate-operator -- manifests -o deploy/nmstate-operator/{folder}{arguments}`"
+                "{name} differs; run `cargo run -p nmstate-operator -- manifests --out deploy/nmstate-operator/{folder}{arguments}`"
             );
         }
     }

@@ -51,6 +51,58 @@ async fn a_dead_proxy_is_named_without_its_password() {
     assert_eq!(client.traffic().retries, 1);
 }
 
+/// A port whose queue is full: further connections are neither accepted nor refused, as behind a
+/// firewall that drops packets.
+async fn silent_port() -> (tokio::net::TcpListener, Vec<tokio::net::TcpStream>) {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queue = Vec::new();
+    let connect = || tokio::net::TcpStream::connect(address);
+    while let Ok(Ok(stream)) = tokio::time::timeout(Duration::from_millis(300), connect()).await {
+        queue.push(stream);
+    }
+    (listener, queue)
+}
+
+#[tokio::test]
+async fn a_proxy_that_drops_packets_is_named_and_not_tried_for_each_request() {
+    let (listener, _queue) = silent_port().await;
+    let address = listener.local_addr().unwrap();
+    let https_proxy = Some(format!("http://{address}"));
+    let environment = Environment { https_proxy, ..nowhere() };
+    let settings = settings(Side::Source);
+    let client =
+        Client::open(registry::Settings { environment, tls_verify: true, ..settings }).unwrap();
+    // From here on, waiting takes no time.
+    tokio::time::pause();
+    let start = tokio::time::Instant::now();
+    for image in ["quay.io/a/b:v1", "ghcr.io/a/b:v1"] {
+        let error = client.head(&image.parse().unwrap()).await.unwrap_err();
+        let text = error.chain();
+        let named = format!("no connection through the proxy http://{address} (HTTPS_PROXY)");
+        assert!(text.contains(&named), "{text}");
+    }
+    assert_eq!((client.traffic().requests, client.traffic().retries), (0, 0));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_host_that_drops_packets_is_waited_for_once() {
+    let (listener, _queue) = silent_port().await;
+    let timeouts = Timeouts { connect: Duration::from_millis(300), ..Timeouts::default() };
+    let client = Client::open(registry::Settings { timeouts, ..settings(Side::Source) }).unwrap();
+    let image: oci::ImageRef = format!("{}/a:v1", listener.local_addr().unwrap()).parse().unwrap();
+    let first = client.head(&image).await.unwrap_err();
+    assert!(first.chain().contains("no connection within 0.3 s"), "{}", first.chain());
+    let sent = client.traffic().requests;
+    let second = client.head(&image).await.unwrap_err();
+    assert!(second.is_retryable() && !second.may_pass_soon(), "{second}");
+    assert_eq!(client.traffic().requests, sent);
+    assert_eq!(client.traffic().retries, 0);
+}
+
 #[tokio::test]
 async fn a_proxy_that_requires_a_login_is_not_asked_twice() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

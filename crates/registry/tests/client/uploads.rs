@@ -167,3 +167,54 @@ async fn an_upload_that_cannot_be_continued_starts_again() {
         assert_eq!(opened, 2, "{method} {refusal}");
     }
 }
+
+/// Uploads in memory, as another process would find them.
+#[derive(Debug, Default)]
+struct Begun(std::sync::Mutex<std::collections::BTreeMap<String, registry::Url>>);
+
+impl registry::UploadLog for Begun {
+    fn find(&self, to: &registry::Location, digest: &Digest) -> Option<registry::Url> {
+        self.0.lock().unwrap().get(&format!("{to} {digest}")).cloned()
+    }
+
+    fn begin(&self, to: &registry::Location, digest: &Digest, url: &registry::Url) {
+        self.0.lock().unwrap().insert(format!("{to} {digest}"), url.clone());
+    }
+
+    fn end(&self, to: &registry::Location, digest: &Digest) {
+        self.0.lock().unwrap().remove(&format!("{to} {digest}"));
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_another_process_began_is_continued_at_the_same_registry_only() {
+    let content: Bytes = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>().into();
+    for is_elsewhere in [false, true] {
+        let registry = lab(Settings::default());
+        let cut = Effect::KeepThenCut(3_000_000);
+        registry.fault(Fault::on(Method::PUT, "/blobs/uploads/").times(1).does(cut));
+        let begun = std::sync::Arc::new(Begun::default());
+        let client = || {
+            let settings = crate::settings(registry::Side::Destination);
+            let retry = registry::Retry { times: 0, delay: None };
+            let uploads = Some(begun.clone() as std::sync::Arc<dyn registry::UploadLog>);
+            registry::Client::open(registry::Settings { retry, uploads, ..settings }).unwrap()
+        };
+        let to = location(&registry, "a");
+        upload(&client(), &to, &content, None).await.unwrap_err();
+        assert_eq!(begun.0.lock().unwrap().len(), 1);
+        let other = lab(Settings::default());
+        if is_elsewhere {
+            for url in begun.0.lock().unwrap().values_mut() {
+                url.set_port(Some(other.address().port())).unwrap();
+            }
+        }
+        assert_eq!(upload(&client(), &to, &content, None).await.unwrap(), Uploaded::Sent);
+        assert_eq!(fetch(&client(), &to, blob(&content), 0).await.unwrap(), content);
+        let opened = registry.requests().of(&Method::POST, "/blobs/uploads/").count();
+        let continued = registry.requests().of(&Method::PATCH, "").count();
+        assert_eq!((opened, continued), if is_elsewhere { (2, 0) } else { (1, 1) });
+        assert_eq!(other.requests().count(), 0);
+        assert!(begun.0.lock().unwrap().is_empty());
+    }
+}

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mirror_plan::ImageRecord;
+use mirror_plan::{ImageRecord, Mode};
 use oci::Tag;
 use serde_json::json;
 use serve::{Note, Offer, OfferError, Options, Server};
 use stand::{Format, Serving, Stock};
-use workspace::{Mode, RunStart, RunStatus, Workspace};
+use workspace::{RunStart, RunStatus, Workspace};
 
 /// Moves content and records into a workspace, by one run.
 fn mirror(stock: &Stock, to: &Path) -> Workspace {

@@ -54,7 +54,8 @@ fn every_supported_requirement_is_read() {
     ] {
         let requirement = the_one(&format!(r#"{{"type":"sigstoreSigned",{keys}}}"#));
         let Requirement::Signed(signed) = requirement else { panic!("{requirement:?}") };
-        assert_eq!((signed.keys.len(), signed.identity), (count, SignedIdentity::default()));
+        let Signers::Keys(keys) = signed.signers else { panic!("keys are expected") };
+        assert_eq!((keys.len(), signed.identity), (count, SignedIdentity::default()));
     }
     let matching = r#"{"type":"sigstoreSigned","keyPath":"/keys/ok.pub","signedIdentity":{"type":"matchRepository"}}"#;
     let Requirement::Signed(signed) = the_one(matching) else { panic!("a signature is due") };
@@ -73,19 +74,16 @@ fn keys_of_a_transparency_log_are_read_beside_the_signers() {
     ] {
         let text = format!(r#"{{"type":"sigstoreSigned","keyPath":"/keys/ed.pub"{log}}}"#);
         let Requirement::Signed(signed) = the_one(&text) else { panic!("{text}") };
-        assert_eq!((signed.keys.len(), signed.log.len()), (1, count), "{text}");
+        let Signers::Keys(keys) = signed.signers else { panic!("keys are expected") };
+        assert_eq!((keys.len(), signed.log.len()), (1, count), "{text}");
     }
 }
 
 #[test]
 fn what_cannot_be_checked_is_kept_as_that() {
     for (requirement, part) in [
-        (r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/absent.gpg"}"#, "GPG"),
+        (r#"{"type":"signedBy","keyType":"X509Certificates","keyPath":"/absent"}"#, "X509"),
         (r#"{"type":"signedBaseLayer","baseLayerIdentity":{"type":"matchExact"}}"#, "BaseLayer"),
-        (
-            r#"{"type":"sigstoreSigned","fulcio":{"caPath":"/a"},"rekorPublicKeyPath":"/b"}"#,
-            "fulcio",
-        ),
         (r#"{"type":"sigstoreSigned","pki":{}}"#, "pki"),
         (r#"{"type":"sigstoreSigned","keyPath":"/keys/other.pub"}"#, "/keys/other.pub"),
         (
@@ -134,6 +132,26 @@ fn what_is_not_understood_is_an_error_that_names_the_place() {
             "the scope \"q.io\" of docker: the list of requirements is empty",
         ),
         (with(r#"{"type":"accept"}"#), "unknown variant `accept`"),
+        (with(r#"{"type":"signedBy","keyType":"x","keyPath":"/k"}"#), "the keyType \"x\""),
+        (with(r#"{"type":"signedBy","keyType":"GPGKeys"}"#), "takes exactly one of keyPath"),
+        (
+            with(r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/gone"}"#),
+            "reading the key /gone: entity not found",
+        ),
+        (
+            with(r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/keys/text"}"#),
+            "the GPG key /keys/text",
+        ),
+        (
+            signed(r#""fulcio":{"caPath":"/a","oidcIssuer":"i","subjectEmail":"e"}"#),
+            "fulcio requires the key of a transparency log",
+        ),
+        (
+            signed(
+                r#""fulcio":{"caPath":"/keys/text","oidcIssuer":"i","subjectEmail":"e"},"rekorPublicKeyPath":"/keys/ok.pub""#,
+            ),
+            "the authority of fulcio is not a certificate",
+        ),
         (with("{}"), "missing field `type`"),
         (with(r#"{"type":"reject","why":1}"#), "unknown field `why`"),
         (with(r#"{"type":"insecureAcceptAnything","why":1}"#), "unknown field `why`"),

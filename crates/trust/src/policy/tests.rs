@@ -1,5 +1,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use jiff::Timestamp;
 use oci::Digest;
 use rcgen::{KeyPair, SigningKey as _};
 
@@ -20,7 +21,13 @@ impl Signer {
             r#"{{"critical":{{"identity":{{"docker-reference":"{name}"}},"image":{{"docker-manifest-digest":"{digest}"}},"type":"cosign container image signature"}},"optional":null}}"#
         );
         let signature = BASE64.encode(self.0.sign(payload.as_bytes()).unwrap());
-        Signature { payload: payload.into_bytes(), signature, bundle: None }
+        Signature {
+            payload: payload.into_bytes(),
+            signature,
+            bundle: None,
+            certificate: None,
+            chain: None,
+        }
     }
 
     /// A requirement of a signature with this key, of any tag.
@@ -41,11 +48,15 @@ fn policy(default: &str, docker: &[(&str, &str)]) -> Policy {
 }
 
 fn subject(content: &str, signatures: Vec<Signature>) -> Subject {
-    Subject { digest: Digest::of(content.as_bytes()), signatures }
+    Subject { signatures, ..Subject::unsigned(Digest::of(content.as_bytes())) }
 }
 
 fn image(signatures: Vec<Signature>) -> Presented {
-    Presented { root: subject("root", signatures), instances: Vec::new() }
+    Presented {
+        root: subject("root", signatures),
+        instances: Vec::new(),
+        now: Timestamp::UNIX_EPOCH,
+    }
 }
 
 /// What the policy says of `NAME:v1`: nothing, or why it is refused.
@@ -123,7 +134,7 @@ fn every_bad_signature_is_told_with_its_reason() {
         Signature {
             payload: b"{}".to_vec(),
             signature: BASE64.encode(ours.0.sign(b"{}").unwrap()),
-            bundle: None,
+            ..ours.sign(root, NAME)
         },
     ];
     let why = refused(&policy, &image(signatures));
@@ -173,12 +184,12 @@ fn all_requirements_of_a_scope_must_hold() {
 
 #[test]
 fn what_cannot_be_checked_refuses_and_names_the_scope() {
-    let gpg = r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/k.gpg"}"#;
-    let why = refused(&policy(ACCEPT, &[("q.io/team", gpg)]), &image(vec![]));
+    let layer = r#"{"type":"signedBaseLayer","baseLayerIdentity":{"type":"matchExact"}}"#;
+    let why = refused(&policy(ACCEPT, &[("q.io/team", layer)]), &image(vec![]));
     assert_eq!(
         why,
         "the image is rejected by policy (docker scope q.io/team): \
-         signedBy (simple signing with GPG keys) is not supported and cannot be checked"
+         signedBaseLayer is not supported and cannot be checked"
     );
 }
 
@@ -190,7 +201,7 @@ fn a_list_is_let_in_by_its_own_signature_or_by_those_of_all_its_images() {
         subject(content, vec![signer.sign(Digest::of(content.as_bytes()), NAME)])
     };
     let bare = |content: &str| subject(content, vec![]);
-    let list = |root, instances| Presented { root, instances };
+    let list = |root, instances| Presented { root, instances, now: Timestamp::UNIX_EPOCH };
 
     let own = list(by(&ours, "list"), vec![bare("amd"), bare("arm")]);
     assert_eq!(refused(&policy, &own), "");
@@ -208,12 +219,10 @@ fn a_list_is_let_in_by_its_own_signature_or_by_those_of_all_its_images() {
 #[test]
 fn signatures_are_read_only_where_they_can_make_a_difference() {
     let signer = Signer::new();
-    let gpg = r#"{"type":"signedBy"}"#;
-    for (rule, reads) in
-        [(ACCEPT, false), (REJECT, false), (gpg, false), (&*signer.requirement(), true)]
-    {
+    for (rule, reads) in [(ACCEPT, false), (REJECT, false), (&*signer.requirement(), true)] {
         let policy = policy(rule, &[]);
         let name = "q.io/a:1".parse().unwrap();
-        assert_eq!(policy.rule(Name::Registry(&name)).reads_signatures(), reads, "{rule}");
+        let rule = policy.rule(Name::Registry(&name));
+        assert_eq!((rule.reads_signatures(), rule.reads_lookaside()), (reads, false), "{rule:?}");
     }
 }

@@ -3,10 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use oci::Hasher;
 use rustix::fs::copy_file_range;
 use rustix::io::Errno;
+
+use crate::direct_io::{DirectFile, DirectReader};
 
 /// How much is copied between two reports of progress.
 const AT_ONCE: u64 = 16 << 20;
@@ -97,6 +100,49 @@ pub(crate) fn copy_hashed(
         progress(piece.len() as u64);
         Ok(())
     })
+}
+
+/// A file that is read whole.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) file: &'a File,
+    pub(crate) path: &'a Path,
+    pub(crate) length: u64,
+}
+
+/// As [`copy_hashed`], for all of a large file, past the page cache. While one piece is hashed, the
+/// piece before it is written and the piece after it is read.
+pub(crate) fn copy_directly(
+    source: Source<'_>,
+    target: &DirectFile,
+    at: u64,
+    hasher: &mut Hasher,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), CopyError> {
+    let mut writer = target.writer(at, BUFFER);
+    let mut each = |piece: &[u8]| {
+        writer.write(piece).map_err(CopyError::Write)?;
+        progress(piece.len() as u64);
+        Ok(())
+    };
+    match DirectReader::open(source.path, source.length, BUFFER) {
+        Some(reader) => {
+            let mut left = source.length;
+            let taken = |piece: &[u8]| {
+                // A file that became longer must not be written over what follows.
+                let count = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+                left -= count as u64;
+                hasher.update(&piece[..count]);
+                each(&piece[..count])
+            };
+            reader.read(taken, CopyError::Read)?;
+            if left > 0 {
+                return Err(CopyError::Read(ends_early()));
+            }
+        }
+        None => hash(source.file, 0, source.length, hasher, &mut each)?,
+    }
+    writer.finish().map_err(CopyError::Write)
 }
 
 /// Hashes `length` bytes from `from` on; `each` gets them piece by piece.

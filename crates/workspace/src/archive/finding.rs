@@ -23,8 +23,8 @@ pub enum Finding {
     Empty { file: PathBuf },
     /// A tar file that is no archive of this program.
     Foreign { file: PathBuf },
-    /// An archive of the first oc-mirror.
-    RegistryTree { file: PathBuf },
+    /// An archive of oc-mirror v2, which [`crate::distribution`] reads.
+    OcMirrorV2 { file: PathBuf },
     /// The index cannot be read.
     BadIndex { file: PathBuf, reason: String },
     /// A chunk of another length than it was written with.
@@ -48,7 +48,7 @@ impl Finding {
             Self::BadBlob { files, .. } => files.iter().map(PathBuf::as_path).collect(),
             Self::Empty { file }
             | Self::Foreign { file }
-            | Self::RegistryTree { file }
+            | Self::OcMirrorV2 { file }
             | Self::BadIndex { file, .. }
             | Self::Length { file, .. }
             | Self::Missing { file, .. }
@@ -60,7 +60,7 @@ impl Finding {
 
     pub fn severity(&self) -> Severity {
         match self {
-            Self::Foreign { .. } | Self::RegistryTree { .. } => Severity::Note,
+            Self::Foreign { .. } | Self::OcMirrorV2 { .. } => Severity::Note,
             Self::Missing { .. } => Severity::Incomplete,
             _ => Severity::Damaged,
         }
@@ -76,11 +76,9 @@ impl fmt::Display for Finding {
             Self::Foreign { file } => {
                 write!(f, "{} is no archive of this program and is left alone", file.display())
             }
-            Self::RegistryTree { file } => write!(
-                f,
-                "{} was made by another oc-mirror, as a registry's directory tree, which this program does not read (push it with the program that made it, or mirror to disk anew with this one)",
-                file.display()
-            ),
+            Self::OcMirrorV2 { file } => {
+                write!(f, "{} is an archive of oc-mirror v2 (push it with --from)", file.display())
+            }
             Self::BadIndex { file, reason } => {
                 write!(f, "{} is damaged: {reason} (copy it again)", file.display())
             }

@@ -8,11 +8,10 @@ use oci::Digest;
 use tar::Header;
 
 use super::entry::{BLOCK, header, parse_index_name};
+use crate::distribution::TarFiles;
 
 /// Enough for the long names that other writers put before an entry.
 const LOOK_AT: u64 = 1 << 20;
-/// How the archives of the first oc-mirror begin: the tree of a registry.
-const REGISTRY_TREE: &str = "docker/registry/v2/";
 
 /// What a tar file begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +24,8 @@ pub(crate) enum FirstEntry {
         digest: Digest,
         length: u64,
     },
-    /// A registry's tree, as the first oc-mirror archives it.
-    RegistryTree,
+    /// A part of a cache or of a working directory, as oc-mirror v2 archives it.
+    OcMirrorV2,
     Foreign,
 }
 
@@ -49,15 +48,15 @@ pub(crate) fn first_entry(file: &File) -> io::Result<FirstEntry> {
     {
         return Ok(FirstEntry::Index { chunk, digest, length });
     }
-    Ok(if is_registry_tree(file) { FirstEntry::RegistryTree } else { FirstEntry::Foreign })
+    Ok(if is_of_v2(file) { FirstEntry::OcMirrorV2 } else { FirstEntry::Foreign })
 }
 
-fn is_registry_tree(file: &File) -> bool {
+fn is_of_v2(file: &File) -> bool {
     let start = ReadAt { file, position: 0 }.take(LOOK_AT);
     let mut archive = tar::Archive::new(start);
     let Ok(mut entries) = archive.entries() else { return false };
     let Some(Ok(entry)) = entries.next() else { return false };
-    String::from_utf8_lossy(&entry.path_bytes()).starts_with(REGISTRY_TREE)
+    TarFiles::is_entry(&String::from_utf8_lossy(&entry.path_bytes()))
 }
 
 /// Reads a file without moving its own position.
@@ -110,10 +109,16 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_tree_is_recognised_by_short_and_by_long_names() {
-        let short = "docker/registry/v2/repositories/a/_layers/x/link";
-        assert_eq!(seen(&tar_of(short)), FirstEntry::RegistryTree);
+    fn archives_of_oc_mirror_v2_are_recognized_by_short_and_by_long_names() {
+        for short in [
+            "docker/registry/v2/repositories/a/_layers/x/link",
+            "docker/registry/v2/blobs/sha256/ab/data",
+            "working-dir/logs/oc-mirror.log",
+            "isc_2026-01-02T03:04:05Z",
+        ] {
+            assert_eq!(seen(&tar_of(short)), FirstEntry::OcMirrorV2, "{short}");
+        }
         let long = format!("docker/registry/v2/repositories/{}/link", "a".repeat(200));
-        assert_eq!(seen(&tar_of(&long)), FirstEntry::RegistryTree);
+        assert_eq!(seen(&tar_of(&long)), FirstEntry::OcMirrorV2);
     }
 }

@@ -1,8 +1,8 @@
 //! What earlier runs archived: the sealed indexes in `working-dir/runs`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -11,11 +11,10 @@ use jiff::tz::TimeZone;
 use oci::Digest;
 use serde::Deserialize;
 
-use super::entry::chunk_name;
-use super::first_entry::{FirstEntry, first_entry};
+use super::entry::{BLOCK, parse_chunk_name};
+use super::first_entry::{FirstEntry, ReadAt, first_entry};
 use super::index::{ArchiveStatus, BlobEntry, ChunkEntry, digest_of};
 use crate::Workspace;
-use crate::atomic_file::{self, Durability};
 use crate::disk_error::{At, DiskError, unless_absent};
 use crate::lock::Lock;
 
@@ -74,69 +73,49 @@ fn would_remove(files: &[PathBuf]) -> String {
     format!("; it would remove {}", names.join(", "))
 }
 
-/// All sealed runs, and where each blob was archived.
-#[derive(Debug, Default)]
-pub(crate) struct History {
-    /// Oldest first.
-    pub(crate) runs: Vec<SealedRun>,
-    /// With the run that archived it first.
-    blobs: BTreeMap<Digest, (u64, BlobEntry)>,
-}
-
 /// The part of an index that history needs; images are skipped unread.
 #[derive(Deserialize)]
-struct Sealed {
-    run: u64,
+pub(super) struct Sealed {
+    pub(super) run: u64,
     base: Option<u64>,
     created: Timestamp,
     status: ArchiveStatus,
     content: Digest,
-    blobs: Vec<BlobEntry>,
-    chunks: Vec<ChunkEntry>,
+    pub(super) blobs: Vec<BlobEntry>,
+    pub(super) chunks: Vec<ChunkEntry>,
 }
 
-impl History {
-    fn add(&mut self, sealed: Sealed) {
-        let run = sealed.run;
-        let mut chunks = sealed.chunks;
+impl Sealed {
+    fn run(self) -> SealedRun {
+        let Self { run, base, created, status, content, mut chunks, .. } = self;
         chunks.retain(|chunk| chunk.run == run);
-        let own: BTreeSet<u32> = chunks.iter().map(|chunk| chunk.number).collect();
-        for blob in sealed.blobs {
-            if blob.parts.first().is_some_and(|part| own.contains(&part.chunk)) {
-                self.blobs.entry(blob.digest).or_insert((run, blob));
-            }
-        }
-        let Sealed { base, created, status, content, .. } = sealed;
-        self.runs.push(SealedRun { run, base, created, status, chunks, content });
-    }
-
-    /// The run to build on.
-    pub(crate) fn base(&self, base: &Base) -> Option<&SealedRun> {
-        match base {
-            Base::Newest => self.runs.last(),
-            Base::Before(day) => {
-                let start = day.to_zoned(TimeZone::UTC).ok()?.timestamp();
-                self.runs.iter().rev().find(|run| run.created < start)
-            }
-        }
-    }
-
-    /// Where a blob is that the runs up to `base` archived.
-    pub(crate) fn held(&self, digest: &Digest, base: Option<u64>) -> Option<&BlobEntry> {
-        let (run, blob) = self.blobs.get(digest)?;
-        (*run <= base?).then_some(blob)
-    }
-
-    pub(crate) fn chunk(&self, number: u32) -> Option<&ChunkEntry> {
-        let chunks = self.runs.iter().flat_map(|run| &run.chunks);
-        chunks.into_iter().find(|chunk| chunk.number == number)
+        SealedRun { run, base, created, status, chunks, content }
     }
 }
 
 impl Workspace {
-    /// The runs whose archives are complete, oldest first.
+    /// The runs whose archives are complete, oldest first. Reads the index of each.
     pub fn sealed_runs(&self) -> Result<Vec<SealedRun>, DiskError> {
-        Ok(self.history()?.runs)
+        let paths = self.indexes(".json")?;
+        paths.iter().map(|(_, path)| Ok(read_sealed(path)?.run())).collect()
+    }
+
+    /// The run that an archive builds on.
+    pub(crate) fn base_run(&self, base: &Base) -> Result<Option<SealedRun>, DiskError> {
+        let start = match base {
+            Base::Newest => Timestamp::MAX,
+            Base::Before(day) => match day.to_zoned(TimeZone::UTC) {
+                Ok(start) => start.timestamp(),
+                Err(_) => return Ok(None),
+            },
+        };
+        for (_, path) in self.indexes(".json")?.iter().rev() {
+            let run = read_sealed(path)?.run();
+            if run.created < start {
+                return Ok(Some(run));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether [`Workspace::remove_archives_before`] would leave an archive here. `own` is the
@@ -174,45 +153,40 @@ impl Workspace {
         Ok(removed)
     }
 
-    /// The complete archives of which files are here.
+    /// The complete archives of which files are here. Reads those files and their indexes only.
     fn existing_archives(&self) -> Result<Vec<ExistingArchive>, DiskError> {
-        let mut existing = Vec::new();
-        for sealed in self.sealed_runs()? {
-            let mut files = Vec::new();
-            let mut digest = None;
-            for chunk in &sealed.chunks {
-                let path = self.root().join(chunk_name(chunk.number));
-                if !path.exists() {
-                    continue;
-                }
-                let index = self.sealed_path(sealed.run);
-                let digest = match digest {
-                    Some(digest) => digest,
-                    None => *digest.insert(file_digest(&index).at("reading", &index)?),
-                };
-                if let Some(bytes) = is_chunk(&path, chunk.number, &digest).at("reading", &path)? {
-                    files.push((path, bytes));
-                }
-            }
-            if !files.is_empty() {
-                existing.push(ExistingArchive { run: sealed.run, files });
+        let mut existing: BTreeMap<u64, ExistingArchive> = BTreeMap::new();
+        let root = self.root();
+        let entries = unless_absent(fs::read_dir(root)).at("reading", root)?;
+        let mut digests: BTreeMap<u64, Digest> = BTreeMap::new();
+        for entry in entries.into_iter().flatten() {
+            let entry = entry.at("reading", root)?;
+            let Some(number) = entry.file_name().to_str().and_then(parse_chunk_name) else {
+                continue;
+            };
+            let path = entry.path();
+            let Some(run) = run_of_chunk(&path).at("reading", &path)? else { continue };
+            let index = self.sealed_path(run);
+            let digest = match digests.get(&run) {
+                Some(digest) => *digest,
+                None => match unless_absent(file_digest(&index)).at("reading", &index)? {
+                    Some(digest) => *digests.entry(run).or_insert(digest),
+                    None => continue,
+                },
+            };
+            if let Some(bytes) = is_chunk(&path, number, &digest).at("reading", &path)? {
+                let files = Vec::new();
+                let archive = existing.entry(run).or_insert(ExistingArchive { run, files });
+                archive.files.push((path, bytes));
             }
         }
+        let mut existing: Vec<ExistingArchive> = existing.into_values().collect();
+        existing.iter_mut().for_each(|archive| archive.files.sort());
         Ok(existing)
     }
 
-    pub(crate) fn history(&self) -> Result<History, DiskError> {
-        let mut history = History::default();
-        for path in self.indexes(".json")? {
-            let file = File::open(&path).at("reading", &path)?;
-            let sealed = serde_json::from_reader(BufReader::new(file)).map_err(io::Error::other);
-            history.add(sealed.at("reading", &path)?);
-        }
-        Ok(history)
-    }
-
-    /// The files `NNNNNN<ending>` in the directory of runs, sorted.
-    pub(crate) fn indexes(&self, ending: &str) -> Result<Vec<PathBuf>, DiskError> {
+    /// The files `NNNNNN<ending>` in the directory of runs with their numbers, sorted.
+    pub(crate) fn indexes(&self, ending: &str) -> Result<Vec<(u64, PathBuf)>, DiskError> {
         let directory = self.runs_dir();
         let entries = unless_absent(fs::read_dir(&directory)).at("reading", &directory)?;
         let mut paths = Vec::new();
@@ -225,36 +199,30 @@ impl Workspace {
             }
         }
         paths.sort();
-        Ok(paths.into_iter().map(|(_, path)| path).collect())
+        Ok(paths)
     }
 
     pub(crate) fn sealed_path(&self, run: u64) -> PathBuf {
         self.runs_dir().join(format!("{run:06}.json"))
     }
+}
 
-    /// Writes `.history/.history-<time>`: the digests of everything archived
-    /// so far, one per line, where scripts of oc-mirror's users look for it.
-    pub(crate) fn write_history_list(&self, created: Timestamp) -> Result<(), DiskError> {
-        let history = self.history()?;
-        let name = format!(".history-{}", created.strftime("%Y-%m-%dT%H:%M:%SZ"));
-        let path = self.working_dir().join(".history").join(name);
-        let written = atomic_file::write_with(&path, Durability::Later, |file| {
-            let mut out = io::BufWriter::new(file);
-            history.blobs.keys().try_for_each(|digest| writeln!(out, "{digest}"))?;
-            out.flush()
-        });
-        match written {
-            // FAT and exFAT allow no colons in names. Nothing of ours reads this.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                tracing::warn!(
-                    "not writing {}: its name does not suit the filesystem",
-                    path.display()
-                );
-                Ok(())
-            }
-            written => written,
-        }
+/// Reads what history needs of a sealed index.
+pub(super) fn read_sealed(path: &Path) -> Result<Sealed, DiskError> {
+    let file = File::open(path).at("reading", path)?;
+    serde_json::from_reader(BufReader::new(file)).map_err(io::Error::other).at("reading", path)
+}
+
+/// The run that a chunk says it is of; none if it is not one.
+fn run_of_chunk(path: &Path) -> io::Result<Option<u64>> {
+    #[derive(Deserialize)]
+    struct Run {
+        run: u64,
     }
+    let file = File::open(path)?;
+    let FirstEntry::Index { length, .. } = first_entry(&file)? else { return Ok(None) };
+    let index = BufReader::new(ReadAt { file: &file, position: BLOCK }.take(length));
+    Ok(serde_json::from_reader(index).ok().map(|Run { run }| run))
 }
 
 /// The digest of an index that lies in a file of its own.
@@ -273,62 +241,4 @@ pub(crate) fn is_chunk(path: &Path, number: u32, digest: &Digest) -> io::Result<
         _ => false,
     };
     if ours { Ok(Some(file.metadata()?.len())) } else { Ok(None) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn history(times: &[&str]) -> History {
-        let mut history = History::default();
-        for (position, time) in times.iter().enumerate() {
-            let run = position as u64 + 1;
-            let blob = |name: &str| {
-                let part = super::super::index::Part { chunk: run as u32, offset: 512, length: 1 };
-                BlobEntry { digest: Digest::of(name.as_bytes()), size: 1, parts: vec![part] }
-            };
-            history.add(Sealed {
-                run,
-                base: None,
-                created: time.parse().unwrap(),
-                status: ArchiveStatus::Complete,
-                content: Digest::of(b""),
-                blobs: vec![blob("in all"), blob(time)],
-                chunks: vec![ChunkEntry {
-                    number: run as u32,
-                    run,
-                    length: 1024,
-                    checksum: Digest::of(b""),
-                }],
-            });
-        }
-        history
-    }
-
-    #[test]
-    fn the_base_is_the_newest_run_before_the_day_or_the_newest_of_all() {
-        let times = ["2026-03-01T12:00:00Z", "2026-03-02T23:59:59Z", "2026-03-03T00:00:00Z"];
-        let history = history(&times);
-        let base = |base: Base| history.base(&base).map(|run| run.run);
-        let day = |text: &str| Base::Before(text.parse().unwrap());
-        assert_eq!(base(Base::Newest), Some(3));
-        assert_eq!(base(day("2026-03-03")), Some(2));
-        assert_eq!(base(day("2026-03-02")), Some(1));
-        assert_eq!(base(day("2026-03-01")), None);
-        assert_eq!(base(day("2030-01-01")), Some(3));
-    }
-
-    #[test]
-    fn only_runs_up_to_the_base_count_as_delivered() {
-        let times = ["2026-03-01T12:00:00Z", "2026-03-02T12:00:00Z"];
-        let history = history(&times);
-        let held = |name: &str, base| history.held(&Digest::of(name.as_bytes()), base).is_some();
-        assert!(held(times[1], Some(2)));
-        assert!(!held(times[1], Some(1)));
-        assert!(!held(times[0], None));
-        assert!(!held("unknown", Some(2)));
-        // The first run that archived a blob is where it is.
-        let first = history.held(&Digest::of(b"in all"), Some(2)).unwrap();
-        assert_eq!(first.parts[0].chunk, 1);
-    }
 }

@@ -20,6 +20,7 @@ use super::entry::{BLOCK, TRAILER, chunk_name, footprint, parse_chunk_name};
 use super::finding::Finding;
 use super::first_entry::{FirstEntry, ReadAt, first_entry};
 use super::index::{Index, IndexError, digest_of};
+use super::newest::{Listing, Unopened};
 use crate::blob_reader::{BlobReader, Extent};
 use crate::disk_error::{At, DiskError};
 use crate::identity::WorkspaceId;
@@ -34,6 +35,9 @@ pub struct Archives {
     /// Where the records of each image are, oldest first: run, position.
     images: BTreeMap<Place, Vec<(usize, usize)>>,
     blobs: BTreeMap<Digest, Arc<[Extent]>>,
+    /// Files of earlier runs that are opened only when a blob of theirs is needed.
+    pub(super) unopened: Unopened,
+    pub(super) listing: Option<Listing>,
 }
 
 /// The archive of one run, as far as it is here.
@@ -74,11 +78,11 @@ pub enum OpenError {
 }
 
 /// A chunk whose index is being looked at.
-struct Candidate {
+pub(super) struct Candidate {
     path: PathBuf,
-    file: File,
-    number: u32,
-    index_length: u64,
+    pub(super) file: File,
+    pub(super) number: u32,
+    pub(super) index_length: u64,
 }
 
 impl Archives {
@@ -90,7 +94,8 @@ impl Archives {
         if files.is_empty() {
             return Err(OpenError::None(directory.to_owned()));
         }
-        Ok(Self::of_files(directory, files))
+        let listing = Listing::of(&files);
+        Ok(Self { listing, ..Self::of_files(directory, files) })
     }
 
     /// Reads the indexes of these files, all in `directory`, whatever else is there.
@@ -111,12 +116,22 @@ impl Archives {
         find_replaced(&runs, &mut findings);
         findings.sort();
         let (images, blobs) = (recorded_images(&runs), readable_blobs(&runs));
-        Self { runs, findings, images, blobs }
+        let (unopened, listing) = (Unopened::default(), None);
+        Self { runs, findings, images, blobs, unopened, listing }
     }
 
     /// What is wrong, as far as it shows without reading all content; sorted.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
+    }
+
+    /// The archives of oc-mirror v2 that are here, sorted.
+    pub fn of_oc_mirror_v2(&self) -> Vec<PathBuf> {
+        let files = self.findings.iter().filter_map(|finding| match finding {
+            Finding::OcMirrorV2 { file } => Some(file.clone()),
+            _ => None,
+        });
+        files.collect()
     }
 
     /// The indexes of all runs that are here, oldest first.
@@ -163,12 +178,15 @@ impl Archives {
 
     /// The length of a blob that is here.
     pub fn size(&self, digest: &Digest) -> Option<u64> {
-        self.blobs.get(digest).map(|extents| extents.iter().map(|extent| extent.length).sum())
+        let opened = self.blobs.get(digest).cloned();
+        let extents = opened.or_else(|| self.earlier_blob(digest))?;
+        Some(extents.iter().map(|extent| extent.length).sum())
     }
 
     /// Reads a blob that is here.
     pub fn blob(&self, digest: &Digest) -> Option<BlobReader> {
-        self.blobs.get(digest).map(|extents| BlobReader::new(extents.clone()))
+        let opened = self.blobs.get(digest).cloned();
+        opened.or_else(|| self.earlier_blob(digest)).map(BlobReader::new)
     }
 
     /// The files that a blob which is here lies in.
@@ -177,7 +195,8 @@ impl Archives {
             let parts = &run.index.blob(digest)?.parts;
             parts.iter().map(|part| Some(run.chunks.get(&part.chunk)?.path.clone())).collect()
         });
-        let mut files: Vec<PathBuf> = holding.unwrap_or_default();
+        let mut files: Vec<PathBuf> =
+            holding.or_else(|| self.earlier_files(digest)).unwrap_or_default();
         files.dedup();
         files
     }
@@ -188,14 +207,18 @@ impl Archives {
             .runs
             .iter()
             .rev()
-            .find(|run| run.index.own_blobs().any(|blob| blob.digest == *digest))?;
-        Some(holding.index.created.to_zoned(TimeZone::UTC).date())
+            .find(|run| run.index.own_blobs().any(|blob| blob.digest == *digest));
+        let created = match holding {
+            Some(run) => run.index.created,
+            None => self.earlier_chunks(digest)?.first()?.created,
+        };
+        Some(created.to_zoned(TimeZone::UTC).date())
     }
 
     /// Which files would hold a blob that is not here. `None` when no index
     /// knows it, or it is here.
     pub fn whereabouts(&self, digest: &Digest) -> Option<Whereabouts> {
-        if self.blobs.contains_key(digest) {
+        if self.size(digest).is_some() {
             return None;
         }
         let newest_first = self.runs.iter().rev();
@@ -207,7 +230,7 @@ impl Archives {
                 .runs
                 .iter()
                 .filter(|other| other.index.workspace == index.workspace && other.index.run == run);
-            same_run.any(|other| other.chunks.contains_key(&number))
+            same_run.any(|other| other.chunks.contains_key(&number)) || self.unopened.has(number)
         };
         let mut absent: Vec<u32> = blob.parts.iter().map(|part| part.chunk).collect();
         absent.retain(|number| !here(*number));
@@ -316,7 +339,7 @@ fn sort(runs: &mut [RunArchive]) {
 }
 
 /// The chunk files of a directory, sorted by name.
-fn chunk_files(directory: &Path) -> Result<Vec<PathBuf>, DiskError> {
+pub(super) fn chunk_files(directory: &Path) -> Result<Vec<PathBuf>, DiskError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).at("reading", directory)? {
         let entry = entry.at("reading", directory)?;
@@ -328,7 +351,7 @@ fn chunk_files(directory: &Path) -> Result<Vec<PathBuf>, DiskError> {
     Ok(files)
 }
 
-fn candidate(path: &Path) -> Result<(Digest, Candidate), Finding> {
+pub(super) fn candidate(path: &Path) -> Result<(Digest, Candidate), Finding> {
     let owned = || path.to_owned();
     let unreadable =
         |error: io::Error| Finding::Unreadable { file: owned(), reason: error.to_string() };
@@ -342,12 +365,12 @@ fn candidate(path: &Path) -> Result<(Digest, Candidate), Finding> {
             Ok((digest, Candidate { path: owned(), file, number, index_length }))
         }
         FirstEntry::Nothing => Err(Finding::Empty { file: owned() }),
-        FirstEntry::RegistryTree => Err(Finding::RegistryTree { file: owned() }),
+        FirstEntry::OcMirrorV2 => Err(Finding::OcMirrorV2 { file: owned() }),
         FirstEntry::Foreign => Err(Finding::Foreign { file: owned() }),
     }
 }
 
-fn read_index(candidate: &Candidate, digest: &Digest) -> Result<Index, IndexError> {
+pub(super) fn read_index(candidate: &Candidate, digest: &Digest) -> Result<Index, IndexError> {
     let open = || -> io::Result<Box<dyn Read + '_>> {
         Ok(Box::new(ReadAt { file: &candidate.file, position: BLOCK }))
     };

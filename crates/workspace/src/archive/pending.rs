@@ -31,7 +31,7 @@ impl Workspace {
     /// Archives that were begun and not sealed; in the ordinary way one at most.
     pub(crate) fn pending(&self) -> Result<Vec<Pending>, DiskError> {
         let mut pending = Vec::new();
-        for path in self.indexes(".pending.json")? {
+        for (_, path) in self.indexes(".pending.json")? {
             let digest = file_digest(&path).at("reading", &path)?;
             let length = fs::metadata(&path).at("reading", &path)?.len();
             let open = || -> io::Result<Box<dyn Read>> { Ok(Box::new(File::open(&path)?)) };

@@ -9,8 +9,9 @@ use jiff::Timestamp;
 use mirror_plan::{BlobRef, ImageRecord, Origin};
 use oci::Digest;
 
+use super::delivered::Delivered;
 use super::entry::{MAX_CHUNK, TRAILER, chunk_name, footprint, parse_chunk_name};
-use super::history::{Base, History};
+use super::history::Base;
 use super::index::{
     ArchiveStatus, BlobEntry, ChunkEntry, FORMAT, Index, Part, checksum, needed, write_json,
 };
@@ -117,9 +118,8 @@ impl Workspace {
             return Err(ArchiveError::NotHeld { origin: Box::new(image.origin.clone()) });
         }
         let content = content(&request)?;
-        let history = self.history()?;
-        let base = history.base(&request.base);
-        let number = base.map(|run| run.run);
+        let base = self.base_run(&request.base)?;
+        let number = base.as_ref().map(|run| run.run);
         for pending in self.pending()? {
             if let Some(index) = pending.index
                 && (index.content, index.base, index.limit) == (content, number, request.limit)
@@ -133,13 +133,14 @@ impl Workspace {
             }
         }
         let need = needed(&request.images, &request.files);
+        let delivered = self.delivered(&need)?;
         let new: Vec<BlobRef> = need
             .iter()
-            .filter(|(digest, _)| history.held(digest, number).is_none())
+            .filter(|(digest, _)| delivered.held(digest, number).is_none())
             .map(|(digest, size)| BlobRef { digest: *digest, size: *size })
             .collect();
         // Once the archives were moved elsewhere, there is a small one to carry all the same.
-        if let Some(base) = base
+        if let Some(base) = &base
             && new.is_empty()
             && base.content == content
             && base.chunks.iter().all(|chunk| self.chunk_path(chunk.number).exists())
@@ -155,9 +156,25 @@ impl Workspace {
         // Moved from draft to draft: of many thousand images, two lists are one too many.
         let images = std::mem::take(&mut request.images);
         let draft =
-            Draft { request: &request, content, history: &history, base: number, need: &need };
+            Draft { request: &request, content, delivered: &delivered, base: number, need: &need };
         let planned = draft.index(&identity.id, first, &new, images)?;
         Ok(ArchivePlan::Write(Box::new(planned)))
+    }
+
+    /// How many bytes of `content` no archive up to `base` holds.
+    ///
+    /// # Errors
+    ///
+    /// The records of archives cannot be read.
+    pub fn bytes_to_archive(
+        &self,
+        content: &BTreeMap<Digest, u64>,
+        base: &Base,
+    ) -> Result<u64, DiskError> {
+        let number = self.base_run(base)?.map(|run| run.run);
+        let delivered = self.delivered(content)?;
+        let new = content.iter().filter(|(digest, _)| delivered.held(digest, number).is_none());
+        Ok(new.map(|(_, size)| size).sum())
     }
 
     fn check_held(&self, request: &ArchiveRequest, new: &[BlobRef]) -> Result<(), ArchiveError> {
@@ -191,7 +208,7 @@ impl Workspace {
 struct Draft<'a> {
     request: &'a ArchiveRequest,
     content: Digest,
-    history: &'a History,
+    delivered: &'a Delivered,
     base: Option<u64>,
     need: &'a BTreeMap<Digest, u64>,
 }
@@ -248,7 +265,7 @@ impl Draft<'_> {
         let mut earlier = BTreeSet::new();
         let mut blobs = Vec::with_capacity(self.need.len());
         for (digest, size) in self.need {
-            let parts = match (parts.remove(digest), self.history.held(digest, self.base)) {
+            let parts = match (parts.remove(digest), self.delivered.held(digest, self.base)) {
                 (Some(own), _) => own,
                 (None, Some(held)) => {
                     earlier.extend(held.parts.iter().map(|part| part.chunk));
@@ -258,7 +275,7 @@ impl Draft<'_> {
             };
             blobs.push(BlobEntry { digest: *digest, size: *size, parts });
         }
-        chunks.extend(earlier.into_iter().filter_map(|number| self.history.chunk(number)));
+        chunks.extend(earlier.into_iter().filter_map(|number| self.delivered.chunk(number)));
         chunks.sort_by_key(|chunk| chunk.number);
         let mut index = Index {
             format: FORMAT,

@@ -2,6 +2,7 @@
 
 mod carrying;
 mod damage;
+mod delivered;
 mod hostile;
 mod killed;
 mod rot;

@@ -1,12 +1,12 @@
 //! Reads every byte of the archives and compares it with what it should be.
 
 use std::collections::BTreeSet;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use oci::{Digest, Hasher};
+use oci::Digest;
 
 use super::entry::{BLOCK, TRAILER, blob_name, header, padded};
 use super::finding::Finding;
@@ -14,8 +14,6 @@ use super::index::{BlobEntry, Part};
 use super::open::{Archives, ChunkFile, RunArchive};
 use crate::blob_reader::{BlobReader, Extent};
 use crate::workers;
-
-const READ_AT_ONCE: usize = 1 << 20;
 
 /// One blob of one run, all of whose parts are here.
 struct Job<'a> {
@@ -114,19 +112,7 @@ impl Job<'_> {
             let start = chunk.start + part.offset;
             Some(Extent { file: chunk.file.clone(), start, length: part.length })
         });
-        let mut reader = BlobReader::new(extents.collect());
-        let mut hasher = Hasher::new();
-        let size = usize::try_from(self.blob.size).unwrap_or(READ_AT_ONCE);
-        let mut buffer = vec![0; size.clamp(1, READ_AT_ONCE)];
-        loop {
-            match reader.read(&mut buffer)? {
-                0 => return Ok(hasher.finish()),
-                count => {
-                    hasher.update(&buffer[..count]);
-                    moved(count as u64);
-                }
-            }
-        }
+        BlobReader::new(extents.collect()).hash(moved)
     }
 
     fn files(&self) -> Vec<PathBuf> {

@@ -4,20 +4,23 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use oci::{Digest, Hasher};
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, fallocate, renameat_with};
 use rustix::io::Errno;
 
-use super::copy::{CopyError, Range, copy, copy_hashed, hash};
+use super::copy::{CopyError, Range, Source, copy, copy_directly, copy_hashed, hash};
 use super::entry::{BLOCK, chunk_name, footprint, header, index_name, partial_name};
 use super::history::is_chunk;
 use super::index::{ChunkEntry, PlacedPiece, write_json};
 use super::prepare::{ArchiveError, PlannedArchive};
 use crate::Workspace;
 use crate::atomic_file::{self, Durability};
+use crate::direct_io::{DirectFile, LARGE};
 use crate::disk_error::{At, DiskError};
 use crate::lock::Lock;
+use crate::workers;
 
 /// An archive that is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +42,7 @@ impl Workspace {
         &self,
         _lock: &Lock,
         planned: &PlannedArchive,
-        progress: &mut dyn FnMut(u64),
+        progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<SealedArchive, ArchiveError> {
         let index = &planned.index;
         let pending = self.pending_path(index.run);
@@ -85,9 +88,31 @@ impl Workspace {
         // happens when power goes before they are on the disk.
         let sealed = self.sealed_path(index.run);
         fs::rename(&pending, &sealed).at("writing", &sealed)?;
-        self.write_history_list(index.created)?;
+        self.note_delivered(index.created)?;
         let (run, base, resumed) = (index.run, index.base, planned.resumed);
         Ok(SealedArchive { run, base, chunks, bytes: done, resumed })
+    }
+
+    /// Records a planned archive as written, without writing it: another program wrote one with the
+    /// same content, or this one in another format. Its blobs count as delivered from now on, and
+    /// numbers up to `last_chunk` as used.
+    pub fn record_delivered(
+        &self,
+        _lock: &Lock,
+        planned: &PlannedArchive,
+        last_chunk: u32,
+    ) -> Result<(), ArchiveError> {
+        let index = &planned.index;
+        let mut identity = self.identity()?;
+        let last = index.own_chunks().map(|chunk| chunk.number).max().unwrap_or(0);
+        identity.last_chunk = identity.last_chunk.max(last).max(last_chunk);
+        self.save_identity(&identity, Durability::Now)?;
+        let sealed = self.sealed_path(index.run);
+        atomic_file::write_with(&sealed, Durability::Now, |file| {
+            write_json(index, file).map(|_| ())
+        })?;
+        self.note_delivered(index.created)?;
+        Ok(())
     }
 
     /// Writes a chunk under its temporary name. It gets its own name only if all content that
@@ -98,7 +123,7 @@ impl Workspace {
         chunk: &ChunkEntry,
         pieces: &[PlacedPiece],
         content: &mut ContentCheck,
-        progress: &mut dyn FnMut(u64),
+        progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<(), DiskError> {
         let partial = self.root().join(partial_name(chunk.number));
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&partial);
@@ -107,16 +132,36 @@ impl Workspace {
         self.write_index(planned, chunk.number, &file, &partial, progress)?;
         let start = footprint(planned.index_length);
         let damaged = content.damaged.len();
-        for piece in pieces {
+        let direct = DirectFile::open(&partial, &file);
+        let is_whole = |piece: &&PlacedPiece| {
+            planned.index.blob(&piece.blob).is_some_and(|blob| blob.size == piece.part.length)
+        };
+        let (whole, parts): (Vec<&PlacedPiece>, Vec<&PlacedPiece>) =
+            pieces.iter().partition(|piece| is_whole(piece));
+        let shared = Mutex::new(progress);
+        let tell = |bytes| (shared.lock().unwrap_or_else(PoisonError::into_inner))(bytes);
+        let write = |piece: &PlacedPiece, open: &mut Option<(Digest, Hasher)>| {
             let at = start + piece.part.offset;
             let head = header(&piece.name, piece.part.length);
-            file.write_all_at(&head, at - BLOCK).at("writing", &partial)?;
-            match self.write_piece(planned, piece, &file, at, content, progress) {
-                Ok(()) => {}
+            file.write_all_at(&head, at - BLOCK).map_err(CopyError::Write)?;
+            let to = Target { file: &file, direct: direct.as_ref(), at };
+            self.write_piece(planned, piece, to, open, &mut |bytes| tell(bytes))
+        };
+        let mut written = Vec::with_capacity(pieces.len());
+        // The last part of a blob needs what the parts before it were.
+        for piece in parts {
+            written.push((piece.blob, write(piece, &mut content.open)));
+        }
+        let results = workers::map(&whole, workers::processors(), |piece| write(piece, &mut None));
+        written.extend(whole.iter().map(|piece| piece.blob).zip(results));
+        for (blob, result) in written {
+            match result {
+                Ok(true) => {}
+                Ok(false) => content.damaged.push(blob),
                 // A disk that cannot give the bytes back has damaged them too.
                 Err(CopyError::Read(error)) => {
-                    tracing::warn!("reading the blob {}: {error}", piece.blob);
-                    content.damaged.push(piece.blob);
+                    tracing::warn!("reading the blob {blob}: {error}");
+                    content.damaged.push(blob);
                 }
                 Err(CopyError::Write(error)) => Err(error).at("writing", &partial)?,
             }
@@ -132,30 +177,39 @@ impl Workspace {
     }
 
     /// Copies a piece of a blob and hashes it on the way; with its last piece the blob is checked.
+    /// Returns whether it matches its digest, as far as that is known. `open` has what parts before
+    /// this one were.
     fn write_piece(
         &self,
         planned: &PlannedArchive,
         piece: &PlacedPiece,
-        file: &File,
-        at: u64,
-        content: &mut ContentCheck,
+        to: Target<'_>,
+        open: &mut Option<(Digest, Hasher)>,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<(), CopyError> {
+    ) -> Result<bool, CopyError> {
         let source = self.blobs().open(&piece.blob);
         let source = source.map_err(|error| CopyError::Read(io::Error::other(error)))?;
-        let mut hasher = match content.open.take() {
+        let mut hasher = match open.take() {
             Some((blob, hasher)) if blob == piece.blob && hasher.length() == piece.from => hasher,
             _ => self.hash_written(planned, piece)?,
         };
-        let range = Range { from: piece.from, to: at, length: piece.part.length };
-        copy_hashed(&source, file, range, &mut hasher, progress)?;
         let size = planned.index.blob(&piece.blob).map_or(0, |blob| blob.size);
-        if hasher.length() < size {
-            content.open = Some((piece.blob, hasher));
-        } else if hasher.finish() != piece.blob {
-            content.damaged.push(piece.blob);
+        match to.direct {
+            Some(direct) if piece.part.length == size && size >= LARGE => {
+                let path = self.blobs().path(&piece.blob);
+                let source = Source { file: &source, path: &path, length: size };
+                copy_directly(source, direct, to.at, &mut hasher, progress)?;
+            }
+            _ => {
+                let range = Range { from: piece.from, to: to.at, length: piece.part.length };
+                copy_hashed(&source, to.file, range, &mut hasher, progress)?;
+            }
         }
-        Ok(())
+        if hasher.length() < size {
+            *open = Some((piece.blob, hasher));
+            return Ok(true);
+        }
+        Ok(hasher.finish() == piece.blob)
     }
 
     /// Checks a blob that goes on in a chunk which an earlier attempt finished.
@@ -234,6 +288,15 @@ impl Workspace {
         let range = Range { from: 0, to: BLOCK, length: planned.index_length };
         copy(&source, file, range, progress).at("writing", partial)
     }
+}
+
+/// Where a piece goes.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    file: &'a File,
+    /// The same file, past the page cache.
+    direct: Option<&'a DirectFile>,
+    at: u64,
 }
 
 /// What is known of the content while it is written.

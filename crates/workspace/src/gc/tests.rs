@@ -2,7 +2,9 @@ use mirror_plan::ImageRecord;
 
 use super::*;
 use crate::audit::{AuditEvent, AuditedImage, AuditedOutcome};
-use crate::runs::{Mode, RunStart};
+use mirror_plan::Mode;
+
+use crate::runs::RunStart;
 use crate::sample;
 
 struct Bench {

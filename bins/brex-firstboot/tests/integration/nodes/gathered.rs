@@ -20,7 +20,7 @@ fn a_collection_holds_what_a_doctor_needs_and_no_secrets() {
     node.write("/etc/NetworkManager/system-connections/dot1x.nmconnection", profile, 0o600)
         .unwrap();
     fail(&node, &["apply", "--patience", "2"]);
-    succeed(&node, &["gather", "-o", "/host/collection"]);
+    succeed(&node, &["gather", "--out", "/host/collection"]);
     let top = node.shared().join("collection");
     let read = |path: &str| fs::read_to_string(top.join(path)).unwrap();
     let index: Value = serde_json::from_str(&read("index.json")).unwrap();
@@ -41,7 +41,7 @@ fn a_collection_holds_what_a_doctor_needs_and_no_secrets() {
 #[test]
 fn a_tar_archive_of_it_is_one_that_tar_reads() {
     let node = node(&fixed("198.51.100.1"));
-    node.succeed(&["sh", "-c", "brex-firstboot gather -o - > /host/node.tar"]).unwrap();
+    node.succeed(&["sh", "-c", "brex-firstboot gather --out - > /host/node.tar"]).unwrap();
     let listed = node.succeed(&["tar", "tf", "/host/node.tar"]).unwrap();
     assert!(listed.contains("brex-firstboot/index.json\n"), "{listed}");
     assert!(

@@ -51,7 +51,7 @@ pub(crate) fn machine(lan: &Arc<Lan>, name: &str, relay: &Relay, ports: Ports) -
 fn hosted_manifests() -> String {
     let folder = tempfile::tempdir().unwrap();
     let written = Command::new(PROGRAM)
-        .args(["manifests", "--hosted", CONTROL_PLANE, "--output"])
+        .args(["manifests", "--hosted", CONTROL_PLANE, "--out"])
         .arg(folder.path())
         .status()
         .unwrap();

@@ -33,7 +33,7 @@ apply() {{
 }}
 # Plans a change from what the node has, and makes it.
 change() {{
-  /host/oc-brex plan --from {STATE} --to "$1.yml" -o "$1" || exit 5
+  /host/oc-brex plan --from {STATE} --to "$1.yml" --out "$1" || exit 5
   apply "$1/policy.yaml"
   await "the gateway answers after $1" answers 192.0.2.1
   ip -o -4 address show br-ex | grep -q 169.254.0.2/17 || exit 6

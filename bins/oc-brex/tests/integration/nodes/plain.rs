@@ -92,7 +92,7 @@ fn plan(node: &Node, change: &Change) -> (String, String) {
     let folder = node.shared();
     fs::write(folder.join("new.yml"), for_the_lab(&change.new)).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_oc-brex"))
-        .args(["plan", "--from", STATE, "--to", "new.yml", "-o", "policies"])
+        .args(["plan", "--from", STATE, "--to", "new.yml", "--out", "policies"])
         .current_dir(folder)
         .output()
         .unwrap();
@@ -114,8 +114,8 @@ fn adopt(node: &Node, change: &Change) -> String {
     fs::write(folder.join(document), for_the_lab(&change.old)).unwrap();
     let mc = "manifests/10-br-ex-worker.yaml";
     for words in [
-        &["render", "--hosts", "hosts", "-o", "manifests"][..],
-        &["adopt", "--mc", mc, "--nns", STATE, "-o", "adopted"],
+        &["render", "--hosts", "hosts", "--out", "manifests"][..],
+        &["adopt", "--mc", mc, "--nns", STATE, "--out", "adopted"],
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_oc-brex"))
             .args(words)

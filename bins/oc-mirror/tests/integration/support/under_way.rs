@@ -19,9 +19,14 @@ pub(crate) struct UnderWay {
 }
 
 impl UnderWay {
-    /// Starts the program with a JSON report.
+    /// Starts a mirror run with a JSON report.
     pub(crate) fn start(site: &Site, line: &str) -> Self {
-        let mut command = site.command(&format!("--output=json {line}"));
+        Self::start_command(site, &format!("--output=json {line}"))
+    }
+
+    /// Starts the program with exactly these arguments.
+    pub(crate) fn start_command(site: &Site, line: &str) -> Self {
+        let mut command = site.command(line);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         Self { child: Some(child) }
     }

@@ -53,10 +53,8 @@ pub(crate) fn build(
         manifests.push(described(&image.manifest, Some(image.platform))?);
         new.push((image.manifest.digest, image.manifest.bytes));
     }
-    if context.run().is_some() {
-        for (digest, bytes) in &new {
-            context.workspace.blobs().put(digest, bytes)?;
-        }
+    for (digest, bytes) in &new {
+        context.keep(digest, bytes)?;
     }
     let tree = ImageTree { manifests, left_out: Default::default(), attachments: Vec::new() };
     Ok(MadeImage { tree, base })

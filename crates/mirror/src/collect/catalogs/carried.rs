@@ -55,8 +55,9 @@ pub(crate) fn carry(
     let folder = folder(catalog, tree);
     let name = format!("{folder}/layers.json");
     let layers = serde_json::to_vec(&KnownLayers::of(instances)).map_err(|e| chain(&e))?;
-    let saved = context.workspace.save_document(&name, &layers).map_err(|e| chain(&e))?;
-    let mut carried = BTreeMap::from([(name, saved)]);
+    let saved = context.keep_document(&name, &layers).map_err(|e| chain(&e))?;
+    let mut carried: BTreeMap<String, BlobRef> =
+        saved.into_iter().map(|saved| (name.clone(), saved)).collect();
     let mut add = |blob: BlobRef| {
         carried.insert(format!("{folder}/blobs/{}", blob.digest.as_tag_text()), blob);
     };

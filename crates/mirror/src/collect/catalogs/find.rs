@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::gather::carried_content;
 use crate::gather::trust_check::TrustCheck;
 use crate::gather::{Gathered, gather};
+use crate::reason::Reason;
 
 /// The catalog as it is: at its registry, in its layout, or among what was carried over.
 pub(crate) async fn find(
@@ -16,7 +17,7 @@ pub(crate) async fn find(
     source: Source<'_>,
     client: &Client,
     (wish, name): (Wanted, Destination),
-) -> Result<Found, String> {
+) -> Result<Found, Reason> {
     let nothing = MadeImages::default();
     let mut gathered = match source {
         Source::Asked(client) => gather(context, client, vec![(wish, name)], &nothing).await,
@@ -30,7 +31,7 @@ pub(crate) async fn find(
     };
     match gathered.lost.pop() {
         Some((.., why)) => Err(why),
-        None => gathered.found.pop().ok_or_else(|| "interrupted".to_owned()),
+        None => gathered.found.pop().ok_or_else(|| "interrupted".into()),
     }
 }
 
@@ -39,7 +40,7 @@ async fn judged(check: &TrustCheck<'_>, gathered: Gathered) -> Gathered {
     for found in gathered.found {
         match check.check(&found.wanted.origin, None, &found.tree).await {
             Ok(()) => judged.found.push(found),
-            Err(why) => judged.lost.push((found.wanted, found.destination, why)),
+            Err(why) => judged.lost.push((found.wanted, found.destination, why.into())),
         }
     }
     judged

@@ -11,7 +11,7 @@ use super::{Catalogs, taken};
 use crate::collect::releases::Source;
 use crate::context::Context;
 use crate::error_chain::chain;
-use crate::settings::Mode;
+use crate::settings::Workflow;
 
 /// A catalog that is published, and those of its bundles that lack an image.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Catalogs {
         let entries = self.entries.iter().enumerate();
         let incomplete = entries.filter_map(|(entry, catalog)| {
             let published = catalog.published.clone()?;
-            let bundles = self.needs.broken(&catalog.operator.catalog.to_string(), missing);
+            let bundles = self.needs.broken(&catalog.name, missing);
             (!bundles.is_empty()).then_some(Incomplete { entry, published, bundles })
         });
         incomplete.collect()
@@ -42,7 +42,11 @@ impl Catalogs {
         naming: Option<&Naming>,
     ) -> Result<Option<Found>, String> {
         let entry = &self.entries[incomplete.entry];
-        let (operator, original) = (entry.operator.clone(), entry.original.clone());
+        let operators = &context.settings.configuration.set.mirror.operators;
+        let Some(operator) = operators.get(entry.number).cloned() else {
+            return Err(format!("the configuration does not have the catalog {}", entry.name));
+        };
+        let original = entry.original.clone();
         // Read again: to keep every catalog for this would take hundreds of megabytes.
         let instances = taken::open_content(context, source, client, &operator, &original).await?;
         let (selection, published) =
@@ -66,7 +70,7 @@ impl Catalogs {
         let tree = made.tree.clone();
         self.made.insert(wanted.origin.clone(), made);
         self.offered.insert(wanted.origin.clone(), selection.content);
-        if matches!(context.settings.mode, Mode::MirrorToDisk { .. }) {
+        if matches!(context.settings.workflow, Workflow::MirrorToDisk { .. }) {
             self.store(&original);
         }
         self.entries[incomplete.entry].published = Some(wanted.clone());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use catalog::{BundleName, RelatedImages, folder_name};
 use mirror_plan::{Found, ImageRecord, Origin, Plan};
+use serde::{Deserialize, Serialize};
 
 use super::Catalogs;
 use super::open::Instance;
@@ -13,7 +14,7 @@ use crate::error_chain::chain;
 use crate::report::Outcome;
 
 /// What an image is inside a bundle.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Part {
     bundle: BundleName,
     /// Empty where it has none.

@@ -31,7 +31,7 @@ pub struct CatalogLookup {
 #[derive(Debug)]
 enum Place {
     Asked(Client),
-    Held(Holdings),
+    Held(Box<Holdings>),
 }
 
 /// A catalog that was opened. [`OpenedCatalog::files`] is where reading it starts.
@@ -85,7 +85,7 @@ impl CatalogLookup {
                 return Err(CatalogLookupError::Open { directory, source });
             }
         };
-        Ok(Self { place: Place::Held(Holdings::new(Some(workspace), archives)) })
+        Ok(Self { place: Place::Held(Box::new(Holdings::new(Some(workspace), archives))) })
     }
 
     /// Opens a catalog: the image for `platform`, or the first one that there is.
@@ -174,7 +174,7 @@ fn held_tree(
     origin: &Origin,
     platforms: &[Platform],
 ) -> Result<ImageTree, String> {
-    let record = carried_content::record(holdings, origin, &mut None)?;
+    let record = carried_content::record(holdings, origin, &mut None).map_err(|e| chain(&e))?;
     let stored = |digest: &Digest| held_manifest(holdings, digest).map_err(|e| chain(&e));
     narrow(&record.tree, platforms, stored).map_err(|e| chain(&e))
 }

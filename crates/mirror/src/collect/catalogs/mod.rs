@@ -17,6 +17,7 @@ mod incomplete;
 mod laid_out;
 mod lookup;
 mod needs;
+mod of_oc_mirror_v2;
 mod offered;
 mod open;
 mod resources;
@@ -33,14 +34,17 @@ use mirror_plan::{
 };
 use oci::{Digest, ImageRef};
 use registry::Client;
+use serde::{Deserialize, Serialize};
 
 use crate::collect::built_images::MadeImages;
+use crate::collect::pairs;
 use crate::collect::releases::Source;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::reason::Reason;
 use crate::report::Failure;
 use crate::results::Issues;
-use crate::settings::Mode;
+use crate::settings::Workflow;
 use laid_out::Part;
 use needs::CatalogNeeds;
 use taken::Taken;
@@ -49,25 +53,32 @@ pub use content::ContentError;
 pub(crate) use incomplete::Incomplete;
 pub use lookup::{CatalogLookup, CatalogLookupError, OpenedCatalog};
 pub(crate) use needs::Needs;
+pub(crate) use of_oc_mirror_v2::ForV2;
 pub use open::OpenError;
 
-/// What the `operators` section of a configuration comes to.
-#[derive(Debug, Default)]
+/// What the `operators` section of a configuration comes to. A stored plan has what is not skipped.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Catalogs {
     /// Bundles, what they need, and the catalogs as they are published.
+    #[serde(skip)]
     pub(crate) wanted: Vec<Wanted>,
     /// Catalogs of which nothing is mirrored, and content that was requested and does not exist.
+    #[serde(skip)]
     pub(crate) issues: Issues,
     /// Which bundles need which images.
     pub(crate) needs: Needs,
     /// Catalogs as they are, for the other side to select from.
+    #[serde(skip)]
     pub(crate) stored: Vec<Found>,
     /// What an archive carries of the catalogs, whatever earlier ones held.
     pub(crate) documents: BTreeMap<String, BlobRef>,
     /// What the catalogs were when they were read.
     pub(crate) digests: BTreeMap<ImageRef, Digest>,
+    #[serde(skip)]
     pub(crate) made: MadeImages,
     /// What published catalogs offer, by origin.
+    #[serde(with = "pairs")]
     pub(crate) offered: BTreeMap<Origin, CatalogContent>,
     entries: Vec<Entry>,
     /// What images are called inside of operators.
@@ -75,9 +86,13 @@ pub(crate) struct Catalogs {
 }
 
 /// One catalog of the configuration, taken in.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Entry {
-    operator: Operator,
+    /// Its place in the configuration.
+    number: usize,
+    /// As the configuration names it.
+    name: String,
     /// As it is.
     original: Found,
     /// As it is published; none when nothing of it is.
@@ -107,7 +122,7 @@ async fn collect_section(
 ) -> Catalogs {
     let mut catalogs = Catalogs::default();
     // One after the other: the largest of them alone takes hundreds of megabytes.
-    for operator in operators {
+    for (number, operator) in operators.iter().enumerate() {
         let wish = wish(operator);
         let name = match Destination::of(&wish) {
             Ok(name) => name,
@@ -117,11 +132,14 @@ async fn collect_section(
             }
         };
         let taken = match find::find(context, source, client, (wish.clone(), name.clone())).await {
-            Ok(original) => taken::take_in(context, source, client, operator, original).await,
+            Ok(original) => {
+                let taken = taken::take_in(context, source, client, operator, original).await;
+                taken.map_err(Reason::from)
+            }
             Err(why) => Err(why),
         };
         match taken {
-            Ok(taken) => catalogs.take(context, operator, taken),
+            Ok(taken) => catalogs.take(context, (number, operator), taken),
             Err(why) => catalogs.issues.lost.push((wish, name, why)),
         }
     }
@@ -140,7 +158,7 @@ fn wish(operator: &Operator) -> Wanted {
 }
 
 impl Catalogs {
-    fn take(&mut self, context: &Context, operator: &Operator, taken: Taken) {
+    fn take(&mut self, context: &Context, (number, operator): (usize, &Operator), taken: Taken) {
         let Taken { original, selection, instances, published } = taken;
         if let Origin::Registry(image) = &original.wanted.origin {
             self.digests.insert(image.clone(), original.tree.root().digest);
@@ -161,15 +179,15 @@ impl Catalogs {
         self.note_parts(&selection.images);
         self.needs.insert(operator.catalog.to_string(), CatalogNeeds::of(&selection.images));
         laid_out::keep_index(context, &original, &instances);
-        let to_disk = matches!(context.settings.mode, Mode::MirrorToDisk { .. });
+        let to_disk = matches!(context.settings.workflow, Workflow::MirrorToDisk { .. });
         if selection.whole {
             self.made.insert_read(&original.wanted, original.tree.clone());
         } else if to_disk {
             self.store(&original);
         }
-        let from_registries = !matches!(context.settings.mode, Mode::DiskToMirror { .. });
-        if from_registries && context.run().is_some() {
-            if !to_disk {
+        let from_registries = !matches!(context.settings.workflow, Workflow::DiskToMirror { .. });
+        if from_registries && context.keeps_content() {
+            if !to_disk && context.run().is_some() {
                 remember(context, &original);
             }
             match carried::carry(context, &operator.catalog, &original.tree, &instances) {
@@ -189,7 +207,8 @@ impl Catalogs {
             wanted
         });
         let template = self.template(context, operator);
-        self.entries.push(Entry { operator: operator.clone(), original, published, template });
+        let name = operator.catalog.to_string();
+        self.entries.push(Entry { number, name, original, published, template });
     }
 
     /// Keeps a catalog as it is, under a name that no published one has.

@@ -5,20 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use catalog::{BundleName, RelatedImages};
 use mirror_plan::{BundleUse, Origin};
 use oci::ImageRef;
+use serde::{Deserialize, Serialize};
 
+use crate::collect::pairs;
 use crate::report::{BrokenBundle, ImageLine, Outcome};
 
 /// What the bundles of all catalogs of a run need.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub(crate) struct Needs {
     catalogs: BTreeMap<String, CatalogNeeds>,
 }
 
 /// What the bundles of one catalog need.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct CatalogNeeds {
     images: BTreeMap<ImageRef, BTreeSet<BundleName>>,
-    /// What can be mirrored by nobody.
+    /// Names that are not image references.
+    #[serde(with = "pairs")]
     unusable: BTreeMap<BundleName, BTreeSet<String>>,
     left_out: BTreeSet<BundleName>,
 }
@@ -139,7 +144,7 @@ mod tests {
             destination: String::new(),
             digest: None,
             bytes: 0,
-            outcome: Outcome::Failed { error: "gone".to_owned() },
+            outcome: Outcome::Failed { error: "gone".into() },
             notes: Vec::new(),
             needed_by: Vec::new(),
         }

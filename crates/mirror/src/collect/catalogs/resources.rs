@@ -11,8 +11,9 @@ use mirror_plan::{
 use super::Catalogs;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::record::generated_files::GeneratedError;
 use crate::report::Failure;
-use crate::settings::Mode;
+use crate::settings::Workflow;
 
 /// A template is a page of text.
 const MAX_TEMPLATE: u64 = 1 << 20;
@@ -24,16 +25,18 @@ impl Catalogs {
         context: &Context,
         placed: &[Placed],
         options: &ResourceOptions,
-    ) -> Result<Vec<(String, String)>, String> {
-        let target = match &context.settings.mode {
-            Mode::DiskToMirror { target, .. } | Mode::MirrorToMirror { target, .. } => target,
-            Mode::MirrorToDisk { .. } => return Ok(Vec::new()),
+    ) -> Result<Vec<(String, String)>, GeneratedError> {
+        let target = match &context.settings.workflow {
+            Workflow::DiskToMirror { target, .. } | Workflow::MirrorToMirror { target, .. } => {
+                target
+            }
+            Workflow::MirrorToDisk { .. } => return Ok(Vec::new()),
         };
         let naming = context.settings.naming(target);
         let mut catalogs = Vec::new();
         for entry in &self.entries {
             let Some(wanted) = &entry.published else { continue };
-            let destination = naming.destination(wanted).map_err(|e| chain(&e))?;
+            let destination = naming.destination(wanted)?;
             let is_there =
                 |image: &Placed| image.kind == Kind::Catalog && image.destination == destination;
             if placed.iter().any(is_there) {
@@ -45,7 +48,7 @@ impl Catalogs {
             .iter()
             .map(|(destination, template)| PlacedCatalog { destination, template: *template })
             .collect();
-        let files = catalog_resources(&catalogs, options).map_err(|e| chain(&e))?;
+        let files = catalog_resources(&catalogs, options)?;
         Ok(files.into_iter().map(|file| (file.name, file.yaml)).collect())
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use image_set::{HelmRepository, LocalChart};
+use image_set::{Helm, HelmRepository, LocalChart};
 use mirror_plan::{Kind, Origin, Wanted};
 use oci::{Digest, ImageRef, Platform, Repository, Tag};
 use serde::{Deserialize, Serialize};
@@ -133,6 +133,50 @@ pub(crate) fn read_chart(
         }
     }
     Err(failure)
+}
+
+/// The part of a `helm` section that selects the chart with this origin, by its exact version, and the
+/// images of the chart. None where the section does not select it, or what was selected is not held
+/// any more.
+pub(crate) fn entry_of(
+    holdings: &Holdings,
+    section: &Helm,
+    origin: &Origin,
+) -> Option<(Helm, Vec<ImageRef>)> {
+    let is_it = |chart: &CarriedChart| {
+        chart.artifact.as_ref().is_some_and(|artifact| artifact.origin == *origin)
+    };
+    let images = |read: Result<Carried, String>| {
+        let found = read.ok()?.charts.into_iter().find(is_it)?;
+        Some(found.images.into_keys().collect::<Vec<_>>())
+    };
+    for local in &section.local {
+        if let Some(images) = images(read(holdings, &local_document(local))) {
+            return Some((Helm { local: vec![local.clone()], ..Helm::default() }, images));
+        }
+    }
+    let names = holdings.document_list().ok()?.into_keys();
+    let documents = names.filter(|name| name.starts_with(FOLDER));
+    let mut charts = documents.filter_map(|name| read(holdings, &name).ok()).flat_map(|c| c.charts);
+    let CarriedChart { name, version, .. } = charts.find(is_it)?;
+    for repository in &section.repositories {
+        let whole = image_set::Chart { name: name.clone(), ..defaults() };
+        let entries = match repository.charts.is_empty() {
+            true => vec![&whole],
+            false => repository.charts.iter().filter(|chart| chart.name == name).collect(),
+        };
+        for entry in entries {
+            let chart = image_set::Chart { version: Some(version.clone()), ..entry.clone() };
+            if let Some(images) = images(read_chart(holdings, repository, &chart)) {
+                let charts = vec![chart];
+                let repository =
+                    HelmRepository { charts, newest_only: false, ..repository.clone() };
+                let section = Helm { repositories: vec![repository], ..Helm::default() };
+                return Some((section, images));
+            }
+        }
+    }
+    None
 }
 
 /// A chart without settings.

@@ -55,13 +55,10 @@ pub(crate) fn make(
     // Without a date: the same archive always gives the same image.
     let Artifact { manifest, blobs, .. } =
         artifact::make(&fetched.chart, archive, provenance, None)?;
-    if context.run().is_some() {
-        let store = context.workspace.blobs();
-        for blob in &blobs {
-            store.put(&blob.descriptor.digest, &blob.bytes)?;
-        }
-        store.put(&manifest.digest, &manifest.bytes)?;
+    for blob in &blobs {
+        context.keep(&blob.descriptor.digest, &blob.bytes)?;
     }
+    context.keep(&manifest.digest, &manifest.bytes)?;
     let parsed = manifest.parse()?;
     let tree = ImageTree {
         manifests: vec![node(&manifest, &parsed, None)],

@@ -13,32 +13,36 @@ mod chart_image;
 mod helm_program;
 mod local;
 mod lookup;
+mod of_oc_mirror_v2;
 mod render;
 mod repository;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 use helm::discover::{Cause, Options};
 use helm::repository::{ChartVersion, Index, SelectError};
 use image_set::{Helm, HelmRepository, LocalChart, Position};
-use mirror_plan::{BlobRef, Destination, Exit, Wanted};
+use mirror_plan::{BlobRef, Destination, Exit, Kind, Plan, Wanted};
 use oci::{Digest, Platform};
 use registry::Client;
+use serde::{Deserialize, Serialize};
 use workspace::Holdings;
 
 use super::built_images::MadeImages;
+use super::pairs;
 use super::releases::Source;
 use super::releases::documents::Documents;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::Collector;
 use crate::report::Failure;
-use crate::settings::{Attachments, DryRun};
+use crate::settings::{Attachments, DryRun, Workflow};
 use carried::{Carried, CarriedChart};
 use repository::{Fetched, Repository};
 
+pub(crate) use carried::entry_of;
 pub use lookup::{
     CandidateLine, ChartImageLine, ChartImages, ChartLookup, ChartLookupError, ChartSearch,
     OriginLine,
@@ -47,19 +51,26 @@ pub use lookup::{
 /// Charts that are fetched and rendered at once.
 const AT_ONCE: usize = 4;
 
-/// What the `helm` section of a configuration comes to.
-#[derive(Debug, Default)]
+/// What the `helm` section of a configuration comes to. A stored plan has what is not skipped.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Charts {
     /// The images of all charts, and the charts.
+    #[serde(skip)]
     pub(crate) wanted: Vec<Wanted>,
+    #[serde(skip)]
     pub(crate) failures: Vec<Failure>,
+    #[serde(skip)]
     pub(crate) notes: Vec<String>,
     /// What was selected, for the disconnected side.
     pub(crate) documents: BTreeMap<String, BlobRef>,
+    #[serde(skip)]
     pub(crate) made: MadeImages,
     /// Which version was selected for a chart of a repository, by their places in the section.
+    #[serde(with = "pairs")]
     pub(crate) versions: BTreeMap<(usize, usize), String>,
     /// The charts by the name they get, to notice two with the same.
+    #[serde(skip)]
     named: BTreeMap<Destination, (Digest, String)>,
 }
 
@@ -72,7 +83,7 @@ pub(crate) async fn collect(context: &Context, source: Source<'_>) -> Charts {
     let work = async {
         match source {
             Source::Asked(client) => fetch(context, section, client).await,
-            Source::Held(holdings) => read(context, section, holdings),
+            Source::Held(holdings) => read(context, section, holdings).await,
         }
     };
     tokio::select! {
@@ -83,30 +94,28 @@ pub(crate) async fn collect(context: &Context, source: Source<'_>) -> Charts {
 }
 
 /// Reads what the connected side selected.
-fn read(context: &Context, section: &Helm, holdings: &Holdings) -> Charts {
+async fn read(context: &Context, section: &Helm, holdings: &Holdings) -> Charts {
     let mut charts = Charts::default();
-    let mut take = |carried: Result<Carried, String>, entry: &Entry<'_>| {
-        match carried {
-            Ok(Carried { charts: read }) => {
-                let wanted = read.iter().flat_map(|chart| chart.wanted(entry.platforms));
-                charts.wanted.extend(wanted);
-            }
-            Err(why) => charts.failures.push(entry.failure(context, &why)),
-        };
-    };
     for repository in &section.repositories {
         if repository.charts.is_empty() {
             let document = carried::repository_document(repository);
-            take(carried::read(holdings, &document), &Entry::of_repository(repository));
+            let entry = Entry::of_repository(repository);
+            charts.take_carried(context, carried::read(holdings, &document), &entry);
         }
         for chart in &repository.charts {
             let read = carried::read_chart(holdings, repository, chart);
-            take(read, &Entry::of_chart(repository, chart));
+            let entry = Entry::of_chart(repository, chart);
+            charts.take_held(context, holdings, (&entry, chart), read).await;
         }
     }
     for local in &section.local {
-        let document = carried::local_document(local);
-        take(carried::read(holdings, &document), &Entry::of_local(local));
+        let read = carried::read(holdings, &carried::local_document(local));
+        if read.is_err() && holdings.distribution().is_some() && local.path.exists() {
+            // oc-mirror v2 does not archive these charts; it reads them on both sides.
+            charts.take_local(context, local, &mut Documents::default()).await;
+            continue;
+        }
+        charts.take_held(context, holdings, (&Entry::of_local(local), &local.chart), read).await;
     }
     charts
 }
@@ -205,6 +214,44 @@ impl Search {
 }
 
 impl Charts {
+    fn take_carried(
+        &mut self,
+        context: &Context,
+        carried: Result<Carried, String>,
+        entry: &Entry<'_>,
+    ) {
+        match carried {
+            Ok(Carried { charts }) => {
+                let wanted = charts.iter().flat_map(|chart| chart.wanted(entry.platforms));
+                self.wanted.extend(wanted);
+            }
+            Err(why) => self.failures.push(entry.failure(context, &why)),
+        }
+    }
+
+    /// Takes what was selected for a chart, else the chart in an archive of oc-mirror v2.
+    async fn take_held(
+        &mut self,
+        context: &Context,
+        holdings: &Holdings,
+        (entry, chart): (&Entry<'_>, &image_set::Chart),
+        carried: Result<Carried, String>,
+    ) {
+        let found = match &carried {
+            Ok(_) => Ok(None),
+            Err(_) => of_oc_mirror_v2::read(holdings, chart),
+        };
+        let taken = match found {
+            Ok(None) => return self.take_carried(context, carried, entry),
+            Ok(Some(fetched)) => Search::of(chart).map(|search| (fetched, search)),
+            Err(why) => Err(why),
+        };
+        match taken {
+            Ok((fetched, search)) => drop(self.take(context, entry, fetched, &search).await),
+            Err(why) => self.failures.push(entry.failure(context, &why)),
+        }
+    }
+
     /// The charts that are named below a repository.
     async fn take_listed(
         &mut self,
@@ -280,7 +327,7 @@ impl Charts {
                 &format!(
                     "no charts are named, so that all {} versions of {} charts are mirrored with their images; name `charts`, or set `newestOnly: true`",
                     versions.len(),
-                    index.charts().count()
+                    versions.iter().map(|version| &version.metadata.name).collect::<BTreeSet<_>>().len()
                 ),
             ));
         }
@@ -436,6 +483,32 @@ impl Charts {
 fn keep(documents: &mut Documents, name: String, charts: Vec<CarriedChart>) {
     let bytes = serde_json::to_vec_pretty(&Carried { charts });
     documents.keep(name, bytes.expect("names and images are text"));
+}
+
+/// Warns how much the charts of whole repositories and their images come to, once that is known.
+pub(crate) fn warn_of_whole_repositories(context: &Context, plan: &Plan) {
+    let settings = &context.settings;
+    let Some(section) = &settings.configuration.set.mirror.helm else { return };
+    let is_whole = |r: &&HelmRepository| r.charts.is_empty() && !r.newest_only;
+    let Some(repository) = section.repositories.iter().find(is_whole) else { return };
+    if matches!(settings.workflow, Workflow::DiskToMirror { .. }) {
+        return;
+    }
+    let mut content: BTreeMap<Digest, u64> = BTreeMap::new();
+    let (mut charts, mut images) = (0_usize, 0_usize);
+    for image in &plan.images {
+        match image.kind {
+            Kind::Chart => charts += 1,
+            Kind::Helm => images += 1,
+            _ => continue,
+        }
+        content.extend(plan.tree(image).blobs());
+    }
+    let size = content.values().sum::<u64>().div_ceil(1 << 20);
+    let why = format!(
+        "the `helm` section selects {charts} charts with {images} images, {size} MiB in total, because it names no charts of this repository"
+    );
+    context.warn(Entry::of_repository(repository).told(context, &why));
 }
 
 /// Versions of all charts that can be installed. Library charts cannot.

@@ -1,7 +1,7 @@
 //! Which releases a section means: those its channels select, or the one it names.
 
 use image_set::{Architecture, PlatformSection};
-use mirror_plan::Exit;
+use mirror_plan::{Destination, Exit};
 use oci::{Digest, ImageRef};
 use release::promise::Promise;
 use release::select::{SelectError, select};
@@ -14,6 +14,9 @@ use crate::context::Context;
 use crate::error_chain::chain;
 use crate::report::Failure;
 use crate::settings::SignatureCheck;
+
+/// The repository in which payloads are stored, below any registry.
+const PAYLOADS: &str = "openshift/release-images";
 
 /// A release to mirror, known by the digest of its payload.
 #[derive(Debug, Clone)]
@@ -149,6 +152,14 @@ async fn named(
 fn held_digest(release: &ImageRef, holdings: &Holdings) -> Result<Digest, String> {
     let absent = || "it did not come along: mirror it on the connected side".to_owned();
     let held = holdings.document(&digest_name(release)).map_err(|e| chain(&e))?;
+    // oc-mirror v2 keeps no such document, but stores the payload under its tag.
+    if held.is_none()
+        && let (Some(distribution), Some(tag)) = (holdings.distribution(), &release.tag)
+    {
+        let repository = PAYLOADS.parse().map_err(|error| chain(&error))?;
+        let name = Destination { repository, tag: tag.clone() };
+        return distribution.tag(&name).map_err(|e| chain(&e))?.ok_or_else(absent);
+    }
     let text = String::from_utf8(held.ok_or_else(absent)?).map_err(|e| chain(&e))?;
     text.parse().map_err(|error| chain(&error))
 }

@@ -1,15 +1,19 @@
 //! What a release consists of, read from its payload or from what was kept of it.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 
 use image_set::{Architecture, PlatformSection};
-use oci::{Digest, ImageRef, Platform};
-use release::payload::{BootImages, BootImagesError, ImageReferences, ReleaseMetadata, Wanted};
-use workspace::Holdings;
+use oci::{Descriptor, Digest, Hasher, ImageRef, Manifest, Platform};
+use release::payload::{
+    BootImages, BootImagesError, ImageReferences, PayloadFiles, ReleaseMetadata, Wanted,
+};
+use workspace::{BlobReader, Holdings};
 
 use super::payload_files;
 use crate::error_chain::chain;
 use crate::gather::Collector;
+use crate::transfer::supply::held_manifest;
 
 pub(crate) const IMAGE_REFERENCES: &str = "image-references";
 pub(crate) const METADATA: &str = "release-metadata";
@@ -34,11 +38,7 @@ pub(crate) async fn fetched(
     wanted: Wanted,
 ) -> Result<Contents, String> {
     let files = payload_files::read(collector, payload, platforms, wanted).await?;
-    let image_references = files.image_references().map_err(|e| chain(&e))?.to_vec();
-    let others = [(METADATA, files.release_metadata()), (BOOT_IMAGES, files.boot_images())];
-    let others = others.into_iter().filter_map(|(name, bytes)| Some((name.to_owned(), bytes?)));
-    let others = others.map(|(name, bytes)| (name, bytes.to_vec())).collect();
-    Ok(Contents { image_references, others })
+    of_files(&files)
 }
 
 /// Finds the manifests of a payload that was read before, below `place`.
@@ -49,6 +49,11 @@ pub(crate) fn carried(
 ) -> Result<Contents, String> {
     let document = |name: &str| holdings.document(name).map_err(|e| chain(&e));
     let known = document(&marker(place))?;
+    // oc-mirror v2 does not record whose manifests it keeps. They are read from the payload, which
+    // has the digest that was signed.
+    if known.is_none() && holdings.distribution().is_some() {
+        return read_from_payload(holdings, digest);
+    }
     if known.as_deref() != Some(digest.to_string().as_bytes()) {
         return Err(format!(
             "the release with the payload {digest} did not come along: mirror it on the connected side"
@@ -64,6 +69,77 @@ pub(crate) fn carried(
         }
     }
     Ok(Contents { image_references, others })
+}
+
+/// Reads the manifests out of a payload that is held.
+fn read_from_payload(holdings: &Holdings, payload: &Digest) -> Result<Contents, String> {
+    let mut digest = *payload;
+    let mut layers = Vec::new();
+    // A list may list a list; more is not intended by anyone.
+    for _ in 0..3 {
+        let raw = held_manifest(holdings, &digest).map_err(|e| chain(&e))?;
+        match raw.parse().map_err(|e| chain(&e))? {
+            Manifest::Image { layers: found, .. } => {
+                layers = found;
+                break;
+            }
+            // The manifests of a release are the same in all its images.
+            Manifest::Index { manifests, .. } => {
+                let held =
+                    |child: &&Descriptor| matches!(holdings.blob(&child.digest), Ok(Some(_)));
+                let child = manifests.iter().find(held);
+                digest = child.ok_or("no image of the payload is here")?.digest;
+            }
+        }
+    }
+    let mut files = PayloadFiles::new(Wanted::BootImages);
+    for layer in layers.iter().rev() {
+        if files.is_settled() {
+            break;
+        }
+        let reader = holdings.blob(&layer.digest).map_err(|e| chain(&e))?;
+        let reader = reader.ok_or_else(|| {
+            format!("the layer {} of the payload {payload} is not here", layer.digest)
+        })?;
+        let mut checked = Checked { reader, hasher: Hasher::new() };
+        let read = files.read_layer(&mut checked);
+        // Damage is the better explanation of what cannot be unpacked.
+        if checked.finish().map_err(|e| chain(&e))? != layer.digest {
+            return Err(format!("the layer {} of the payload {payload} is damaged", layer.digest));
+        }
+        read.map_err(|e| format!("reading the payload {payload}: {}", chain(&e)))?;
+    }
+    of_files(&files)
+}
+
+fn of_files(files: &PayloadFiles) -> Result<Contents, String> {
+    let image_references = files.image_references().map_err(|e| chain(&e))?.to_vec();
+    let others = [(METADATA, files.release_metadata()), (BOOT_IMAGES, files.boot_images())];
+    let others = others.into_iter().filter_map(|(name, bytes)| Some((name.to_owned(), bytes?)));
+    let others = others.map(|(name, bytes)| (name, bytes.to_vec())).collect();
+    Ok(Contents { image_references, others })
+}
+
+/// Hashes what is read through it.
+struct Checked {
+    reader: BlobReader,
+    hasher: Hasher,
+}
+
+impl Checked {
+    /// The digest of the whole blob; reads what is left of it.
+    fn finish(mut self) -> io::Result<Digest> {
+        io::copy(&mut self, &mut io::sink())?;
+        Ok(self.hasher.finish())
+    }
+}
+
+impl Read for Checked {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.hasher.update(&buffer[..read]);
+        Ok(read)
+    }
 }
 
 /// The document that says whose manifests lie beside it: a tag may move.

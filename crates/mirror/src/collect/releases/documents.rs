@@ -20,15 +20,12 @@ impl Documents {
         self.0.extend(others);
     }
 
-    /// Writes them all to the workspace, unless the run leaves no trace.
+    /// Keeps them all, unless nothing is kept.
     pub(crate) fn save(self, context: &Context) -> Result<BTreeMap<String, BlobRef>, String> {
-        if context.run().is_none() {
-            return Ok(BTreeMap::new());
-        }
         let mut saved = BTreeMap::new();
         for (name, bytes) in self.0 {
-            let blob = context.workspace.save_document(&name, &bytes).map_err(|e| chain(&e))?;
-            saved.insert(name, blob);
+            let blob = context.keep_document(&name, &bytes).map_err(|e| chain(&e))?;
+            saved.extend(blob.map(|blob| (name, blob)));
         }
         Ok(saved)
     }

@@ -126,7 +126,7 @@ async fn build(
         let Some(config) = known.blobs.first().copied() else { continue };
         let raw = manifest(collector, base, &known.digest).await?;
         let bytes = collector.small_blob(base, config, MAX_CONFIG).await.map_err(|e| chain(&e))?;
-        let made = layered_image::stack(&raw, &bytes, layer)
+        let made = layered_image::add_layer(&raw, &bytes, layer)
             .map_err(|e| format!("it stands on {base}@{}: {}", raw.digest, chain(&e)))?;
         kept.push((Digest::of(&made.config), made.config));
         let mut was = raw.descriptor();
@@ -143,11 +143,9 @@ async fn build(
             std::iter::once((root.descriptor(), list)).chain(listed).collect()
         }
     };
-    if context.run().is_some() {
-        let bytes = raws.iter().map(|(_, raw)| (raw.digest, raw.bytes.clone()));
-        for (digest, bytes) in kept.into_iter().chain(bytes) {
-            context.workspace.blobs().put(&digest, &bytes).map_err(|e| chain(&e))?;
-        }
+    let bytes = raws.iter().map(|(_, raw)| (raw.digest, raw.bytes.clone()));
+    for (digest, bytes) in kept.into_iter().chain(bytes) {
+        context.keep(&digest, &bytes).map_err(|e| chain(&e))?;
     }
     let manifests = raws.iter().map(|(was, raw)| {
         let parsed = raw.parse().map_err(|e| chain(&e))?;

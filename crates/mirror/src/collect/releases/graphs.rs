@@ -130,10 +130,10 @@ pub(crate) fn held_channels(
     key: &GraphKey,
 ) -> Result<Vec<String>, workspace::DocumentError> {
     let prefix = format!("{FOLDER}/{}-", key.architecture.as_str());
-    let documents = holdings.document_list()?;
+    let documents = holdings.document_names()?;
     let channel =
         |name: &String| Some(name.strip_prefix(&prefix)?.strip_suffix(".json")?.to_owned());
-    Ok(documents.keys().filter_map(channel).collect())
+    Ok(documents.iter().filter_map(channel).collect())
 }
 
 /// Where the answer is kept, below `working-dir`.

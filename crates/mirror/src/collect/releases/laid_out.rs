@@ -1,6 +1,7 @@
 //! Releases as people look for them in a workspace.
 
 use mirror_plan::{Destination, ImageRecord, Kind, Plan, PlannedImage};
+use serde::{Deserialize, Serialize};
 
 use super::Releases;
 use super::open::Opened;
@@ -9,13 +10,14 @@ use crate::error_chain::chain;
 use crate::report::Outcome;
 
 /// What an image is inside its release.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Part {
     /// `4.16.3-x86_64`
     release: String,
     /// `ocp-release`
     repository: String,
     /// None for the payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     component: Option<String>,
 }
 

@@ -47,7 +47,7 @@ pub struct ReleaseLookup {
 #[derive(Debug)]
 enum Place {
     Asked(Client),
-    Held(Holdings),
+    Held(Box<Holdings>),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +118,7 @@ impl ReleaseLookup {
                 return Err(LookupError::Open { directory: directory.to_owned(), source });
             }
         };
-        Ok(Self { place: Place::Held(Holdings::new(Some(workspace), archives)), sources })
+        Ok(Self { place: Place::Held(Box::new(Holdings::new(Some(workspace), archives))), sources })
     }
 
     /// The graph of a channel.

@@ -29,6 +29,7 @@ use image_set::PlatformSection;
 use mirror_plan::{BlobRef, Destination, Exit, Kind, Origin, Wanted};
 use oci::{Digest, ImageRef};
 use registry::Client;
+use serde::{Deserialize, Serialize};
 use workspace::{AuditEvent, Holdings};
 
 use crate::collect::built_images::MadeImages;
@@ -36,12 +37,14 @@ use crate::context::Context;
 use crate::error_chain::chain;
 use crate::gather::Collector;
 use crate::report::Failure;
+use crate::results::Lost;
 use crate::settings::{Attachments, DryRun};
 use choose::Chosen;
 use documents::Documents;
 use laid_out::Part;
 use open::{Opened, Opener};
 
+pub(crate) use graph_image::origin as graph_image_origin;
 pub use lookup::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
 
 /// Releases opened at once. Each waits for a few small answers and one layer.
@@ -56,22 +59,46 @@ pub(crate) enum Source<'a> {
     Held(&'a Holdings),
 }
 
-/// What the `platform` section of a configuration comes to.
-#[derive(Debug, Default)]
+/// What the `platform` section of a configuration comes to. A stored plan has what is not skipped.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Releases {
     /// Payloads, components, disk images and the graph image.
+    #[serde(skip)]
     pub(crate) wanted: Vec<Wanted>,
     /// Releases of which nothing is mirrored, by their payload, and why.
-    pub(crate) lost: Vec<(Wanted, Destination, String)>,
+    #[serde(skip)]
+    pub(crate) lost: Vec<Lost>,
     /// What went wrong before there was a release to name.
+    #[serde(skip)]
     pub(crate) failures: Vec<Failure>,
     /// What the selection was made by.
     pub(crate) documents: BTreeMap<String, BlobRef>,
+    #[serde(skip)]
     pub(crate) made: MadeImages,
     /// The signatures of payloads, for the cluster to check.
-    signatures: BTreeMap<Digest, Vec<Vec<u8>>>,
+    signatures: BTreeMap<Digest, Vec<SignatureBytes>>,
     /// What images are called inside their release.
     parts: BTreeMap<Destination, Part>,
+}
+
+/// A signature; hex digits in a stored plan.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+struct SignatureBytes(Vec<u8>);
+
+impl From<SignatureBytes> for String {
+    fn from(signature: SignatureBytes) -> Self {
+        hex::encode(signature.0)
+    }
+}
+
+impl TryFrom<String> for SignatureBytes {
+    type Error = hex::FromHexError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        hex::decode(text).map(Self)
+    }
 }
 
 /// Turns the `platform` section of a run's configuration into images. What
@@ -132,6 +159,8 @@ async fn collect_section(
     // an archive that was made later and arrives later.
     let saved = match source {
         Source::Asked(_) => documents.save(context),
+        // Nothing was kept before: it comes from oc-mirror v2.
+        Source::Held(_) if context.settings.migrate_from.is_some() => documents.save(context),
         Source::Held(_) => Ok(BTreeMap::new()),
     };
     match saved {
@@ -158,7 +187,8 @@ impl Releases {
     fn take(&mut self, context: &Context, opened: Opened, documents: &mut Documents) {
         note(context, &opened.audited);
         self.laid_out(context, &opened);
-        self.signatures.insert(opened.digest, opened.signatures);
+        let signatures = opened.signatures.into_iter().map(SignatureBytes).collect();
+        self.signatures.insert(opened.digest, signatures);
         documents.extend(opened.documents);
         self.wanted.extend(opened.wanted);
     }
@@ -172,7 +202,7 @@ impl Releases {
             platforms: Vec::new(),
         };
         match Destination::of(&wanted) {
-            Ok(name) => self.lost.push((wanted, name, chosen.told(why))),
+            Ok(name) => self.lost.push((wanted, name, chosen.told(why).into())),
             Err(error) => {
                 let message = format!("{}: {}", chosen.told(why), chain(&error));
                 self.failures.push(Failure::new(Exit::RELEASE, message));

@@ -5,7 +5,7 @@ use release::resources::{Maker, signature_config_map, update_service};
 
 use super::Releases;
 use crate::context::Context;
-use crate::error_chain::chain;
+use crate::record::generated_files::GeneratedError;
 
 impl Releases {
     /// The files for what the target holds: names and texts. Only payloads
@@ -14,7 +14,7 @@ impl Releases {
         &self,
         context: &Context,
         placed: &[Placed],
-    ) -> Result<Vec<(String, String)>, String> {
+    ) -> Result<Vec<(String, String)>, GeneratedError> {
         let maker =
             Maker { created_at: context.started, tool_version: context.settings.version.clone() };
         let of = |kind| placed.iter().filter(move |image| image.kind == kind);
@@ -24,13 +24,13 @@ impl Releases {
         });
         let signatures = digests.flat_map(|digest| {
             let signatures = self.signatures.get(&digest).into_iter().flatten();
-            signatures.map(move |signature| (digest, signature.as_slice()))
+            signatures.map(move |signature| (digest, signature.0.as_slice()))
         });
-        let mut files = signature_config_map(signatures, &maker).map_err(|e| chain(&e))?;
+        let mut files = signature_config_map(signatures, &maker)?;
         match (of(Kind::ReleasePayload).next(), of(Kind::Graph).next()) {
             (Some(payload), Some(graph)) => {
                 let (payload, graph) = (&payload.destination, &graph.destination);
-                files.push(update_service(payload, graph, &maker).map_err(|e| chain(&e))?);
+                files.push(update_service(payload, graph, &maker)?);
             }
             (None, Some(_)) => context.warn(
                 "updateService.yaml is not made: an update service needs at least one release at the target"

@@ -154,7 +154,7 @@ pub(crate) fn read(
 ) -> Result<Signed, SignatureFault> {
     let mark = format!("-sha256-{}", digest.hex());
     let mut judged = Judged::default();
-    for name in holdings.document_list()?.keys() {
+    for name in &holdings.document_names()? {
         if name.starts_with(FOLDER)
             && name.contains(&mark)
             && let Some(signature) = holdings.document(name)?

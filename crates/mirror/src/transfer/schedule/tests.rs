@@ -56,6 +56,114 @@ fn run(
     (jobs, failed)
 }
 
+/// A source that responded before, and does not respond now.
+fn silent() -> TransferError {
+    let error = registry::Error::Timeout {
+        asked: "GET https://q.io/v2/a".into(),
+        wait: registry::Wait::Receive,
+        route: registry::Route { proxy: None, contact: registry::Contact::Established },
+        after: std::time::Duration::from_secs(60),
+    };
+    TransferError::new(Step::Copy(digest(0)), SupplyError::Registry(error))
+}
+
+/// Runs a schedule to its end, with the final round. `perform` is told whether that has begun.
+fn run_with_final_round(
+    mut schedule: Schedule,
+    perform: impl Fn(&Job, bool) -> Result<(), TransferError>,
+) -> (Vec<Job>, usize, Vec<(ImageId, Fault)>) {
+    let (mut jobs, mut failed, mut first_round) = (Vec::new(), Vec::new(), None);
+    loop {
+        while let Some(job) = schedule.next(EIGHT) {
+            let ended = schedule.done(&job, perform(&job, first_round.is_some()));
+            failed.extend(ended.into_iter().map(|ended| (ended.image, ended.error.fault())));
+            jobs.push(job);
+        }
+        if schedule.begin_final_round() == 0 {
+            let first_round = first_round.unwrap_or(jobs.len());
+            return (jobs, first_round, failed);
+        }
+        first_round.get_or_insert(jobs.len());
+    }
+}
+
+#[test]
+fn what_failed_for_a_reason_that_may_pass_is_retried_after_everything_else() {
+    // The other blob of the image is larger, so it is moved first.
+    let needs = vec![need(0, &[(1, 20), (2, 30)]), need(1, &[(3, 10)])];
+    let (jobs, first_round, failed) =
+        run_with_final_round(schedule(needs), |job, is_final| match job {
+            Job::Move { blob, .. } if blob.digest == digest(1) && !is_final => Err(silent()),
+            _ => Ok(()),
+        });
+    assert_eq!(failed, []);
+    assert_eq!(finished(&jobs[..first_round]), [1]);
+    // Only what is missing: the other blob arrived in the first round.
+    let BlobRef { digest: again, .. } = match jobs[first_round] {
+        Job::Move { blob, .. } => blob,
+        job => panic!("{job:?}"),
+    };
+    assert_eq!(again, digest(1));
+    assert_eq!(jobs[first_round + 1..], [Job::Finish { image: 0 }]);
+}
+
+#[test]
+fn what_fails_again_in_the_final_round_fails_and_permanent_errors_get_none() {
+    let needs = || vec![need(0, &[(1, 30)]), need(1, &[(3, 10)])];
+    let perform = |error: fn() -> TransferError| {
+        move |job: &Job, _| match job {
+            Job::Move { blob, .. } if blob.digest == digest(1) => Err(error()),
+            _ => Ok(()),
+        }
+    };
+    let moves = |jobs: &[Job]| {
+        let moved = |job: &&Job| matches!(job, Job::Move { blob, .. } if blob.digest == digest(1));
+        jobs.iter().filter(moved).count()
+    };
+    let (jobs, _, failed) = run_with_final_round(schedule(needs()), perform(silent));
+    assert_eq!((moves(&jobs), failed), (2, vec![(0, Fault::SourceRefuses)]));
+    for (error, fault) in [
+        (absent as fn() -> TransferError, Fault::SourceAbsent),
+        (refused, Fault::TargetRefuses),
+        (timed_out, Fault::TimedOut),
+    ] {
+        let (jobs, _, failed) = run_with_final_round(schedule(needs()), perform(error));
+        assert_eq!((moves(&jobs), failed), (1, vec![(0, fault)]));
+    }
+}
+
+#[test]
+fn an_image_with_a_passing_and_a_permanent_failure_fails_in_the_final_round() {
+    let needs = vec![need(0, &[(1, 30), (2, 20)])];
+    let (_, _, failed) = run_with_final_round(schedule(needs), |job, _| match job {
+        Job::Move { blob, .. } if blob.digest == digest(1) => Err(silent()),
+        Job::Move { .. } => Err(absent()),
+        _ => Ok(()),
+    });
+    assert_eq!(failed.len(), 1, "{failed:?}");
+}
+
+#[test]
+fn a_mount_and_a_push_of_manifests_get_a_final_round_too() {
+    let needs = vec![need(0, &[(1, 10)]), need(1, &[(1, 10)])];
+    let unreachable = || {
+        let error = registry::Error::Timeout {
+            asked: "PUT https://r.io/v2/a".into(),
+            wait: registry::Wait::Answer,
+            route: registry::Route { proxy: None, contact: registry::Contact::Established },
+            after: std::time::Duration::from_secs(60),
+        };
+        TransferError::new(Step::Publish, Cause::Target(error))
+    };
+    let (jobs, _, failed) = run_with_final_round(schedule(needs), |job, is_final| match job {
+        Job::Mount { .. } | Job::Finish { image: 0 } if !is_final => Err(unreachable()),
+        _ => Ok(()),
+    });
+    assert_eq!(failed, []);
+    assert_eq!(jobs.iter().filter(|job| matches!(job, Job::Move { .. })).count(), 1);
+    assert_eq!(jobs.iter().filter(|job| matches!(job, Job::Mount { .. })).count(), 2);
+}
+
 fn all_jobs(schedule: Schedule) -> Vec<Job> {
     run(schedule, |_| Ok(())).0
 }

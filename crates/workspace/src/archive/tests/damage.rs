@@ -68,7 +68,7 @@ fn files_of_others_are_told_apart_and_do_no_harm() {
     let found = archives.findings();
     assert!(matches!(&found[0], Finding::Foreign { file } if file.ends_with("mirror_000009.tar")));
     assert!(
-        matches!(&found[1], Finding::RegistryTree { file } if file.ends_with("mirror_000008.tar"))
+        matches!(&found[1], Finding::OcMirrorV2 { file } if file.ends_with("mirror_000008.tar"))
     );
     assert!(found.iter().all(|finding| finding.severity() == Severity::Note));
     assert_eq!(archives.verify(&|_| {}), []);

@@ -1,0 +1,65 @@
+//! Many tiny images: what a run takes that has hardly any bytes to move.
+
+use anyhow::{Context, Result};
+use lab::corpus::Corpus;
+use lab::registry::{LabRegistry, Settings};
+
+use crate::contender::{Contender, Programs, Task};
+use crate::ground::Ground;
+use crate::launch;
+use crate::results::{Job, State, TinyRun};
+
+const ARCHIVE: &str = "mirror_000001.tar";
+
+/// Measures all jobs, cold and with nothing to do; the best of `runs`. The registries are quick ones
+/// of this process.
+pub(crate) fn measure(
+    ground: &Ground,
+    programs: &Programs,
+    images: usize,
+    runs: usize,
+) -> Result<Vec<TinyRun>> {
+    let corpus = Corpus::tiny(images)?;
+    let source = LabRegistry::start(Settings::default())?;
+    corpus.fill(&source)?;
+    let mut best: Vec<TinyRun> = Vec::new();
+    for run in 1..=runs {
+        println!("{images} tiny images, run {run} of {runs}");
+        let (disk, carried) = (ground.place()?, ground.place()?);
+        let (workspace, scratch) = (ground.place()?, ground.place()?);
+        for job in Job::ALL {
+            let destination = LabRegistry::start(Settings::default())?;
+            let folder = match job {
+                Job::ToDisk => disk.path(),
+                Job::FromDisk => carried.path(),
+                Job::Across => workspace.path(),
+            };
+            for state in [State::Cold, State::Warm] {
+                let task = Task {
+                    job,
+                    corpus: &corpus,
+                    source: &source.host()?,
+                    disk: folder,
+                    destination: Some(&destination.host()?),
+                    scratch: scratch.path(),
+                    state,
+                };
+                let invocation = Contender::OcMirror.invocation(programs, &task)?;
+                ground.settle();
+                let usage = launch::measure(&invocation, &scratch.path().join("log"))
+                    .with_context(|| format!("{job} with {images} tiny images"))?;
+                let measured = TinyRun { job, state, images, usage };
+                match best.iter_mut().find(|known| (known.job, known.state) == (job, state)) {
+                    Some(known) if known.usage.wall <= usage.wall => {}
+                    Some(known) => *known = measured,
+                    None => best.push(measured),
+                }
+            }
+            if job == Job::ToDisk {
+                std::fs::hard_link(disk.path().join(ARCHIVE), carried.path().join(ARCHIVE))
+                    .context("bringing the archive")?;
+            }
+        }
+    }
+    Ok(best)
+}

@@ -1,0 +1,103 @@
+//! Programs: architecture, static linking, embedded dependencies, paths, version, help.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::architecture::Architecture;
+use crate::compile::Built;
+use crate::contents::Contents;
+use crate::elf::Elf;
+use crate::job::{self, Artefacts, Job};
+use crate::{command, sbom};
+
+pub(crate) fn check(
+    job: &Job,
+    artefacts: &Artefacts,
+    contents: &Contents,
+    is_debug: bool,
+) -> Result<()> {
+    let Built { program, architecture, .. } = contents.built;
+    let path = unpack(artefacts, contents)?;
+    let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+    let elf = Elf::parse(&bytes).with_context(|| format!("reading {}", path.display()))?;
+    ensure!(
+        elf.machine == architecture.elf_machine(),
+        "{} is a program for another architecture than {architecture}",
+        path.display()
+    );
+    let mut facts = Vec::new();
+    if !is_debug {
+        ensure!(!elf.has_interpreter, "{} needs a dynamic linker", path.display());
+        let packages = sbom::embedded(&path)?.packages.len();
+        facts.push(format!("static, {packages} embedded dependencies"));
+        for folder in [&job.root, &job.target] {
+            let folder = folder.display().to_string();
+            ensure!(
+                !contains(&bytes, folder.as_bytes()),
+                "{} contains the path {folder} of the build machine",
+                path.display()
+            );
+        }
+    }
+    let run = |argument: &str| command::output(architecture.command(&path).arg(argument));
+    let version = run("--version")?;
+    let expected = match is_debug {
+        // Test builds determine the version themselves; the program for nodes is a release build.
+        true => artefacts.release.number.clone() + " (",
+        false => artefacts.release.version_text(),
+    };
+    ensure!(
+        version.starts_with(&format!("{} {expected}", program.name)),
+        "expected `{} {expected}` from {} --version, found `{}`",
+        program.name,
+        path.display(),
+        version.trim()
+    );
+    if architecture == Architecture::Aarch64 && !architecture.is_native() {
+        // Distributions for this architecture have kernels with pages of 64 KiB. An allocator that
+        // was built for smaller ones ends the program at its start.
+        let mut command = architecture.command(&path);
+        command::output(command.arg("--version").env("QEMU_PAGESIZE", "65536"))
+            .context("running with pages of 64 KiB")?;
+        facts.push("runs with pages of 64 KiB".to_owned());
+    }
+    let help = run("--help")?;
+    ensure!(help.contains("Usage:"), "{} --help does not print the usage", path.display());
+    facts.push(format!("{:.1} MiB", bytes.len() as f64 / f64::from(1 << 20)));
+    println!("    {architecture} {}: {}", version.trim(), facts.join(", "));
+    Ok(())
+}
+
+/// The program as a site gets it: from the tar.gz archive. All files that the archive has to contain
+/// are checked.
+pub(crate) fn unpack(artefacts: &Artefacts, contents: &Contents) -> Result<PathBuf> {
+    let folder = job::folder_name(contents, &artefacts.release);
+    let to = artefacts.work.path().join("unpacked");
+    fs::create_dir_all(&to).with_context(|| format!("creating {}", to.display()))?;
+    let mut tar = std::process::Command::new("tar");
+    let archive = artefacts.folder.join(format!("{folder}.tar.gz"));
+    command::output(tar.arg("-xzf").arg(&archive).arg("-C").arg(&to))?;
+    let name = contents.built.program.name;
+    let root = to.join(&folder);
+    let mut expected = vec![
+        "LICENSE".to_owned(),
+        "THIRD-PARTY-LICENSES".to_owned(),
+        format!("man/man1/{name}.1"),
+        format!("completions/bash/{name}"),
+        format!("completions/zsh/_{name}"),
+        format!("completions/fish/{name}.fish"),
+    ];
+    expected.extend(contents.unit_names().into_iter().map(|unit| format!("systemd/{unit}")));
+    for path in expected {
+        let length = fs::metadata(root.join(&path)).map(|metadata| metadata.len());
+        let length = length.with_context(|| format!("{} has no {path}", archive.display()))?;
+        ensure!(length > 0, "{path} in {} is empty", archive.display());
+    }
+    Ok(root.join(name))
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}

@@ -1,0 +1,75 @@
+//! What compiling needs: standard libraries, a C compiler for each architecture, cargo's helpers.
+//! Everything is checked before the first compiler starts. A missing part is an error with the
+//! command that installs it; there is no fallback.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use test_tools::{Error, Tool};
+
+use crate::architecture::Architecture;
+use crate::command;
+
+/// Programs that compile, all present.
+#[derive(Debug, Clone)]
+pub(crate) struct Toolchain {
+    pub(crate) auditable: PathBuf,
+    pub(crate) zigbuild: PathBuf,
+    pub(crate) zig: PathBuf,
+}
+
+impl Toolchain {
+    /// Finds all parts, or lists every missing one.
+    pub(crate) fn find(root: &Path, architectures: &[Architecture]) -> Result<Self> {
+        let tool = |tool| test_tools::path(tool);
+        let found =
+            [Tool::CargoAuditable, Tool::CargoZigbuild, Tool::Zig].map(|one| (one, tool(one)));
+        let mut missing = Vec::new();
+        for architecture in architectures {
+            if !has_target(root, *architecture)? {
+                let triple = architecture.triple();
+                missing.push(format!(
+                    "the standard library for {triple} is not installed; run `rustup target add {triple}`"
+                ));
+            }
+        }
+        missing.extend(found.iter().filter_map(|(tool, path)| missing_tool(*tool, path.as_ref())));
+        if !missing.is_empty() {
+            bail!("compiling needs parts that are missing:\n  {}", missing.join("\n  "));
+        }
+        let [auditable, zigbuild, zig] = found.map(|(_, path)| path);
+        Ok(Self { auditable: auditable?, zigbuild: zigbuild?, zig: zig? })
+    }
+}
+
+fn missing_tool(tool: Tool, path: Result<&PathBuf, &Error>) -> Option<String> {
+    let what = match tool {
+        Tool::Zig => "the C compiler for other architectures",
+        _ => "a helper of cargo",
+    };
+    path.err().map(|_| format!("{tool} ({what}) is not installed; run `cargo xtask tools --dist`"))
+}
+
+/// Whether the compiler of this checkout has the standard library of the target.
+fn has_target(root: &Path, architecture: Architecture) -> Result<bool> {
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--print", "target-libdir", "--target", architecture.triple()]).current_dir(root);
+    Ok(Path::new(command::output(&mut rustc)?.trim()).is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_cross_compiler_is_an_error_with_the_command_that_installs_it() {
+        let empty = tempfile::tempdir().unwrap();
+        let error = test_tools::Cache::new(empty.path(), None).path(Tool::Zig).unwrap_err();
+        let message = missing_tool(Tool::Zig, Err(&error)).unwrap();
+        assert_eq!(
+            message,
+            "zig 0.15.2 (the C compiler for other architectures) is not installed; run `cargo xtask tools --dist`"
+        );
+    }
+}

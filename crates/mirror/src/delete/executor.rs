@@ -1,0 +1,539 @@
+//! Deletes what a list names, repository by repository.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use delete_plan::{RepositoryPlan, Step, plan_repository, savings, subject_of_tag};
+use mirror_plan::{Destination, Exit, Kind};
+use oci::{Digest, Repository, Tag};
+use registry::Client;
+use tokio_util::sync::CancellationToken;
+use workspace::{AuditEvent, AuditedDeletion, Run, Workspace};
+
+use super::execute::{Deletion, offered_catalogs, place, tag_of};
+use super::garbage_collection::garbage_collection;
+use super::observe::{Comparison, Observed, observe};
+use super::perform::{Done, Performer, StepError, TagDeletion};
+use super::report::{DeleteReport, DeletedImage, Fate};
+use super::undo_file;
+use crate::error_chain::chain;
+use crate::record::pushed_log::Pushed;
+use crate::report::Failure;
+
+/// How often a repository is read again because tags were moved while it was deleted from.
+const MAX_OBSERVATIONS: usize = 5;
+
+/// A deletion under way.
+pub(crate) struct Executor<'a> {
+    deletion: &'a Deletion,
+    kinds: BTreeMap<Destination, Kind>,
+    client: &'a Client,
+    pub(crate) pushed: Pushed,
+    run: Option<&'a Run>,
+    pub(crate) report: DeleteReport,
+    /// What is gone from the target.
+    deleted: BTreeSet<Destination>,
+    /// Tags that the registry cannot delete alone.
+    undeletable: usize,
+}
+
+/// The requested tags of one repository, with the digests that they are expected to have.
+type Requested = BTreeMap<Tag, Option<Digest>>;
+
+/// Why a deletion ends before its last repository.
+enum End {
+    Interrupted,
+    /// Reported.
+    Failed,
+}
+
+impl<'a> Executor<'a> {
+    pub(crate) fn new(
+        deletion: &'a Deletion,
+        client: &'a Client,
+        pushed: Pushed,
+        run: Option<&'a Run>,
+        report: DeleteReport,
+    ) -> Self {
+        let kinds = deletion.list.images.iter().filter_map(|image| {
+            let place = place(&image.reference.repository, &tag_of(image)?);
+            Some((place, image.of_type.kind()))
+        });
+        let kinds = kinds.collect();
+        let (deleted, undeletable) = (BTreeSet::new(), 0);
+        Self { deletion, kinds, client, pushed, run, report, deleted, undeletable }
+    }
+
+    /// Whether it was interrupted.
+    pub(crate) async fn run(&mut self, workspace: &Workspace, cancel: &CancellationToken) -> bool {
+        let repositories = self.requested();
+        if self.run.is_some() && !self.write_undo(workspace) {
+            return false;
+        }
+        let before = self.pushed.record.clone();
+        self.warn_of_catalogs();
+        let registry = self.deletion.target.registry.clone();
+        let mut performer =
+            Performer { client: self.client, registry: &registry, tags: TagDeletion::Untested };
+        let mut end: Option<End> = None;
+        for (repository, requested) in repositories {
+            if end.is_none() && cancel.is_cancelled() {
+                end = Some(End::Interrupted);
+            }
+            if end.is_some() {
+                self.not_reached(&repository, requested.keys());
+                continue;
+            }
+            let deleted = self.delete_from(&mut performer, &repository, requested, cancel).await;
+            end = deleted.break_value();
+        }
+        if !self.deletion.dry_run
+            && let Err(error) = self.pushed.save()
+        {
+            self.report.fail(format!("recording what was deleted: {}", chain(&error)));
+        }
+        self.warn_of_tags_that_stay();
+        self.report.repositories = savings(&before, &self.deleted);
+        if !self.deleted.is_empty() && !self.deletion.dry_run {
+            match self.client.product(&registry).await {
+                Ok(product) => self.report.garbage_collection = Some(garbage_collection(product)),
+                Err(error) => {
+                    let why = chain(&error);
+                    self.report.warnings.push(format!("finding out what {registry} is: {why}"));
+                }
+            }
+        }
+        matches!(end, Some(End::Interrupted))
+    }
+
+    /// The list by repositories, with the digests that are expected: by the plan, else by the record.
+    fn requested(&mut self) -> BTreeMap<Repository, Requested> {
+        let mut repositories: BTreeMap<Repository, Requested> = BTreeMap::new();
+        let mut kept = Vec::new();
+        let is_recorded = !self.pushed.record.images.is_empty();
+        for image in &self.deletion.list.images {
+            let repository = &image.reference.repository;
+            let Some(tag) = tag_of(image) else { continue };
+            let place = place(repository, &tag);
+            let recorded = self.pushed.record.images.get(&place);
+            let recorded = recorded.and_then(|known| Some(known.details.as_ref()?.root));
+            let by_digest = image.reference.digest;
+            let expected = self.deletion.expected.get(&place).copied().or(recorded).or(by_digest);
+            // Where a record exists, what it does not have was pushed by others.
+            if expected.is_none() && is_recorded && !is_attachment(&tag) {
+                let because = "it was not mirrored there from this workspace".to_owned();
+                kept.push((repository.clone(), tag, because));
+                continue;
+            }
+            repositories.entry(repository.clone()).or_default().insert(tag, expected);
+        }
+        for (repository, tag, because) in kept {
+            self.kept(&repository, &tag, None, because);
+        }
+        repositories
+    }
+
+    /// Writes the configuration that mirrors everything back, before anything is deleted.
+    fn write_undo(&mut self, workspace: &Workspace) -> bool {
+        let Some(run) = self.run else { return true };
+        let record = &self.pushed.record;
+        let written = undo_file::write(workspace, run.number(), self.deletion, record);
+        match written {
+            Ok(undo) => {
+                self.report.files.push(undo.path);
+                for place in undo.lost {
+                    self.report.warnings.push(format!(
+                        "the undo file cannot mirror {place} back: mirror with its configuration again"
+                    ));
+                }
+                true
+            }
+            Err(why) => {
+                self.report.fail(format!("nothing is deleted without an undo file: {why}"));
+                false
+            }
+        }
+    }
+
+    fn warn_of_catalogs(&mut self) {
+        let is_replaced = self.deletion.update_catalogs.is_some();
+        for catalog in offered_catalogs(self.deletion, &self.pushed.record) {
+            let names: Vec<&str> = catalog.bundles.iter().map(|of| of.bundle.as_str()).collect();
+            let (place, names) = (&catalog.place, names.join(", "));
+            self.report.warnings.push(match is_replaced {
+                // Only in a dry run: otherwise it was replaced before.
+                true => format!("the catalog {place} would be replaced first by one without {names}"),
+                false => format!(
+                    "the catalog {place} offers {names}: mirror with a narrower configuration, or use --update-catalogs"
+                ),
+            });
+        }
+    }
+
+    /// One warning for all: releases share most of their components.
+    fn warn_of_tags_that_stay(&mut self) {
+        let tags = match self.undeletable {
+            0 => return,
+            1 => "1 tag stays".to_owned(),
+            count => format!("{count} tags stay"),
+        };
+        self.report.warnings.push(format!(
+            "{tags}, because others use the same manifests and this registry cannot delete a tag alone; the report names the users"
+        ));
+    }
+
+    /// Deletes the requested tags of a repository.
+    async fn delete_from(
+        &mut self,
+        performer: &mut Performer<'_>,
+        repository: &Repository,
+        mut requested: Requested,
+        cancel: &CancellationToken,
+    ) -> ControlFlow<End> {
+        let unfinished = self.pushed.record.unfinished.get(repository).cloned().unwrap_or_default();
+        let mut comparison = match self.deletion.dry_run {
+            true => Comparison::Now,
+            false => Comparison::BeforeDeletion,
+        };
+        for _ in 0..MAX_OBSERVATIONS {
+            let registry = performer.registry;
+            let record = &self.pushed.record;
+            let observed =
+                observe(self.client, registry, repository, &requested, record, comparison);
+            let observed = match cancel.run_until_cancelled(observed).await {
+                Some(Ok(observed)) => observed,
+                Some(Err(why)) => {
+                    let message = format!("reading what {registry}/{repository} holds: {why}");
+                    return self.stop(repository, &requested, &message);
+                }
+                None => {
+                    self.not_reached(repository, requested.keys());
+                    return ControlFlow::Break(End::Interrupted);
+                }
+            };
+            let plan = plan_repository(&observed.state, &requested, &unfinished);
+            if self.deletion.dry_run {
+                self.report_plan(repository, &requested, &plan);
+                self.would(repository, &requested, &plan);
+                return ControlFlow::Continue(());
+            }
+            let steps = Steps { repository, plan: &plan, observed: &observed };
+            if self.perform(performer, &steps, &mut requested, cancel).await? {
+                return ControlFlow::Continue(());
+            }
+            // A tag was moved: what it names now must be known before anything else is deleted.
+            comparison = Comparison::Now;
+        }
+        let message = format!("tags of {}/{repository} change all the time", performer.registry);
+        self.stop(repository, &requested, &message)
+    }
+
+    /// Performs the steps of a plan; `requested` keeps those that are still to do. False if a tag
+    /// was moved meanwhile.
+    async fn perform(
+        &mut self,
+        performer: &mut Performer<'_>,
+        steps: &Steps<'_>,
+        requested: &mut Requested,
+        cancel: &CancellationToken,
+    ) -> ControlFlow<End, bool> {
+        let Steps { repository, plan, observed } = *steps;
+        let mut finished: Vec<Destination> = Vec::new();
+        let all = requested.clone();
+        for (number, step) in plan.steps.iter().enumerate() {
+            if cancel.is_cancelled() {
+                self.report_plan(repository, requested, plan);
+                self.not_reached(repository, self.still_open(plan, requested).iter());
+                return ControlFlow::Break(End::Interrupted);
+            }
+            let is_first_manifest = matches!(step, Step::Manifest { .. })
+                && !plan.steps[..number].iter().any(|s| matches!(s, Step::Manifest { .. }));
+            if is_first_manifest && let Err(why) = self.note_unfinished(repository, plan, &all) {
+                return self.stop(repository, requested, &why);
+            }
+            let tags = tags_of(step);
+            let compared: Vec<&Tag> = match step {
+                Step::Tag { tag, .. } => {
+                    all.get(tag).copied().flatten().map(|_| tag).into_iter().collect()
+                }
+                Step::Manifest { .. } => {
+                    tags.iter().filter(|tag| observed.assumed.contains(*tag)).collect()
+                }
+            };
+            match performer.perform(repository, step, &compared).await {
+                Ok(Done::TagMoved) => return ControlFlow::Continue(false),
+                Ok(done) => {
+                    finished.extend(self.done(repository, step, &done, &all));
+                    requested.retain(|tag, _| !tags.contains(tag));
+                }
+                Err(error) => {
+                    self.report_plan(repository, requested, plan);
+                    return self.failed(repository, plan, step, error, requested);
+                }
+            }
+        }
+        self.report_plan(repository, requested, plan);
+        finished.extend(plan.gone.iter().map(|tag| place(repository, tag)));
+        for place in finished {
+            self.pushed.forget(&place);
+            self.deleted.insert(place);
+        }
+        self.pushed.finish(repository);
+        ControlFlow::Continue(true)
+    }
+
+    /// Records which manifests of images that are not on record are about to be deleted: when
+    /// their index or subject is gone, nothing leads to them any more.
+    fn note_unfinished(
+        &mut self,
+        repository: &Repository,
+        plan: &RepositoryPlan,
+        requested: &Requested,
+    ) -> Result<(), String> {
+        let record = &self.pushed.record;
+        let trees = requested.keys().filter_map(|tag| record.tree(&place(repository, tag)));
+        let recorded: BTreeSet<Digest> =
+            trees.flat_map(|tree| tree.all_manifests().map(|node| node.digest)).collect();
+        let mut unfinished = BTreeSet::new();
+        for step in &plan.steps {
+            match step {
+                Step::Manifest { digest, tags } if tags.is_empty() => {
+                    unfinished.insert(*digest);
+                }
+                // The tag of a signature leads to it as long as its subject is known.
+                Step::Manifest { digest, tags } => {
+                    unfinished.extend(tags.iter().filter_map(|tag| subject_of_tag(tag, digest)));
+                }
+                Step::Tag { .. } => {}
+            }
+        }
+        unfinished.retain(|digest| !recorded.contains(digest));
+        if unfinished.is_empty() {
+            return Ok(());
+        }
+        self.pushed.begin(repository, unfinished);
+        self.pushed.save().map_err(|error| {
+            format!("nothing of {repository} is deleted without a record: {}", chain(&error))
+        })
+    }
+
+    /// Reports a step that failed, and what was not reached because of it.
+    fn failed<T>(
+        &mut self,
+        repository: &Repository,
+        plan: &RepositoryPlan,
+        step: &Step,
+        error: StepError,
+        requested: &Requested,
+    ) -> ControlFlow<End, T> {
+        let tags = tags_of(step);
+        let (Step::Tag { digest, .. } | Step::Manifest { digest, .. }) = step;
+        for tag in tags.iter().filter(|tag| requested.contains_key(*tag)) {
+            let fate = Fate::Failed { error: error.message.clone() };
+            self.line(repository, tag, Some(*digest), fate);
+        }
+        let event = self.audited(repository, step, error.message.clone());
+        self.audit(&AuditEvent::DeletionFailed(event));
+        let exit = self.exit_of(repository, requested);
+        self.report.errors.push(Failure::new(exit, error.message).with_hint(error.hint));
+        let mut open = self.still_open(plan, requested);
+        open.retain(|tag| !tags.contains(tag));
+        self.not_reached(repository, open.iter());
+        ControlFlow::Break(End::Failed)
+    }
+
+    /// The requested tags that a plan deletes.
+    fn still_open(&self, plan: &RepositoryPlan, requested: &Requested) -> BTreeSet<Tag> {
+        let stays = |tag: &Tag| {
+            plan.gone.contains(tag)
+                || plan.attached_to_kept.contains(tag)
+                || plan.changed.iter().any(|changed| changed.tag == *tag)
+        };
+        requested.keys().filter(|tag| !stays(tag)).cloned().collect()
+    }
+
+    /// Reports requested tags for which a plan has no step.
+    fn report_plan(
+        &mut self,
+        repository: &Repository,
+        requested: &Requested,
+        plan: &RepositoryPlan,
+    ) {
+        for changed in &plan.changed {
+            let because = format!(
+                "it changed since the plan was made: expected {}, found {}",
+                changed.expected, changed.found
+            );
+            self.kept(repository, &changed.tag, Some(changed.found), because);
+        }
+        for tag in &plan.attached_to_kept {
+            let fate = Fate::Kept { because: "the image it belongs to stays".to_owned() };
+            self.line(repository, tag, None, fate);
+        }
+        for tag in &plan.gone {
+            let expected = requested.get(tag).copied().flatten();
+            self.line(repository, tag, expected, Fate::AlreadyGone);
+        }
+    }
+
+    fn would(&mut self, repository: &Repository, requested: &Requested, plan: &RepositoryPlan) {
+        for step in &plan.steps {
+            let (digest, fate) = match step {
+                Step::Manifest { digest, .. } => {
+                    self.report.manifests += 1;
+                    (digest, Fate::WouldDelete)
+                }
+                Step::Tag { digest, kept_by, .. } => {
+                    (digest, Fate::WouldUntag { kept_by: names(kept_by) })
+                }
+            };
+            for tag in tags_of(step).iter().filter(|tag| requested.contains_key(*tag)) {
+                self.deleted.insert(place(repository, tag));
+                self.line(repository, tag, Some(*digest), fate.clone());
+            }
+        }
+    }
+
+    /// Reports and audits a step. Returns the images to forget when the whole repository is
+    /// finished: until then, the record is what leads to their remaining manifests.
+    fn done(
+        &mut self,
+        repository: &Repository,
+        step: &Step,
+        done: &Done,
+        requested: &Requested,
+    ) -> Vec<Destination> {
+        let (digest, fate) = match (step, done) {
+            (Step::Tag { digest, .. }, Done::Absent) => (digest, Fate::AlreadyGone),
+            (Step::Tag { digest, kept_by, .. }, Done::TagStays) => {
+                self.undeletable += 1;
+                let because = format!(
+                    "{} also {} this manifest, and the registry cannot delete a tag alone",
+                    names(kept_by).join(", "),
+                    if kept_by.len() == 1 { "names" } else { "name" }
+                );
+                (digest, Fate::Kept { because })
+            }
+            (Step::Tag { digest, kept_by, .. }, _) => {
+                (digest, Fate::Untagged { kept_by: names(kept_by) })
+            }
+            (Step::Manifest { digest, .. }, done) => {
+                self.report.manifests += usize::from(matches!(done, Done::Deleted(_)));
+                (digest, Fate::Deleted)
+            }
+        };
+        let mut later = Vec::new();
+        for tag in tags_of(step).iter().filter(|tag| requested.contains_key(*tag)) {
+            let place = place(repository, tag);
+            if !matches!(fate, Fate::Kept { .. }) {
+                self.deleted.insert(place.clone());
+                match step {
+                    Step::Tag { .. } => self.pushed.forget(&place),
+                    Step::Manifest { .. } => later.push(place),
+                }
+            }
+            self.line(repository, tag, Some(*digest), fate.clone());
+        }
+        let response = match done {
+            Done::Deleted(response) => response.clone(),
+            Done::Absent => "HTTP 404: it did not exist".to_owned(),
+            Done::TagStays | Done::TagMoved => return later,
+        };
+        let event = self.audited(repository, step, response);
+        self.audit(&AuditEvent::Deleted(event));
+        later
+    }
+
+    fn audited(&self, repository: &Repository, step: &Step, response: String) -> AuditedDeletion {
+        let tags = tags_of(step);
+        let (Step::Tag { digest, .. } | Step::Manifest { digest, .. }) = step;
+        let reason =
+            tags.iter().find_map(|tag| self.deletion.reasons.get(&place(repository, tag)).cloned());
+        AuditedDeletion {
+            repository: format!("{}/{repository}", self.deletion.target.registry),
+            digest: *digest,
+            tags: names(tags.iter()),
+            by_tag: matches!(step, Step::Tag { .. }),
+            reason: reason.unwrap_or_else(|| "listed, or a part of what is listed".to_owned()),
+            response,
+        }
+    }
+
+    fn audit(&mut self, event: &AuditEvent) {
+        let Some(run) = self.run else { return };
+        if let Err(error) = run.audit().write(event) {
+            let warning = format!("the audit log could not be written: {}", chain(&error));
+            self.report.warnings.push(warning);
+        }
+    }
+
+    /// Reports an image that stays, with a warning.
+    fn kept(
+        &mut self,
+        repository: &Repository,
+        tag: &Tag,
+        digest: Option<Digest>,
+        because: String,
+    ) {
+        self.report.warnings.push(format!("{} stays: {because}", place(repository, tag)));
+        self.line(repository, tag, digest, Fate::Kept { because });
+    }
+
+    fn line(&mut self, repository: &Repository, tag: &Tag, digest: Option<Digest>, fate: Fate) {
+        let place = place(repository, tag);
+        let image = place.at(&self.deletion.target.registry);
+        let kind = self.kinds.get(&place).copied().unwrap_or(Kind::Additional);
+        self.report.images.push(DeletedImage { image, kind, digest, fate });
+    }
+
+    fn not_reached<'t>(&mut self, repository: &Repository, tags: impl Iterator<Item = &'t Tag>) {
+        for tag in tags {
+            self.line(repository, tag, None, Fate::NotReached);
+        }
+    }
+
+    fn exit_of(&self, repository: &Repository, requested: &Requested) -> Exit {
+        let kinds = requested.keys().filter_map(|tag| self.kinds.get(&place(repository, tag)));
+        kinds.copied().next().map_or(Exit::GENERIC, Kind::exit)
+    }
+
+    /// A repository that cannot be read: nothing of it, or after it, is deleted.
+    fn stop<T>(
+        &mut self,
+        repository: &Repository,
+        requested: &Requested,
+        message: &str,
+    ) -> ControlFlow<End, T> {
+        for tag in requested.keys() {
+            let fate = Fate::Failed { error: message.to_owned() };
+            self.line(repository, tag, None, fate);
+        }
+        let exit = self.exit_of(repository, requested);
+        self.report.errors.push(Failure::new(exit, message));
+        ControlFlow::Break(End::Failed)
+    }
+}
+
+/// What is done in one repository.
+struct Steps<'a> {
+    repository: &'a Repository,
+    plan: &'a RepositoryPlan,
+    observed: &'a Observed,
+}
+
+fn tags_of(step: &Step) -> BTreeSet<Tag> {
+    match step {
+        Step::Tag { tag, .. } => [tag.clone()].into(),
+        Step::Manifest { tags, .. } => tags.clone(),
+    }
+}
+
+fn names<'t>(tags: impl IntoIterator<Item = &'t Tag>) -> Vec<String> {
+    tags.into_iter().map(ToString::to_string).collect()
+}
+
+/// Whether a tag is one that signatures and lists of referrers have.
+fn is_attachment(tag: &Tag) -> bool {
+    // The digest of no manifest: any tag of the form counts.
+    subject_of_tag(tag, &Digest::of(&[])).is_some()
+}

@@ -1,0 +1,269 @@
+//! Which blobs archives have delivered, and where they are.
+//!
+//! The sealed indexes tell, but each repeats much of the one before. So a table has the blobs by
+//! digest, in 1024 files: a run reads those of the blobs that it needs, however many runs there
+//! were. The table can be built again from the indexes at any time.
+
+use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use oci::Digest;
+use serde::{Deserialize, Serialize};
+
+use super::history::{Sealed, read_sealed};
+use super::index::{BlobEntry, ChunkEntry};
+use crate::Workspace;
+use crate::atomic_file::{self, Durability};
+use crate::disk_error::{At, DiskError, unless_absent};
+
+/// Where blobs are that earlier runs archived.
+#[derive(Debug, Default)]
+pub(crate) struct Delivered(BTreeMap<Digest, DeliveredBlob>);
+
+/// A blob in an archive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct DeliveredBlob {
+    /// The run that archived it first.
+    run: u64,
+    #[serde(flatten)]
+    blob: BlobEntry,
+    /// The chunks that it is in.
+    chunks: Vec<ChunkEntry>,
+}
+
+/// How much the table has.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    /// It has the archives of all runs up to this one.
+    up_to: u64,
+}
+
+impl Delivered {
+    /// Where a blob is that the runs up to `base` archived.
+    pub(crate) fn held(&self, digest: &Digest, base: Option<u64>) -> Option<&BlobEntry> {
+        let delivered = self.0.get(digest)?;
+        (delivered.run <= base?).then_some(&delivered.blob)
+    }
+
+    /// A chunk that has one of the blobs.
+    pub(crate) fn chunk(&self, number: u32) -> Option<&ChunkEntry> {
+        let mut chunks = self.0.values().flat_map(|delivered| &delivered.chunks);
+        chunks.find(|chunk| chunk.number == number)
+    }
+}
+
+impl Workspace {
+    /// Which of the `needed` blobs were archived. Writes nothing.
+    pub(crate) fn delivered(&self, needed: &BTreeMap<Digest, u64>) -> Result<Delivered, DiskError> {
+        let (state, mut blobs) = match self.delivered_state()? {
+            State { up_to: 0 } => (State::default(), BTreeMap::new()),
+            state => {
+                let buckets: BTreeSet<u16> = needed.keys().map(bucket_of).collect();
+                match self.read_buckets(&buckets)? {
+                    Some(blobs) => (state, blobs),
+                    None => (State::default(), BTreeMap::new()),
+                }
+            }
+        };
+        blobs.retain(|digest, _| needed.contains_key(digest));
+        let mut seals = Seals::new(self);
+        blobs.retain(|_, delivered| seals.has(delivered.run));
+        for (_, path) in self.indexes_after(state)? {
+            for (digest, delivered) in own_blobs(read_sealed(&path)?) {
+                if needed.contains_key(&digest) {
+                    blobs.entry(digest).or_insert(delivered);
+                }
+            }
+        }
+        Ok(Delivered(blobs))
+    }
+
+    /// Adds archives that were sealed since to the table, and to the list that scripts read.
+    /// `created` is the time of the newest.
+    pub(crate) fn note_delivered(&self, created: Timestamp) -> Result<(), DiskError> {
+        let mut state = self.delivered_state()?;
+        let mut new: BTreeMap<u16, Vec<(Digest, DeliveredBlob)>> = BTreeMap::new();
+        let collect = |state: State, new: &mut BTreeMap<u16, Vec<(Digest, DeliveredBlob)>>| {
+            let mut up_to = state.up_to;
+            for (run, path) in self.indexes_after(state)? {
+                for (digest, delivered) in own_blobs(read_sealed(&path)?) {
+                    new.entry(bucket_of(&digest)).or_default().push((digest, delivered));
+                }
+                up_to = up_to.max(run);
+            }
+            Ok::<_, DiskError>(up_to)
+        };
+        let mut up_to = collect(state, &mut new)?;
+        let buckets: BTreeSet<u16> = new.keys().copied().collect();
+        let mut known = match self.read_buckets(&buckets)? {
+            Some(known) if state.up_to > 0 => known,
+            // There is none yet, or a file of it is damaged: all of it is built again.
+            _ => {
+                let directory = self.delivered_directory();
+                unless_absent(fs::remove_dir_all(&directory)).at("removing", &directory)?;
+                state = State::default();
+                new.clear();
+                up_to = collect(state, &mut new)?;
+                BTreeMap::new()
+            }
+        };
+        let mut seals = Seals::new(self);
+        let mut added = BTreeSet::new();
+        for (digest, delivered) in new.values().flatten() {
+            match known.entry(*digest) {
+                Slot::Vacant(slot) => {
+                    slot.insert(delivered.clone());
+                    added.insert(*digest);
+                }
+                // Its archive was damaged by a power cut, and the blob is archived again.
+                Slot::Occupied(mut slot) if !seals.has(slot.get().run) => {
+                    slot.insert(delivered.clone());
+                }
+                Slot::Occupied(_) => {}
+            }
+        }
+        for number in new.keys() {
+            let blobs: Vec<&DeliveredBlob> = known
+                .iter()
+                .filter(|(digest, _)| bucket_of(digest) == *number)
+                .map(|(_, blob)| blob)
+                .collect();
+            write_json(&self.bucket_path(*number), &blobs)?;
+        }
+        self.append_history_list(created, &added, state.up_to == 0)?;
+        write_json(&self.delivered_directory().join("state.json"), &State { up_to })
+    }
+
+    fn indexes_after(&self, state: State) -> Result<Vec<(u64, PathBuf)>, DiskError> {
+        let mut indexes = self.indexes(".json")?;
+        indexes.retain(|(run, _)| *run > state.up_to);
+        Ok(indexes)
+    }
+
+    /// The blobs in some files of the table; none if one of these is damaged.
+    fn read_buckets(
+        &self,
+        buckets: &BTreeSet<u16>,
+    ) -> Result<Option<BTreeMap<Digest, DeliveredBlob>>, DiskError> {
+        let mut blobs = BTreeMap::new();
+        for number in buckets {
+            let path = self.bucket_path(*number);
+            let Some(text) = unless_absent(fs::read(&path)).at("reading", &path)? else { continue };
+            let Ok(listed) = serde_json::from_slice::<Vec<DeliveredBlob>>(&text) else {
+                return Ok(None);
+            };
+            blobs.extend(listed.into_iter().map(|delivered| (delivered.blob.digest, delivered)));
+        }
+        Ok(Some(blobs))
+    }
+
+    fn delivered_state(&self) -> Result<State, DiskError> {
+        let path = self.delivered_directory().join("state.json");
+        let text = unless_absent(fs::read(&path)).at("reading", &path)?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default())
+    }
+
+    fn delivered_directory(&self) -> PathBuf {
+        self.internal().join("delivered")
+    }
+
+    fn bucket_path(&self, number: u16) -> PathBuf {
+        self.delivered_directory().join(format!("{number:03x}.json"))
+    }
+
+    /// Writes `.history/.history-<time>`: the digests of everything archived so far, one per line,
+    /// where scripts of oc-mirror's users expect it. The lists share one file, to which `added` is
+    /// appended: each list would otherwise repeat the one before.
+    fn append_history_list(
+        &self,
+        created: Timestamp,
+        added: &BTreeSet<Digest>,
+        is_first: bool,
+    ) -> Result<(), DiskError> {
+        let directory = self.working_dir().join(".history");
+        let path = directory.join(format!(".history-{}", created.strftime("%Y-%m-%dT%H:%M:%SZ")));
+        let before = if is_first { None } else { newest_history(&directory)? };
+        let lines: String = added.iter().map(|digest| format!("{digest}\n")).collect();
+        let written = match before {
+            Some(before) => {
+                let linked = before == path || fs::hard_link(&before, &path).is_ok();
+                if !linked {
+                    fs::copy(&before, &path).at("writing", &path)?;
+                }
+                let file = OpenOptions::new().append(true).open(&path);
+                file.and_then(|mut file| file.write_all(lines.as_bytes())).at("writing", &path)
+            }
+            None => atomic_file::write(&path, lines.as_bytes(), Durability::Later),
+        };
+        match written {
+            // FAT and exFAT allow no colons in names. Nothing of ours reads this.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                let path = path.display();
+                tracing::warn!("not writing {path}: its name does not suit the filesystem");
+                Ok(())
+            }
+            written => written,
+        }
+    }
+}
+
+/// The newest list; names end in times, so the last by name.
+fn newest_history(directory: &Path) -> Result<Option<PathBuf>, DiskError> {
+    let entries = unless_absent(fs::read_dir(directory)).at("reading", directory)?;
+    let mut newest = None;
+    for entry in entries.into_iter().flatten() {
+        let entry = entry.at("reading", directory)?;
+        if entry.file_name().to_string_lossy().starts_with(".history-") {
+            newest = newest.max(Some(entry.path()));
+        }
+    }
+    Ok(newest)
+}
+
+/// Which archives are sealed; each is looked up once. One that a power cut damaged is not.
+struct Seals<'w> {
+    workspace: &'w Workspace,
+    known: BTreeMap<u64, bool>,
+}
+
+impl<'w> Seals<'w> {
+    fn new(workspace: &'w Workspace) -> Self {
+        Self { workspace, known: BTreeMap::new() }
+    }
+
+    fn has(&mut self, run: u64) -> bool {
+        let workspace = self.workspace;
+        *self.known.entry(run).or_insert_with(|| workspace.sealed_path(run).exists())
+    }
+}
+
+/// The file of the table that a blob is in: by the first ten bits of its digest.
+fn bucket_of(digest: &Digest) -> u16 {
+    u16::from_str_radix(&digest.hex()[..3], 16).unwrap_or_default() >> 2
+}
+
+/// The blobs that a run archived itself.
+fn own_blobs(sealed: Sealed) -> impl Iterator<Item = (Digest, DeliveredBlob)> {
+    let Sealed { run, blobs, chunks, .. } = sealed;
+    let own: BTreeMap<u32, ChunkEntry> = chunks
+        .into_iter()
+        .filter(|chunk| chunk.run == run)
+        .map(|chunk| (chunk.number, chunk))
+        .collect();
+    blobs.into_iter().filter_map(move |blob| {
+        let parts = blob.parts.iter().map(|part| own.get(&part.chunk).copied());
+        let mut chunks = parts.collect::<Option<Vec<ChunkEntry>>>()?;
+        chunks.dedup();
+        (!chunks.is_empty()).then_some((blob.digest, DeliveredBlob { run, blob, chunks }))
+    })
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), DiskError> {
+    let text = serde_json::to_vec(value).map_err(io::Error::other).at("writing", path)?;
+    atomic_file::write(path, &text, Durability::Later)
+}
