@@ -1,76 +1,55 @@
 //! `apply`: all of it in one transaction of our own.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-use br_ex::Content;
+use anyhow::Result;
 use first_boot::report::{Ending, Entry};
-use nmstate::NetworkPolicy;
-use node_network::{Aim, NetworkState, Outcome};
+use node_network::Outcome;
 
+use crate::confirm::{self, Waiting};
 use crate::disk::Disk;
 use crate::node::{Change, Node};
-use crate::prepare::{self, Prepared, Rules};
-use crate::{confirm, saved, take_back};
+use crate::prepare::{self, Rules};
+use crate::{facts_of_boot, rollback, saved};
 
 pub(crate) fn apply(
     disk: &Disk,
     node: &impl Node,
     boot_id: &str,
     rules: &Rules,
-    (aim, patience): (&Aim, Duration),
+    waiting: &Waiting,
     entry: &mut Entry,
 ) -> Result<()> {
     let Some(prepared) = prepare::choose(disk, node, boot_id, rules, entry)? else {
         return Ok(());
     };
     let file = prepared.candidate.file.clone();
-    let desired = match desired(&prepared) {
-        Ok(desired) => desired,
-        Err(error) => {
-            entry.result = Ending::Refused;
-            entry.message = format!("{file}: {error:#}").into();
-            return Ok(());
-        }
-    };
     let attempt = match prepared.begun.clone() {
         Some(begun) => begun,
         None => prepare::begin(disk, node, boot_id, &prepared, None, entry)?,
     };
     let record = saved::record(disk, boot_id);
-    let change = Change { desired: &desired, aim, patience, label: &file, record };
+    let desired = &prepared.desired;
+    let demand = attempt.demand.as_ref();
+    let aim = &facts_of_boot::aim(disk, demand, waiting.api_server.as_ref())?;
+    let change = Change { desired, aim, patience: waiting.patience, label: &file, record };
     let outcome = node.change(&change);
     entry.network = node.state().ok().as_ref().and_then(prepare::shown);
     match &outcome {
         Outcome::Committed { .. } => {
             confirm::write_flag(disk, &prepared.candidate.bytes)?;
             entry.result = Ending::Confirmed;
-            entry.message = format!("br-ex of {file} is up and carries the node").into();
+            entry.message = format!("br-ex of {file} is up and connects the node").into();
         }
         Outcome::Refused { .. } => {
-            entry.restored = Some(take_back::restore(disk, node, &attempt, boot_id)?);
+            entry.restored = Some(rollback::roll_back(disk, node, &attempt, boot_id)?);
             entry.result = Ending::Refused;
             entry.message = format!("{file}: {outcome}").into();
         }
         Outcome::RolledBack { .. } => {
-            entry.restored = Some(take_back::restore(disk, node, &attempt, boot_id)?);
+            entry.restored = Some(rollback::roll_back(disk, node, &attempt, boot_id)?);
             entry.result = Ending::TakenBack;
-            entry.message = format!("br-ex of {file} was taken back: {outcome}").into();
+            entry.message = format!("br-ex of {file} was rolled back: {outcome}").into();
         }
     }
     entry.outcome = Some(outcome);
     Ok(())
-}
-
-/// The state to apply. A policy is resolved against the network as it is.
-fn desired(prepared: &Prepared) -> Result<NetworkState> {
-    match prepared.document.content().context("nmstate cannot read it")? {
-        Content::State(state) => Ok((**state).clone()),
-        Content::Policy(policy) => {
-            let mut policy: NetworkPolicy = (**policy).clone();
-            let current = prepared.before.clone();
-            policy.current = Some(current.context("a policy needs the network state")?);
-            NetworkState::try_from(policy).context("resolving its captures")
-        }
-    }
 }

@@ -10,9 +10,9 @@ const NOTES: &str = "\
 Order at boot: recover, before NetworkManager; stage; nmstate.service; confirm; ovs-configuration.
 A node without nmstate.service runs apply in place of stage and confirm.
 
-Exit code: 0 done, or nothing to do; 1 br-ex was not made, the report says why; 2 wrong usage.";
+Exit code: 0 done, or nothing to do; 1 br-ex was not configured, the report states why; 2 wrong usage.";
 
-/// Makes br-ex of the node's NMState document at first boot, or says why not
+/// Configures br-ex from the node's NMState document at first boot, or reports why not
 #[derive(Debug, Parser)]
 #[command(name = "brex-firstboot", version = build_info::VERSION, after_help = NOTES, subcommand_value_name = "COMMAND")]
 pub(crate) struct Arguments {
@@ -24,13 +24,13 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Choose the document of this node, check it, save the profiles, stage it for nmstate.service
     Stage(StageArguments),
-    /// Confirm that br-ex is up and write the flag, or take the change back
+    /// Confirm that br-ex is as the document has it and write the flag, or roll the change back
     Confirm(ConfirmArguments),
     /// Stage, apply and confirm in one transaction, without nmstate.service
     Apply(ApplyArguments),
-    /// Put saved profiles back after an attempt that a power cut interrupted
+    /// Restore saved profiles after an attempt that a power failure interrupted
     Recover(Place),
-    /// Collect what is needed to judge a bad br-ex, secrets left out
+    /// Collect what is needed to diagnose br-ex, without secrets
     Gather(GatherArguments),
     /// Write man pages and the reference of commands
     #[command(hide = true)]
@@ -52,14 +52,14 @@ pub(crate) struct Place {
 pub(crate) struct Choosing {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// Fail when no document is for this node, instead of leaving br-ex to configure-ovs
+    /// Fail if there is no document for this node, instead of leaving br-ex to configure-ovs
     #[arg(long)]
     pub(crate) required: bool,
     /// The host name, in place of the one the kernel has
     #[arg(long, value_name = "NAME")]
     pub(crate) hostname: Option<String>,
-    /// Seconds to wait for a host name that is not localhost
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    /// Seconds to wait for a host name that is not a placeholder such as localhost
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = seconds)]
     pub(crate) hostname_timeout: Duration,
     /// How often a document may fail before it is only reported
     #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_TRIES)]
@@ -68,7 +68,7 @@ pub(crate) struct Choosing {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Waiting {
-    /// Seconds that br-ex may take to carry the node
+    /// Seconds that br-ex may take to connect the node
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) patience: Duration,
     /// The API server, in place of the one in /etc/kubernetes/kubeconfig

@@ -1,17 +1,27 @@
-//! `confirm`: br-ex carries the node and the flag is written, or the change is taken back.
+//! `confirm`: br-ex is as the document has it and connects the node, and the flag is written; or the
+//! change is rolled back.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use first_boot::report::{Chosen, Ending, Entry};
 use node_network::facts::FactName;
+use node_network::probe::Endpoint;
 use node_network::{Aim, Observation};
 
 use crate::disk::Disk;
-use crate::layout::FLAG;
+use crate::layout::{FLAG, SETTINGS};
 use crate::node::Node;
 use crate::prepare::shown;
-use crate::{saved, take_back};
+use crate::{facts_of_boot, rollback, saved};
+
+/// How a network is awaited.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Waiting {
+    pub(crate) patience: Duration,
+    /// The API server, if it is not that of kubelet's configuration.
+    pub(crate) api_server: Option<Endpoint>,
+}
 
 /// How long to wait for a bridge that nmstate.service must have made before we began.
 const BRIDGE_PATIENCE: Duration = Duration::from_secs(5);
@@ -20,13 +30,13 @@ pub(crate) fn confirm(
     disk: &Disk,
     node: &impl Node,
     boot_id: &str,
-    aim: &Aim,
-    patience: Duration,
+    waiting: &Waiting,
     entry: &mut Entry,
 ) -> Result<()> {
+    rollback::finish_earlier(disk, node, entry);
     if disk.exists(FLAG) {
         entry.message = "br-ex was confirmed before; the flag is there".into();
-        // Power may have gone between the flag and the end of the attempt.
+        // Power may have failed between the flag and the end of the attempt.
         return saved::end(disk);
     }
     let Some(attempt) = saved::current(disk)? else {
@@ -39,7 +49,9 @@ pub(crate) fn confirm(
         because: "it was staged".into(),
     });
     let reason = if attempt.boot_id == boot_id {
-        let seen = wait(node, aim, patience);
+        let demand = attempt.demand.as_ref();
+        let aim = facts_of_boot::aim(disk, demand, waiting.api_server.as_ref())?;
+        let seen = wait(node, &aim, waiting.patience);
         entry.network = node.state().ok().as_ref().and_then(shown);
         let failures = (!seen.is_good()).then(|| seen.failures().to_string());
         entry.observation = Some(seen);
@@ -52,21 +64,23 @@ pub(crate) fn confirm(
             write_flag(disk, &saved::document(disk, &attempt)?)?;
             entry.result = Ending::Confirmed;
             entry.message =
-                format!("br-ex of {} is up and carries the node", attempt.document).into();
+                format!("br-ex of {} is up and connects the node", attempt.document).into();
         }
         Some(reason) => {
-            entry.restored = Some(take_back::restore(disk, node, &attempt, boot_id)?);
+            entry.restored = Some(rollback::roll_back(disk, node, &attempt, boot_id)?);
             entry.result = Ending::TakenBack;
             entry.message =
-                format!("br-ex of {} was taken back: {reason}", attempt.document).into();
+                format!("br-ex of {} was rolled back: {reason}", attempt.document).into();
         }
     }
     Ok(())
 }
 
-/// The flag is what makes the new network the one to keep. All before it can be taken back.
+/// With the flag the new network is kept. Everything before it can be rolled back.
 pub(crate) fn write_flag(disk: &Disk, document: &[u8]) -> Result<()> {
     disk.write(FLAG, document, 0o644)?;
+    // Settings of an earlier rollback are those of a network that is given up now.
+    disk.remove(SETTINGS)?;
     saved::end(disk)
 }
 

@@ -69,6 +69,10 @@ impl Disk {
         let full = self.path(path);
         match fs::metadata(&full) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // Reading a pipe would not end.
+            Ok(known) if !known.is_file() => {
+                return Err(io::Error::other("not a file")).at("reading", &full);
+            }
             Ok(known) if known.len() > LARGEST => {
                 return Err(io::Error::from(io::ErrorKind::FileTooLarge)).at("reading", &full);
             }

@@ -1,5 +1,5 @@
-//! `gather`: what is needed to judge a bad br-ex, from a node that may never have joined its
-//! cluster and of which must-gather therefore has nothing.
+//! `gather`: what is needed to diagnose br-ex, from a node that may never have joined its cluster, so
+//! that must-gather has nothing of it.
 
 mod redact;
 mod sink;
@@ -16,10 +16,13 @@ use crate::arguments::GatherArguments;
 use crate::disk::Disk;
 use crate::layout::{BOOT_ID, DOCUMENTS, PROFILES, PROFILES_OF_BOOT, REPORTS, STAGING, TRIES};
 use crate::node::{Node as _, ThisNode};
+use redact::Secrets;
 use sink::Sink;
 
-/// Of larger files and outputs, the end is kept: logs end with what happened last.
+/// Of larger outputs, the end is kept: logs end with what happened last.
 const LARGEST: usize = 8 << 20;
+/// Lines of one journal, of all boots together.
+const MOST_LINES: &str = "50000";
 /// No single command may keep the rest from being collected.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -73,7 +76,7 @@ const JOURNALS: [&str; 17] = [
     "ovs-vswitchd",
 ];
 
-const COMMANDS: [(&str, &[&str]); 24] = [
+const COMMANDS: [(&str, &[&str]); 25] = [
     ("ip-address", &["ip", "-details", "address"]),
     ("ip-link", &["ip", "-details", "-statistics", "link"]),
     ("ip-route", &["ip", "route", "show", "table", "all"]),
@@ -92,6 +95,7 @@ const COMMANDS: [(&str, &[&str]); 24] = [
     ("ovs-interfaces", &["ovs-vsctl", "--timeout=10", "list", "Interface"]),
     ("ovs-ofports", &["ovs-ofctl", "--timeout=10", "show", "br-ex"]),
     ("ovs-bonds", &["ovs-appctl", "--timeout=10", "bond/show"]),
+    ("boots", &["journalctl", "--list-boots", "--no-pager"]),
     ("hostname", &["hostname", "--fqdn"]),
     ("hostnamectl", &["hostnamectl"]),
     ("systemctl-units", &["systemctl", "list-units", "--all", "--no-pager", "--plain"]),
@@ -135,24 +139,27 @@ pub(crate) fn gather(arguments: &GatherArguments) -> Result<()> {
         hostname: node.hostname(),
         items: Vec::new(),
     };
-    for path in FILES {
-        index.items.extend(file(&disk, path, &mut sink)?);
-    }
-    for folder in FOLDERS {
-        for name in disk.names(folder).unwrap_or_default() {
-            index.items.extend(file(&disk, &format!("{folder}/{name}"), &mut sink)?);
+    let paths = paths(&disk);
+    // A secret of a profile may occur in any log.
+    let mut secrets = Secrets::default();
+    for path in &paths {
+        if let Ok(Some(bytes)) = disk.read(path) {
+            secrets.learn(path, &bytes);
         }
+    }
+    let secrets = &secrets;
+    for path in &paths {
+        index.items.extend(file(&disk, path, secrets, &mut sink)?);
     }
     // What the machine says is about the machine, not about a folder that stands for one.
     if arguments.place.root == Path::new("/") {
         index.items.push(state(&node, &mut sink)?);
         for (name, words) in COMMANDS {
-            index.items.push(output(&format!("commands/{name}.txt"), words, &mut sink)?);
+            index.items.push(output(&format!("commands/{name}.txt"), words, secrets, &mut sink)?);
         }
         for unit in JOURNALS {
-            let words =
-                ["journalctl", "--boot", "--no-pager", "--output=short-precise", "--unit", unit];
-            index.items.push(output(&format!("journal/{unit}.log"), &words, &mut sink)?);
+            let file = format!("journal/{unit}.log");
+            index.items.push(output(&file, &journal(unit), secrets, &mut sink)?);
         }
     }
     let text = serde_json::to_vec_pretty(&index).context("writing the index")?;
@@ -160,8 +167,32 @@ pub(crate) fn gather(arguments: &GatherArguments) -> Result<()> {
     sink.finish()
 }
 
-/// A file of the node, without what it keeps secret. Nothing when there is none.
-fn file(disk: &Disk, path: &str, sink: &mut Sink) -> Result<Option<Item>> {
+/// All files to collect.
+fn paths(disk: &Disk) -> Vec<String> {
+    let in_folder = |folder: &str| {
+        let names = disk.names(folder).unwrap_or_default().into_iter();
+        names.map(|name| format!("{folder}/{name}")).collect::<Vec<_>>()
+    };
+    let files = FILES.into_iter().map(str::to_owned);
+    files.chain(FOLDERS.into_iter().flat_map(in_folder)).collect()
+}
+
+/// The journal of a unit over all boots: the first boot is rarely the current one. The marks of boots
+/// and the limit keep it readable.
+fn journal(unit: &str) -> [&str; 7] {
+    [
+        "journalctl",
+        "--no-pager",
+        "--output=short-iso-precise",
+        "--lines",
+        MOST_LINES,
+        "--unit",
+        unit,
+    ]
+}
+
+/// A file of the node without its secrets; `None` if there is none.
+fn file(disk: &Disk, path: &str, secrets: &Secrets, sink: &mut Sink) -> Result<Option<Item>> {
     let source = path.to_owned();
     if disk.path(path).is_dir() {
         return Ok(None);
@@ -170,7 +201,7 @@ fn file(disk: &Disk, path: &str, sink: &mut Sink) -> Result<Option<Item>> {
         Ok(None) => Ok(None),
         Ok(Some(bytes)) => {
             let file = format!("files{path}");
-            sink.put(&file, &redact::secrets(&bytes))?;
+            sink.put(&file, &secrets.hide(path, &bytes))?;
             Ok(Some(Item { file: Some(file), source, problem: None }))
         }
         Err(error) => {
@@ -193,11 +224,11 @@ fn state(node: &ThisNode, sink: &mut Sink) -> Result<Item> {
     }
 }
 
-fn output(file: &str, words: &[&str], sink: &mut Sink) -> Result<Item> {
+fn output(file: &str, words: &[&str], secrets: &Secrets, sink: &mut Sink) -> Result<Item> {
     let source = words.join(" ");
     match run(words) {
         Ok((bytes, problem)) => {
-            sink.put(file, &redact::secrets(&bytes))?;
+            sink.put(file, &secrets.hide(file, &bytes))?;
             Ok(Item { file: Some(file.to_owned()), source, problem })
         }
         Err(error) => Ok(Item { file: None, source, problem: Some(format!("{error:#}")) }),

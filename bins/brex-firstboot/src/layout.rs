@@ -2,8 +2,7 @@
 
 /// Documents of the cluster, one per host or one for all.
 pub(crate) const DOCUMENTS: &str = "/etc/nmstate/openshift";
-/// Says that br-ex was made of a document, and holds that document. configure-ovs does nothing
-/// where it exists.
+/// Contains the document that br-ex was configured from. configure-ovs does nothing where it exists.
 pub(crate) const FLAG: &str = "/etc/nmstate/openshift/applied";
 /// nmstate.service applies what is in here.
 pub(crate) const STAGING: &str = "/etc/nmstate";
@@ -11,7 +10,7 @@ pub(crate) const STAGING: &str = "/etc/nmstate";
 pub(crate) const PROFILES: &str = "/etc/NetworkManager/system-connections";
 /// Profiles of NetworkManager that end with the boot.
 pub(crate) const PROFILES_OF_BOOT: &str = "/run/NetworkManager/system-connections";
-/// An attempt that has begun and not ended. Units look for it.
+/// An attempt that has begun and not ended. Units check whether it exists.
 pub(crate) const ATTEMPT: &str = "/var/lib/brex-firstboot/attempt";
 pub(crate) const ATTEMPT_DRAFT: &str = "/var/lib/brex-firstboot/attempt.new";
 pub(crate) const ATTEMPT_ENDED: &str = "/var/lib/brex-firstboot/attempt.old";
@@ -19,7 +18,23 @@ pub(crate) const TRIES: &str = "/var/lib/brex-firstboot/tries.json";
 /// One report per boot.
 pub(crate) const REPORTS: &str = "/var/log/brex-firstboot";
 pub(crate) const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-pub(crate) const NODE_ADDRESS: &str = "/run/nodeip-configuration/primary-ip";
+/// Addresses that nodeip-configuration selected: the first one of the node, and one per family.
+pub(crate) const NODE_ADDRESSES: [&str; 3] = [
+    "/run/nodeip-configuration/primary-ip",
+    "/run/nodeip-configuration/ipv4",
+    "/run/nodeip-configuration/ipv6",
+];
+/// Waits forever on a node that has the flag and no address from nodeip-configuration.
+pub(crate) const WAIT_FOR_NODE_IP: &str =
+    "/etc/systemd/system/network-online.target.wants/wait-for-node-ip.service";
+/// Settings of an interrupted attempt that can be restored when Open vSwitch runs.
+pub(crate) const SETTINGS: &str = "/var/lib/brex-firstboot/settings.json";
+/// Scripts that NetworkManager runs; nmstate writes one per interface and event.
+pub(crate) const DISPATCHER: &str = "/etc/NetworkManager/dispatcher.d";
+pub(crate) const HOSTNAME: &str = "/etc/hostname";
+/// What NetworkManager was told over D-Bus, such as global name servers.
+pub(crate) const MANAGER_STATE: &str = "/var/lib/NetworkManager/NetworkManager-intern.conf";
+pub(crate) const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 pub(crate) const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
-pub(crate) const CARDS: &str = "/sys/class/net";
+pub(crate) const NICS: &str = "/sys/class/net";
 pub(crate) const SERIAL: &str = "/sys/class/dmi/id/product_serial";

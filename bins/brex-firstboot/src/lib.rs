@@ -4,9 +4,9 @@
 //! candidates ─▶ choice ─▶ check ─▶ stage ─▶ (nmstate) ─▶ confirm ─▶ report
 //! ```
 //!
-//! What is decided is in the `first-boot` crate; here are the disk, NetworkManager and the order
-//! of things. The order is what makes a crash harmless: the attempt is on the disk before the
-//! first change, the flag after the last one, and whatever lies between can be taken back.
+//! Decisions are in the `first-boot` crate; here are the disk, NetworkManager and the order of
+//! changes. The order makes a crash harmless: the attempt is on the disk before the first change,
+//! the flag after the last one, and everything in between can be rolled back.
 
 mod api_server;
 mod apply;
@@ -24,9 +24,9 @@ mod prepare;
 mod recover;
 mod reference;
 mod report_file;
+mod rollback;
 mod saved;
 mod stage;
-mod take_back;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -60,16 +60,14 @@ fn act(command: &Command) -> Result<Exit> {
         Command::Confirm(arguments) => {
             let waiting = &arguments.waiting;
             report_on(Name::Confirm, (&arguments.place).into(), |disk, node, boot, entry| {
-                let aim = aim(disk, waiting)?;
-                confirm::confirm(disk, node, boot, &aim, waiting.patience, entry)
+                confirm::confirm(disk, node, boot, &awaited(waiting), entry)
             })
         }
         Command::Apply(arguments) => {
             let rules = rules(&arguments.choosing);
             let waiting = &arguments.waiting;
             report_on(Name::Apply, (&arguments.choosing).into(), |disk, node, boot, entry| {
-                let aim = aim(disk, waiting)?;
-                apply::apply(disk, node, boot, &rules, (&aim, waiting.patience), entry)
+                apply::apply(disk, node, boot, &rules, &awaited(waiting), entry)
             })
         }
         Command::Recover(place) => {
@@ -91,8 +89,8 @@ fn rules(choosing: &Choosing) -> Rules {
     }
 }
 
-fn aim(disk: &Disk, waiting: &Waiting) -> Result<node_network::Aim> {
-    facts_of_boot::aim(disk, waiting.api_server.as_ref())
+fn awaited(waiting: &Waiting) -> confirm::Waiting {
+    confirm::Waiting { patience: waiting.patience, api_server: waiting.api_server.clone() }
 }
 
 /// Where a command works, and under which name it tells of it.

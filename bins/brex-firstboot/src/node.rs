@@ -1,5 +1,6 @@
-//! What is asked of the node itself: its name, its network, NetworkManager.
+//! The node itself: its name, its network, NetworkManager.
 
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -22,8 +23,15 @@ pub(crate) trait Node {
     fn state(&self) -> Result<NetworkState>;
     fn active_profiles(&self) -> Result<Vec<ActiveProfile>>;
     /// Makes NetworkManager read its profiles again and use these. Returns those it does not use.
-    fn use_profiles(&self, wanted: &[ActiveProfile]) -> Result<Vec<ActiveProfile>>;
-    /// Looks until the network is as it should be, for `patience` at most.
+    /// `changed` are the UUIDs of profiles whose files changed.
+    fn use_profiles(
+        &self,
+        wanted: &[ActiveProfile],
+        changed: &BTreeSet<String>,
+    ) -> Result<Vec<ActiveProfile>>;
+    /// Applies settings that no profile holds.
+    fn restore_settings(&self, settings: &NetworkState) -> Result<()>;
+    /// Observes until the network is as it should be, for `patience` at most.
     fn observe(&self, aim: &Aim, patience: Duration) -> Observation;
     fn change(&self, change: &Change<'_>) -> Outcome;
     /// Removes a bridge of that name which Open vSwitch has from an earlier boot and which
@@ -68,12 +76,21 @@ impl Node for ThisNode {
         self.runtime.block_on(async { Ok(Manager::connect().await?.active_profiles().await?) })
     }
 
-    fn use_profiles(&self, wanted: &[ActiveProfile]) -> Result<Vec<ActiveProfile>> {
+    fn use_profiles(
+        &self,
+        wanted: &[ActiveProfile],
+        changed: &BTreeSet<String>,
+    ) -> Result<Vec<ActiveProfile>> {
         self.runtime.block_on(async {
             let manager = Manager::connect().await?;
             manager.reload_profiles().await?;
-            Ok(manager.activate(wanted, REACTIVATION).await?)
+            Ok(manager.activate(wanted, changed, REACTIVATION).await?)
         })
+    }
+
+    fn restore_settings(&self, settings: &NetworkState) -> Result<()> {
+        let restored = self.runtime.block_on(Host.restore(settings, REACTIVATION));
+        restored.context("applying them with nmstate")
     }
 
     fn observe(&self, aim: &Aim, patience: Duration) -> Observation {

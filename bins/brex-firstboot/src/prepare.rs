@@ -1,24 +1,23 @@
-//! What `stage` and `apply` do alike: choose the document, wait for a name if it takes one,
-//! check it, count the try, save the profiles.
+//! What `stage` and `apply` have in common: choose the document, wait for a host name if necessary,
+//! check the document, count the try, save the profiles.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use br_ex::{Document, Severity, Surroundings};
+use anyhow::{Context, Result};
+use br_ex::{Content, Document, Severity, Surroundings};
 use first_boot::attempt::Found;
 use first_boot::report::{Chosen, Ending, Entry, FindingLine, Listed};
-use first_boot::{Attempt, Candidate, ChoiceError, Machine, choice};
-use node_network::NetworkState;
+use first_boot::{Attempt, Candidate, ChoiceError, Machine, Scope, choice};
+use node_network::{Demand, NetworkState, settings};
 
 use crate::disk::Disk;
 use crate::facts_of_boot;
 use crate::layout::FLAG;
 use crate::node::Node;
-use crate::saved;
-use crate::take_back;
+use crate::{rollback, saved};
 
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(500);
 /// A state that is larger is left out of the report.
 const LARGEST_STATE: usize = 256 << 10;
 
@@ -35,7 +34,8 @@ pub(crate) struct Rules {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) candidate: Candidate,
-    pub(crate) document: Document,
+    /// The state to apply; the captures of a policy are resolved.
+    pub(crate) desired: NetworkState,
     /// The attempt of this boot with this document, when one has begun.
     pub(crate) begun: Option<Attempt>,
     pub(crate) before: Option<NetworkState>,
@@ -49,6 +49,7 @@ pub(crate) fn choose(
     rules: &Rules,
     entry: &mut Entry,
 ) -> Result<Option<Prepared>> {
+    rollback::finish_earlier(disk, node, entry);
     if disk.exists(FLAG) {
         return Ok(stop(
             entry,
@@ -61,8 +62,8 @@ pub(crate) fn choose(
     if let Some(attempt) = saved::current(disk)?
         && attempt.boot_id != boot_id
     {
-        entry.restored = Some(take_back::restore(disk, node, &attempt, boot_id)?);
-        entry.notes.push("an attempt of an earlier boot was taken back first".into());
+        entry.restored = Some(rollback::roll_back(disk, node, &attempt, boot_id)?);
+        entry.notes.push("an attempt of an earlier boot was rolled back first".into());
     }
     let candidates = facts_of_boot::candidates(disk)?;
     entry.candidates = candidates.iter().map(listed).collect();
@@ -96,6 +97,20 @@ pub(crate) fn choose(
         return Ok(stop(entry, Ending::Refused, errors.join("; ")));
     }
 
+    if facts_of_boot::would_wait_forever(disk) {
+        let message = "nodeip-configuration selected no address for this node, and wait-for-node-ip \
+             waits for one as soon as br-ex is confirmed: the node would not pass its next boot; \
+             enable nodeip-configuration.service, or disable wait-for-node-ip.service";
+        return Ok(stop(entry, Ending::Refused, message));
+    }
+    let desired = match desired(&document, before.as_ref()) {
+        Ok(desired) => desired,
+        Err(error) => {
+            let message = format!("{}: {error:#}", candidate.file);
+            return Ok(stop(entry, Ending::Refused, message));
+        }
+    };
+
     let begun = saved::current(disk)?;
     match begun.as_ref().map(|attempt| attempt.seen_by(boot_id, &candidate.hash)) {
         None | Some(Found::Continue) => {}
@@ -114,10 +129,10 @@ pub(crate) fn choose(
         return Ok(stop(entry, Ending::GaveUp, message));
     }
     entry.attempt = Some(if begun.is_none() { tried + 1 } else { tried });
-    Ok(Some(Prepared { candidate, document, begun, before }))
+    Ok(Some(Prepared { candidate, desired, begun, before }))
 }
 
-/// Counts the try and saves the profiles. From here on, a crash is taken back.
+/// Counts the try and saves the profiles. From here on, a crash is rolled back.
 pub(crate) fn begin(
     disk: &Disk,
     node: &impl Node,
@@ -137,11 +152,43 @@ pub(crate) fn begin(
         staged_as,
         boot_id: boot_id.to_owned(),
         active_profiles,
+        scope: Some(Scope::of(&prepared.desired, prepared.before.as_ref())),
+        demand: Some(Demand::of(&prepared.desired, br_ex::BRIDGE)),
+        settings: settings_before(prepared, entry),
     };
     let tries = saved::tries(disk)?.with_one_more(&prepared.candidate.hash);
     saved::write_tries(disk, &tries)?;
     saved::begin(disk, &attempt, &prepared.candidate.bytes)?;
     Ok(attempt)
+}
+
+/// Settings that the document changes and no profile holds, as they are now.
+fn settings_before(prepared: &Prepared, entry: &mut Entry) -> Option<NetworkState> {
+    let before = prepared.before.as_ref()?;
+    let found = settings::before(&prepared.desired, before).unwrap_or_else(|error| {
+        let problem =
+            format!("{error}; a rollback does not restore host name, Open vSwitch and OVN");
+        entry.notes.push(problem.into());
+        None
+    });
+    let Some(dns) = before.dns.as_ref().filter(|_| prepared.desired.dns.is_some()) else {
+        return found;
+    };
+    let mut settings = found.unwrap_or_else(NetworkState::new);
+    settings.dns = Some(dns.clone());
+    Some(settings)
+}
+
+/// The state to apply. A policy is resolved against the network as it is.
+fn desired(document: &Document, before: Option<&NetworkState>) -> Result<NetworkState> {
+    match document.content().context("nmstate cannot read it")? {
+        Content::State(state) => Ok((**state).clone()),
+        Content::Policy(policy) => {
+            let mut policy = (**policy).clone();
+            policy.current = Some(before.cloned().context("a policy needs the network state")?);
+            NetworkState::try_from(policy).context("resolving its captures")
+        }
+    }
 }
 
 /// The network as a report shows it.
@@ -177,7 +224,7 @@ fn wait_for_name(
         if !choice::needs_name(&machine, candidates) || Instant::now() >= deadline {
             return Ok(machine);
         }
-        thread::sleep(LOOK_AGAIN);
+        thread::sleep(POLL);
     }
 }
 
@@ -197,7 +244,7 @@ fn no_document(
     };
     let message = format!("no document is for {who}{hint}");
     if rules.required {
-        return stop(entry, Ending::Refused, format!("{message}, and one is required"));
+        return stop(entry, Ending::Refused, format!("{message}, and --required demands one"));
     }
     stop(entry, Ending::NoDocument, format!("{message}; br-ex is left to configure-ovs"))
 }

@@ -38,12 +38,12 @@ pub(crate) fn stage(
     if prepared.begun.is_none() {
         prepare::begin(disk, node, boot_id, &prepared, Some(staged_as.clone()), entry)?;
     }
-    // nmstate passes over a document that it has noted as applied.
+    // nmstate skips a document that it has noted as applied.
     disk.remove(&saved::applied_note(&staged_as))?;
     match node.remove_stale_bridge(br_ex::BRIDGE) {
         Ok(true) => entry.notes.push("removed br-ex of an earlier configure-ovs".into()),
         Ok(false) => {}
-        Err(error) => entry.notes.push(format!("looking for an old br-ex: {error:#}").into()),
+        Err(error) => entry.notes.push(format!("removing an earlier br-ex: {error:#}").into()),
     }
     if there.is_none() {
         disk.write(&target, bytes, 0o600)?;

@@ -8,8 +8,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use br_ex::{Document, Severity, Surroundings};
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print};
+use first_boot::DocumentHash;
 use first_boot::diagnosis::{Diagnosis, Weight, diagnose, diagnose_flag, diagnose_state};
 use first_boot::symptom::symptoms;
 use serde::Serialize;
@@ -77,10 +79,20 @@ fn examine(evidence: &Evidence) -> Vec<Patient> {
         let mut diagnoses = Vec::new();
         diagnoses.extend(seen.report.iter().flat_map(diagnose));
         diagnoses.extend(seen.state.iter().flat_map(diagnose_state));
+        let document = seen.document(node, &evidence.documents);
+        let document = document.map(|(file, bytes)| (file.as_str(), bytes.as_slice()));
         if seen.has_files {
-            let document = seen.document(node, &evidence.documents);
-            let document = document.map(|(file, bytes)| (file.as_str(), bytes.as_slice()));
-            diagnoses.extend(diagnose_flag(seen.flag.as_deref(), document));
+            let flag = seen.flag.as_deref().map(DocumentHash::of);
+            let hash = document.map(|(file, bytes)| (file, DocumentHash::of(bytes)));
+            let document = hash.as_ref().map(|(file, hash)| (*file, hash));
+            diagnoses.extend(diagnose_flag(flag.as_ref(), document));
+        }
+        if let Some((file, bytes)) = document {
+            // What the node itself found is in its report already.
+            let found = diagnose_document(file, bytes);
+            let is_new = |one: &Diagnosis| !diagnoses.iter().any(|it| it.problem == one.problem);
+            let new: Vec<Diagnosis> = found.into_iter().filter(is_new).collect();
+            diagnoses.extend(new);
         }
         let journals = seen.journals.iter();
         diagnoses.extend(journals.flat_map(|(name, text)| symptoms(name, text)));
@@ -100,6 +112,24 @@ fn examine(evidence: &Evidence) -> Vec<Patient> {
     patients
 }
 
+/// What the rules report about a document of a node.
+fn diagnose_document(file: &str, bytes: &[u8]) -> Vec<Diagnosis> {
+    let findings = br_ex::check(&Document::parse(bytes), &Surroundings::default());
+    let diagnosis = |finding: &br_ex::Finding| Diagnosis {
+        weight: match finding.severity {
+            Severity::Error => Weight::Broken,
+            _ => Weight::Warning,
+        },
+        problem: finding.message.clone(),
+        because: format!(
+            "rule {} at {file}:{}:{}",
+            finding.rule, finding.at.line, finding.at.column
+        ),
+        remedy: finding.rule.rule().remedy.to_owned(),
+    };
+    findings.iter().filter(|it| it.severity != Severity::Info).map(diagnosis).collect()
+}
+
 /// Documents of MachineConfigs for hosts of which nothing else is known: a node that never joined
 /// leaves no trace in must-gather.
 fn unseen(evidence: &Evidence) -> Option<Patient> {
@@ -115,16 +145,17 @@ fn unseen(evidence: &Evidence) -> Option<Patient> {
     if hosts.is_empty() {
         return None;
     }
+    let document = |file: &&str| diagnose_document(file, &evidence.documents[*file]);
+    let mut diagnoses: Vec<Diagnosis> = hosts.values().flat_map(document).collect();
     let hosts: Vec<&str> = hosts.into_keys().collect();
-    Some(Patient {
-        node: "(not seen)".into(),
-        diagnoses: vec![Diagnosis {
-            weight: Weight::Warning,
-            problem: format!("nothing is known of {}", hosts.join(", ")),
-            because: "MachineConfigs have documents for them, and there is neither a state nor a report".into(),
-            remedy: "if such a node never joined: log in at its console or by SSH and run `brex-firstboot gather --out DIR`".into(),
-        }],
-    })
+    diagnoses.push(Diagnosis {
+        weight: Weight::Warning,
+        problem: format!("nothing is known of {}", hosts.join(", ")),
+        because: "MachineConfigs have documents for them, and there is neither a state nor a report".into(),
+        remedy: "if such a node never joined: log in at its console or by SSH and run `brex-firstboot gather --out DIR`".into(),
+    });
+    diagnoses.sort_by_key(|diagnosis| diagnosis.weight);
+    Some(Patient { node: "(not seen)".into(), diagnoses })
 }
 
 fn text(patients: &[Patient]) -> String {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use br_ex::hosts::Reader;
 use br_ex::inventory::{self, Inventory};
-use br_ex::render::{EXTRA_MANIFESTS, extra_manifests, machine_configs, service};
+use br_ex::render::{EXTRA_MANIFESTS, OnFailure, extra_manifests, machine_configs, service};
 use br_ex::{Finding, Platform, Severity, Surroundings, install_config};
 use clap::{ArgGroup, Args, ValueEnum};
 use command_line::{Ending, print, say};
@@ -66,6 +66,10 @@ pub(crate) struct Arguments {
     /// With --service: image with brex-firstboot that the nodes boot (osImageURL)
     #[arg(long, value_name = "IMAGE", requires = "service")]
     os_image: Option<String>,
+    /// With --service: a node whose br-ex cannot be configured from its document does not join the
+    /// cluster, instead of joining with a bridge that configure-ovs guesses
+    #[arg(long, requires = "service")]
+    required: bool,
     /// MachineConfigs of the cluster, `oc get machineconfig -o yaml`: sizes are computed for the
     /// rendered pool
     #[arg(long, value_name = "FILE")]
@@ -104,8 +108,9 @@ pub(crate) fn render(arguments: &Arguments) -> Result<Ending> {
     let encoding = if arguments.gzip { Encoding::Gzip } else { Encoding::Plain };
     let mut configs = machine_configs(&inventory, encoding)?;
     if arguments.service {
+        let on_failure = if arguments.required { OnFailure::Stop } else { OnFailure::ConfigureOvs };
         for (role, _) in inventory.roles() {
-            configs.push(service(role, arguments.os_image.as_deref())?);
+            configs.push(service(role, arguments.os_image.as_deref(), on_failure)?);
         }
     }
     note_image(arguments);

@@ -14,10 +14,7 @@ const UNITS: [(&str, &str); 4] = [
         "brex-firstboot-recover.service",
         include_str!("../../../deploy/systemd/brex-firstboot-recover.service"),
     ),
-    (
-        "brex-firstboot-stage.service",
-        include_str!("../../../deploy/systemd/brex-firstboot-stage.service"),
-    ),
+    (STAGE_UNIT, include_str!("../../../deploy/systemd/brex-firstboot-stage.service")),
     (
         "brex-firstboot-confirm.service",
         include_str!("../../../deploy/systemd/brex-firstboot-confirm.service"),
@@ -27,11 +24,25 @@ const UNITS: [(&str, &str); 4] = [
         include_str!("../../../deploy/systemd/brex-firstboot-mtu-residue.service"),
     ),
 ];
+const STAGE_UNIT: &str = "brex-firstboot-stage.service";
 /// It copies a document and sets the flag before anything is applied, so it must not run beside
 /// brex-firstboot. On a node without that program it must run, or nothing applies the document.
 const MCO_UNIT: &str = "nmstate-configuration.service";
 const PROGRAM: &str = "/usr/bin/brex-firstboot";
 const DROP_IN: &str = "10-brex-firstboot.conf";
+/// It creates a bridge by guessing, unless the flag exists. kubelet requires it.
+const CONFIGURE_OVS_UNIT: &str = "ovs-configuration.service";
+const FLAG: &str = "/etc/nmstate/openshift/applied";
+const REQUIRED_DROP_IN: &str = "20-brex-required.conf";
+
+/// What a node does if br-ex cannot be configured from its document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFailure {
+    /// configure-ovs creates the bridge, and the node joins the cluster.
+    ConfigureOvs,
+    /// The node keeps its previous network, reachable over SSH, and does not join the cluster.
+    Stop,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
@@ -103,19 +114,36 @@ pub fn machine_configs(
     Ok(configs)
 }
 
-/// The MachineConfig that lets brex-firstboot do what the operator's own unit did, on every node
-/// whose image has it. `os_image` is such an image.
-pub fn service(role: &Role, os_image: Option<&str>) -> Result<MachineConfig, RenderError> {
+/// The MachineConfig that makes brex-firstboot take the place of the operator's own unit, on every
+/// node whose image has it. `os_image` is such an image.
+pub fn service(
+    role: &Role,
+    os_image: Option<&str>,
+    on_failure: OnFailure,
+) -> Result<MachineConfig, RenderError> {
     let name = format!("10-brex-firstboot-{role}").parse()?;
     let mut config = MachineConfig::new(name, role.clone());
     for (name, text) in UNITS {
         let mut unit = Unit::enabled(name, text);
         unit.dropins.push(condition(PROGRAM));
+        if on_failure == OnFailure::Stop && name == STAGE_UNIT {
+            let start = format!("{PROGRAM} stage --required");
+            unit.dropins.push(required(&format!("[Service]\nExecStart=\nExecStart={start}\n")));
+        }
         config.units.push(unit);
+    }
+    if on_failure == OnFailure::Stop {
+        // A condition would skip the unit, and kubelet would start. A failed assertion fails it.
+        let drop_in = required(&format!("[Unit]\nAssertPathExists={FLAG}\n"));
+        config.units.push(Unit::extended(CONFIGURE_OVS_UNIT, drop_in));
     }
     config.units.push(Unit::extended(MCO_UNIT, condition(&format!("!{PROGRAM}"))));
     config.os.image = os_image.map(str::to_owned);
     Ok(config)
+}
+
+fn required(contents: &str) -> DropIn {
+    DropIn { name: REQUIRED_DROP_IN.to_owned(), contents: Some(contents.to_owned()) }
 }
 
 fn condition(path: &str) -> DropIn {
@@ -183,7 +211,7 @@ mod tests {
 
     #[test]
     fn the_service_takes_the_place_of_the_clusters_own_unit() {
-        let config = service(&Role::worker(), None).unwrap();
+        let config = service(&Role::worker(), None, OnFailure::ConfigureOvs).unwrap();
         assert_eq!(config.name.as_str(), "10-brex-firstboot-worker");
         assert!(config.units.iter().all(|unit| unit.mask.is_none()));
         // Where the program is not on the node, the operator's unit runs and ours do not.
@@ -198,7 +226,7 @@ mod tests {
         assert_eq!(operators.unwrap().contents, None);
         assert_eq!(config.os.image, None);
         let image = "quay.example.com/rhcos@sha256:0";
-        let config = service(&Role::worker(), Some(image)).unwrap();
+        let config = service(&Role::worker(), Some(image), OnFailure::ConfigureOvs).unwrap();
         assert_eq!(config.os.image.as_deref(), Some(image));
         let text = |name: &str| {
             let unit = config.units.iter().find(|unit| unit.name == name).unwrap();
@@ -220,5 +248,21 @@ mod tests {
             assert!(orders(unit, "WantedBy=", "kubelet-dependencies.target"));
             assert!(!unit.contains("RequiredBy="));
         }
+    }
+
+    #[test]
+    fn with_required_configure_ovs_fails_where_br_ex_was_not_confirmed() {
+        let config = service(&Role::worker(), None, OnFailure::Stop).unwrap();
+        let drop_in = |unit: &str| {
+            let unit = config.units.iter().find(|it| it.name == unit).unwrap();
+            let drop_in = unit.dropins.iter().find(|it| it.name == REQUIRED_DROP_IN).unwrap();
+            drop_in.contents.clone().unwrap()
+        };
+        let guard = drop_in("ovs-configuration.service");
+        assert_eq!(guard, "[Unit]\nAssertPathExists=/etc/nmstate/openshift/applied\n");
+        let stage = drop_in("brex-firstboot-stage.service");
+        assert!(stage.ends_with("ExecStart=/usr/bin/brex-firstboot stage --required\n"));
+        let config = service(&Role::worker(), None, OnFailure::ConfigureOvs).unwrap();
+        assert!(!config.units.iter().any(|unit| unit.name == "ovs-configuration.service"));
     }
 }

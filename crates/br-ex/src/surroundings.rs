@@ -74,17 +74,13 @@ impl Platform {
     pub fn chooses_node_address(self) -> bool {
         match self {
             Self::None
+            | Self::External
             | Self::Baremetal
             | Self::Vsphere
             | Self::Openstack
             | Self::Nutanix
             | Self::Kubevirt => true,
-            Self::External
-            | Self::Aws
-            | Self::Azure
-            | Self::Gcp
-            | Self::Ibmcloud
-            | Self::Powervs => false,
+            Self::Aws | Self::Azure | Self::Gcp | Self::Ibmcloud | Self::Powervs => false,
         }
     }
 }

@@ -1,18 +1,20 @@
-//! An attempt to make br-ex of a document: what must be known to end it in another process, or
-//! after a power cut; and how often each document was tried.
+//! An attempt to configure br-ex from a document: what must be known to end it in another process, or
+//! after a power failure; and how often each document was tried.
 
 use std::collections::BTreeMap;
 
 use node_network::network_manager::ActiveProfile;
+use node_network::{Demand, NetworkState};
 use serde::{Deserialize, Serialize};
 
 use crate::document_hash::DocumentHash;
+use crate::scope::Scope;
 
 /// How often a document is tried before it is only reported.
 pub const DEFAULT_TRIES: u32 = 3;
 
-/// Kept on the disk from before the first change until the attempt is confirmed or taken back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Kept on the disk from before the first change until the attempt is confirmed or rolled back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Attempt {
     pub version: u32,
@@ -25,6 +27,15 @@ pub struct Attempt {
     pub boot_id: String,
     /// What NetworkManager used before.
     pub active_profiles: Vec<ActiveProfile>,
+    /// What the document may change; absent in attempts of version 0.1, which restore everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
+    /// What the document demands of br-ex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand: Option<Demand>,
+    /// Settings that no profile holds, as they were before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<NetworkState>,
 }
 
 impl Attempt {
@@ -85,6 +96,9 @@ mod tests {
             staged_as: Some("worker-0.yml".into()),
             boot_id: "boot-1".into(),
             active_profiles: vec![],
+            scope: None,
+            demand: None,
+            settings: None,
         }
     }
 

@@ -15,10 +15,18 @@ pub struct Candidate {
     pub file: String,
     pub bytes: Vec<u8>,
     pub hash: DocumentHash,
+    /// Why it could not be read. That matters only to the machine it is for.
+    pub unread: Option<String>,
 }
 
 impl Candidate {
-    /// Nothing for files that are no documents.
+    /// A document that could not be read; `None` for files that are not documents.
+    pub fn unread(file: &str, problem: impl Into<String>) -> Option<Self> {
+        let unread = Some(problem.into());
+        Self::new(file, Vec::new()).map(|candidate| Self { unread, ..candidate })
+    }
+
+    /// `None` for files that are not documents.
     pub fn new(file: &str, bytes: Vec<u8>) -> Option<Self> {
         let stem = file.strip_suffix(".yml").or_else(|| file.strip_suffix(".yaml"))?;
         let hidden = stem.is_empty() || stem.starts_with('.');
@@ -27,10 +35,15 @@ impl Candidate {
             file: file.to_owned(),
             hash: DocumentHash::of(&bytes),
             bytes,
+            unread: None,
         })
     }
 
     fn text(&self) -> Result<&str, ChoiceError> {
+        if let Some(problem) = &self.unread {
+            let (file, problem) = (self.file.clone(), problem.clone());
+            return Err(ChoiceError::Unread { file, problem });
+        }
         std::str::from_utf8(&self.bytes).map_err(|_| ChoiceError::NotText(self.file.clone()))
     }
 
@@ -63,6 +76,8 @@ pub enum ChoiceError {
     Nameless,
     #[error("{0} is empty")]
     Empty(String),
+    #[error("{file} cannot be read: {problem}")]
+    Unread { file: String, problem: String },
     #[error("{0} is not UTF-8 text")]
     NotText(String),
     #[error("reading for which machine {file} is")]
@@ -77,6 +92,10 @@ pub fn choose<'a>(
 ) -> Result<Option<Choice<'a>>, ChoiceError> {
     let choice = find(machine, candidates)?;
     match &choice {
+        Some(Choice { document, .. }) if document.unread.is_some() => {
+            document.text()?;
+            Ok(choice)
+        }
         Some(choice) if choice.document.bytes.iter().all(u8::is_ascii_whitespace) => {
             Err(ChoiceError::Empty(choice.document.file.clone()))
         }
@@ -239,6 +258,20 @@ mod tests {
         assert_eq!(chosen("localhost", &files), Err(ChoiceError::Nameless));
         assert!(needs_name(&machine("localhost"), &candidates(&files)));
         assert!(!needs_name(&machine("localhost"), &candidates(&lone)));
+    }
+
+    #[test]
+    fn a_document_of_another_machine_may_be_unreadable() {
+        let mut all = candidates(&[("worker-0.yml", DOCUMENT)]);
+        all.extend(Candidate::unread("worker-1.yml", "Permission denied"));
+        let choice = choose(&machine("worker-0"), &all).unwrap().unwrap();
+        assert_eq!(choice.document.file, "worker-0.yml");
+        let error = choose(&machine("worker-1"), &all).unwrap_err();
+        assert_eq!(error.to_string(), "worker-1.yml cannot be read: Permission denied");
+        assert_eq!(choose(&machine("worker-2"), &all), Ok(None));
+        all.extend(Candidate::unread("cluster.yml", "too large"));
+        let error = choose(&machine("worker-2"), &all).unwrap_err();
+        assert!(matches!(error, ChoiceError::Unread { .. }), "{error}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::document_hash::DocumentHash;
 use crate::report::{Command, Ending, Entry, Report};
 use node_network::facts::{Expectation, Fact, FactName};
 use node_network::{Cause, NetworkState, Outcome, Recovery};
@@ -58,7 +59,7 @@ pub fn diagnose(report: &Report) -> Vec<Diagnosis> {
 
 /// What a state of the node says about its br-ex. Nothing when all is well.
 pub fn diagnose_state(state: &NetworkState) -> Vec<Diagnosis> {
-    let expectation = Expectation { bridge: "br-ex".into(), node_address: None };
+    let expectation = Expectation { bridge: "br-ex".into(), ..Expectation::default() };
     let failed = expectation.check(state).into_iter().filter(|fact| !fact.holds);
     let diagnosis = |fact: Fact| Diagnosis {
         weight: Weight::Broken,
@@ -69,9 +70,12 @@ pub fn diagnose_state(state: &NetworkState) -> Vec<Diagnosis> {
     failed.map(diagnosis).collect()
 }
 
-/// What the flag says beside the document it should hold. Both are absent on a node that
-/// configure-ovs serves.
-pub fn diagnose_flag(flag: Option<&[u8]>, document: Option<(&str, &[u8])>) -> Option<Diagnosis> {
+/// What the flag tells about the document that it should hold. Both are absent on a node that
+/// configure-ovs serves. The flag is known by its hash.
+pub fn diagnose_flag(
+    flag: Option<&DocumentHash>,
+    document: Option<(&str, &DocumentHash)>,
+) -> Option<Diagnosis> {
     let warning = |problem: String, remedy: &str| Diagnosis {
         weight: Weight::Warning,
         problem,
@@ -79,18 +83,18 @@ pub fn diagnose_flag(flag: Option<&[u8]>, document: Option<(&str, &[u8])>) -> Op
         remedy: remedy.into(),
     };
     match (flag, document) {
-        (Some([]), _) => Some(warning(
+        (Some(flag), _) if *flag == DocumentHash::of(b"") => Some(warning(
             "the flag is empty: an older nmstate-configuration set it before anything was applied"
                 .into(),
             "an upgraded node may delete br-ex and stage its document once more; adopt the bridge with `oc-brex adopt`",
         )),
         (Some(flag), Some((file, document))) if flag != document => Some(warning(
-            format!("{file} was changed after br-ex was made of it"),
+            format!("{file} was changed after br-ex was configured from it"),
             "nmstate-configuration.service applies the changed document at the next reboot and undoes later policies; brex-firstboot does not. Bring both together with `oc-brex plan`",
         )),
         (None, Some((file, _))) => Some(warning(
-            format!("br-ex was not made of {file}: the flag is not set"),
-            "the reports in /var/log/brex-firstboot say why; configure-ovs made the bridge",
+            format!("br-ex was not configured from {file}: the flag is not set"),
+            "the reports in /var/log/brex-firstboot state why; configure-ovs created the bridge",
         )),
         _ => None,
     }
@@ -166,12 +170,14 @@ fn remedy(entry: &Entry) -> String {
     first.map_or(silent, fact_remedy).to_owned()
 }
 
-const IN_ORDER: [FactName; 6] = [
+const IN_ORDER: [FactName; 8] = [
     FactName::Bridge,
     FactName::Uplink,
     FactName::InternalPort,
     FactName::Address,
+    FactName::DocumentAddresses,
     FactName::DefaultRoute,
+    FactName::DocumentRoutes,
     FactName::NodeAddress,
 ];
 
@@ -187,7 +193,13 @@ fn fact_remedy(name: FactName) -> &'static str {
             "add `br-ex` to the ports of the bridge, and an ovs-interface of that name"
         }
         FactName::Address => {
-            "br-ex got no address: is there a DHCP server on the uplink's network (VLAN?), and does it know this MAC? `copy-mac-from` keeps the lease of the NIC"
+            "br-ex got no address of a family that the document enables: is there a DHCP server or router advertisements on the uplink's network (VLAN?), and does the server know this MAC? `copy-mac-from` keeps the lease of the NIC; `wait-ip` states which families are required"
+        }
+        FactName::DocumentAddresses => {
+            "br-ex does not have the static addresses of the document: `journalctl -u nmstate` states whether the document was applied, and another host may have the same address (duplicate address detection)"
+        }
+        FactName::DocumentRoutes => {
+            "the static routes of the document are missing: their gateways must be in a network of br-ex, or be reachable by another route"
         }
         FactName::DefaultRoute => {
             "make br-ex the preferred default route: metric 48, and `state: absent` or a higher metric for the route that is left on another interface"

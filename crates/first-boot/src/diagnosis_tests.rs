@@ -94,11 +94,15 @@ routes: {running: [{destination: 0.0.0.0/0, next-hop-interface: br-ex, next-hop-
 
 #[test]
 fn a_flag_is_judged_by_what_it_holds() {
-    let document = ("worker-0.yml", b"new".as_slice());
-    let problem = |flag: Option<&[u8]>, document| diagnose_flag(flag, document).map(|d| d.problem);
+    let hash = DocumentHash::of(b"new");
+    let document = ("worker-0.yml", &hash);
+    let problem = |flag: Option<&[u8]>, document| {
+        let flag = flag.map(DocumentHash::of);
+        diagnose_flag(flag.as_ref(), document).map(|d| d.problem)
+    };
     assert_eq!(problem(Some(b"new"), Some(document)), None);
     assert_eq!(problem(None, None), None);
     assert!(problem(Some(b""), None).unwrap().contains("empty"));
     assert!(problem(Some(b"old"), Some(document)).unwrap().contains("was changed"));
-    assert!(problem(None, Some(document)).unwrap().contains("was not made"));
+    assert!(problem(None, Some(document)).unwrap().contains("was not configured"));
 }

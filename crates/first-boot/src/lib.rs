@@ -1,8 +1,8 @@
-//! What a node decides at its first boot, and what it says about it. Pure: files, clocks and
+//! What a node decides at its first boot, and how it reports that. Pure: files, clocks and
 //! NetworkManager are the caller's.
 //!
 //! ```text
-//! documents + machine ──choose──▶ document ──attempt──▶ confirmed or taken back ──▶ report
+//! documents + machine ──choose──▶ document ──attempt──▶ confirmed or rolled back ──▶ report
 //! ```
 //!
 //! | module | idea |
@@ -11,6 +11,8 @@
 //! | [`matching`] | documents that say for which machine they are |
 //! | [`choice`] | the one document for this machine |
 //! | [`attempt`] | an attempt that is under way, and how often a document was tried |
+//! | [`scope`] | what an attempt may change and a rollback restores |
+//! | [`profile_keys`] | how profiles of NetworkManager relate to interfaces |
 //! | [`report`] | what happened in one boot |
 //! | [`event`] | what the journal is told, under fixed message ids |
 //! | [`diagnosis`] | what a report means, and what to do |
@@ -23,7 +25,9 @@ mod document_hash;
 pub mod event;
 pub mod machine;
 pub mod matching;
+pub mod profile_keys;
 pub mod report;
+pub mod scope;
 pub mod symptom;
 
 pub use attempt::{Attempt, Tries};
@@ -31,4 +35,6 @@ pub use choice::{Candidate, Choice, ChoiceError, choose};
 pub use document_hash::DocumentHash;
 pub use event::Event;
 pub use machine::{Mac, Machine, Serial, ShortName};
+pub use profile_keys::ProfileKeys;
 pub use report::Report;
+pub use scope::{Ownership, Scope};

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// What is known of the machine that boots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
@@ -13,24 +15,41 @@ pub struct Machine {
     pub serial: Option<Serial>,
 }
 
+/// Names of machines that have none.
+const PLACEHOLDERS: [&str; 6] = ["", "localhost", "localhost4", "localhost6", "(none)", "fedora"];
+
 /// A host name up to its first dot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ShortName(String);
 
 impl ShortName {
-    /// The short form of a host name; nothing for names that every machine has before it is
-    /// given one of its own.
+    /// The short form of a host name; `None` for names that every machine has before it gets one
+    /// of its own, as node-valid-hostname.service of a node knows them.
     pub fn of(hostname: &str) -> Option<Self> {
         let short = hostname.trim().split('.').next().unwrap_or_default();
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        let placeholder = ["", "localhost", "(none)"].contains(&short);
+        let placeholder = PLACEHOLDERS.contains(&short);
         (!placeholder && short.len() <= 63 && short.chars().all(legal))
             .then(|| Self(short.to_owned()))
+    }
+
+    /// The same, where `default` is the name that the operating system gives to machines without
+    /// one: `DEFAULT_HOSTNAME` of os-release.
+    pub fn of_machine(hostname: &str, default: Option<&str>) -> Option<Self> {
+        let is_default = default.is_some_and(|default| default == hostname.trim());
+        Self::of(hostname).filter(|_| !is_default)
     }
 
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// `DEFAULT_HOSTNAME` in the text of os-release.
+pub fn default_hostname(os_release: &str) -> Option<&str> {
+    let value =
+        os_release.lines().find_map(|line| line.trim().strip_prefix("DEFAULT_HOSTNAME="))?;
+    Some(value.trim().trim_matches(['"', '\''])).filter(|value| !value.is_empty())
 }
 
 impl fmt::Display for ShortName {
@@ -39,12 +58,27 @@ impl fmt::Display for ShortName {
     }
 }
 
-/// The hardware address of a network card.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// The hardware address of a NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Mac([u8; 6]);
 
+impl TryFrom<String> for Mac {
+    type Error = MacError;
+
+    fn try_from(text: String) -> Result<Self, MacError> {
+        text.parse()
+    }
+}
+
+impl From<Mac> for String {
+    fn from(mac: Mac) -> Self {
+        mac.to_string()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no MAC address; one looks like 52:54:00:12:34:56")]
+#[error("expected a MAC address such as 52:54:00:12:34:56, found `{0}`")]
 pub struct MacError(String);
 
 impl FromStr for Mac {
@@ -113,9 +147,28 @@ mod tests {
         let short = |text| ShortName::of(text).map(|name| name.0);
         assert_eq!(short("worker-0.example.com").as_deref(), Some("worker-0"));
         assert_eq!(short("worker-0\n").as_deref(), Some("worker-0"));
-        for placeholder in ["", "localhost", "localhost.localdomain", "(none)", "../etc", ".x"] {
+        for placeholder in [
+            "",
+            "localhost",
+            "localhost.localdomain",
+            "(none)",
+            "../etc",
+            ".x",
+            "fedora",
+            "localhost6",
+        ] {
             assert_eq!(short(placeholder), None, "{placeholder}");
         }
+    }
+
+    #[test]
+    fn the_default_name_of_the_operating_system_is_not_a_name() {
+        let os = "ID=fedora\nDEFAULT_HOSTNAME=\"okd\"\n";
+        let default = default_hostname(os);
+        assert_eq!(default, Some("okd"));
+        assert_eq!(ShortName::of_machine("okd", default), None);
+        assert!(ShortName::of_machine("okd-1", default).is_some());
+        assert_eq!(default_hostname("ID=rhcos\n"), None);
     }
 
     #[test]

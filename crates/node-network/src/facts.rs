@@ -1,22 +1,26 @@
-//! What must be true of a bridge that carries a node: read off a network
-//! state, without asking anybody.
+//! What must be true of a bridge that connects a node, read from a network state alone.
 
 use std::net::IpAddr;
 
 use nmstate::{Interface, InterfaceType, NetworkState, OvsBridgeInterface};
 use serde::{Deserialize, Serialize};
 
+use crate::demand::{Demand, StaticRoute};
 use crate::message::Message;
-use crate::view::{Family, default_routes, global_addresses, kernel_interface};
+use crate::view::{
+    DefaultRoute, Family, MAIN_TABLE, addresses, default_routes, global_addresses, kernel_interface,
+};
 
-/// The bridge that is wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The expected bridge.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expectation {
     /// The name of the bridge and of its internal port.
     pub bridge: String,
-    /// The address that the rest of the node was told to use, when it was told one. A
-    /// node on which nothing holds this address waits for it for ever.
-    pub node_address: Option<IpAddr>,
+    /// The addresses that nodeip-configuration selected, one per family. A node on which no
+    /// interface has one of them waits for it forever.
+    pub node_addresses: Vec<IpAddr>,
+    /// What the document demands. Without it, one address and one default route are enough.
+    pub demand: Option<Demand>,
 }
 
 /// One thing that must be true.
@@ -39,9 +43,13 @@ pub enum FactName {
     InternalPort,
     /// The internal port has an address that others can reach.
     Address,
-    /// The node leaves through it.
+    /// The preferred default route is through it, in every family that the document demands.
     DefaultRoute,
-    /// Some interface holds the address the node was told to use.
+    /// It has the static addresses of the document.
+    DocumentAddresses,
+    /// The static routes of the document are in force.
+    DocumentRoutes,
+    /// An interface has each address that nodeip-configuration selected.
     NodeAddress,
 }
 
@@ -55,7 +63,12 @@ impl Expectation {
             self.has_address(state),
             self.carries_the_default_route(state),
         ];
-        facts.extend(self.node_address.map(|address| holds_node_address(state, address)));
+        if let Some(demand) = &self.demand {
+            facts.extend(self.has_addresses_of_document(state, demand));
+            facts.extend(self.has_routes_of_document(state, demand));
+        }
+        let selected = self.node_addresses.iter();
+        facts.extend(selected.map(|address| holds_node_address(state, *address)));
         facts
     }
 
@@ -125,28 +138,45 @@ impl Expectation {
                 format!("{} has no address that others could reach", self.bridge),
             );
         }
+        let families = self.demand.as_ref().map(|it| it.families.as_slice()).unwrap_or_default();
+        let has = |family: &Family| addresses.iter().any(|it| Family::of(it) == *family);
+        let missing: Vec<&Family> = families.iter().filter(|family| !has(family)).collect();
+        let any_is_enough = self.demand.as_ref().is_none_or(|demand| demand.any_family);
+        if let Some(family) = missing.first().filter(|_| !any_is_enough) {
+            return fails(
+                FactName::Address,
+                format!(
+                    "{} has no {} address, which the document demands",
+                    self.bridge,
+                    family.name()
+                ),
+            );
+        }
         holds(
             FactName::Address,
             list(&addresses.iter().map(ToString::to_string).collect::<Vec<_>>()),
         )
     }
 
-    /// For each family in which the bridge has a default route, none may be preferred to
-    /// it. A route left behind on the old interface would take the traffic.
+    /// In each family in which the bridge has a default route, no other may be preferred: a route
+    /// left on the former interface would take the traffic. Each family that the document demands
+    /// must have one.
     fn carries_the_default_route(&self, state: &NetworkState) -> Fact {
         let routes = default_routes(state);
-        let mut said = Vec::new();
+        let demanded = self.demand.as_ref().map(|it| it.default_routes.as_slice());
+        let any_is_enough = self.demand.as_ref().is_none_or(|demand| demand.any_family);
+        let mut seen = Vec::new();
         for family in [Family::V4, Family::V6] {
-            let mut of_family = routes.iter().filter(|route| route.family == family);
-            let Some(first) = of_family.clone().next() else { continue };
-            let Some(own) = of_family.find(|route| route.interface == self.bridge) else {
+            let of_family =
+                || routes.iter().filter(move |route: &&DefaultRoute| route.family == family);
+            let Some(own) = of_family().find(|route| route.interface == self.bridge) else {
+                if !any_is_enough && demanded.is_some_and(|families| families.contains(&family)) {
+                    return fails(FactName::DefaultRoute, self.no_default_route(family, &routes));
+                }
                 continue;
             };
-            let rival = routes.iter().find(|route| {
-                route.family == family
-                    && route.interface != self.bridge
-                    && route.metric <= own.metric
-            });
+            let rival = of_family()
+                .find(|route| route.interface != self.bridge && route.metric <= own.metric);
             if let Some(rival) = rival {
                 return fails(
                     FactName::DefaultRoute,
@@ -160,26 +190,104 @@ impl Expectation {
                     ),
                 );
             }
-            let gateway = first.gateway.map(|address| format!(" to {address}"));
-            said.push(format!(
-                "{}{} with metric {}",
-                family.name(),
-                gateway.unwrap_or_default(),
-                own.metric
-            ));
+            let gateway = own.gateway.map(|address| format!(" to {address}")).unwrap_or_default();
+            seen.push(format!("{}{gateway} with metric {}", family.name(), own.metric));
         }
-        if said.is_empty() {
-            let others: Vec<String> = routes.iter().map(|route| route.interface.clone()).collect();
-            return fails(
-                FactName::DefaultRoute,
-                match others.as_slice() {
+        match (seen.is_empty(), demanded) {
+            (true, Some([])) => holds(FactName::DefaultRoute, "the document demands none"),
+            (true, _) => {
+                let others: Vec<String> =
+                    routes.iter().map(|route| route.interface.clone()).collect();
+                let detail = match others.as_slice() {
                     [] => "there is no default route".to_owned(),
                     _ => format!("no default route by {}, only by {}", self.bridge, list(&others)),
-                },
-            );
+                };
+                fails(FactName::DefaultRoute, detail)
+            }
+            (false, _) => holds(FactName::DefaultRoute, list(&seen)),
         }
-        holds(FactName::DefaultRoute, list(&said))
     }
+
+    fn no_default_route(&self, family: Family, routes: &[DefaultRoute]) -> String {
+        let others: Vec<String> = routes
+            .iter()
+            .filter(|route| route.family == family)
+            .map(|route| route.interface.clone())
+            .collect();
+        let others = match others.as_slice() {
+            [] => String::new(),
+            _ => format!(", only by {}", list(&others)),
+        };
+        format!(
+            "no {} default route by {}{others}; the document demands one",
+            family.name(),
+            self.bridge
+        )
+    }
+
+    fn has_addresses_of_document(&self, state: &NetworkState, demand: &Demand) -> Option<Fact> {
+        if demand.addresses.is_empty() {
+            return None;
+        }
+        let held = self.internal_port(state).map(addresses).unwrap_or_default();
+        let text = |list: Vec<&(IpAddr, u8)>| {
+            list.iter().map(|(ip, prefix)| format!("{ip}/{prefix}")).collect::<Vec<_>>()
+        };
+        let missing: Vec<_> = demand.addresses.iter().filter(|it| !held.contains(it)).collect();
+        Some(match missing.as_slice() {
+            [] => {
+                holds(FactName::DocumentAddresses, list(&text(demand.addresses.iter().collect())))
+            }
+            _ => fails(
+                FactName::DocumentAddresses,
+                format!("{} lacks {} of the document", self.bridge, list(&text(missing))),
+            ),
+        })
+    }
+
+    fn has_routes_of_document(&self, state: &NetworkState, demand: &Demand) -> Option<Fact> {
+        if demand.routes.is_empty() {
+            return None;
+        }
+        let running: Vec<_> = state.routes.running.iter().flatten().collect();
+        let is_there = |wanted: &&StaticRoute| {
+            running.iter().any(|route| {
+                let gateway: Option<IpAddr> =
+                    route.next_hop_addr.as_deref().and_then(|text| text.parse().ok());
+                let table = route.table_id.filter(|table| *table != 0).unwrap_or(MAIN_TABLE);
+                route.next_hop_iface.as_deref() == Some(self.bridge.as_str())
+                    && same_network(route.destination.as_deref(), &wanted.destination)
+                    && table == wanted.table
+                    && wanted.gateway.is_none_or(|wanted| gateway == Some(wanted))
+                    && wanted.metric.is_none_or(|wanted| route.metric == Some(wanted))
+            })
+        };
+        let text = |routes: Vec<&StaticRoute>| {
+            routes.iter().map(|route| route.destination.clone()).collect::<Vec<_>>()
+        };
+        let missing: Vec<_> = demand.routes.iter().filter(|route| !is_there(route)).collect();
+        Some(match missing.as_slice() {
+            [] => holds(FactName::DocumentRoutes, list(&text(demand.routes.iter().collect()))),
+            _ => fails(
+                FactName::DocumentRoutes,
+                format!(
+                    "no route by {} to {}, as in the document",
+                    self.bridge,
+                    list(&text(missing))
+                ),
+            ),
+        })
+    }
+}
+
+/// Whether two texts are the same network: nmstate writes them in the kernel's form.
+fn same_network(found: Option<&str>, wanted: &str) -> bool {
+    let parse = |text: &str| -> Option<(IpAddr, u8)> {
+        let (address, prefix) = text.split_once('/')?;
+        Some((address.parse().ok()?, prefix.parse().ok()?))
+    };
+    let Some(found) = found else { return false };
+    found == wanted || parse(found).is_some_and(|found| Some(found) == parse(wanted))
 }
 
 /// Whether all facts hold.
@@ -203,7 +311,7 @@ fn holds_node_address(state: &NetworkState, address: IpAddr) -> Fact {
         None => fails(
             FactName::NodeAddress,
             format!(
-                "no interface has {address}, which nodeip-configuration chose for this node; the node would wait for it for ever"
+                "no interface has {address}, which nodeip-configuration chose for this node; the node would wait for it forever"
             ),
         ),
     }

@@ -18,7 +18,7 @@ routes:
 ";
 
 fn expectation() -> Expectation {
-    Expectation { bridge: "br-ex".into(), node_address: None }
+    Expectation { bridge: "br-ex".into(), ..Expectation::default() }
 }
 
 fn check(yaml: &str) -> Vec<Fact> {
@@ -108,9 +108,86 @@ fn a_default_route_left_on_the_old_interface_is_named() {
 fn the_address_the_node_was_told_must_be_somewhere() {
     let state = NetworkState::new_from_yaml(GOOD).unwrap();
     let with = |address: &str| {
-        let node_address = Some(address.parse().unwrap());
-        Expectation { node_address, ..expectation() }.check(&state)
+        let node_addresses = vec![address.parse().unwrap()];
+        Expectation { node_addresses, ..expectation() }.check(&state)
     };
     assert!(all_hold(&with("198.51.100.10")));
     assert!(failures(&with("198.51.100.99")).contains("198.51.100.99"));
+}
+
+/// br-ex as in the good state, and IPv6 besides.
+const DUAL: &str = "
+interfaces:
+- {name: nic0, type: ethernet, state: up}
+- {name: br-ex, type: ovs-bridge, state: up, bridge: {port: [{name: nic0}, {name: br-ex}]}}
+- name: br-ex
+  type: ovs-interface
+  state: up
+  ipv4: {enabled: true, address: [{ip: 198.51.100.10, prefix-length: 24}]}
+  ipv6: {enabled: true, address: [{ip: 'fe80::5', prefix-length: 64}, {ip: '2001:db8::10', prefix-length: 64}]}
+routes:
+  running:
+  - {destination: 0.0.0.0/0, next-hop-interface: br-ex, next-hop-address: 198.51.100.1, metric: 48}
+  - {destination: '::/0', next-hop-interface: br-ex, next-hop-address: 'fe80::1', metric: 48}
+  - {destination: 192.0.2.0/24, next-hop-interface: br-ex, next-hop-address: 198.51.100.9, metric: 0}
+";
+
+/// What fails for a document with these lines, on a node as in [`DUAL`] after `from` is replaced.
+fn compared(document: &str, from: &str, to: &str) -> Vec<FactName> {
+    let document = NetworkState::new_from_yaml(document).unwrap();
+    assert!(DUAL.contains(from), "{from}");
+    let state = NetworkState::new_from_yaml(&DUAL.replace(from, to)).unwrap();
+    let demand = Some(Demand::of(&document, "br-ex"));
+    let facts = Expectation { demand, ..expectation() }.check(&state);
+    facts.iter().filter(|fact| !fact.holds).map(|fact| fact.name).collect()
+}
+
+const BOTH: &str = "interfaces: [{name: br-ex, type: ovs-interface, state: up, ipv4: {enabled: true, dhcp: true}, ipv6: {enabled: true, dhcp: true, autoconf: true}}]";
+
+#[test]
+fn a_family_of_the_document_that_br_ex_lost_is_found() {
+    use FactName::{Address, DefaultRoute};
+    assert_eq!(compared(BOTH, "2001:db8::10", "2001:db8::11"), []);
+    assert_eq!(compared(BOTH, "2001:db8::10", "fe80::6"), [Address]);
+    assert_eq!(compared(BOTH, "198.51.100.10", "169.254.0.2"), [Address]);
+    assert_eq!(compared(BOTH, "'::/0'", "'2001:db8:1::/64'"), [DefaultRoute]);
+    assert_eq!(compared(BOTH, "0.0.0.0/0", "203.0.113.0/24"), [DefaultRoute]);
+    let any = BOTH.replace("state: up,", "state: up, wait-ip: any,");
+    assert_eq!(compared(&any, "2001:db8::10", "fe80::6"), []);
+    let v4 = BOTH.replace("state: up,", "state: up, wait-ip: ipv4,");
+    assert_eq!(compared(&v4, "'::/0'", "'2001:db8:1::/64'"), []);
+}
+
+#[test]
+fn addresses_and_routes_of_the_document_must_be_there() {
+    use FactName::{DocumentAddresses, DocumentRoutes};
+    let fixed = "
+interfaces:
+- name: br-ex
+  type: ovs-interface
+  state: up
+  ipv4: {enabled: true, address: [{ip: 198.51.100.10, prefix-length: 24}]}
+  ipv6: {enabled: true, address: [{ip: '2001:0db8::10', prefix-length: 64}]}
+routes:
+  config:
+  - {destination: 0.0.0.0/0, next-hop-interface: br-ex, next-hop-address: 198.51.100.1, metric: 48}
+  - {destination: '::/0', next-hop-interface: br-ex, next-hop-address: 'fe80::1'}
+  - {destination: 192.0.2.0/24, next-hop-interface: br-ex, next-hop-address: 198.51.100.9}
+";
+    assert_eq!(compared(fixed, "198.51.100.9", "198.51.100.9"), []);
+    assert_eq!(compared(fixed, "2001:db8::10", "2001:db8::11"), [DocumentAddresses]);
+    assert_eq!(
+        compared(
+            fixed,
+            "ip: 198.51.100.10, prefix-length: 24",
+            "ip: 198.51.100.10, prefix-length: 25"
+        ),
+        [DocumentAddresses]
+    );
+    assert_eq!(compared(fixed, "192.0.2.0/24", "192.0.2.0/25"), [DocumentRoutes]);
+    assert_eq!(compared(fixed, "198.51.100.9,", "198.51.100.8,"), [DocumentRoutes]);
+    assert_eq!(
+        compared(fixed, "198.51.100.1, metric: 48", "198.51.100.1, metric: 49"),
+        [DocumentRoutes]
+    );
 }

@@ -7,10 +7,12 @@
 //! | module | idea | pure |
 //! |---|---|---|
 //! | [`view`] | routes, name servers and addresses of a state | yes |
-//! | [`facts`] | what must be true of a bridge that carries a node | yes |
+//! | [`demand`] | what a document demands of its bridge | yes |
+//! | [`facts`] | what must be true of a bridge that connects a node | yes |
 //! | [`probe`] | questions that a working network answers | yes |
 //! | [`transaction`] | the change, against anything that is a [`Network`] | |
 //! | [`record`] | the way back, on disk before the change begins | |
+//! | [`settings`] | what neither profiles nor checkpoints hold | yes |
 //! | [`recovery`] | finishes a change that was interrupted | |
 //! | [`network_manager`] | NetworkManager's checkpoints and profiles | |
 //! | [`events`] | signs that the network changed | |
@@ -27,6 +29,7 @@
 //! let outcome = transaction.run(&Host).await;
 //! ```
 
+pub mod demand;
 mod dns_query;
 pub mod events;
 pub mod facts;
@@ -41,9 +44,11 @@ pub mod probe;
 mod reach;
 pub mod record;
 pub mod recovery;
+pub mod settings;
 pub mod transaction;
 pub mod view;
 
+pub use demand::Demand;
 pub use host::Host;
 pub use message::Message;
 pub use network_manager::Checkpoint;

@@ -14,7 +14,8 @@ const SETTINGS: &str = "/org/freedesktop/NetworkManager/Settings";
 const ACTIVE: &str = "org.freedesktop.NetworkManager.Connection.Active";
 const DEVICE: &str = "org.freedesktop.NetworkManager.Device";
 
-/// NM_ACTIVE_CONNECTION_STATE_ACTIVATED
+/// NM_ACTIVE_CONNECTION_STATE_ACTIVATING and _ACTIVATED
+const ACTIVATING: u32 = 1;
 const ACTIVATED: u32 = 2;
 
 const CONNECTION: &str = "org.freedesktop.NetworkManager.Settings.Connection";
@@ -24,6 +25,8 @@ const UNSAVED: u32 = 1;
 const GENERATED: u32 = 2 | 4 | 8;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Between two requests to activate the same profile.
+const REQUEST_AGAIN: Duration = Duration::from_secs(5);
 
 /// NetworkManager's name of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -42,6 +45,9 @@ pub struct ActiveProfile {
     pub uuid: String,
     pub name: String,
     pub device: String,
+    /// Whether it is being activated, such as one that waits for a lease.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_activating: bool,
 }
 
 /// A profile as NetworkManager stores it.
@@ -191,7 +197,10 @@ impl Manager {
         let Some(device) = devices.first() else { return Ok(None) };
         let device = self.proxy(device.as_str(), DEVICE).await?;
         let device: String = device.get_property("Interface").await.map_err(about())?;
-        Ok((state == ACTIVATED && device != "lo").then_some(ActiveProfile { uuid, name, device }))
+        let is_activating = state == ACTIVATING;
+        let profile = ActiveProfile { uuid, name, device, is_activating };
+        let is_in_use = is_activating || state == ACTIVATED;
+        Ok((is_in_use && profile.device != "lo").then_some(profile))
     }
 
     /// Makes NetworkManager read its profiles again. Those whose file is gone end.
@@ -204,34 +213,37 @@ impl Manager {
         Ok(())
     }
 
-    /// Puts profiles in use again. Waits until all of them are, or for `limit`; returns those
-    /// that are not.
+    /// Activates profiles again. Waits until all of them are in use, or for `limit`; returns those
+    /// that are not. A profile in `changed` is activated although it is in use: NetworkManager
+    /// uses the settings that it had when it was activated, not those of the file.
     pub async fn activate(
         &self,
         wanted: &[ActiveProfile],
+        changed: &BTreeSet<String>,
         limit: Duration,
     ) -> Result<Vec<ActiveProfile>, ManagerError> {
         let deadline = tokio::time::Instant::now() + limit;
-        let mut asked: BTreeMap<&str, tokio::time::Instant> = BTreeMap::new();
+        let mut requested: BTreeMap<&str, tokio::time::Instant> = BTreeMap::new();
         loop {
             let active = self.active_profiles().await?;
+            let is_current = |profile: &ActiveProfile| {
+                !changed.contains(&profile.uuid) || requested.contains_key(profile.uuid.as_str())
+            };
             let missing: Vec<&ActiveProfile> = wanted
                 .iter()
-                .filter(|profile| {
-                    !active.iter().any(|a| a.uuid == profile.uuid && a.device == profile.device)
-                })
+                .filter(|profile| !(is_current(profile) && is_among(profile, &active)))
                 .collect();
             let now = tokio::time::Instant::now();
             if missing.is_empty() || now >= deadline {
                 return Ok(missing.into_iter().cloned().collect());
             }
             for profile in missing {
-                // A device that is still leaving a bridge refuses; it is asked again.
-                let due = asked
+                // A device that is still leaving a bridge refuses; the request is repeated.
+                let is_due = requested
                     .get(profile.uuid.as_str())
-                    .is_none_or(|last| now.duration_since(*last) > Duration::from_secs(5));
-                if due && self.activate_one(profile).await.is_ok() {
-                    asked.insert(&profile.uuid, now);
+                    .is_none_or(|last| now.duration_since(*last) > REQUEST_AGAIN);
+                if is_due && self.activate_one(profile).await.is_ok() {
+                    requested.insert(&profile.uuid, now);
                 }
             }
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -244,9 +256,11 @@ impl Manager {
         let connection: OwnedObjectPath =
             settings.call("GetConnectionByUuid", &(&profile.uuid,)).await.map_err(what())?;
         let manager = self.proxy(PATH, SERVICE).await?;
-        let device: OwnedObjectPath =
-            manager.call("GetDeviceByIpIface", &(&profile.device,)).await.map_err(what())?;
         let none = ObjectPath::from_static_str_unchecked("/");
+        let device: Result<OwnedObjectPath, zbus::Error> =
+            manager.call("GetDeviceByIpIface", &(&profile.device,)).await;
+        // NetworkManager creates the device of a bond or VLAN with its profile.
+        let device = device.unwrap_or_else(|_| none.clone().into());
         let _: OwnedObjectPath =
             manager.call("ActivateConnection", &(connection, device, none)).await.map_err(what())?;
         Ok(())
@@ -254,5 +268,35 @@ impl Manager {
 
     async fn proxy<'a>(&'a self, path: &'a str, of: &'a str) -> Result<Proxy<'a>, ManagerError> {
         Proxy::new(&self.bus, SERVICE, path, of).await.map_err(asking(format!("about {path}")))
+    }
+}
+
+/// Whether a profile is in use on its device, at least as far as it was before.
+fn is_among(profile: &ActiveProfile, active: &[ActiveProfile]) -> bool {
+    active.iter().any(|it| {
+        it.uuid == profile.uuid
+            && it.device == profile.device
+            && (profile.is_activating || !it.is_activating)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_that_waited_for_a_lease_need_not_have_one_afterwards() {
+        let profile = |is_activating| ActiveProfile {
+            uuid: "u".into(),
+            name: "nic1".into(),
+            device: "nic1".into(),
+            is_activating,
+        };
+        assert!(is_among(&profile(true), &[profile(true)]));
+        assert!(is_among(&profile(true), &[profile(false)]));
+        assert!(is_among(&profile(false), &[profile(false)]));
+        assert!(!is_among(&profile(false), &[profile(true)]));
+        let elsewhere = ActiveProfile { device: "nic2".into(), ..profile(false) };
+        assert!(!is_among(&profile(false), &[elsewhere]));
     }
 }

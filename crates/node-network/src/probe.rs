@@ -8,7 +8,7 @@ use nmstate::NetworkState;
 use serde::{Deserialize, Serialize};
 
 use crate::message::Message;
-use crate::view::{default_routes, global_addresses, kernel_interface, name_servers};
+use crate::view::{Family, default_routes, global_addresses, kernel_interface, name_servers};
 
 /// Whom to ask, before it is known which addresses that means. The same target
 /// may mean different probes before and after a change.
@@ -21,6 +21,10 @@ pub enum Target {
     NameServers { name: String },
     /// The API server: any answer to a request counts.
     ApiServer(Endpoint),
+    /// The gateways of default routes of one family through an interface.
+    GatewayThrough { interface: String, family: Family },
+    /// The API server by a connection that leaves through this interface, in one family if given.
+    ApiServerThrough { endpoint: Endpoint, interface: String, family: Option<Family> },
     /// The addresses of an interface can be used: duplicate address detection is over.
     OwnAddresses { interface: String },
 }
@@ -38,6 +42,7 @@ pub enum Probe {
     Neighbour { interface: String, address: IpAddr },
     Dns { server: SocketAddr, interface: Option<String>, name: String },
     Answer(Endpoint),
+    AnswerThrough { endpoint: Endpoint, interface: String, family: Option<Family> },
     Bind(IpAddr),
 }
 
@@ -145,7 +150,18 @@ impl Target {
                     name: name.clone(),
                 })
                 .collect(),
+            Self::GatewayThrough { interface, family } => default_routes(state)
+                .into_iter()
+                .filter(|route| route.interface == *interface && route.family == *family)
+                .filter_map(|route| {
+                    Some(Probe::Neighbour { interface: route.interface, address: route.gateway? })
+                })
+                .collect(),
             Self::ApiServer(endpoint) => vec![Probe::Answer(endpoint.clone())],
+            Self::ApiServerThrough { endpoint, interface, family } => {
+                let (endpoint, interface) = (endpoint.clone(), interface.clone());
+                vec![Probe::AnswerThrough { endpoint, interface, family: *family }]
+            }
             Self::OwnAddresses { interface } => kernel_interface(state, interface)
                 .map(global_addresses)
                 .unwrap_or_default()
@@ -165,6 +181,14 @@ impl fmt::Display for Target {
             Self::DefaultGateway { interface: None } => f.write_str("a default gateway answers"),
             Self::NameServers { .. } => f.write_str("a name server answers"),
             Self::ApiServer(endpoint) => write!(f, "the API server {endpoint} answers"),
+            Self::GatewayThrough { interface, family } => {
+                write!(f, "the {} gateway of {interface} answers", family.name())
+            }
+            Self::ApiServerThrough { endpoint, interface, family } => {
+                let family = family.map(|family| format!(" by {}", family.name()));
+                let family = family.unwrap_or_default();
+                write!(f, "the API server {endpoint} answers through {interface}{family}")
+            }
             Self::OwnAddresses { interface } => {
                 write!(f, "the addresses of {interface} can be used")
             }
@@ -191,6 +215,9 @@ impl fmt::Display for Probe {
             }
             Self::Dns { server, name, .. } => write!(f, "name server {} about {name}", server.ip()),
             Self::Answer(endpoint) => write!(f, "API server {endpoint}"),
+            Self::AnswerThrough { endpoint, interface, .. } => {
+                write!(f, "API server {endpoint} through {interface}")
+            }
             Self::Bind(address) => write!(f, "own address {address}"),
         }
     }
@@ -262,6 +289,20 @@ dns-resolver: {running: {server: [198.51.100.53]}}
                 "own address 198.51.100.10",
             ]
         );
+    }
+
+    #[test]
+    fn a_gateway_of_another_family_or_interface_is_not_asked() {
+        let state = NetworkState::new_from_yaml(STATE).unwrap();
+        let through = |interface: &str, family| {
+            let target = Target::GatewayThrough { interface: interface.into(), family };
+            let gate = Gate { clauses: vec![clause(vec![target], When::Always)] };
+            let questions = gate.questions(&state);
+            questions[0].probes.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(through("br-ex", Family::V4), ["gateway 198.51.100.1 on br-ex by ARP"]);
+        assert!(through("br-ex", Family::V6).is_empty());
+        assert_eq!(through("nic1", Family::V4), ["gateway 192.0.2.1 on nic1 by ARP"]);
     }
 
     #[test]

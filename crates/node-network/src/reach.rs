@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
 use crate::dns_query;
 use crate::message::Message;
 use crate::neighbour;
 use crate::probe::{ClauseReport, Endpoint, Probe, ProbeReport, Question};
+use crate::view::Family;
 
 /// Asks everything at once; each probe has `limit` to be answered.
 pub(crate) async fn ask(questions: &[Question], limit: Duration) -> Vec<ClauseReport> {
@@ -43,7 +44,15 @@ async fn answer(probe: &Probe) -> Result<Message, Message> {
         Probe::Dns { server, interface, name } => {
             ask_dns(*server, interface.as_deref(), name).await
         }
-        Probe::Answer(endpoint) => ask_api(endpoint).await,
+        Probe::Answer(endpoint) => {
+            let target = (endpoint.host.as_str(), endpoint.port);
+            let stream = TcpStream::connect(target).await;
+            ask_api(endpoint, stream.map_err(|error| Message::new(error.to_string()))?).await
+        }
+        Probe::AnswerThrough { endpoint, interface, family } => {
+            let stream = connect_through(endpoint, interface, *family).await?;
+            ask_api(endpoint, stream).await
+        }
         Probe::Bind(address) => match UdpSocket::bind((*address, 0)).await {
             Ok(_) => Ok("usable".into()),
             Err(error) => Err(format!("not usable yet: {error}").into()),
@@ -93,10 +102,8 @@ fn scoped(server: SocketAddr, interface: Option<&str>) -> SocketAddr {
 
 /// Any byte that comes back shows that an API server is there: one that speaks TLS answers a
 /// plain request with a refusal. A connection alone shows no more than a load balancer.
-async fn ask_api(endpoint: &Endpoint) -> Result<Message, Message> {
+async fn ask_api(endpoint: &Endpoint, mut stream: TcpStream) -> Result<Message, Message> {
     let say = |error: std::io::Error| Message::new(error.to_string());
-    let target = (endpoint.host.as_str(), endpoint.port);
-    let mut stream = TcpStream::connect(target).await.map_err(say)?;
     let request = format!("GET /readyz HTTP/1.0\r\nHost: {}\r\n\r\n", endpoint.host);
     stream.write_all(request.as_bytes()).await.map_err(say)?;
     let mut first = [0; 1];
@@ -104,6 +111,34 @@ async fn ask_api(endpoint: &Endpoint) -> Result<Message, Message> {
         0 => Err("it took the connection and closed it without a word".into()),
         _ => Ok("answered".into()),
     }
+}
+
+/// Connects by one interface, whichever routes others have: a node that reaches the API server by
+/// another NIC tells nothing about this interface.
+async fn connect_through(
+    endpoint: &Endpoint,
+    interface: &str,
+    family: Option<Family>,
+) -> Result<TcpStream, Message> {
+    let say = |error: std::io::Error| Message::new(error.to_string());
+    let found = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await;
+    let mut last = Message::from("the name has no address of this family");
+    for address in found.map_err(say)? {
+        if family.is_some_and(|family| Family::of(&address.ip()) != family) {
+            continue;
+        }
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        };
+        let socket = socket.map_err(say)?;
+        socket.bind_device(Some(interface.as_bytes())).map_err(say)?;
+        match socket.connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = say(error),
+        }
+    }
+    Err(last)
 }
 
 fn chain(error: &dyn std::error::Error) -> Message {

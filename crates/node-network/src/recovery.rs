@@ -88,7 +88,7 @@ pub(crate) async fn roll_back(
     if let Some(own) = record.checkpoint.as_ref().filter(|_| file.is_of_this_boot(record)) {
         if network.checkpoints().await?.contains(own) {
             match network.roll_back(own).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => return restore_settings(network, record, life).await,
                 // Another attempt may succeed while NetworkManager has the checkpoint.
                 Err(error) if network.checkpoints().await?.contains(own) => {
                     return Err(RecoveryError::Checkpoint(error));
@@ -100,10 +100,22 @@ pub(crate) async fn roll_back(
         // checkpoint was removed because the change was good.
         let is_same = Some(network.manager().await?) == record.manager;
         if is_same && record.stage == Stage::Trial {
-            return Ok(());
+            return restore_settings(network, record, life).await;
         }
     }
     restore(network, record, life).await
+}
+
+/// Restores what NetworkManager's checkpoint does not cover.
+async fn restore_settings(
+    network: &impl Network,
+    record: &Record,
+    life: Duration,
+) -> Result<(), RecoveryError> {
+    match crate::settings::of(&record.revert) {
+        Some(settings) => network.restore(&settings, life).await.map_err(RecoveryError::Restore),
+        None => Ok(()),
+    }
 }
 
 /// Applies the recorded state. NetworkManager may have restarted, or the node: the checkpoint is

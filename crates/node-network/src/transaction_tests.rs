@@ -187,6 +187,9 @@ impl Network for Fake {
     }
 
     async fn restore(&self, former: &NetworkState, _: Duration) -> Result<(), NmstateError> {
+        if former.interfaces.iter().next().is_none() {
+            return self.call("restore settings", || Ok(())).await;
+        }
         let is_undone = former.interfaces.iter().any(|it| it.name() == "br-ex" && it.is_absent());
         assert!(is_undone, "{former:?}");
         self.call("restore", || {
@@ -257,7 +260,7 @@ impl Network for Fake {
 fn aim() -> Aim {
     let any_of = vec![Target::DefaultGateway { interface: None }];
     Aim {
-        bridge: Some(Expectation { bridge: "br-ex".into(), node_address: None }),
+        bridge: Some(Expectation { bridge: "br-ex".into(), ..Expectation::default() }),
         gate: Gate { clauses: vec![Clause { id: "gateway", any_of, when: When::Always }] },
     }
 }
@@ -275,7 +278,11 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 
 /// Runs a change. None when the program was killed.
 fn run_in(network: &Fake, folder: &Path) -> Option<Outcome> {
-    let desired = NetworkState::new_from_yaml(DESIRED).unwrap();
+    run_document(network, folder, DESIRED)
+}
+
+fn run_document(network: &Fake, folder: &Path, desired: &str) -> Option<Outcome> {
+    let desired = NetworkState::new_from_yaml(desired).unwrap();
     let (aim, record) = (aim(), record(folder, 1));
     let timing = Timing { others: Duration::ZERO, ..Timing::patient(Duration::ZERO) };
     let transaction = Transaction {
@@ -318,6 +325,22 @@ fn a_good_change_is_committed_and_saved() {
     assert!(outcome.is_committed(), "{outcome}");
     assert_eq!((network.running.get(), network.disk.get()), (Net::New, Net::New));
     assert_eq!(*network.calls.borrow(), ["apply", "commit", "persist"]);
+}
+
+/// Neither nmstate nor a checkpoint restores them.
+#[test]
+fn settings_of_open_vswitch_are_restored_with_the_checkpoint() {
+    let desired = format!("{DESIRED}ovs-db: {{external_ids: {{rack: '7'}}}}\n");
+    for (fault, expected) in [
+        (Fault::SilentAfter, vec!["apply", "roll back", "restore settings"]),
+        (Fault::Verification, vec!["apply", "restore settings"]),
+        (Fault::None, vec!["apply", "commit", "persist"]),
+    ] {
+        let network = Fake::new(fault);
+        let folder = tempfile::tempdir().unwrap();
+        run_document(&network, folder.path(), &desired).unwrap();
+        assert_eq!(*network.calls.borrow(), expected, "{fault:?}");
+    }
 }
 
 #[test]

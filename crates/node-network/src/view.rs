@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 
 use nmstate::{Interface, InterfaceType, NetworkState};
+use serde::{Deserialize, Serialize};
 
 /// The kernel's main routing table.
-const MAIN_TABLE: u32 = 254;
+pub(crate) const MAIN_TABLE: u32 = 254;
 
 /// A default route that is in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,9 +18,11 @@ pub struct DefaultRoute {
     pub family: Family,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Family {
+    #[serde(rename = "ipv4")]
     V4,
+    #[serde(rename = "ipv6")]
     V6,
 }
 
@@ -100,11 +103,17 @@ pub fn kernel_interface<'a>(state: &'a NetworkState, name: &str) -> Option<&'a I
 
 /// Addresses of an interface that other machines can be reached with.
 pub fn global_addresses(interface: &Interface) -> Vec<IpAddr> {
+    let all = addresses(interface).into_iter().map(|(address, _)| address);
+    all.filter(|address| !is_link_local(address)).collect()
+}
+
+/// All addresses of an interface, with their prefix lengths.
+pub fn addresses(interface: &Interface) -> Vec<(IpAddr, u8)> {
     let base = interface.base_iface();
     let v4 = base.ipv4.as_ref().filter(|ip| ip.enabled).and_then(|ip| ip.addresses.as_ref());
     let v6 = base.ipv6.as_ref().filter(|ip| ip.enabled).and_then(|ip| ip.addresses.as_ref());
-    let all = v4.into_iter().chain(v6).flatten().map(|address| address.ip);
-    all.filter(|address| !is_link_local(address)).collect()
+    let all = v4.into_iter().chain(v6).flatten();
+    all.map(|address| (address.ip, address.prefix_length)).collect()
 }
 
 fn is_link_local(address: &IpAddr) -> bool {

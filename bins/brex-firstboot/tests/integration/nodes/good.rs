@@ -125,3 +125,44 @@ fn a_second_boot_changes_nothing() {
     assert_eq!(persistent(&node.nm_profiles().unwrap()), persistent(&profiles));
     assert_on_br_ex(&node);
 }
+
+/// As `oc-brex topology nic --uplink nic1 --node-ip-interface nic0 --dhcp` writes it.
+#[test]
+fn the_address_of_the_node_may_be_on_another_interface() {
+    let other = "interfaces:
+- name: nic0
+  type: ethernet
+  state: up
+  ipv4: {enabled: true, dhcp: true, auto-gateway: false, auto-dns: false}
+  ipv6: {enabled: false}
+";
+    let text = dhcp().replace("nic0", "nic1").replace("interfaces:\n", other);
+    let node = node(&text);
+    let address = node.state().unwrap().ipv4("nic0").unwrap();
+    node.write("/run/nodeip-configuration/primary-ip", address.to_string(), 0o644).unwrap();
+    succeed(&node, &["apply", "--patience", "120"]);
+    assert_on_br_ex(&node);
+    let state = node.state().unwrap();
+    assert_eq!(state.ipv4("nic0"), Some(address));
+    assert_ne!(state.ipv4("br-ex"), Some(address));
+}
+
+/// The lease comes later than the first observation.
+#[test]
+fn a_late_lease_is_awaited() {
+    let node = node(&dhcp());
+    node.lan().delay_dhcp(std::time::Duration::from_secs(9)).unwrap();
+    succeed(&node, &["apply", "--patience", "120"]);
+    assert_on_br_ex(&node);
+}
+
+/// nodeip-configuration is off, and wait-for-node-ip would wait at every later boot.
+#[test]
+fn a_document_is_refused_where_the_next_boot_would_hang() {
+    let node = node(&dhcp());
+    let unit = "/etc/systemd/system/network-online.target.wants/wait-for-node-ip.service";
+    node.write(unit, "[Unit]\n", 0o644).unwrap();
+    let said = crate::nodes::bench::fail(&node, &["stage"]);
+    assert!(said.contains("the node would not pass its next boot"), "{said}");
+    assert!(!node.exists(ATTEMPT).unwrap() && !node.exists(FLAG).unwrap());
+}

@@ -36,7 +36,7 @@ fn aim() -> Aim {
     let gateway = Target::DefaultGateway { interface: Some("br-ex".into()) };
     let names = Target::NameServers { name: "api.example".into() };
     Aim {
-        bridge: Some(Expectation { bridge: "br-ex".into(), node_address: None }),
+        bridge: Some(Expectation { bridge: "br-ex".into(), ..Expectation::default() }),
         gate: Gate {
             clauses: vec![
                 Clause { id: "gateway", any_of: vec![gateway], when: When::Always },
