@@ -174,7 +174,7 @@ fn settings_before(prepared: &Prepared, entry: &mut Entry) -> Option<NetworkStat
     let Some(dns) = before.dns.as_ref().filter(|_| prepared.desired.dns.is_some()) else {
         return found;
     };
-    let mut settings = found.unwrap_or_else(NetworkState::new);
+    let mut settings = found.unwrap_or_default();
     settings.dns = Some(dns.clone());
     Some(settings)
 }
