@@ -201,16 +201,16 @@ fn an_interrupted_run_says_what_was_not_reached_and_how_to_continue() {
 
 #[test]
 fn a_retry_is_suggested_only_where_it_can_help() {
-    let shown = |error: &str| {
+    let shown = |error: &str, remedy: Remedy| {
         let mut report = Report::new("mirrorToDisk");
         report.ending = Ending::Partial;
-        report.images = vec![image(Kind::Additional, "y:1", failed(error))];
+        report.images = vec![image(Kind::Additional, "y:1", failed_for(error, remedy))];
         show(&report)
     };
     let again = "run the same command again";
     let remove = "remove an image that no longer exists";
-    let lost = shown("quay.io/a/y:1 does not exist at its registry");
+    let lost = shown("quay.io/a/y:1 does not exist at its registry", Remedy::CheckName);
     assert!(!lost.contains(again) && lost.contains(remove), "{lost}");
-    let busy = shown("the registry answered 503 (after 6 attempts)");
+    let busy = shown("the registry answered 503 (after 6 attempts)", Remedy::RunAgain);
     assert!(busy.contains(again) && !busy.contains(remove), "{busy}");
 }

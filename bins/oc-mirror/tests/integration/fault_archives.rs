@@ -276,13 +276,22 @@ fn tar_files_that_are_not_ours_are_refused_and_write_nothing() {
 }
 
 #[test]
-fn an_archive_of_todays_tool_is_recognised() {
+fn an_archive_of_oc_mirror_v2_without_the_images_fails_them_by_name() {
     let carried = Carried::new();
     carried.without_archives();
     let name = "docker/registry/v2/blobs/sha256/aa/data";
     fs::write(carried.site.path(FIRST), [header(name, "00000000000\0"), vec![0; 1024]].concat())
         .unwrap();
-    carried.refused("today's", &["mirror_000001.tar", "another oc-mirror"]);
+    let ran = carried.push("");
+    assert_eq!(ran.code, 8, "{}\n{}", ran.out, ran.err);
+    let told = ran.errors();
+    for image in NAMES {
+        assert!(told.contains(image), "{image}: {told}");
+    }
+    assert!(told.contains("is neither in an archive here nor in the workspace"), "{told}");
+    let asked = carried.target.requests();
+    let writes = asked.0.iter().filter(|r| r.method != Method::HEAD && r.method != Method::GET);
+    assert_eq!(writes.count(), 0, "nothing is pushed");
 }
 
 #[test]
