@@ -13,7 +13,7 @@ Exit code: 0 reported, or reported before; 1 could not be reported; 2 wrong usag
 
 /// Reports how br-ex was configured at this node's first boot to the cluster
 #[derive(Debug, Parser)]
-#[command(name = "brex-report", version, after_help = NOTES, args_conflicts_with_subcommands = true)]
+#[command(name = "brex-report", version = build_info::VERSION, after_help = NOTES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
