@@ -106,7 +106,9 @@ impl<'a> Ownership<'a> {
             // A tombstone of a profile, or a file that nmstate's profile should be in.
             return self.uuids.contains(stem) || scope.interfaces.contains(interface_of(stem));
         };
-        if self.uuids.contains(&profile.uuid) {
+        // A port of a bridge of the document is of no use without it, whatever it is called.
+        let is_port = profile.controller.as_ref().is_some_and(|it| scope.interfaces.contains(it));
+        if is_port || self.uuids.contains(&profile.uuid) {
             return true;
         }
         match &profile.interface {
@@ -234,6 +236,10 @@ routes: {config: [{destination: 192.0.2.0/24, next-hop-interface: nic3, next-hop
         assert!(created("br-ex") && created("nic0"));
         // A storage bond, and a VLAN on the uplink.
         assert!(!created("bond7") && !created("nic0.50"));
+        // A port of br-ex, as nmcli names it; and one of another bridge.
+        let port = |controller: &str| profile("new", "nic0-port", controller, "");
+        assert!(owner.created("x.nmconnection", Some(&port("br-ex"))));
+        assert!(!owner.created("x.nmconnection", Some(&port("br-storage"))));
         // The same profile in another folder.
         assert!(owner.created("y", Some(&profile("u-nic0", "", "", ""))));
         // What a power failure left of a profile, and a tombstone.
