@@ -138,7 +138,7 @@ impl Objects {
         match kind {
             Kind::Nodes => self.nodes = items.iter().map(node).collect(),
             Kind::MachineConfigs => {
-                let text = list(items);
+                let text = list(&items);
                 let read = machine_config::parse_all(&text).context("reading machineconfigs")?;
                 let with_role = read.machine_configs.into_iter().filter(|it| it.role.is_some());
                 self.machine_configs = with_role.collect();
@@ -166,7 +166,7 @@ impl Objects {
     /// A state that cannot be read must not hide those of other nodes.
     fn add_state(&mut self, item: Value) {
         let name = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        match node_state::parse(&list(vec![item])) {
+        match node_state::parse(&list(&[item])) {
             Ok(states) => {
                 for state in states {
                     self.states.insert(name.clone(), state);
@@ -260,7 +260,7 @@ pub(crate) struct Selected {
     pub(crate) problem: Option<String>,
 }
 
-fn list(items: Vec<Value>) -> String {
+fn list(items: &[Value]) -> String {
     json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
 }
 
