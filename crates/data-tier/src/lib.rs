@@ -12,6 +12,7 @@
 //! lines and their count, so that a run without the files cannot be mistaken for a run with them.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -30,16 +31,25 @@ pub const SKIPPED_VARIABLE: &str = "LANDFALL_SKIPPED";
 /// When the skip cannot be recorded: a test must not be skipped unnoticed.
 #[must_use]
 pub fn data_tier(name: &str) -> Option<PathBuf> {
-    let set = |variable| env::var_os(variable).filter(|value| !value.is_empty());
     let data = set(DATA_VARIABLE).map_or_else(beside_the_checkout, PathBuf::from);
     let folder = data.join(name);
     if folder.is_dir() {
         return Some(folder);
     }
-    let skip = format!("{}\t{}\n", current_test(), folder.display());
+    record_skip(&folder.display().to_string());
+    None
+}
+
+/// Records that the current test is skipped because `missing` is not there.
+///
+/// # Panics
+///
+/// When the skip cannot be recorded.
+pub fn record_skip(missing: &str) {
+    let skip = format!("{}\t{missing}\n", current_test());
     // A test may ask several times; it is skipped once.
     if !is_new(&skip) {
-        return None;
+        return;
     }
     // Nothing can be done about a closed standard error; the record below counts.
     let _ = write!(io::stderr(), "skipped: {skip}");
@@ -48,7 +58,10 @@ pub fn data_tier(name: &str) -> Option<PathBuf> {
         append(record, &skip)
             .unwrap_or_else(|error| panic!("recording a skip in {}: {error}", record.display()));
     }
-    None
+}
+
+fn set(variable: &str) -> Option<OsString> {
+    env::var_os(variable).filter(|value| !value.is_empty())
 }
 
 fn beside_the_checkout() -> PathBuf {

@@ -47,7 +47,7 @@ pub mod signature_store;
 pub mod sigstore;
 pub mod update_service;
 
-pub use ::data_tier::data_tier;
+pub use ::data_tier::{data_tier, record_skip};
 pub use eventually::eventually;
 /// The programs that tests run, and where they are.
 pub use test_tools as tools;

@@ -361,9 +361,12 @@ fn boot(boot: &Boot<'_>) -> Result<Cell> {
     Ok(cell)
 }
 
-/// Makes a card and the wire to the LAN.
+/// Creates a NIC and connects it to the LAN.
 fn plug(boot: &Boot<'_>, cell: &Cell, nic: u8) -> Result<()> {
     let (port, mac) = (port(boot.number, nic), mac(boot.number, nic));
+    // The kernel removes the NICs of a node that lost power some time after its last process
+    // ended, so the port may or may not still exist.
+    let _ = boot.lan.succeed(&["ip", "link", "delete", &port]);
     let output = Command::new("ip")
         .args(["link", "add", "name", &format!("nic{nic}"), "address", &mac])
         .args(["netns", &cell.pid().to_string(), "type", "veth", "peer", "name", &port])

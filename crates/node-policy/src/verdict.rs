@@ -94,8 +94,20 @@ pub struct Verdict {
 }
 
 impl Attempt {
-    /// Judges the attempt with this number, counted from one.
+    /// Judges the attempt to apply a policy with this number, counted from one.
     pub fn judge(&self, number: u32) -> Verdict {
+        self.verdict(number, self.can_change())
+    }
+
+    /// Judges the attempt to revert a deleted policy with this number, counted from one. An edit
+    /// cannot start another attempt once the policy is deleted, so a node that did not answer is
+    /// no reason to stop.
+    pub fn judge_revert(&self, number: u32) -> Verdict {
+        let was_rolled_back = matches!(self, Self::TakenBack { .. });
+        self.verdict(number, was_rolled_back || self.can_change())
+    }
+
+    fn verdict(&self, number: u32, can_change: bool) -> Verdict {
         let Some(kind) = self.failure_kind() else {
             let message = match self {
                 Self::NothingDiffers => "the node is as the policy wants it; nothing was changed",
@@ -121,11 +133,11 @@ impl Attempt {
             Self::TakenBack { fault: Fault::ApiServer, .. } => MOST_OUTAGES,
             _ => MOST_ATTEMPTS,
         };
-        let again_after = (self.can_change() && number < most).then(|| self.wait(number));
+        let again_after = (can_change && number < most).then(|| self.wait(number));
         let phase = if again_after.is_some() { Phase::Retrying } else { Phase::Failed };
         let message = match phase {
             Phase::Retrying => format!("attempt {number} of {most}: {}", self.text()),
-            _ if self.can_change() => format!("after {number} attempts: {}", self.text()),
+            _ if can_change => format!("after {number} attempts: {}", self.text()),
             _ => self.text(),
         };
         Verdict { phase, message: bounded(message), failure: Some(failure), again_after }
@@ -295,6 +307,17 @@ mod tests {
             assert_eq!(verdict.again_after, None);
             assert!(verdict.failure.is_some());
         }
+    }
+
+    #[test]
+    fn a_revert_is_repeated_although_the_node_did_not_answer_after_it() {
+        let attempt = taken_back(Fault::Probe(None), Afterwards::Works);
+        assert_eq!(attempt.judge(1).again_after, None);
+        assert_eq!(attempt.judge_revert(1).again_after, Some(FIRST_WAIT));
+        let last = attempt.judge_revert(MOST_ATTEMPTS);
+        assert_eq!((last.phase, last.again_after), (Phase::Failed, None));
+        let invalid = Attempt::Invalid { why: "no such NIC".into() };
+        assert_eq!(invalid.judge_revert(1).again_after, None, "repeating it cannot help");
     }
 
     #[test]

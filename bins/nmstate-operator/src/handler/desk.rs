@@ -42,6 +42,8 @@ pub(super) struct Memory {
     /// The generation that was made true here last.
     pub(super) made: Option<i64>,
     pub(super) attempts: u32,
+    /// Attempts to revert it after it was deleted.
+    pub(super) reverts: u32,
     /// Nothing is done before.
     pub(super) rest_until: Option<Instant>,
     /// What could not be told to the API server yet.

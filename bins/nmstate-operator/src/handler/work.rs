@@ -359,8 +359,8 @@ impl<M: Machine> Handler<M> {
 
     async fn taken_back(&self, desk: &mut Desk, policy: &str, attempt: &Attempt) -> Result<()> {
         let memory = desk.memory.entry(policy.to_owned()).or_default();
-        memory.attempts += 1;
-        let verdict = attempt.judge(memory.attempts);
+        memory.reverts += 1;
+        let verdict = attempt.judge_revert(memory.reverts);
         match verdict.again_after {
             Some(wait) => {
                 tracing::warn!(policy, "taking the policy back: {}", verdict.message);

@@ -232,16 +232,21 @@ fn archives_without_fetching(bench: &Bench) {
     arrived(bench, &target);
 }
 
+/// What is pushed from, an empty target, and the command line of the push.
+fn push_from(journey: &str) -> (Bench, LabRegistry, String) {
+    let bench = Bench::new();
+    let target = LabRegistry::start(Settings::default()).unwrap();
+    if journey == "--from" {
+        bench.site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+    }
+    let line = format!("-c isc.yaml {PLAIN} {journey} file://data docker://{}", target.address());
+    (bench, target, line)
+}
+
 #[test]
 fn a_killed_push_sends_nothing_twice() {
     for journey in ["--from", "--workspace"] {
-        let bench = Bench::new();
-        let target = LabRegistry::start(Settings::default()).unwrap();
-        if journey == "--from" {
-            bench.site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
-        }
-        let line =
-            format!("-c isc.yaml {PLAIN} {journey} file://data docker://{}", target.address());
+        let (bench, target, line) = push_from(journey);
         // Two blobs arrive, then nothing does; no image is finished.
         target.fault(Fault::on(Method::PUT, "/blobs/uploads/").after(2).does(FOREVER));
         target.fault(Fault::on(Method::PUT, "/manifests/").does(FOREVER));
@@ -269,13 +274,7 @@ fn a_killed_push_sends_nothing_twice() {
 fn a_killed_upload_goes_on_inside_the_blob_where_the_registry_has_it() {
     const KEPT: u64 = 1_500_000;
     for journey in ["--from", "--workspace"] {
-        let bench = Bench::new();
-        let target = LabRegistry::start(Settings::default()).unwrap();
-        if journey == "--from" {
-            bench.site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
-        }
-        let line =
-            format!("-c isc.yaml {PLAIN} {journey} file://data docker://{}", target.address());
+        let (bench, target, line) = push_from(journey);
         // The registry keeps a part, and the run is killed before it continues.
         let part = bench.slow.digest.hex();
         target.fault(Fault::on(Method::PUT, &part).times(1).does(Effect::KeepThenCut(KEPT)));

@@ -40,6 +40,7 @@ mod journey_operators;
 mod journey_plan;
 mod journey_platforms;
 mod journey_policy;
+mod journey_policy_skopeo;
 mod journey_release_resources;
 mod journey_releases;
 mod journey_signatures;

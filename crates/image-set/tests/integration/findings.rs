@@ -74,7 +74,7 @@ fn the_head_of_a_document_is_checked() {
         ),
         (
             "kind: DeleteImageSetConfiguration\ndelete:\n  blockedImages:\n  - name: '['\n",
-            "4:11: delete.blockedImages[0].name \"[\" is not a regular expression: unclosed \
+            "4:11: name \"[\" is not a regular expression: unclosed \
              character class",
         ),
         (

@@ -209,8 +209,11 @@ async fn an_upload_that_another_process_began_is_continued_at_the_same_registry_
                 url.set_port(Some(other.address().port())).unwrap();
             }
         }
-        assert_eq!(upload(&client(), &to, &content, None).await.unwrap(), Uploaded::Sent);
-        assert_eq!(fetch(&client(), &to, blob(&content), 0).await.unwrap(), content);
+        // As a run does, which also shows whether the registry is reached by TLS.
+        let again = client();
+        assert!(!again.has_blob(&to, &Digest::of(&content)).await.unwrap());
+        assert_eq!(upload(&again, &to, &content, None).await.unwrap(), Uploaded::Sent);
+        assert_eq!(fetch(&again, &to, blob(&content), 0).await.unwrap(), content);
         let opened = registry.requests().of(&Method::POST, "/blobs/uploads/").count();
         let continued = registry.requests().of(&Method::PATCH, "").count();
         assert_eq!((opened, continued), if is_elsewhere { (2, 0) } else { (1, 1) });

@@ -115,11 +115,12 @@ fn a_rollback_restores_what_the_document_changed_and_nothing_of_others() {
     node.succeed(&["ovs-vsctl", "set", "Open_vSwitch", ".", ids_now[0], ids_now[1]]).unwrap();
     // What it does with the file of another program.
     let storage =
-        ["type", "dummy", "con-name", "storage", "ifname", "storage0", "ipv4.method", "manual"];
+        ["type", "bridge", "con-name", "storage", "ifname", "storage0", "ipv4.method", "manual"];
     let address = ["ipv4.addresses", "203.0.113.7/24"];
     node.succeed(&[&["nmcli", "connection", "add"], &storage[..], &address[..]].concat()).unwrap();
     node.wait_until("the storage network is up", |node| {
-        Ok(node.run(&["ip", "-4", "address", "show", "storage0"])?.status.success())
+        let shown = node.run(&["ip", "-4", "address", "show", "storage0"])?;
+        Ok(String::from_utf8_lossy(&shown.stdout).contains("203.0.113.7"))
     })
     .unwrap();
     node.write("/etc/nmstate/storage.applied", "storage\n", 0o600).unwrap();
