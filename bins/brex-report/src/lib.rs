@@ -53,7 +53,7 @@ async fn send(options: &Options, summary: &Summary, text: &str) -> Result<Ending
     loop {
         let attempt = match Target::connect(&options.kubeconfig).await {
             Ok(target) => target.report(summary, text).await,
-            Err(error) => Attempt::Failed(format!("{error:#}")),
+            Err(error) => Attempt::Failed(error.to_string()),
         };
         let problem = match attempt {
             Attempt::Reported { node } => {

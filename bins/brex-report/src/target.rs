@@ -1,17 +1,15 @@
 //! The Node of this machine, as its kubelet reaches it.
 
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use cluster_connection::{ConnectError, Connection, explain};
 use first_boot::Summary;
 use first_boot::summary::ANNOTATION;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::{Event, EventSource, Node, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Client;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde_json::json;
 
 const COMPONENT: &str = "brex-report";
@@ -19,8 +17,6 @@ const COMPONENT: &str = "brex-report";
 const NAMESPACE: &str = "default";
 /// The name of a node in the eyes of the API server.
 const USER: &str = "system:node:";
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How an attempt to report ended.
 #[derive(Debug)]
@@ -44,19 +40,8 @@ pub(crate) struct Target {
 
 impl Target {
     /// Uses the kubeconfig of the kubelet, which exists after the node has joined.
-    pub(crate) async fn connect(kubeconfig: &Path) -> Result<Self> {
-        let reading = || format!("reading {}", kubeconfig.display());
-        // What is in the file may be a secret, so kube's own text is not repeated.
-        let config = Kubeconfig::read_from(kubeconfig)
-            .map_err(|_| anyhow!("it is missing or not a kubeconfig"))
-            .with_context(reading)?;
-        let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(config, &options).await;
-        let mut config = config.with_context(reading)?;
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        config.read_timeout = Some(READ_TIMEOUT);
-        let client = Client::try_from(config).context("using the credentials of the kubelet")?;
-        Ok(Self { client })
+    pub(crate) async fn connect(kubeconfig: &Path) -> Result<Self, ConnectError> {
+        Ok(Self { client: Connection::of_file(kubeconfig).await?.client().clone() })
     }
 
     pub(crate) async fn report(&self, summary: &Summary, text: &str) -> Attempt {
@@ -68,7 +53,7 @@ impl Target {
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 Attempt::Failed(format!("the node has not joined yet: {}", status.message))
             }
-            Err(error) => Attempt::Failed(chain(&error)),
+            Err(error) => Attempt::Failed(explain(&error)),
         }
     }
 
@@ -140,18 +125,4 @@ impl Target {
         let events: Api<Event> = Api::namespaced(self.client.clone(), NAMESPACE);
         events.create(&PostParams::default(), &event).await.map(drop)
     }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &kube::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(&format!(": {cause_text}"));
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -282,7 +282,7 @@ fn an_unreachable_cluster_and_a_wrong_kubeconfig_are_named() {
     assert!(said.contains("127.0.0.1:1") && said.contains("refused"), "{said}");
     let (code, _, said) = on_cluster(&file, &["status", "--context", "y"]);
     assert_eq!(code, Some(2));
-    assert!(said.contains("--context y: the kubeconfig has x"), "{said}");
+    assert!(said.contains("the kubeconfig has no context \"y\"; it has x"), "{said}");
     fs::write(&file, "users: [{name: u, user: {token: hunter2").unwrap();
     let (code, _, said) = on_cluster(&file, &["status"]);
     assert!(code == Some(2) && !said.contains("hunter2"), "{said}");
