@@ -13,8 +13,8 @@ use crate::build::{self, Build, Profile, Target};
 use crate::repository;
 
 const DIST: Target<'_> = Target::Program { package: "dist", name: "dist" };
-const PROGRAMS: [&str; 5] =
-    ["oc-mirror", "oc-brex", "brex-firstboot", "nmstate-operator", "enhance"];
+const PROGRAMS: [&str; 6] =
+    ["oc-mirror", "oc-brex", "brex-firstboot", "brex-report", "nmstate-operator", "enhance"];
 
 const PROGRAM: &str = "brex-firstboot";
 /// Nothing of the node's system is needed to run it.

@@ -14,8 +14,8 @@ use crate::build::{self, Build};
 use crate::{flags, repository};
 
 /// Programs that write documents about themselves.
-const PROGRAMS: [&str; 5] =
-    ["oc-mirror", "enhance", "oc-brex", "brex-firstboot", "nmstate-operator"];
+const PROGRAMS: [&str; 6] =
+    ["oc-mirror", "enhance", "oc-brex", "brex-firstboot", "brex-report", "nmstate-operator"];
 
 /// Folders below `docs/` that hold generated files and nothing else.
 const FOLDERS: [&str; 2] = ["man", "reference"];

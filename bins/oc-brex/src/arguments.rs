@@ -6,7 +6,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
 use crate::{
-    adopt, check, decode, doctor, hosts, import, migrate, plan, render, scale_out, show, topology,
+    adopt, check, decode, doctor, hosts, import, init, migrate, plan, render, scale_out, show,
+    status, topology,
 };
 
 const EXIT_CODES: &str = "\
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Check(check::Arguments),
     /// Write a document for one of the usual shapes of br-ex
     Topology(topology::Arguments),
+    /// Write a document step by step, starting from the network that a node has
+    Init(init::Arguments),
     /// Write documents for many hosts from a table and a template
     Hosts(hosts::Arguments),
     /// Write documents with br-ex for the hosts that installers list
@@ -40,7 +43,9 @@ pub(crate) enum Command {
     Decode(decode::Arguments),
     /// Add a host to a running cluster: its document, its first network, its BareMetalHost
     ScaleOut(scale_out::Arguments),
-    /// Say what is wrong with the br-ex of nodes, and what to do
+    /// Show br-ex of every node of a cluster: document, first boot, policy, drift, next step
+    Status(status::Arguments),
+    /// Report what is wrong with the br-ex of nodes, and what to do
     Doctor(doctor::Arguments),
     /// Tell what a change of br-ex means for nodes that run, and write the policies for it
     Plan(plan::Arguments),

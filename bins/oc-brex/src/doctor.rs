@@ -1,4 +1,5 @@
-//! `oc-brex doctor`: what is wrong with the br-ex of nodes, and what to do.
+//! `oc-brex doctor`: what is wrong with the br-ex of nodes, and what to do; from files, or from a
+//! running cluster.
 
 mod evidence;
 mod walk;
@@ -16,13 +17,19 @@ use first_boot::diagnosis::{Diagnosis, Weight, diagnose, diagnose_flag, diagnose
 use first_boot::symptom::symptoms;
 use serde::Serialize;
 
+use crate::cluster::ClusterArguments;
 use evidence::{Evidence, NodeEvidence};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Reports of brex-firstboot, folders of `brex-firstboot gather`, must-gather folders
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present = "cluster")]
     paths: Vec<PathBuf>,
+    /// Evaluate the objects of the running cluster, in addition to these files
+    #[arg(long)]
+    cluster: bool,
+    #[command(flatten)]
+    connection: ClusterArguments,
     /// How the result is written to standard output: text or json
     #[arg(short, long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     output: Format,
@@ -52,11 +59,14 @@ pub(crate) fn doctor(arguments: &Arguments) -> Result<Ending> {
     for path in &arguments.paths {
         walk::read(path, &mut evidence)?;
     }
+    if arguments.cluster {
+        evidence.add_cluster(&arguments.connection.read()?);
+    }
     if evidence.is_empty() {
         let names: Vec<String> =
             arguments.paths.iter().map(|path| path.display().to_string()).collect();
         bail!(
-            "nothing in {} tells about br-ex; name a report of /var/log/brex-firstboot, a folder of \
+            "nothing in {} is about br-ex; name a report of /var/log/brex-firstboot, a folder of \
              `brex-firstboot gather`, or a must-gather folder with MachineConfigs or NodeNetworkStates",
             names.join(", ")
         );
@@ -81,12 +91,12 @@ fn examine(evidence: &Evidence) -> Vec<Patient> {
         diagnoses.extend(seen.state.iter().flat_map(diagnose_state));
         let document = seen.document(node, &evidence.documents);
         let document = document.map(|(file, bytes)| (file.as_str(), bytes.as_slice()));
-        if seen.has_files {
-            let flag = seen.flag.as_deref().map(DocumentHash::of);
+        if seen.knows_flag {
             let hash = document.map(|(file, bytes)| (file, DocumentHash::of(bytes)));
             let document = hash.as_ref().map(|(file, hash)| (*file, hash));
-            diagnoses.extend(diagnose_flag(flag.as_ref(), document));
+            diagnoses.extend(diagnose_flag(seen.flag.as_ref(), document));
         }
+        diagnoses.extend(seen.further.iter().cloned());
         if let Some((file, bytes)) = document {
             // What the node itself found is in its report already.
             let found = diagnose_document(file, bytes);

@@ -4,11 +4,13 @@
 mod adopt;
 mod arguments;
 mod check;
+mod cluster;
 mod decode;
 mod doctor;
 mod findings;
 mod hosts;
 mod import;
+mod init;
 mod inputs;
 mod machines;
 mod migrate;
@@ -19,6 +21,7 @@ mod render;
 mod scale_out;
 mod schema;
 mod show;
+mod status;
 mod topology;
 mod writing;
 
@@ -43,8 +46,10 @@ fn act(command: &Command) -> Result<Ending> {
         Command::Topology(arguments) => return topology::topology(arguments),
         Command::ScaleOut(arguments) => return scale_out::scale_out(arguments),
         Command::Doctor(arguments) => return doctor::doctor(arguments),
+        Command::Status(arguments) => return status::status(arguments),
         Command::Plan(arguments) => return plan::plan(arguments),
         Command::Adopt(arguments) => return adopt::adopt(arguments),
+        Command::Init(arguments) => return init::init(arguments),
         Command::Hosts(arguments) => return hosts::hosts(arguments),
         Command::Import(arguments) => return import::import(arguments),
         Command::Show(arguments) => return show::show(arguments),

@@ -1,4 +1,6 @@
-//! `oc-brex plan`.
+//! `oc-brex plan`: for one node from files, or for all nodes of a cluster.
+
+mod cluster;
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +17,7 @@ use machine_config::Role;
 use nmstate::NetworkState;
 
 use crate::check::FirstBoot;
+use crate::cluster::ClusterArguments;
 use crate::{reading, writing};
 
 const EXAMPLES: &str = "\
@@ -23,17 +26,28 @@ Examples:
     oc-brex plan --from worker-0.yml --to new/worker-0.yml --node worker-0.example.com
   From what the node has now, with the policies to apply:
     oc get nns worker-0.example.com -o yaml > nns.yaml
-    oc-brex plan --from nns.yaml --to new/worker-0.yml --out policies";
+    oc-brex plan --from nns.yaml --to new/worker-0.yml --out policies
+  For every node of the running cluster:
+    oc-brex plan --cluster hosts/ --out policies";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// What is there now: the old document, or a NodeNetworkState
-    #[arg(long, value_name = "FILE")]
-    from: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "cluster", requires = "to")]
+    from: Option<PathBuf>,
     /// The new document
-    #[arg(long, value_name = "FILE")]
-    to: PathBuf,
+    #[arg(long, value_name = "FILE", requires = "from")]
+    to: Option<PathBuf>,
+    /// Plan the documents of this folder for every node of the running cluster, which is read
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["from", "to", "node", "role", "cluster_mtu", "masquerade_subnet"]
+    )]
+    cluster: Option<PathBuf>,
+    #[command(flatten)]
+    connection: ClusterArguments,
     /// The node the policy is for; its full name [default: that of the NodeNetworkState]
     #[arg(long, value_name = "NAME", conflicts_with = "role")]
     node: Option<String>,
@@ -63,8 +77,19 @@ enum From {
 
 /// Says what a change means, and writes the policies for it.
 pub(crate) fn plan(arguments: &Arguments) -> Result<Ending> {
-    let from = from(&arguments.from)?;
-    let new = Document::parse(&reading::document(&arguments.to)?);
+    let reader = arguments.first_boot.map(Reader::from).unwrap_or_default();
+    match (&arguments.cluster, &arguments.from, &arguments.to) {
+        (Some(hosts), ..) => {
+            cluster::plan(hosts, &arguments.connection, reader, arguments.out.as_deref())
+        }
+        (None, Some(from), Some(to)) => plan_files(arguments, from, to, reader),
+        _ => bail!("give --from and --to, or --cluster"),
+    }
+}
+
+fn plan_files(arguments: &Arguments, old: &Path, to: &Path, reader: Reader) -> Result<Ending> {
+    let from = from(old)?;
+    let new = Document::parse(&reading::document(to)?);
     let (state, basis) = match &from {
         From::Document(state) => (state, Basis::Document),
         From::Node(node) => (&node.state, Basis::Node),
@@ -77,16 +102,11 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<Ending> {
     };
     let folder = arguments.out.clone().unwrap_or_default();
     let file = folder.join("policy.yaml").display().to_string();
-    let options = PlanOptions {
-        nodes,
-        masquerade,
-        cluster_mtu: arguments.cluster_mtu,
-        file,
-        reader: arguments.first_boot.map(Reader::from).unwrap_or_default(),
-    };
+    let options =
+        PlanOptions { nodes, masquerade, cluster_mtu: arguments.cluster_mtu, file, reader };
     let plan = day2::plan(&old, &new, &options)
-        .with_context(|| format!("planning the way to {}", arguments.to.display()))?;
-    print(text(&plan, &arguments.to))?;
+        .with_context(|| format!("planning the change to {}", to.display()))?;
+    print(text(&plan, to))?;
     if plan.class().is_some() {
         print(pictures(state, &new)?)?;
     }
@@ -117,7 +137,7 @@ fn from(path: &Path) -> Result<From> {
         Ok(mut states) if text.contains("NodeNetworkState") || text.contains("running:") => {
             match (states.pop(), states.len()) {
                 (Some(node), 0) => Ok(From::Node(node)),
-                _ => bail!("reading {}: one NodeNetworkState is due", path.display()),
+                _ => bail!("reading {}: expected one NodeNetworkState", path.display()),
             }
         }
         _ => match document.state() {

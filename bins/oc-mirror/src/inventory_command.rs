@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
+use cluster_connection::{Connection, KubeconfigPaths};
 use cluster_inventory::Inventory;
 
-use crate::cluster_connection::Cluster;
+use crate::cluster_survey::survey;
 use crate::lookup_arguments::wait;
 use crate::output_file::{self, Existing};
 use crate::request::Surroundings;
@@ -39,14 +40,13 @@ pub(crate) fn inventory(
     arguments: &InventoryArguments,
     surroundings: &Surroundings,
 ) -> anyhow::Result<String> {
-    let cluster = Cluster {
-        kubeconfig: arguments.kubeconfig.as_deref(),
-        usual: &surroundings.kubeconfigs,
-        context: arguments.context.as_deref(),
+    let paths = KubeconfigPaths {
+        named: arguments.kubeconfig.as_deref(),
+        default: &surroundings.kubeconfigs,
     };
     let inventory = wait(async {
-        let survey = cluster.connect().await?.survey().await?;
-        Ok(survey.inventory())
+        let connection = Connection::connect(paths, arguments.context.as_deref()).await?;
+        Ok(survey(&connection).await?.inventory())
     })?;
     let json = inventory.json().context("writing the inventory as JSON")?;
     let Some(path) = &arguments.out else { return Ok(json) };

@@ -6,7 +6,7 @@ mod archive_keys;
 mod arguments;
 mod catalog_arguments;
 #[cfg(feature = "cluster")]
-mod cluster_connection;
+mod cluster_survey;
 mod completion;
 mod configuration;
 mod console;

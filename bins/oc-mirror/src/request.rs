@@ -34,7 +34,8 @@ pub struct Surroundings {
     pub releases: ReleaseVariables,
     /// Where state of the user is kept: `XDG_STATE_HOME`, or `~/.local/state`
     pub state: Option<PathBuf>,
-    /// `KUBECONFIG`, or where kubeconfigs are otherwise
+    /// `KUBECONFIG`, or `~/.kube/config`
+    #[cfg(feature = "cluster")]
     pub kubeconfigs: Vec<PathBuf>,
 }
 
@@ -50,7 +51,8 @@ impl Surroundings {
                 std::env::var_os("XDG_STATE_HOME").as_deref(),
                 std::env::var_os("HOME").as_deref(),
             ),
-            kubeconfigs: kubeconfigs(
+            #[cfg(feature = "cluster")]
+            kubeconfigs: cluster_connection::default_paths(
                 std::env::var_os("KUBECONFIG").as_deref(),
                 std::env::var_os("HOME").as_deref(),
             ),
@@ -62,15 +64,6 @@ impl Surroundings {
 fn state(variable: Option<&OsStr>, home: Option<&OsStr>) -> Option<PathBuf> {
     let named = variable.map(PathBuf::from).filter(|path| path.is_absolute());
     named.or_else(|| home.map(|home| Path::new(home).join(".local/state")))
-}
-
-fn kubeconfigs(variable: Option<&OsStr>, home: Option<&OsStr>) -> Vec<PathBuf> {
-    let named = variable.into_iter().flat_map(std::env::split_paths);
-    let named: Vec<PathBuf> = named.filter(|path| !path.as_os_str().is_empty()).collect();
-    match (named.is_empty(), home) {
-        (true, Some(home)) => vec![Path::new(home).join(".kube/config")],
-        _ => named,
-    }
 }
 
 /// What says which images are mirrored.

@@ -23,6 +23,7 @@ pub mod layout;
 pub mod lift;
 pub mod node_state;
 pub mod picture;
+pub mod proposal;
 pub mod render;
 mod rule;
 pub mod scale_out;

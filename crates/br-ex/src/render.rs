@@ -9,7 +9,7 @@ use crate::inventory::{Inventory, Stem};
 
 /// Units of the first-boot service, as the layered image carries them. They are written out so
 /// that they are there, and enabled, before a node has that image.
-const UNITS: [(&str, &str); 4] = [
+const UNITS: [(&str, &str); 5] = [
     (
         "brex-firstboot-recover.service",
         include_str!("../../../deploy/systemd/brex-firstboot-recover.service"),
@@ -23,6 +23,7 @@ const UNITS: [(&str, &str); 4] = [
         "brex-firstboot-mtu-residue.service",
         include_str!("../../../deploy/systemd/brex-firstboot-mtu-residue.service"),
     ),
+    ("brex-report.service", include_str!("../../../deploy/systemd/brex-report.service")),
 ];
 const STAGE_UNIT: &str = "brex-firstboot-stage.service";
 /// It copies a document and sets the flag before anything is applied, so it must not run beside

@@ -46,7 +46,9 @@ impl Contents {
         let man_pages = files(&documents.join("man"), ".1")?;
         ensure!(!man_pages.is_empty(), "{name} did not write any man page");
         let units = if built.program.has_units {
-            files(&root.join("deploy/systemd"), ".service")?
+            let mut units = files(&root.join("deploy/systemd"), ".service")?;
+            units.retain(|path| file_name(path).starts_with(name));
+            units
         } else {
             Vec::new()
         };

@@ -10,13 +10,13 @@ pub(crate) struct Program {
     pub(crate) description: &'static str,
     /// The profile of cargo.
     pub(crate) profile: &'static str,
-    /// Whether the package includes the units in `deploy/systemd`.
+    /// Whether the package includes the units in `deploy/systemd` that begin with its name.
     pub(crate) has_units: bool,
     /// The name below `oc` and `kubectl`, if it is a plugin.
     pub(crate) plugin: Option<&'static str>,
 }
 
-pub(crate) const PROGRAMS: [Program; 5] = [
+pub(crate) const PROGRAMS: [Program; 6] = [
     Program {
         name: "oc-mirror",
         summary: "Mirror OpenShift content to disk and into registries",
@@ -42,6 +42,16 @@ pub(crate) const PROGRAMS: [Program; 5] = [
         description: "Configures the br-ex bridge of a node at first boot from an NMState document, \
                       verifies it, and rolls back on failure. No unit is enabled by the package: \
                       the MachineConfig of `oc-brex render --service` enables them.",
+        profile: "node",
+        has_units: true,
+        plugin: None,
+    },
+    Program {
+        name: "brex-report",
+        summary: "Report the result of a node's first boot to the cluster",
+        description: "Writes how the br-ex bridge of a node was configured at first boot to its \
+                      Node object: an annotation and an event. No unit is enabled by the package: \
+                      the MachineConfig of `oc-brex render --service` enables it.",
         profile: "node",
         has_units: true,
         plugin: None,

@@ -14,6 +14,7 @@
 //! | [`scope`] | what an attempt may change and a rollback restores |
 //! | [`profile_keys`] | how profiles of NetworkManager relate to interfaces |
 //! | [`report`] | what happened in one boot |
+//! | [`summary`] | what the cluster learns of it |
 //! | [`event`] | what the journal is told, under fixed message ids |
 //! | [`diagnosis`] | what a report means, and what to do |
 //! | [`symptom`] | what lines of journals mean |
@@ -28,6 +29,7 @@ pub mod matching;
 pub mod profile_keys;
 pub mod report;
 pub mod scope;
+pub mod summary;
 pub mod symptom;
 
 pub use attempt::{Attempt, Tries};
@@ -38,3 +40,4 @@ pub use machine::{Mac, Machine, Serial, ShortName};
 pub use profile_keys::ProfileKeys;
 pub use report::Report;
 pub use scope::{Ownership, Scope};
+pub use summary::Summary;

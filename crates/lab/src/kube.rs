@@ -90,8 +90,12 @@ pub struct ServerOptions {
     /// Pods are admitted with their service account only, and get its token. Accounts must then be
     /// made, which [`ApiServer::start_controllers`] does in every namespace.
     pub wants_service_accounts: bool,
+    /// Requests are authorized by the Node authorizer too, admission includes NodeRestriction, and the
+    /// kubelet of the node of this name has credentials: see [`ApiServer::kubelet_kubeconfig`].
+    pub node: Option<&'static str>,
 }
 
+const KUBELET_KUBECONFIG: &str = "kubelet.kubeconfig";
 const AUDIT_POLICY: &str = "audit-policy.yaml";
 const AUDIT_LOG: &str = "audit.log";
 /// Who wrote what and when, without the content; nothing about reading.
@@ -148,16 +152,24 @@ impl ApiServer {
             .map_err(failed("making a temporary folder"))?;
         let dir = folder.path();
         let credentials = Credentials::generate().map_err(StartError::Credentials)?;
-        credentials.write(dir).map_err(failed("writing certificates"))?;
+        credentials.write(dir, options.node).map_err(failed("writing certificates"))?;
         let ports = free_ports().map_err(failed("looking for free ports"))?;
         let url = format!("https://127.0.0.1:{}", ports.api);
         let kubeconfig = dir.join("kubeconfig");
         fs::write(&kubeconfig, credentials.kubeconfig(&url))
             .map_err(failed("writing the kubeconfig"))?;
+        fs::write(dir.join(KUBELET_KUBECONFIG), credentials.kubelet_kubeconfig(&url))
+            .map_err(failed("writing the kubeconfig of the kubelet"))?;
 
         let etcd = Daemon::start(etcd, &etcd_arguments(dir, &ports), &dir.join("etcd.log"))
             .map_err(failed("starting etcd"))?;
         let mut arguments = apiserver_arguments(dir, &ports);
+        if options.node.is_some() {
+            arguments.push("--authorization-mode=Node,RBAC".to_owned());
+            arguments.push("--enable-admission-plugins=NodeRestriction".to_owned());
+        } else {
+            arguments.push("--authorization-mode=RBAC".to_owned());
+        }
         if !options.wants_service_accounts {
             arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
         }
@@ -242,6 +254,11 @@ impl ApiServer {
     /// A kubeconfig with an administrator's rights, for other programs.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// A kubeconfig with the rights of the kubelet of [`ServerOptions::node`].
+    pub fn kubelet_kubeconfig(&self) -> PathBuf {
+        self.folder.path().join(KUBELET_KUBECONFIG)
     }
 
     /// The same for programs that reach it at another address, such as that of a
@@ -332,7 +349,6 @@ fn apiserver_arguments(dir: &Path, ports: &Ports) -> Vec<String> {
             // There is one server; its address need not be kept in the store.
             "--endpoint-reconciler-type=none",
             "--service-cluster-ip-range=10.0.0.0/24",
-            "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--allow-privileged",
         ]

@@ -238,11 +238,11 @@ impl Manager {
                 return Ok(missing.into_iter().cloned().collect());
             }
             for profile in missing {
-                // A device that is still leaving a bridge refuses; the request is repeated.
-                let is_due = requested
-                    .get(profile.uuid.as_str())
-                    .is_none_or(|last| now.duration_since(*last) > REQUEST_AGAIN);
-                if is_due && self.activate_one(profile).await.is_ok() {
+                let last = requested.get(profile.uuid.as_str()).map(|at| now.duration_since(*at));
+                let is_new = changed.contains(&profile.uuid);
+                if may_request(profile, &active, is_new, last)
+                    && self.activate_one(profile).await.is_ok()
+                {
                     requested.insert(&profile.uuid, now);
                 }
             }
@@ -280,9 +280,45 @@ fn is_among(profile: &ActiveProfile, active: &[ActiveProfile]) -> bool {
     })
 }
 
+/// Whether the activation of a profile is requested now. A device that is still leaving a bridge
+/// refuses, so requests are repeated. A profile that is being activated is left alone: another
+/// request would start its link and its lease over, and on a slow node it would never finish.
+fn may_request(
+    profile: &ActiveProfile,
+    active: &[ActiveProfile],
+    has_new_settings: bool,
+    last_request: Option<Duration>,
+) -> bool {
+    let is_activating =
+        active.iter().any(|it| it.uuid == profile.uuid && it.device == profile.device);
+    match last_request {
+        // It may be in use with its old settings.
+        None => has_new_settings || !is_activating,
+        Some(age) => age > REQUEST_AGAIN && !is_activating,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_profile_that_is_being_activated_is_not_requested_again() {
+        let profile = ActiveProfile {
+            uuid: "u".into(),
+            name: "bond0".into(),
+            device: "bond0".into(),
+            is_activating: false,
+        };
+        let activating = [ActiveProfile { is_activating: true, ..profile.clone() }];
+        let long_ago = Some(REQUEST_AGAIN * 4);
+        assert!(!may_request(&profile, &activating, false, None));
+        assert!(may_request(&profile, &activating, true, None), "it has its old settings");
+        assert!(!may_request(&profile, &activating, true, long_ago));
+        assert!(may_request(&profile, &[], false, None));
+        assert!(!may_request(&profile, &[], false, Some(REQUEST_AGAIN / 2)));
+        assert!(may_request(&profile, &[], false, long_ago), "its device refused");
+    }
 
     #[test]
     fn a_profile_that_waited_for_a_lease_need_not_have_one_afterwards() {

@@ -68,7 +68,8 @@ fn tree() -> tempfile::TempDir {
         fs::write(path, text).unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
-    for program in ["usr/bin/brex-firstboot", "bin/sh", "bin/rm", "bin/true"] {
+    for program in ["usr/bin/brex-firstboot", "usr/bin/brex-report", "bin/sh", "bin/rm", "bin/true"]
+    {
         put(&tree.path().join(program), "#!/bin/true\n", 0o755);
     }
     for (name, text) in OTHERS {

@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use br_ex::node_state;
-use first_boot::Report;
+use first_boot::summary::ANNOTATION;
+use first_boot::{DocumentHash, Report};
+use located_yaml::{Keys, load};
 use serde::Deserialize;
 
 use super::evidence::Evidence;
+use crate::cluster::objects::node;
 
 /// Of longer files the beginning is read; what we look for is smaller.
 const LARGEST: u64 = 16 << 20;
@@ -63,7 +66,7 @@ fn read_collection(top: &Path, index: &Index, evidence: &mut Evidence) -> Result
         bail!("{} has version {}; this program reads 1", top.display(), index.version);
     }
     let node = evidence.node(&index.hostname);
-    node.has_files = true;
+    node.knows_flag = true;
     let bytes = |path: &Path| -> Result<Option<Vec<u8>>> {
         match fs::read(path) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -72,7 +75,7 @@ fn read_collection(top: &Path, index: &Index, evidence: &mut Evidence) -> Result
         }
     };
     let documents = top.join("files").join(DOCUMENTS.trim_start_matches('/'));
-    node.flag = bytes(&documents.join("applied"))?;
+    node.flag = bytes(&documents.join("applied"))?.as_deref().map(DocumentHash::of);
     for file in files(&documents).unwrap_or_default() {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name.ends_with(".yml") || name.ends_with(".yaml") {
@@ -131,7 +134,7 @@ fn read_file(top: &Path, path: &Path, evidence: &mut Evidence) -> Result<()> {
         evidence.node(&node).journals.insert(below, text(path)?);
         return Ok(());
     }
-    let telling = ["machineconfig", "nodenetworkstate"];
+    let telling = ["machineconfig", "nodenetworkstate", "core/nodes/"];
     let lower = below.to_ascii_lowercase();
     let is_object = name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
     if is_object && telling.iter().any(|word| lower.contains(word)) {
@@ -140,8 +143,18 @@ fn read_file(top: &Path, path: &Path, evidence: &mut Evidence) -> Result<()> {
     Ok(())
 }
 
-/// MachineConfigs, NodeNetworkStates, or the output of `nmstatectl show`.
+/// Nodes with a report, MachineConfigs, NodeNetworkStates, or the output of `nmstatectl show`.
 fn read_object(path: &Path, text: &str, evidence: &mut Evidence) -> Result<()> {
+    if text.contains(ANNOTATION) {
+        let root = load(text, Keys::Exact).root.map(|root| root.to_json()).unwrap_or_default();
+        let listed = root["items"].as_array().cloned();
+        for object in listed.unwrap_or_else(|| vec![root]) {
+            if object["metadata"]["annotations"][ANNOTATION].is_string() {
+                evidence.add_node(&node(&object));
+            }
+        }
+        return Ok(());
+    }
     if text.contains("MachineConfig") {
         let read = machine_config::parse_all(text)
             .with_context(|| format!("reading {}", path.display()))?;

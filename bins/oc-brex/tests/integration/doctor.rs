@@ -87,6 +87,16 @@ spec:
         &at("host_service_logs/masters/ovs-vswitchd_service.log"),
         "bridge|WARN|could not open network device nic7 (No such device)\n",
     );
+    put(
+        &at("cluster-scoped-resources/core/nodes/worker-3.example.com.yaml"),
+        "apiVersion: v1
+kind: Node
+metadata:
+  name: worker-3.example.com
+  annotations:
+    brex.landfall.dev/first-boot: '{\"version\":1,\"result\":\"refused\",\"message\":\"worker-3.yml:3:1: no bridge [B1]\"}'
+",
+    );
     put(&at("namespaces/x/pods.yaml"), "not: [our, business\n");
     let output = Command::new(env!("CARGO_BIN_EXE_oc-brex"))
         .args(["doctor", "-o", "json"])
@@ -106,6 +116,7 @@ spec:
     };
     assert_eq!(weights("worker-1.example.com"), ["fine"]);
     assert_eq!(weights("worker-2.example.com"), ["broken"]);
+    assert_eq!(weights("worker-3.example.com"), ["broken"]);
     assert_eq!(weights("masters"), ["warning"]);
     // The document of a node that never joined is checked; this one has no bridge.
     let unseen = weights("(not seen)");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
 mod check;
+mod cluster;
 mod day2;
 mod doctor;
 mod enhancement;

@@ -344,7 +344,7 @@ fn a_cluster_that_cannot_be_asked_is_named_with_the_reason() {
     for (line, wanted) in [
         ("", "there is no kubeconfig (looked for "),
         ("--kubeconfig missing", "reading missing: No such file"),
-        ("--kubeconfig broken.yaml", "broken.yaml is no kubeconfig"),
+        ("--kubeconfig broken.yaml", "broken.yaml is not a kubeconfig"),
         ("--kubeconfig lost.json", "has no current context"),
         ("--kubeconfig lost.json --context there", "no context \"there\"; it has here"),
         ("--kubeconfig lost.json --context here", "Connection refused"),

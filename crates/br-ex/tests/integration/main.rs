@@ -6,6 +6,7 @@ mod automatic;
 mod day2;
 mod golden_differences;
 mod real_documents;
+mod real_policies;
 mod real_states;
 mod rules;
 mod schema;

@@ -24,6 +24,7 @@ pub(super) const TOKENS: &str = "tokens.csv";
 pub(super) struct Credentials {
     pub(super) ca_pem: String,
     pub(super) token: String,
+    kubelet_token: String,
     server: Identity,
     service_account_key: KeyPair,
 }
@@ -31,32 +32,42 @@ pub(super) struct Credentials {
 impl Credentials {
     pub(super) fn generate() -> anyhow::Result<Self> {
         let authority = Authority::generate()?;
-        let mut secret = [0; 24];
-        SystemRandom::new()
-            .fill(&mut secret)
-            .map_err(|_| anyhow!("the operating system gave no random bytes"))?;
         Ok(Self {
             ca_pem: authority.pem().to_owned(),
-            token: URL_SAFE_NO_PAD.encode(secret),
+            token: token()?,
+            kubelet_token: token()?,
             server: authority.server()?,
             service_account_key: KeyPair::generate()?,
         })
     }
 
     /// Writes what the servers read. The folder is the caller's own, closed to others.
-    pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
+    pub(super) fn write(&self, dir: &Path, node: Option<&str>) -> io::Result<()> {
         fs::write(dir.join(SERVER_CERTIFICATE), &self.server.certificate)?;
         fs::write(dir.join(SERVER_KEY), &self.server.key)?;
         fs::write(dir.join(AUTHORITY), &self.ca_pem)?;
         let service_account = &self.service_account_key;
         fs::write(dir.join(SERVICE_ACCOUNT_KEY), service_account.serialize_pem())?;
         fs::write(dir.join(SERVICE_ACCOUNT_PUBLIC_KEY), service_account.public_key_pem())?;
-        let administrator = format!("{},admin,admin,system:masters\n", self.token);
-        fs::write(dir.join(TOKENS), administrator)
+        let mut tokens = format!("{},admin,admin,system:masters\n", self.token);
+        if let Some(node) = node {
+            let token = &self.kubelet_token;
+            tokens.push_str(&format!("{token},system:node:{node},{node},system:nodes\n"));
+        }
+        fs::write(dir.join(TOKENS), tokens)
     }
 
     /// JSON, which every reader of kubeconfig's YAML takes too.
     pub(super) fn kubeconfig(&self, url: &str) -> String {
+        self.kubeconfig_with(url, &self.token)
+    }
+
+    /// The same with the rights of a kubelet.
+    pub(super) fn kubelet_kubeconfig(&self, url: &str) -> String {
+        self.kubeconfig_with(url, &self.kubelet_token)
+    }
+
+    fn kubeconfig_with(&self, url: &str, token: &str) -> String {
         let cluster = json!({
             "server": url,
             "certificate-authority-data": STANDARD.encode(&self.ca_pem),
@@ -67,12 +78,20 @@ impl Credentials {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{ "name": "lab", "cluster": cluster }],
-            "users": [{ "name": "admin", "user": { "token": self.token } }],
+            "users": [{ "name": "admin", "user": { "token": token } }],
             "contexts": [{ "name": "lab", "context": { "cluster": "lab", "user": "admin" } }],
             "current-context": "lab",
         });
         format!("{config:#}\n")
     }
+}
+
+fn token() -> anyhow::Result<String> {
+    let mut secret = [0; 24];
+    SystemRandom::new()
+        .fill(&mut secret)
+        .map_err(|_| anyhow!("the operating system gave no random bytes"))?;
+    Ok(URL_SAFE_NO_PAD.encode(secret))
 }
 
 impl std::fmt::Debug for Credentials {

@@ -59,7 +59,11 @@ impl Cluster {
 
     /// A server that knows Kubernetes' own kinds only.
     pub(crate) async fn bare() -> Self {
-        let options = ServerOptions { is_audited: true, wants_service_accounts: true };
+        let options = ServerOptions {
+            is_audited: true,
+            wants_service_accounts: true,
+            ..ServerOptions::default()
+        };
         let server = ApiServer::start_with(options).await.unwrap();
         let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
         let options = KubeConfigOptions::default();

@@ -1,0 +1,66 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+const NOTES: &str = "\
+The annotation brex.landfall.dev/first-boot of the Node holds the summary as JSON. An event is created when it changes. \
+`oc brex status` shows both for all nodes.
+
+Exit code: 0 reported, or reported before; 1 could not be reported; 2 wrong usage, or a file of the node could not be read.";
+
+/// Reports how br-ex was configured at this node's first boot to the cluster
+#[derive(Debug, Parser)]
+#[command(name = "brex-report", version = build_info::VERSION, after_help = NOTES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Write man pages and the reference of flags
+    #[command(hide = true)]
+    GenerateDocs {
+        /// Folder to write to
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// The folder that holds /etc and /var of the node
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+    /// Credentials of the kubelet of this node
+    #[arg(long, value_name = "FILE", default_value = "/var/lib/kubelet/kubeconfig")]
+    pub(crate) kubeconfig: PathBuf,
+    /// Seconds to wait until the node has joined and the API server responds
+    #[arg(long, value_name = "SECONDS", default_value = "1800", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+    /// Print the summary and send nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_secs)
+}
+
+/// The whole command line, for documents that are made from it.
+pub(crate) fn command() -> clap::Command {
+    Arguments::command()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::command().debug_assert();
+    }
+}

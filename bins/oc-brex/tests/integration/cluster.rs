@@ -1,0 +1,289 @@
+//! Commands that read a running cluster, against a real API server.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use lab::kube::{ApiServer, FieldValidation, Persistence};
+use serde_json::Value;
+
+const DOCUMENT: &str = "interfaces:
+- name: eno1
+  type: ethernet
+  state: up
+  mtu: 1500
+  ipv4: {enabled: false}
+  ipv6: {enabled: false}
+- name: br-ex
+  type: ovs-bridge
+  state: up
+  bridge:
+    allow-extra-patch-ports: true
+    options: {mcast-snooping-enable: true}
+    port: [{name: eno1}, {name: br-ex}]
+- name: br-ex
+  type: ovs-interface
+  state: up
+  mtu: 1500
+  copy-mac-from: eno1
+  ipv4: {enabled: true, dhcp: true, auto-route-metric: 48}
+  ipv6: {enabled: false}
+";
+
+/// The state of a node that has this document.
+fn state(node: &str, address: &str) -> String {
+    format!(
+        "apiVersion: nmstate.io/v1beta1
+kind: NodeNetworkState
+metadata: {{name: {node}}}
+status:
+  currentState:
+    interfaces:
+    - {{name: eno1, type: ethernet, state: up, mtu: 1500, mac-address: '52:54:00:00:00:01', ipv4: {{enabled: false}}, ipv6: {{enabled: false}}, controller: br-ex}}
+    - name: br-ex
+      type: ovs-bridge
+      state: up
+      bridge:
+        allow-extra-patch-ports: true
+        options: {{mcast-snooping-enable: true}}
+        port: [{{name: eno1}}, {{name: br-ex}}]
+    - name: br-ex
+      type: ovs-interface
+      state: up
+      mtu: 1500
+      mac-address: '52:54:00:00:00:01'
+      ipv4: {{enabled: true, dhcp: true, auto-route-metric: 48, auto-dns: true, auto-gateway: true, auto-routes: true, address: [{{ip: {address}, prefix-length: 24}}]}}
+      ipv6: {{enabled: false}}
+    routes:
+      running:
+      - {{destination: 0.0.0.0/0, next-hop-interface: br-ex, next-hop-address: 192.0.2.1, metric: 48, table-id: 254}}
+"
+    )
+}
+
+fn node(name: &str, annotation: Option<&str>) -> String {
+    let annotation = annotation
+        .map(|text| format!("\n  annotations: {{brex.landfall.dev/first-boot: '{text}'}}"));
+    format!(
+        "apiVersion: v1\nkind: Node\nmetadata:\n  name: {name}\n  labels: {{node-role.kubernetes.io/worker: '', kubernetes.io/hostname: {name}}}{}\n---\n",
+        annotation.unwrap_or_default()
+    )
+}
+
+fn summary(result: &str, flag: Option<&str>) -> String {
+    let flag = flag.map(|text| format!(",\"flag\":\"{}\"", sha256(text))).unwrap_or_default();
+    format!("{{\"version\":1,\"result\":\"{result}\",\"message\":\"as reported\"{flag}}}")
+}
+
+/// By another program.
+fn sha256(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x");
+    fs::write(&file, text).unwrap();
+    let output = Command::new("sha256sum").arg(&file).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).split(' ').next().unwrap().to_owned()
+}
+
+/// MachineConfigs by `render`, from documents of these hosts.
+fn machine_configs(hosts: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let worker = folder.path().join("hosts/worker");
+    fs::create_dir_all(&worker).unwrap();
+    for host in hosts {
+        fs::write(worker.join(format!("{host}.yml")), DOCUMENT).unwrap();
+    }
+    let out = folder.path().join("out");
+    let output = oc_brex(&[
+        "render".into(),
+        "--hosts".into(),
+        folder.path().join("hosts"),
+        "--out".into(),
+        out.clone(),
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::read_to_string(out.join("10-br-ex-worker.yaml")).unwrap()
+}
+
+fn oc_brex(words: &[PathBuf]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_oc-brex")).args(words).output().unwrap()
+}
+
+fn on_cluster(kubeconfig: &Path, words: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_oc-brex"))
+        .args(words)
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// A cluster with four workers: as its document has it, rolled back, changed since, and one that has
+/// not reported.
+async fn cluster() -> ApiServer {
+    let server = ApiServer::start().await.unwrap();
+    server.load_cluster_crds().await.unwrap();
+    let payload =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/nmstate-operator/payload");
+    let crds = tempfile::tempdir().unwrap();
+    for kind in ["states", "configurationpolicies", "configurationenactments"] {
+        let name = format!("0000_50_nmstate-operator_01_crd-nodenetwork{kind}.yaml");
+        fs::copy(payload.join(&name), crds.path().join(&name)).unwrap();
+    }
+    server.load_crds(crds.path()).await.unwrap();
+    let nodes = [
+        node("worker-0.example.com", Some(&summary("confirmed", Some(DOCUMENT)))),
+        node("worker-1.example.com", Some(&summary("taken-back", None))),
+        node("worker-2.example.com", Some(&summary("confirmed", Some("an older text")))),
+        node("worker-3.example.com", None),
+    ];
+    apply(&server, &nodes.concat()).await;
+    apply(&server, &machine_configs(&["worker-0", "worker-1", "worker-2", "worker-3"])).await;
+    for number in [0, 2] {
+        let name = format!("worker-{number}.example.com");
+        let text = state(&name, &format!("192.0.2.{}", 10 + number));
+        let without_status = text.split("status:").next().unwrap();
+        apply(&server, without_status).await;
+        server.client().apply_status(&text).await.unwrap();
+    }
+    server
+}
+
+async fn apply(server: &ApiServer, yaml: &str) {
+    server.apply(yaml, Persistence::Stored, FieldValidation::Warn).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cluster_is_shown_planned_and_diagnosed_without_a_write() {
+    let server = cluster().await;
+    let kubeconfig = server.kubeconfig();
+
+    let (code, shown, said) = on_cluster(kubeconfig, &["status"]);
+    assert_eq!(code, Some(1), "{shown}{said}");
+    let line = |name: &str| {
+        let found = shown.lines().find(|line| line.starts_with(name));
+        found.unwrap_or_else(|| panic!("{name}: {shown}")).to_owned()
+    };
+    assert!(shown.starts_with("NODE"), "{shown}");
+    let good = line("worker-0.example.com");
+    for cell in ["worker-0.yml", "confirmed", "current", "none"] {
+        assert!(good.contains(cell), "{cell}: {good}\n{said}");
+    }
+    assert!(line("worker-1.example.com").contains("rolled back"), "{shown}");
+    assert!(line("worker-1.example.com").contains("correct worker-1.yml"), "{shown}");
+    assert!(line("worker-2.example.com").contains("outdated"), "{shown}");
+    assert!(line("worker-3.example.com").contains("no report"), "{shown}");
+
+    let (_, json, _) = on_cluster(kubeconfig, &["status", "-o", "json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["version"], 1);
+    assert_eq!(json["nodes"][0]["sha256"], sha256(DOCUMENT));
+    assert_eq!(json["nodes"][0]["drift"]["state"], "none");
+    let (_, wide, _) = on_cluster(kubeconfig, &["status", "-o", "wide"]);
+    assert!(wide.contains(&sha256(DOCUMENT)) && wide.contains("as reported"), "{wide}");
+
+    let (code, shown, said) = on_cluster(kubeconfig, &["doctor", "--cluster"]);
+    assert_eq!(code, Some(1), "{shown}{said}");
+    for expected in [
+        "worker-0.example.com:\n  fine: ",
+        "br-ex did not come up; the node has its former network",
+        "worker-2.yml was changed after br-ex was configured from it",
+        "the node has not reported its first boot",
+    ] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn documents_are_planned_for_every_node_and_policies_written_for_the_api_server() {
+    let server = cluster().await;
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path().join("hosts");
+    fs::create_dir_all(hosts.join("worker")).unwrap();
+    let put = |host: &str, text: &str| {
+        fs::write(hosts.join(format!("worker/{host}.yml")), text).unwrap();
+    };
+    // The same as before, and another name server.
+    put("worker-0", DOCUMENT);
+    put("worker-2", &format!("{DOCUMENT}dns-resolver: {{config: {{server: [192.0.2.53]}}}}\n"));
+    let out = folder.path().join("policies");
+    let words = ["plan", "--cluster", hosts.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let (code, shown, said) = on_cluster(server.kubeconfig(), &words);
+    assert_eq!(code, Some(0), "{shown}{said}");
+    assert!(shown.contains("worker-2.example.com  worker  1"), "{shown}");
+    assert!(shown.contains("oc apply --server-side -f "), "{shown}");
+    assert!(!out.join("worker-0.example.com.yaml").exists(), "nothing changes there");
+    // Nodes without a document are named.
+    assert!(said.contains("worker-1.example.com: no document"), "{said}");
+    let policy = fs::read_to_string(out.join("worker-2.example.com.yaml")).unwrap();
+    let applied = server.apply(&policy, Persistence::Stored, FieldValidation::Strict).await;
+    applied.unwrap();
+    let (_, shown, _) = on_cluster(server.kubeconfig(), &["status"]);
+    let line = shown.lines().find(|line| line.starts_with("worker-2")).unwrap();
+    assert!(line.contains("(not applied)"), "{line}");
+
+    // A document for a host that is not there: nothing is written.
+    put("worker-9", DOCUMENT);
+    let again = folder.path().join("again");
+    let words = ["plan", "--cluster", hosts.to_str().unwrap(), "--out", again.to_str().unwrap()];
+    let (code, _, said) = on_cluster(server.kubeconfig(), &words);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the cluster has no node worker-9"), "{said}");
+    assert!(said.contains("scale-out") && !again.exists(), "{said}");
+}
+
+#[tokio::test]
+async fn rights_are_those_of_the_example_and_missing_ones_are_named() {
+    let server = cluster().await;
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: openshift-config}\n";
+    apply(&server, namespace).await;
+    let role =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/brex-cluster-reader.yaml");
+    apply(&server, &fs::read_to_string(role).unwrap()).await;
+    let token = server.client().service_account_token("openshift-config", "brex-reader").await;
+    let reader = with_token(&server, &token.unwrap());
+    let (code, shown, said) = on_cluster(reader.path(), &["status"]);
+    assert_eq!(code, Some(1), "{shown}{said}");
+    assert!(shown.contains("worker-0.example.com") && !said.contains("cannot be listed"), "{said}");
+
+    let account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: nobody, namespace: openshift-config}\n";
+    apply(&server, account).await;
+    let token = server.client().service_account_token("openshift-config", "nobody").await.unwrap();
+    let (code, shown, said) = on_cluster(with_token(&server, &token).path(), &["status"]);
+    assert_eq!((code, shown.as_str()), (Some(2), ""), "{said}");
+    assert!(said.contains("examples/brex-cluster-reader.yaml"), "{said}");
+    let (code, _, said) = on_cluster(with_token(&server, "wrong").path(), &["status"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("oc login"), "{said}");
+}
+
+fn with_token(server: &ApiServer, token: &str) -> tempfile::NamedTempFile {
+    let text = fs::read_to_string(server.kubeconfig()).unwrap();
+    let mut config: Value = serde_json::from_str(&text).unwrap();
+    config["users"][0]["user"]["token"] = token.into();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), config.to_string()).unwrap();
+    file
+}
+
+#[test]
+fn an_unreachable_cluster_and_a_wrong_kubeconfig_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kubeconfig");
+    let (code, shown, said) = on_cluster(&file, &["status"]);
+    assert_eq!((code, shown.as_str()), (Some(2), ""));
+    assert!(said.contains("kubeconfig") && said.contains("No such file"), "{said}");
+    let config = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: hunter2}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";
+    fs::write(&file, config).unwrap();
+    let (code, _, said) = on_cluster(&file, &["status"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("127.0.0.1:1") && said.contains("refused"), "{said}");
+    let (code, _, said) = on_cluster(&file, &["status", "--context", "y"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("the kubeconfig has no context \"y\"; it has x"), "{said}");
+    fs::write(&file, "users: [{name: u, user: {token: hunter2").unwrap();
+    let (code, _, said) = on_cluster(&file, &["status"]);
+    assert!(code == Some(2) && !said.contains("hunter2"), "{said}");
+}

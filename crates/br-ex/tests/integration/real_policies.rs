@@ -1,0 +1,210 @@
+//! Policies that Kubernetes NMState and OpenShift publish, and whether a node takes each. Every verdict
+//! was reached by reading the policy, with the documentation of nmstate and the limits of the kernel;
+//! the hash binds it to the text that was read.
+//!
+//! Data tier: the policies are not part of this repository.
+
+use std::fs;
+
+use br_ex::{Document, Severity, Surroundings, check};
+use data_tier::data_tier;
+use sha2::{Digest as _, Sha256};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// A node takes it; there must be no error.
+    Good,
+    /// A node cannot take it, for this reason; there must be an error.
+    Bad(&'static str),
+}
+use Verdict::{Bad, Good};
+
+/// File, the beginning of its SHA-256, the verdict.
+const VERDICTS: &[(&str, &str, Verdict)] = &[
+    ("nmstate__kubernetes-nmstate__README.md__block0.yaml", "59717f3f32826648", Good),
+    (
+        "nmstate__kubernetes-nmstate__design-proposals_discarded_host-ip-pool.md__block4.yaml",
+        "d6f013b869d8f82f",
+        Bad(
+            "`capture` and `desiredState` are not below `spec`: the policy is empty, and nothing is applied",
+        ),
+    ),
+    ("nmstate__kubernetes-nmstate__docs_examples_bond-vlan.yaml", "89fd19a12b5424f0", Good),
+    (
+        "nmstate__kubernetes-nmstate__docs_examples_detach-bridge-port-and-restore-eth.yaml",
+        "504ee568b3a005df",
+        Good,
+    ),
+    ("nmstate__kubernetes-nmstate__docs_examples_dhcp.yaml", "d6442bf8423fcb2f", Good),
+    ("nmstate__kubernetes-nmstate__docs_examples_dns-cleanup.yaml", "f67442a9675adda1", Good),
+    ("nmstate__kubernetes-nmstate__docs_examples_dns.yaml", "d9e7863504a5f238", Good),
+    ("nmstate__kubernetes-nmstate__docs_examples_linux-bridge-vlan.yaml", "54c508570d24f1fb", Good),
+    ("nmstate__kubernetes-nmstate__docs_examples_linux-bridge.yaml", "299dfaee10b7302c", Good),
+    ("nmstate__kubernetes-nmstate__docs_examples_lldp.yaml", "400164a8ebca33ab", Good),
+    ("nmstate__kubernetes-nmstate__docs_examples_ovs-bridge.yaml", "aeaa7cbabe76e27d", Good),
+    (
+        "nmstate__kubernetes-nmstate__docs_examples_per-interface-ipv4-forwarding.yaml",
+        "b2a1cfa0d4184ea6",
+        Good,
+    ),
+    ("nmstate__kubernetes-nmstate__docs_examples_route.yaml", "a9b9bd1d709c4e84", Good),
+    ("nmstate__kubernetes-nmstate__docs_examples_vlan.yaml", "a2bb586cf8e008a8", Good),
+    ("nmstate__kubernetes-nmstate__docs_examples_vrf.yaml", "0eda0ca405170ae7", Good),
+    ("nmstate__kubernetes-nmstate__docs_examples_worker-selector.yaml", "6643aa66d8ca9cef", Good),
+    // Two policies in one file, each for itself.
+    ("nmstate__kubernetes-nmstate__docs_user-guide_eth1-eth2_up.yaml", "bba1aabc9d5664d9", Good),
+    (
+        "nmstate__kubernetes-nmstate__docs_user-guide_linux-bridge_maxunavailable.yaml",
+        "37b2ace4a298f226",
+        Good,
+    ),
+    // A mapping to br-ex; the bridge itself is not touched.
+    (
+        "openshift__openshift-docs__modules_configuring-localnet-switched-topology.adoc__block0.yaml",
+        "329ac8a4750131ee",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_configuring-localnet-switched-topology.adoc__block2.yaml",
+        "bd85ca8944fef7c9",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_k8s-nmstate-creating-alternative-interface-names-by-identifier.adoc__block0.yaml",
+        "f2111d22b1e6c6f7",
+        Bad("placeholders: a name of 16 characters, and a MAC address that is none"),
+    ),
+    (
+        "openshift__openshift-docs__modules_k8s-nmstate-creating-alternative-interface-names.adoc__block0.yaml",
+        "58ac05bf11f766da",
+        Bad("a placeholder of 16 characters; the kernel allows 15"),
+    ),
+    (
+        "openshift__openshift-docs__modules_k8s-nmstate-deleting-alternative-interface-names.adoc__block0.yaml",
+        "ffd219e8cce93277",
+        Bad("a placeholder of 16 characters; the kernel allows 15"),
+    ),
+    (
+        "openshift__openshift-docs__modules_k8s-nmstate-deleting-alternative-interface-names.adoc__block2.yaml",
+        "7f46269b3fe79238",
+        Bad("placeholders: a name of 16 characters, and a PCI address that is none"),
+    ),
+    // IPv4 is enabled and keeps the addresses it has.
+    (
+        "openshift__openshift-docs__modules_nw-metallb-configure-secondary-interface.adoc__block1.yaml",
+        "6636afea4cf57257",
+        Good,
+    ),
+    // The same.
+    (
+        "openshift__openshift-docs__modules_nw-ovn-ipsec-north-south-disable.adoc__block0.yaml",
+        "efffed90c2b71825",
+        Good,
+    ),
+    // The name of an IPsec connection is not that of an interface of the kernel.
+    (
+        "openshift__openshift-docs__modules_nw-ovn-ipsec-north-south-enable.adoc__block1.yaml",
+        "126dc50504d0770d",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_nw-sriov-change-vf-mtu-running-pod.adoc__block5.yaml",
+        "7c80e00917995041",
+        Bad("a placeholder in place of the number of an MTU"),
+    ),
+    (
+        "openshift__openshift-docs__modules_procedure-enabling-bgp-evpn-primary-cudn.adoc__block3.yaml",
+        "f9740314f2765577",
+        Bad("placeholders: a name of 22 characters, and an address that is none"),
+    ),
+    (
+        "openshift__openshift-docs__modules_virt-creating-interface-on-nodes.adoc__block0.yaml",
+        "a31f1c5b2d794587",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_virt-creating-linux-bridge-nncp.adoc__block0.yaml",
+        "d321def66ac88f61",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_virt-example-bridge-nncp.adoc__block0.yaml",
+        "74f4913858d1311a",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_virt-example-ethernet-nncp.adoc__block0.yaml",
+        "95bc61dbc09a25a8",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_virt-example-nmstate-IP-management.adoc__block6.yaml",
+        "c839a8a076b54ef4",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_virt-example-nmstate-multiple-interfaces.adoc__block0.yaml",
+        "9e08f2d1f3181d12",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_virt-example-predictable-route-table-id.adoc__block0.yaml",
+        "840c5221d29a4fcc",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_virt-example-vf-host-services.adoc__block0.yaml",
+        "62643342c7942b66",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_virt-example-vf-host-services.adoc__block1.yaml",
+        "0da028ecfb30b50b",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_virt-example-vlan-nncp.adoc__block0.yaml",
+        "5981e2465e88de5b",
+        Good,
+    ),
+    (
+        "openshift__openshift-docs__modules_virt-removing-interface-from-nodes.adoc__block0.yaml",
+        "335fc427ff872e44",
+        Good,
+    ),
+];
+
+#[test]
+fn each_published_policy_is_judged_as_its_reader_did() {
+    let Some(folder) = data_tier("nncp/upstream") else { return };
+    let mut wrong = Vec::new();
+    for (file, hash, verdict) in VERDICTS {
+        let bytes = fs::read(folder.join(file)).unwrap();
+        let found = hex::encode(Sha256::digest(&bytes));
+        assert!(found.starts_with(hash), "{file}: the verdict is about another text");
+        let text = String::from_utf8(bytes).unwrap();
+        let documents = Document::policies(&text);
+        let documents = documents.unwrap_or_else(|| vec![Document::parse(text.as_bytes())]);
+        let errors: Vec<String> = documents
+            .iter()
+            .flat_map(|document| check(document, &Surroundings::default()))
+            .filter(|finding| finding.severity == Severity::Error)
+            .map(|finding| finding.to_string())
+            .collect();
+        match (verdict, errors.as_slice()) {
+            (Good, []) | (Bad(_), [_, ..]) => {}
+            (Good, errors) => wrong.push(format!("{file} is good: {errors:?}")),
+            (Bad(why), []) => wrong.push(format!("{file} has no error, although: {why}")),
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_policy_of_the_folder_has_a_verdict() {
+    let Some(folder) = data_tier("nncp/upstream") else { return };
+    for entry in fs::read_dir(&folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(VERDICTS.iter().any(|(file, ..)| *file == name), "{name} has no verdict");
+    }
+}
