@@ -87,8 +87,9 @@ fn write_the_fixture() {
     ] {
         support::copy(&from, &written.path().join(to));
     }
-    let sorted = ["--sort=name", "--owner=0", "--group=0", "-czf", fixture().to_str().unwrap()];
-    tar(&[&sorted[..], &["connected", "disconnected", "direct"]].concat(), written.path());
+    let file = fixture();
+    let arguments = ["--sort=name", "--owner=0", "--group=0", "-czf", file.to_str().unwrap()];
+    tar(&[&arguments[..], &["connected", "disconnected", "direct"]].concat(), written.path());
 }
 
 /// Puts one folder of the fixture in place of the data of a machine.
