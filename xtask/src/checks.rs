@@ -58,8 +58,7 @@ const CAMPAIGNS: [Step<Context>; 7] = [
 ];
 
 /// Those that run beside the tests, one after the other.
-const BESIDE_TESTS: [&str; 7] =
-    ["dist", "demo", "bench", "torture", "fuzz", "machine", "coverage"];
+const BESIDE_TESTS: [&str; 7] = ["dist", "demo", "bench", "torture", "fuzz", "machine", "coverage"];
 
 /// A tier of its own, because emulated machines take minutes to start.
 const MACHINE_STEPS: [Step<Context>; 3] = [

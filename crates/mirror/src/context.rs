@@ -2,8 +2,8 @@
 //! results from one stage to another.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -12,8 +12,8 @@ use oci::Digest;
 use tokio_util::sync::CancellationToken;
 use workspace::distribution::Cache;
 use workspace::{
-    AuditedImage, AuditedOutcome, BlobError, BlobStore, ControlSocket, Controlled,
-    DiskError, DocumentError, JournalEvent, Lock, LockError, Run, RunStart, Workspace,
+    AuditedImage, AuditedOutcome, BlobError, BlobStore, ControlSocket, Controlled, DiskError,
+    DocumentError, JournalEvent, Lock, LockError, Run, RunStart, Workspace,
 };
 
 use crate::collect::charts;

@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use workspace::{
-    AuditedImage, AuditedOutcome, DiskError, Journal, JournalEvent, Run, redact_urls,
-};
+use workspace::{AuditedImage, AuditedOutcome, DiskError, Journal, JournalEvent, Run, redact_urls};
 
 use crate::error_chain::chain;
 use crate::progress::{Event, ImageDone, Observer};

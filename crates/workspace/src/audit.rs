@@ -52,7 +52,14 @@ impl<'a> AuditEvent<'a> {
             JournalEvent::Started { run, mode, origin, .. } => {
                 let RunOrigin { workspace, program, arguments, configuration } = origin;
                 let configuration = configuration.as_ref();
-                Self::Started { run: *run, workspace, mode: *mode, program, arguments, configuration }
+                Self::Started {
+                    run: *run,
+                    workspace,
+                    mode: *mode,
+                    program,
+                    arguments,
+                    configuration,
+                }
             }
             JournalEvent::Image(image) => Self::Image(image),
             JournalEvent::Deleted(deletion) => Self::Deleted(deletion),
@@ -143,7 +150,8 @@ fn line(journaled: &JournalLine) -> Result<Option<Vec<u8>>, serde_json::Error> {
 /// full. A log that has as much as the journal stays as it is; so does one whose journal is damaged.
 pub(crate) fn complete(path: &Path, journal: &Path) -> Result<(), DiskError> {
     let Ok(events) = JournalReader::new(journal).read() else { return Ok(()) };
-    let lines: Result<Vec<_>, _> = events.iter().filter_map(|event| line(event).transpose()).collect();
+    let lines: Result<Vec<_>, _> =
+        events.iter().filter_map(|event| line(event).transpose()).collect();
     let derived = lines.map_err(io::Error::other).at("writing", path)?.concat();
     let known = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),

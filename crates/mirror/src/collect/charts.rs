@@ -444,8 +444,7 @@ impl Charts {
                     }
                 }
                 Err(error) => {
-                    let why =
-                        format!("{name} {version}: {}: {}", program.display(), chain(&error));
+                    let why = format!("{name} {version}: {}: {}", program.display(), chain(&error));
                     context.warn(entry.told(context, &why));
                 }
             }

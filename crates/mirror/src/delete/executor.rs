@@ -8,7 +8,7 @@ use mirror_plan::{Destination, Exit, Kind, TargetRecord};
 use oci::{Digest, Repository, Tag};
 use registry::{Client, Location};
 use tokio_util::sync::CancellationToken;
-use workspace::{AuditEvent, AuditedDeletion, Run, Workspace};
+use workspace::{AuditedDeletion, JournalEvent, Run, Workspace};
 
 use super::execute::{Deletion, offered_catalogs, place, tag_of};
 use super::garbage_collection::garbage_collection;
@@ -399,7 +399,7 @@ impl<'a> Executor<'a> {
             self.line(repository, tag, Some(*digest), fate);
         }
         let event = self.audited(repository, step, error.message.clone());
-        self.audit(&AuditEvent::DeletionFailed(event));
+        self.audit(JournalEvent::DeletionFailed(event));
         let exit = self.exit_of(repository, requested);
         self.report.errors.push(Failure::new(exit, error.message).with_hint(error.hint));
         let mut open = self.still_open(plan, requested);
@@ -506,7 +506,7 @@ impl<'a> Executor<'a> {
             Done::TagStays | Done::TagMoved => return later,
         };
         let event = self.audited(repository, step, response);
-        self.audit(&AuditEvent::Deleted(event));
+        self.audit(JournalEvent::Deleted(event));
         later
     }
 
@@ -525,9 +525,9 @@ impl<'a> Executor<'a> {
         }
     }
 
-    fn audit(&mut self, event: &AuditEvent) {
+    fn audit(&mut self, event: JournalEvent) {
         let Some(run) = self.run else { return };
-        if let Err(error) = run.audit().write(event) {
+        if let Err(error) = run.journal().append(event) {
             let warning = format!("the audit log could not be written: {}", chain(&error));
             self.report.warnings.push(warning);
         }

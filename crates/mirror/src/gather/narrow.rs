@@ -51,9 +51,8 @@ pub(crate) fn narrow(
     while at < kept.len() {
         if kept[at].media_type.is_index() {
             let raw = manifest(&kept[at].digest)?;
-            let parsed = raw
-                .parse()
-                .map_err(|source| NarrowError::Parse { digest: raw.digest, source })?;
+            let parsed =
+                raw.parse().map_err(|source| NarrowError::Parse { digest: raw.digest, source })?;
             let selection = select_from(&parsed, platforms)?;
             left_out.extend(selection.left_out);
             for child in selection.taken {

@@ -16,8 +16,8 @@ use crate::context::Context;
 use crate::error_chain::chain;
 use crate::progress::Event;
 use crate::report::{ArchiveLine, Failure, Outcome};
-use crate::select::names_by_origin;
 use crate::results::Moved;
+use crate::select::names_by_origin;
 use crate::settings::Attachments;
 use crate::transfer::repair::Repair;
 

@@ -4,8 +4,8 @@ use mirror_plan::{Destination, Found, Wanted};
 use registry::Client;
 
 use crate::collect::built_images::MadeImages;
-use crate::collect::releases::Source;
 use crate::collect::documents::Documents;
+use crate::collect::releases::Source;
 use crate::context::Context;
 use crate::fault::EngineError;
 use crate::gather::carried_content;

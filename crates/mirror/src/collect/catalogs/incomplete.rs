@@ -7,8 +7,8 @@ use mirror_plan::{Destination, Found, Naming, Wanted};
 use oci::ImageRef;
 use registry::Client;
 
-use super::taken::{self, TakeError};
 use super::Catalogs;
+use super::taken::{self, TakeError};
 use crate::collect::releases::Source;
 use crate::context::Context;
 use crate::settings::Workflow;

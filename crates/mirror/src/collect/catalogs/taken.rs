@@ -199,7 +199,11 @@ pub(crate) fn select(
 
 /// The made catalog under the name of the one it was made from. One that is known by its digest
 /// alone gets the digest it has now for a tag: the old one would be a lie.
-fn published(operator: &Operator, original: &Found, made: &Digest) -> Result<Wanted, ReferenceError> {
+fn published(
+    operator: &Operator,
+    original: &Found,
+    made: &Digest,
+) -> Result<Wanted, ReferenceError> {
     let name = &original.destination;
     let by_digest_alone = match &operator.catalog {
         ImageSource::Registry(image) => image.tag.is_none() && operator.target_tag.is_none(),

@@ -170,10 +170,9 @@ impl ChartLookup {
 
     /// A chart in a registry: with tag or digest, or the version that is selected.
     async fn stored(&self, name: &str, version: Option<&str>) -> Result<Fetched, ChartError> {
-        let image: ImageRef = name.parse().map_err(|e| RepositoryError::Url {
-            url: format!("oci://{name}"),
-            why: chain(&e),
-        })?;
+        let image: ImageRef = name
+            .parse()
+            .map_err(|e| RepositoryError::Url { url: format!("oci://{name}"), why: chain(&e) })?;
         if image.pointer().is_some() {
             return Ok(repository::stored(&self.collector, &image).await?);
         }

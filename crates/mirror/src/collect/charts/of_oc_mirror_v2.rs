@@ -59,8 +59,7 @@ pub(super) fn read(
         };
     };
     let archive = distribution.document(name);
-    let archive =
-        archive.map_err(|source| V2ChartError::Read { name: name.clone(), source })?;
+    let archive = archive.map_err(|source| V2ChartError::Read { name: name.clone(), source })?;
     let Some(archive) = archive else { return Ok(None) };
     let read = Chart::from_archive(&archive);
     let read = read.map_err(|source| V2ChartError::Chart { name: name.clone(), source })?;
