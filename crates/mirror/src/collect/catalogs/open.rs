@@ -238,3 +238,33 @@ impl Image {
         Instance { platform, manifest, config, files, layers }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use oci::MediaType;
+
+    use super::*;
+    use crate::gather::Layout;
+
+    #[tokio::test]
+    async fn an_image_for_more_platforms_than_exist_is_rejected_before_anything_is_read() {
+        let node = |number: usize| ManifestNode {
+            media_type: MediaType::new(MediaType::OCI_MANIFEST),
+            digest: Digest::of(number.to_string().as_bytes()),
+            size: 3,
+            platform: None,
+            blobs: Vec::new(),
+        };
+        let tree = ImageTree {
+            manifests: (0..=MAX_IMAGES).map(node).collect(),
+            left_out: BTreeSet::new(),
+            attachments: Vec::new(),
+        };
+        // Reading would fail with another error.
+        let content = Content::Layout(Layout::new(Path::new("/nonexistent")));
+        let error = read_images(&tree, &content, &KnownLayers::default()).await.unwrap_err();
+        assert!(matches!(error, OpenError::ManyImages(33)), "{error}");
+    }
+}
