@@ -10,6 +10,7 @@ mod context;
 mod control;
 mod delete;
 mod error_chain;
+mod fault;
 mod gather;
 mod migrate;
 mod modes;
