@@ -14,10 +14,8 @@ mod turns;
 
 pub(crate) use content::blob_of;
 pub(crate) use layout::Layout;
-pub use registry_tree::CollectError;
-pub(crate) use registry_tree::{Collector, node};
-pub use selection::NoInstance;
-pub(crate) use selection::select_from;
+pub(crate) use registry_tree::{CollectError, Collector, node};
+pub(crate) use selection::{NoInstance, select_from};
 pub(crate) use turns::Turns;
 
 use std::collections::{BTreeMap, BTreeSet};

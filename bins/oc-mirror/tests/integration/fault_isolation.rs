@@ -238,8 +238,8 @@ fn damaged_content_that_cannot_be_fetched_again_fails_its_images_by_name() {
 
 #[test]
 fn a_list_of_many_large_manifests_is_rejected_after_a_bounded_part_of_it() {
-    // 400 MB in total. What is read of a list is held in memory, at most 64 MiB.
-    const LISTED: usize = 100;
+    // 128 MB in total. What is read of a list is held in memory, at most 64 MiB.
+    const LISTED: usize = 32;
     let site = Site::new();
     let source = stocked(&site);
     let padding = "x".repeat(4_000_000);

@@ -154,7 +154,8 @@ async fn collect_section(
             Ok(None) => {}
             Err(error) => {
                 let message = format!("making the image of the update graph: {}", chain(&error));
-                releases.failures.push(Failure::new(Exit::RELEASE, message));
+                let failure = Failure::new(Exit::RELEASE, message);
+                releases.failures.push(failure.with_remedy(error.remedy()));
             }
         }
         if releases.made.get(&graph_image::origin()).is_some() || matches!(source, Source::Held(_))

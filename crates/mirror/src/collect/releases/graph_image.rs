@@ -14,8 +14,9 @@ use crate::collect::built_images::{Base, MadeImage, MadeImages};
 use crate::collect::layered_image::{self, LayerError, NewLayer};
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
 use crate::gather::{CollectError, Collector, gather, node};
-use crate::reason::Reason;
+use crate::reason::{Reason, Remedy};
 
 /// Where the data of OpenShift's graph is.
 const DATA: &str = "https://api.openshift.com/api/upgrades_info/graph-data";
@@ -52,6 +53,39 @@ pub(crate) enum GraphImageError {
     Name(#[from] NameError),
     #[error(transparent)]
     Store(#[from] BlobError),
+}
+
+impl EngineError for GraphImageError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::NoData { .. } | Self::Absent(_) => Fault::SourceAbsent,
+            Self::Request(error) => Fault::of_source(error),
+            Self::Data(_) | Self::Stack { .. } | Self::List(_) | Self::Manifest(_) => {
+                Fault::Content
+            }
+            Self::Base { .. } => Fault::SourceRefuses,
+            Self::Interrupted => Fault::Cancelled,
+            Self::Collect(error) => error.fault(),
+            Self::Name(_) => Fault::Configuration,
+            Self::Store(error) => Fault::of_store(error),
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Request(error) => Some(error),
+            Self::Collect(error) => error.request(),
+            _ => None,
+        }
+    }
+
+    fn remedy(&self) -> Remedy {
+        match (self, self.request()) {
+            (Self::Base { reason, .. }, _) => reason.remedy,
+            (_, Some(error)) => Remedy::of(error),
+            _ => Remedy::Unknown,
+        }
+    }
 }
 
 /// What the image is known by.
