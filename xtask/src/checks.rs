@@ -111,13 +111,15 @@ pub(crate) fn test(arguments: Vec<OsString>) -> Result<()> {
     Ok(())
 }
 
+/// With those of the short campaigns, so that nothing is installed while tests run.
 fn packages(_: &mut Context) -> Result<Outcome> {
-    tools::run(&["packages"])?;
+    tools::run(&["packages", "machine"])?;
     Ok(Outcome::Done)
 }
 
+/// With those of the short campaigns.
 fn test_tools(_: &mut Context) -> Result<Outcome> {
-    tools::run(&["build", "test"])?;
+    tools::run(&["build", "test", "bench", "machine-disk"])?;
     Ok(Outcome::Done)
 }
 
