@@ -121,6 +121,9 @@ fn mirror(arguments: &Arguments) -> Result<()> {
     let runs = if arguments.short { 1 } else { arguments.runs.get() };
     let ground = Ground::prepare(if arguments.short { 100 } else { 1 })?;
     println!("{}", table::surroundings(&ground, runs));
+    for (number, other) in programs.others.iter().enumerate() {
+        println!("other oc-mirror {}: {}", number + 1, other.display());
+    }
 
     let mut results = Results::new(&ground);
     for (part, job) in

@@ -30,6 +30,8 @@ pub struct Unpacked {
     folder: Vec<String>,
     files: BTreeMap<String, Vec<u8>>,
     bytes: u64,
+    /// The most bytes that are read.
+    limit: u64,
     /// Paths from the folder at and below which no further layer is heard; the empty one is the folder.
     settled: BTreeSet<String>,
     /// Paths that are folders: what stood there below is none.
@@ -53,6 +55,7 @@ impl Unpacked {
             folder: parts.collect(),
             files: BTreeMap::new(),
             bytes: 0,
+            limit: MAX_CATALOG_BYTES,
             settled: BTreeSet::new(),
             folders: BTreeSet::new(),
         }
@@ -98,10 +101,10 @@ impl Unpacked {
             Change::File if self.is_hidden(&path) => {}
             Change::File => {
                 let mut bytes = Vec::new();
-                let room = MAX_CATALOG_BYTES - self.bytes;
+                let room = self.limit - self.bytes;
                 let read = (&mut *entry.body).take(room + 1).read_to_end(&mut bytes);
                 self.bytes += read.map_err(LayerError::Broken)? as u64;
-                if self.bytes > MAX_CATALOG_BYTES {
+                if self.bytes > self.limit {
                     return Err(UnpackError::Large);
                 }
                 said.files.insert(path, bytes);
@@ -245,6 +248,25 @@ mod tests {
         assert!(!unpacked.is_settled());
         assert!(unpacked.read_layer(&files(&[(".wh.configs", "")])[..]).unwrap());
         assert!(unpacked.is_settled());
+    }
+
+    #[test]
+    fn files_beyond_the_limit_are_not_read_in_one_layer_or_in_several() {
+        let within = |limit| Unpacked { limit, ..Unpacked::new("/configs") };
+        let (low, top) = (files(&[("configs/a", "12345")]), files(&[("configs/b", "67890")]));
+        let mut unpacked = within(10);
+        for layer in [&top, &low] {
+            unpacked.read_layer(&layer[..]).unwrap();
+        }
+        assert_eq!(unpacked.bytes(), 10);
+        let mut unpacked = within(9);
+        unpacked.read_layer(&top[..]).unwrap();
+        let error = unpacked.read_layer(&low[..]).unwrap_err();
+        assert!(matches!(error, UnpackError::Large), "{error}");
+        let both = files(&[("configs/a", "12345"), ("configs/b", "67890")]);
+        assert!(matches!(within(9).read_layer(&both[..]), Err(UnpackError::Large)));
+        // What is not part of the catalog does not count.
+        within(0).read_layer(&files(&[("bin/opm", "12345")])[..]).unwrap();
     }
 
     #[test]

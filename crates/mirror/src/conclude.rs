@@ -47,6 +47,7 @@ pub(crate) fn conclude(
     let traffic = route.client.traffic();
     results.requests.destination = traffic.requests;
     results.requests.retries += traffic.retries;
+    results.moved += delivered.moved;
     results.issues.extend(delivered.issues);
     let mut held = Vec::new();
     let parts = delivered.parts;

@@ -1,10 +1,9 @@
-//! What all stages of a run share: settings, the workspace, who watches, what was counted.
+//! What all stages of a run share: settings, the workspace, and who watches. Nothing here carries
+//! results from one stage to another.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -13,8 +12,8 @@ use oci::Digest;
 use tokio_util::sync::CancellationToken;
 use workspace::distribution::Cache;
 use workspace::{
-    AuditEvent, AuditedImage, AuditedOutcome, BlobError, BlobStore, ControlSocket, Controlled,
-    DiskError, DocumentError, Lock, LockError, Run, RunStart, Workspace,
+    AuditedImage, AuditedOutcome, BlobError, BlobStore, ControlSocket, Controlled, DiskError,
+    DocumentError, JournalEvent, Lock, LockError, Run, RunStart, Workspace,
 };
 
 use crate::collect::charts;
@@ -53,10 +52,7 @@ pub(crate) struct Context {
     clock: Instant,
     /// None in a dry run, which leaves no trace.
     writing: Option<Writing>,
-    counted: Counted,
     warnings: Sender<String>,
-    /// Signatures from lookaside servers that archives have to include, by the names they get.
-    lookaside: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
 /// What only a run has that changes something. Fields are dropped in this order: the socket must
@@ -71,13 +67,6 @@ struct Writing {
 /// What a run warned of, for its report. No stage has it.
 #[derive(Debug)]
 pub(crate) struct Warnings(Receiver<String>);
-
-#[derive(Debug, Default)]
-struct Counted {
-    blobs: AtomicU64,
-    bytes: AtomicU64,
-    mounted: AtomicU64,
-}
 
 impl Context {
     /// Opens the workspace; unless this is a dry run, takes its lock and a run number.
@@ -125,7 +114,7 @@ impl Context {
                 if let Some(trust) = &settings.trust {
                     let (file, digest) = (trust.path.display(), trust.digest);
                     let text = format!("every image must pass the trust policy {file} ({digest})");
-                    run.audit().write(&AuditEvent::Note { text }).map_err(|e| fail(&e))?;
+                    run.journal().append(JournalEvent::Note { text }).map_err(|e| fail(&e))?;
                 }
                 if let Some(recovery) = run.recovery() {
                     let _ = warnings.send(format!(
@@ -164,9 +153,7 @@ impl Context {
             turns: Arc::default(),
             clock: Instant::now(),
             writing,
-            counted: Counted::default(),
             warnings,
-            lookaside: Mutex::default(),
         };
         Ok((context, Warnings(told)))
     }
@@ -215,22 +202,6 @@ impl Context {
     /// The run and its lock; none in a dry run.
     pub(crate) fn writing(&self) -> Option<(&Run, &Lock)> {
         self.writing.as_ref().map(|Writing { run, lock, .. }| (run, lock))
-    }
-
-    /// Keeps a signature from a lookaside server, for the disconnected side.
-    pub(crate) fn keep_lookaside(&self, name: String, signature: Vec<u8>) {
-        let mut kept = self.lookaside.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(name, signature);
-    }
-
-    /// Writes those signatures to the workspace.
-    pub(crate) fn save_lookaside(&self) -> Result<BTreeMap<String, BlobRef>, DocumentError> {
-        let mut kept = self.lookaside.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut saved = BTreeMap::new();
-        for (name, signature) in std::mem::take(&mut *kept) {
-            saved.insert(name.clone(), self.workspace.save_document(&name, &signature)?);
-        }
-        Ok(saved)
     }
 
     pub(crate) fn stage(&self, name: &'static str) {
@@ -345,12 +316,6 @@ impl Context {
         let _ = self.warnings.send(message);
     }
 
-    pub(crate) fn count(&self, blobs: u64, bytes: u64, mounted: u64) {
-        self.counted.blobs.fetch_add(blobs, Ordering::Relaxed);
-        self.counted.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.counted.mounted.fetch_add(mounted, Ordering::Relaxed);
-    }
-
     /// Ends the run: assembles the report, writes the error file and the records.
     pub(crate) fn close(self, results: Results, warnings: &Warnings) -> Report {
         let mut report = Report::new(self.settings.workflow.name());
@@ -365,9 +330,9 @@ impl Context {
         report.archive = results.archive;
         report.files = results.files;
         report.count_images();
-        report.totals.blobs = self.counted.blobs.load(Ordering::Relaxed);
-        report.totals.bytes = self.counted.bytes.load(Ordering::Relaxed);
-        report.totals.blobs_mounted = self.counted.mounted.load(Ordering::Relaxed);
+        report.totals.blobs = results.moved.blobs;
+        report.totals.bytes = results.moved.bytes;
+        report.totals.blobs_mounted = results.moved.mounted;
         report.totals.source_requests = results.requests.source;
         report.totals.destination_requests = results.requests.destination;
         report.totals.retries = results.requests.retries;

@@ -1,8 +1,10 @@
 //! The engine: collects images, plans, executes, reports.
 //!
-//! `collect → select → gather → plan → execute → conclude`, a folder or file each. The plan is a
-//! value; nothing is written to a destination before it exists. The three modes ([`Workflow`]) share
-//! the pipeline.
+//! `collect → select → gather → plan → execute → conclude`: `collect`, `select.rs`, `gather`,
+//! `plan`, `transfer` and `conclude.rs`; `pipeline.rs` has what all modes share, `modes` what
+//! differs. The plan is a value; nothing is written to a destination before it exists. Each stage
+//! returns its value and its issues, and the report is assembled from them at the end. Errors are
+//! typed and tell who is at fault (`fault`); they become text in the report.
 
 mod collect;
 mod conclude;
@@ -10,6 +12,7 @@ mod context;
 mod control;
 mod delete;
 mod error_chain;
+mod fault;
 mod gather;
 mod migrate;
 mod modes;

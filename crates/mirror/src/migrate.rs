@@ -166,7 +166,9 @@ async fn record_images(
     context.planned(&plan, &sections, &results.issues);
     let (needs, mut outcomes) = fetch::missing(context, &plan);
     let supplies = Supplies::FromDisk(Arc::clone(holdings));
-    fetch::fetch(context, &supplies, &plan, needs, &mut outcomes, Announce::All).await;
+    let (_, moved) =
+        fetch::fetch(context, &supplies, &plan, needs, &mut outcomes, Announce::All).await;
+    results.moved += moved;
     unless_cancelled(context)?;
     sections.lay_out(context, &plan, &outcomes);
     let place =

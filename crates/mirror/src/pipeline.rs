@@ -80,8 +80,8 @@ pub(crate) async fn gather_images(
     match selection.known.take() {
         Some(known) => {
             let documents = selection.sections.documents();
-            if let Err(why) = planned_content::adopt(context, &known.found, &documents) {
-                context.warn(format!("taking over what the dry run built: {why}"));
+            if let Err(error) = planned_content::adopt(context, &known.found, &documents) {
+                context.warn(format!("using what the dry run built: {}", chain(&error)));
             }
             planned_content::complete(context, client, known.found).await
         }

@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error_chain::chain;
-
 /// Why an image failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
@@ -68,12 +66,6 @@ impl From<String> for Reason {
 impl From<&str> for Reason {
     fn from(text: &str) -> Self {
         text.to_owned().into()
-    }
-}
-
-impl From<&registry::Error> for Reason {
-    fn from(error: &registry::Error) -> Self {
-        Self::new(chain(error), Remedy::of(error))
     }
 }
 

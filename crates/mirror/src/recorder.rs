@@ -4,10 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use workspace::{
-    AuditEvent, AuditLog, AuditedImage, AuditedOutcome, DiskError, Journal, JournalEvent, Run,
-    redact_urls,
-};
+use workspace::{AuditedImage, AuditedOutcome, DiskError, Journal, JournalEvent, Run, redact_urls};
 
 use crate::error_chain::chain;
 use crate::progress::{Event, ImageDone, Observer};
@@ -20,7 +17,6 @@ const BETWEEN: Duration = Duration::from_secs(1);
 pub(crate) struct Recorder {
     inner: Arc<dyn Observer>,
     journal: Arc<Journal>,
-    audit: Arc<AuditLog>,
     moved: AtomicU64,
     told: Mutex<Instant>,
     has_failed: AtomicBool,
@@ -31,7 +27,6 @@ impl Recorder {
         Self {
             inner,
             journal: Arc::clone(run.journal()),
-            audit: Arc::clone(run.audit()),
             moved: AtomicU64::new(0),
             told: Mutex::new(Instant::now()),
             has_failed: AtomicBool::new(false),
@@ -58,9 +53,7 @@ impl Recorder {
             Event::BlobFailed { digest, error } => {
                 JournalEvent::BlobFailed { digest: *digest, error: redact_urls(error) }
             }
-            Event::ImageDone(done) => {
-                return self.write_image(audited(done));
-            }
+            Event::ImageDone(done) => JournalEvent::Image(audited(done)),
             Event::Warning { message } => JournalEvent::Warning { message: message.clone() },
             Event::Collected { .. }
             | Event::ImageStarted { .. }
@@ -74,12 +67,7 @@ impl Recorder {
 impl Recorder {
     /// Records an image of which observers are not told.
     pub(crate) fn image(&self, image: AuditedImage) {
-        self.check(self.write_image(image));
-    }
-
-    fn write_image(&self, image: AuditedImage) -> Result<(), DiskError> {
-        self.audit.write(&AuditEvent::Image(image.clone()))?;
-        self.journal.append(JournalEvent::Image(image))
+        self.check(self.journal.append(JournalEvent::Image(image)));
     }
 
     /// A journal that cannot be written does not end the run; the user is told once.

@@ -1,14 +1,16 @@
 //! Replaces damaged or missing content of a workspace, from where the images that need it came.
 
 use std::fs;
-use std::path::Path;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use mirror_plan::{BlobRef, Origin};
 use oci::{Digest, ImageRef, Pointer};
 use registry::{Blob, Client, Location};
-use workspace::{BlobStore, Damage, DamagedBlob, Lock, Need, Workspace};
+use workspace::{BlobError, BlobStore, Damage, DamagedBlob, Lock, Need, RecordError, Workspace};
 
 use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
 
 /// What became of damaged content.
 #[derive(Debug, Default)]
@@ -32,33 +34,51 @@ pub struct NotRepaired {
 }
 
 /// Why one source did not replace content.
-#[derive(Debug)]
-struct Cause {
-    text: String,
-    a_run_may_help: bool,
+#[derive(Debug, thiserror::Error)]
+enum Cause {
+    #[error("its record is gone")]
+    NoRecord,
+    #[error("its record does not name it any more")]
+    NotNamed,
+    #[error("it was built by a run; only a run builds it again")]
+    BuiltByRun,
+    #[error("{0} does not exist any more")]
+    Absent(Box<ImageRef>),
+    #[error("reading {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
+    #[error(transparent)]
+    Store(#[from] BlobError),
+    /// A copy on this machine is not what it should be.
+    #[error(transparent)]
+    Copy(BlobError),
+}
+
+impl EngineError for Cause {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::NoRecord | Self::NotNamed | Self::BuiltByRun => Fault::NotHeld,
+            Self::Absent(_) => Fault::SourceAbsent,
+            Self::Read { .. } | Self::Record(_) => Fault::Disk,
+            Self::Registry(error) => Fault::of_source(error),
+            Self::Store(error) | Self::Copy(error) => Fault::of_store(error),
+        }
+    }
 }
 
 impl Cause {
-    /// A run meets the same obstacle.
-    fn of_disk(error: &(dyn std::error::Error + 'static)) -> Self {
-        Self { text: chain(error), a_run_may_help: false }
-    }
-
-    fn of_registry(error: &registry::Error) -> Self {
-        // Content that is gone may be selected under another digest now.
-        Self { text: error.chain(), a_run_may_help: error.is_absent() }
-    }
-}
-
-impl From<&str> for Cause {
-    fn from(text: &str) -> Self {
-        Self { text: text.to_owned(), a_run_may_help: true }
-    }
-}
-
-impl From<String> for Cause {
-    fn from(text: String) -> Self {
-        Self { text, a_run_may_help: true }
+    /// Whether a run may bring the content: one that cannot write to the workspace, or to which the
+    /// registry does not respond, meets the same obstacle. Content that is gone may be selected under
+    /// another digest now.
+    fn a_run_may_help(&self) -> bool {
+        match self {
+            // A run reads the original instead.
+            Self::Read { .. } | Self::Record(_) | Self::Copy(_) => true,
+            _ => matches!(self.fault(), Fault::NotHeld | Fault::SourceAbsent),
+        }
     }
 }
 
@@ -98,9 +118,9 @@ pub async fn repair_workspace(
                 repaired.bytes += bytes;
             }
             Err(causes) => {
-                let a_run_may_help = causes.iter().any(|(_, cause)| cause.a_run_may_help);
+                let a_run_may_help = causes.iter().any(|(_, cause)| cause.a_run_may_help());
                 let reasons =
-                    causes.into_iter().map(|(need, cause)| format!("{need}: {}", cause.text));
+                    causes.iter().map(|(need, cause)| format!("{need}: {}", chain(cause)));
                 let reasons = reasons.collect();
                 repaired.failed.push(NotRepaired { blob, reasons, a_run_may_help });
             }
@@ -132,8 +152,8 @@ async fn replace(
 /// Documents are kept as files with names, too.
 fn restore_document(workspace: &Workspace, name: &str, digest: &Digest) -> Result<u64, Cause> {
     let path = workspace.working_dir().join(name);
-    let bytes = fs::read(&path).map_err(|error| format!("reading {}: {error}", path.display()))?;
-    workspace.blobs().put(digest, &bytes).map_err(|error| chain(&error))?;
+    let bytes = fs::read(&path).map_err(|source| Cause::Read { path, source })?;
+    workspace.blobs().put(digest, &bytes).map_err(Cause::Copy)?;
     Ok(bytes.len() as u64)
 }
 
@@ -143,18 +163,17 @@ async fn fetch(
     origin: &Origin,
     digest: &Digest,
 ) -> Result<u64, Cause> {
-    let record = workspace.record(origin).map_err(|error| chain(&error))?;
-    let record = record.ok_or("its record is gone")?;
+    let record = workspace.record(origin)?.ok_or(Cause::NoRecord)?;
     let is_manifest = record.tree.all_manifests().any(|node| node.digest == *digest);
     let wanted = match (is_manifest, record.tree.blobs().get(digest)) {
         (true, _) => Wanted::Manifest(*digest),
         (false, Some(size)) => Wanted::Blob(BlobRef { digest: *digest, size: *size }),
-        (false, None) => return Err("its record does not name it any more".into()),
+        (false, None) => return Err(Cause::NotNamed),
     };
     match origin {
         Origin::Registry(image) => from_registry(client, workspace.blobs(), image, wanted).await,
         Origin::Layout(path) => from_layout(workspace.blobs(), path.as_ref(), digest),
-        Origin::Made(_) => Err("it was built by a run; only a run builds it again".into()),
+        Origin::Made(_) => Err(Cause::BuiltByRun),
     }
 }
 
@@ -167,24 +186,20 @@ async fn from_registry(
     match wanted {
         Wanted::Manifest(digest) => {
             let at = image.with_pointer(Pointer::Digest(digest));
-            let raw = client.manifest(&at).await.map_err(|error| Cause::of_registry(&error))?;
-            let raw = raw.ok_or_else(|| format!("{at} does not exist any more"))?;
-            store.put(&digest, &raw.bytes).map_err(|error| Cause::of_disk(&error))?;
+            let raw = client.manifest(&at).await?;
+            let raw = raw.ok_or_else(|| Cause::Absent(Box::new(at)))?;
+            store.put(&digest, &raw.bytes)?;
             Ok(raw.bytes.len() as u64)
         }
         Wanted::Blob(blob) => {
-            let begun = store.begin(&blob.digest, blob.size);
-            let mut partial = begun.map_err(|error| Cause::of_disk(&error))?;
+            let mut partial = store.begin(&blob.digest, blob.size)?;
             let asked = Blob { digest: blob.digest, size: blob.size };
             let from = Location::from(image);
-            let stream = client.blob(&from, asked, partial.offset()).await;
-            let mut stream = stream.map_err(|error| Cause::of_registry(&error))?;
-            while let Some(piece) =
-                stream.chunk().await.map_err(|error| Cause::of_registry(&error))?
-            {
-                partial.write(&piece).map_err(|error| Cause::of_disk(&error))?;
+            let mut stream = client.blob(&from, asked, partial.offset()).await?;
+            while let Some(piece) = stream.chunk().await? {
+                partial.write(&piece)?;
             }
-            partial.finish().map_err(|error| Cause::of_disk(&error))?;
+            partial.finish()?;
             Ok(blob.size)
         }
     }
@@ -193,21 +208,21 @@ async fn from_registry(
 /// A directory in the format of the image layout specification, on this machine.
 fn from_layout(store: &BlobStore, layout: &Path, digest: &Digest) -> Result<u64, Cause> {
     let path = layout.join("blobs/sha256").join(digest.hex());
-    let failed = |error: std::io::Error| format!("reading {}: {error}", path.display());
+    let failed = |source: io::Error| Cause::Read { path: path.clone(), source };
     let mut file = fs::File::open(&path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
-    let mut partial = store.begin(digest, size).map_err(|error| chain(&error))?;
+    let mut partial = store.begin(digest, size).map_err(Cause::Copy)?;
     let mut buffer = vec![0; 1 << 20];
     let mut skip = partial.offset();
     loop {
-        let count = std::io::Read::read(&mut file, &mut buffer).map_err(failed)?;
+        let count = file.read(&mut buffer).map_err(failed)?;
         if count == 0 {
             break;
         }
         let known = usize::try_from(skip).unwrap_or(count).min(count);
         skip -= known as u64;
-        partial.write(&buffer[known..count]).map_err(|error| chain(&error))?;
+        partial.write(&buffer[known..count]).map_err(Cause::Copy)?;
     }
-    partial.finish().map_err(|error| chain(&error))?;
+    partial.finish().map_err(Cause::Copy)?;
     Ok(size)
 }

@@ -8,7 +8,7 @@ use oci::Digest;
 use serde::Serialize;
 use workspace::{FailedImage, RunStatus};
 
-use crate::reason::Reason;
+use crate::reason::{Reason, Remedy};
 use crate::settings::DryRun;
 
 /// How a run ended.
@@ -178,6 +178,19 @@ impl Failure {
         Self::new(Exit::GENERIC, "no images to copy").with_hint(
             "the configuration selects no image: add some to mirror, or check blockedImages",
         )
+    }
+
+    /// The same with a hint, if the user can do something that the message does not name.
+    pub(crate) fn with_remedy(self, remedy: Remedy) -> Self {
+        match remedy {
+            Remedy::RunAgain => {
+                self.with_hint("if the cause is temporary, run the same command again")
+            }
+            Remedy::CheckConnection => self.with_hint(
+                "check the name of the registry, the proxy (HTTPS_PROXY, NO_PROXY) and the network",
+            ),
+            Remedy::CheckName | Remedy::CheckAccess | Remedy::Unknown => self,
+        }
     }
 
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {

@@ -61,6 +61,22 @@ impl Halt {
     }
 }
 
+/// Content that was moved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
+    pub(crate) blobs: u64,
+    pub(crate) bytes: u64,
+    pub(crate) mounted: u64,
+}
+
+impl std::ops::AddAssign for Moved {
+    fn add_assign(&mut self, more: Self) {
+        self.blobs += more.blobs;
+        self.bytes += more.bytes;
+        self.mounted += more.mounted;
+    }
+}
+
 /// Requests that the registries of both sides were sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Requests {
@@ -80,6 +96,7 @@ pub(crate) struct Results {
     pub(crate) archive: Option<ArchiveLine>,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) requests: Requests,
+    pub(crate) moved: Moved,
     pub(crate) is_interrupted: bool,
 }
 

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream;
 use mirror_plan::Target;
-use oci::{Digest, Hasher, ImageRef, Pointer, Repository};
+use oci::{Digest, Hasher, ImageRef, ManifestError, Pointer, Repository};
 use registry::{Blob, Client, Location};
+
+use crate::error_chain::chain;
 
 /// Blobs that are read at once.
 const AT_ONCE: usize = 8;
@@ -114,7 +116,7 @@ async fn check_blobs(
     let mut checks = stream::iter(jobs)
         .map(|(needed, is_first)| async move {
             let problem = match is_first {
-                true => check(client, &needed).await.err(),
+                true => check(client, &needed).await.err().map(|problem| chain(&problem)),
                 false => match client.has_blob(&needed.at, &needed.blob.digest).await {
                     Ok(true) => None,
                     Ok(false) => Some(format!("{} does not have it", needed.at)),
@@ -161,6 +163,17 @@ async fn repositories(
     if listed.is_empty() { Err(VerifyTargetError::Empty(named())) } else { Ok(listed) }
 }
 
+/// Why content at a target cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum ContentProblem {
+    #[error(transparent)]
+    Request(#[from] registry::Error),
+    #[error("manifest {digest}")]
+    Manifest { digest: Digest, source: ManifestError },
+    #[error("its content has the digest {0}")]
+    Digest(Digest),
+}
+
 /// Follows an image from its tag. Lists may leave platforms out, so a child that is absent is a
 /// problem only if no child of the list is there.
 async fn read_image(
@@ -180,7 +193,7 @@ async fn read_image(
         Ok(None) => {
             return fail(found, "the tag is listed, and its manifest is missing".to_owned());
         }
-        Err(problem) => return fail(found, problem),
+        Err(problem) => return fail(found, chain(&problem)),
     };
     let mut level = vec![root];
     for _ in 0..MAX_DEPTH {
@@ -205,7 +218,7 @@ async fn read_image(
                 match read_manifest(client, &child, known, found).await {
                     Ok(Some(child)) => below.push(child),
                     Ok(None) => absent += 1,
-                    Err(problem) => fail(found, problem),
+                    Err(problem) => fail(found, chain(&problem)),
                 }
             }
             if listed > 0 && absent == listed {
@@ -222,16 +235,13 @@ async fn read_manifest(
     image: &ImageRef,
     known: &mut KnownManifests,
     found: &mut TargetVerification,
-) -> Result<Option<Named>, String> {
-    let raw = match client.manifest(image).await {
-        Ok(Some(raw)) => raw,
-        Ok(None) => return Ok(None),
-        Err(error) => return Err(error.chain()),
-    };
+) -> Result<Option<Named>, ContentProblem> {
+    let Some(raw) = client.manifest(image).await? else { return Ok(None) };
     if let Some(named) = known.get(&raw.digest) {
         return Ok(Some(named.clone()));
     }
-    let manifest = raw.parse().map_err(|error| format!("manifest {}: {error}", raw.digest))?;
+    let digest = raw.digest;
+    let manifest = raw.parse().map_err(|source| ContentProblem::Manifest { digest, source })?;
     found.manifests += 1;
     found.bytes += raw.bytes.len() as u64;
     let blobs =
@@ -244,17 +254,12 @@ async fn read_manifest(
     Ok(Some(named))
 }
 
-async fn check(client: &Client, needed: &NeededBlob) -> Result<(), String> {
-    let mut stream =
-        client.blob(&needed.at, needed.blob, 0).await.map_err(|error| error.chain())?;
+async fn check(client: &Client, needed: &NeededBlob) -> Result<(), ContentProblem> {
+    let mut stream = client.blob(&needed.at, needed.blob, 0).await?;
     let mut hasher = Hasher::new();
-    while let Some(chunk) = stream.chunk().await.map_err(|error| error.chain())? {
+    while let Some(chunk) = stream.chunk().await? {
         hasher.update(&chunk);
     }
-    let got = hasher.finish();
-    if got == needed.blob.digest {
-        Ok(())
-    } else {
-        Err(format!("its content has the digest {got}"))
-    }
+    let found = hasher.finish();
+    if found == needed.blob.digest { Ok(()) } else { Err(ContentProblem::Digest(found)) }
 }

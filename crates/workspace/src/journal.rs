@@ -1,8 +1,8 @@
 //! The journal of a run: events in the order in which they happen, one JSON line each.
 //!
 //! Progress displays, `status` and the console read it, while the run lasts and afterwards. The
-//! audit log has those of its events that are evidence: both are written at the same time, so the
-//! log of a killed run shows what was done.
+//! audit log is derived from it (`audit`), event by event, so the log of a killed run shows what was
+//! done.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -15,9 +15,9 @@ use oci::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
-use crate::audit::AuditedImage;
+use crate::audit::{AuditLog, AuditedDeletion, AuditedImage};
 use crate::disk_error::{At, DiskError};
-use crate::runs::RunStatus;
+use crate::runs::{RecordedFile, RunStatus};
 
 /// A line that is longer than this was not written by this program.
 const MAX_LINE: u64 = 1 << 20;
@@ -32,6 +32,9 @@ pub enum JournalEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<String>,
         pid: u32,
+        /// Journals of earlier versions do not have it.
+        #[serde(default)]
+        origin: RunOrigin,
     },
     /// A stage of the run began.
     Stage {
@@ -63,6 +66,14 @@ pub enum JournalEvent {
         error: String,
     },
     Image(AuditedImage),
+    /// A manifest or a tag was deleted from a target.
+    Deleted(AuditedDeletion),
+    /// A manifest or a tag could not be deleted; the response tells why.
+    DeletionFailed(AuditedDeletion),
+    /// What was decided: about a policy, a signature, a base image.
+    Note {
+        text: String,
+    },
     Warning {
         message: String,
     },
@@ -83,6 +94,19 @@ pub enum JournalEvent {
     Unknown,
 }
 
+/// What a run was started by.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunOrigin {
+    /// The id of the workspace.
+    pub workspace: String,
+    pub program: String,
+    /// Without credentials.
+    pub arguments: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<RecordedFile>,
+}
+
 /// An event and its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalLine {
@@ -91,18 +115,18 @@ pub struct JournalLine {
     pub event: JournalEvent,
 }
 
-/// A journal that is being written.
+/// A journal that is being written, and the audit log that is derived from it.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    file: Mutex<File>,
+    files: Mutex<(File, AuditLog)>,
 }
 
 impl Journal {
-    pub(crate) fn create(path: &Path) -> Result<Self, DiskError> {
+    pub(crate) fn create(path: &Path, audit: AuditLog) -> Result<Self, DiskError> {
         let file = OpenOptions::new().append(true).create_new(true).open(path);
-        let file = Mutex::new(file.at("creating", path)?);
-        Ok(Self { path: path.to_owned(), file })
+        let files = Mutex::new((file.at("creating", path)?, audit));
+        Ok(Self { path: path.to_owned(), files })
     }
 
     pub fn path(&self) -> &Path {
@@ -116,8 +140,13 @@ impl Journal {
         let mut text =
             serde_json::to_vec(&line).map_err(io::Error::other).at("writing", &self.path)?;
         text.push(b'\n');
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(&text).at("writing", &self.path)
+        // A thread that panicked while writing leaves at worst a broken line.
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let (file, audit) = &mut *files;
+        // Evidence is written even if the journal cannot be.
+        let written = file.write_all(&text).at("writing", &self.path);
+        audit.append(&line)?;
+        written
     }
 }
 
@@ -204,7 +233,8 @@ mod tests {
         let path = dir.path().join("journal.jsonl");
         let mut reader = JournalReader::new(&path);
         assert_eq!(reader.read().unwrap(), []);
-        let journal = Journal::create(&path).unwrap();
+        let audit = AuditLog::create(&dir.path().join("audit.jsonl")).unwrap();
+        let journal = Journal::create(&path, audit).unwrap();
         journal.append(JournalEvent::Stage { name: "copying".into() }).unwrap();
         journal.append(JournalEvent::Progress { bytes: 7 }).unwrap();
         let events: Vec<JournalEvent> =

@@ -52,7 +52,7 @@ mod verify;
 mod workers;
 mod workspace;
 
-pub use audit::{AuditEvent, AuditLog, AuditedDeletion, AuditedImage, AuditedOutcome};
+pub use audit::{AuditedDeletion, AuditedImage, AuditedOutcome};
 pub use blob_reader::BlobReader;
 pub use blobs::{Adopted, BlobError, BlobStore};
 pub use control::{ControlError, ControlRequest, ControlSocket, ControlState, Controlled};
@@ -64,7 +64,7 @@ pub use gc::{GarbageError, GarbagePlan};
 pub use generated::replace_generated;
 pub use holdings::Holdings;
 pub use identity::{WorkspaceId, WorkspaceIdError};
-pub use journal::{Journal, JournalError, JournalEvent, JournalLine, JournalReader};
+pub use journal::{Journal, JournalError, JournalEvent, JournalLine, JournalReader, RunOrigin};
 pub use lock::{Holder, Lock, LockError};
 pub use partial_blob::PartialBlob;
 pub use place::Place;

@@ -71,6 +71,9 @@ impl RunProgress {
             JournalEvent::Attempt { .. }
             | JournalEvent::Blob { .. }
             | JournalEvent::BlobFailed { .. }
+            | JournalEvent::Deleted(_)
+            | JournalEvent::DeletionFailed(_)
+            | JournalEvent::Note { .. }
             | JournalEvent::Unknown => {}
         }
     }

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
 use crate::atomic_file::{self, Durability};
-use crate::audit::{AuditEvent, AuditLog};
+use crate::audit::{self, AuditLog};
 use crate::disk_error::{At, DiskError, unless_absent};
 use crate::durability::{Boot, Recovery};
-use crate::journal::{Journal, JournalEvent};
+use crate::journal::{Journal, JournalEvent, RunOrigin};
 use crate::lock::Lock;
 use crate::redact::{redact_arguments, redact_urls};
 use crate::workspace::file_time;
@@ -125,7 +125,6 @@ pub struct RunStart<'a> {
 pub struct Run {
     workspace: Workspace,
     record: RunRecord,
-    audit: Arc<AuditLog>,
     journal: Arc<Journal>,
     plan: OnceLock<Digest>,
     recovery: Option<Recovery>,
@@ -146,6 +145,7 @@ impl Workspace {
             if record.status == RunStatus::Running {
                 record.status = RunStatus::Interrupted;
                 self.save_run(&record, Durability::Whole)?;
+                audit::complete(&self.audit_path(&record), &self.journal_path(record.number))?;
             }
             history = history.after(&record);
         }
@@ -171,27 +171,24 @@ impl Workspace {
             history: Some(history),
         };
         self.save_run(&record, Durability::Whole)?;
-        let name = format!("audit-{:06}-{}.jsonl", record.number, file_time(start.started));
-        let audit = AuditLog::create(&self.logs().join(name))?;
-        audit.write(&AuditEvent::Started {
-            run: record.number,
-            workspace: identity.id.to_string(),
-            mode: start.mode,
-            program: start.program.to_owned(),
-            arguments: redact_arguments(start.arguments),
-            configuration: record.configuration.clone(),
-        })?;
-        let journal = Journal::create(&self.journal_path(record.number))?;
+        let audit = AuditLog::create(&self.audit_path(&record))?;
+        let journal = Journal::create(&self.journal_path(record.number), audit)?;
         journal.append(JournalEvent::Started {
             run: record.number,
             mode: record.mode,
             target: record.target.clone(),
             pid: std::process::id(),
+            origin: RunOrigin {
+                workspace: identity.id.to_string(),
+                program: start.program.to_owned(),
+                arguments: redact_arguments(start.arguments),
+                configuration: record.configuration.clone(),
+            },
         })?;
         self.remove_old_journals(record.number)?;
         let clock = Instant::now();
-        let (audit, journal, plan) = (Arc::new(audit), Arc::new(journal), OnceLock::new());
-        Ok(Run { workspace: self.clone(), record, audit, journal, plan, recovery, clock })
+        let (journal, plan) = (Arc::new(journal), OnceLock::new());
+        Ok(Run { workspace: self.clone(), record, journal, plan, recovery, clock })
     }
 
     /// All runs, oldest first, as they are now.
@@ -288,6 +285,11 @@ impl Workspace {
         self.working_dir().join("plans").join(format!("{}.json", digest.hex()))
     }
 
+    /// Where the audit log of a run is.
+    fn audit_path(&self, run: &RunRecord) -> PathBuf {
+        self.logs().join(format!("audit-{:06}-{}.jsonl", run.number, file_time(run.started)))
+    }
+
     fn run_path(&self, number: u64) -> PathBuf {
         self.runs_dir().join(format!("{number:06}.run.json"))
     }
@@ -300,10 +302,6 @@ impl Run {
 
     pub fn started(&self) -> Timestamp {
         self.record.started
-    }
-
-    pub fn audit(&self) -> &Arc<AuditLog> {
-        &self.audit
     }
 
     pub fn journal(&self) -> &Arc<Journal> {
@@ -349,7 +347,6 @@ impl Run {
         self.record.status = status;
         self.record.ended = Some(Timestamp::now());
         let run = self.record.number;
-        self.audit.write(&AuditEvent::Ended { run, status, failed })?;
         self.journal.append(JournalEvent::Ended { run, status, failed })?;
         self.workspace.save_run(&self.record, Durability::Now)?;
         self.workspace.end_writing(self.clock.elapsed())?;
@@ -417,7 +414,7 @@ mod tests {
         let lock = workspace.lock(&[]).unwrap();
         let arguments = ["oc-mirror", "--src-creds", "me:hush"].map(str::to_owned);
         let run = workspace.begin_run(&lock, &start(&arguments)).unwrap();
-        let path = run.audit().path().to_owned();
+        let path = workspace.audit_path(&run.record);
         assert!(path.ends_with("working-dir/logs/audit-000001-20260304_050607.jsonl"));
         run.end(RunStatus::Complete, Vec::new()).unwrap();
         let text = fs::read_to_string(path).unwrap();
@@ -433,6 +430,26 @@ mod tests {
         );
         assert_eq!(lines[1]["event"], "ended");
         assert_eq!(lines[1]["status"], "complete");
+    }
+
+    #[test]
+    fn the_audit_log_of_a_killed_run_is_completed_from_its_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(dir.path());
+        let lock = workspace.lock(&[]).unwrap();
+        let run = workspace.begin_run(&lock, &start(&[])).unwrap();
+        let path = workspace.audit_path(&run.record);
+        for text in ["one", "two"] {
+            run.journal().append(JournalEvent::Note { text: text.into() }).unwrap();
+        }
+        drop(run);
+        // Killed after the journal was written, and before the log was.
+        let whole = fs::read_to_string(&path).unwrap();
+        let first = whole.find('\n').unwrap() + 1;
+        fs::write(&path, &whole[..first]).unwrap();
+        workspace.begin_run(&lock, &start(&[])).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), whole);
+        assert_eq!(whole.lines().count(), 3);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use http::Method;
 use lab::images::{Compression, Format, Image, Layer};
 use lab::registry::{Effect, Fault, LabRegistry, Settings};
 use oci::RawManifest;
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{PLAIN, Site, chunks};
 
 const PATIENT: &str = "--retry-times 1 --retry-delay 10ms";
@@ -234,4 +234,47 @@ fn damaged_content_that_cannot_be_fetched_again_fails_its_images_by_name() {
     assert_eq!((ran.code, ran.total("failed")), (8, 1), "{}", ran.out);
     let others = NAMES.iter().filter(|name| **name != "two");
     others.for_each(|name| pulls(&site, &target, name));
+}
+
+#[test]
+fn a_list_of_many_large_manifests_is_rejected_after_a_bounded_part_of_it() {
+    // 128 MB in total. What is read of a list is held in memory, at most 64 MiB.
+    const LISTED: usize = 32;
+    let site = Site::new();
+    let source = stocked(&site);
+    let padding = "x".repeat(4_000_000);
+    let children: Vec<RawManifest> = (0..LISTED)
+        .map(|number| {
+            let config = json!({
+                "mediaType": "application/vnd.oci.image.config.v1+json",
+                "digest": oci::Digest::of(b"{}"),
+                "size": 2,
+            });
+            let manifest = json!({
+                "schemaVersion": 2,
+                "mediaType": oci::MediaType::OCI_MANIFEST,
+                "config": config,
+                "layers": [],
+                "annotations": { "number": number.to_string(), "padding": padding },
+            });
+            let bytes = serde_json::to_vec(&manifest).unwrap();
+            RawManifest::new(Some(oci::MediaType::OCI_MANIFEST), bytes).unwrap()
+        })
+        .collect();
+    let listed: Vec<_> = children.iter().map(RawManifest::descriptor).collect();
+    let mut hostile = image("hostile");
+    hostile.manifests = vec![oci::referrers_index(listed)];
+    hostile.manifests.extend(children);
+    source.put_image(&hostile, "org/hostile", "v1").unwrap();
+    let name = |name: &str| source.image(&format!("org/{name}"), "v1").unwrap();
+    site.images("isc.yaml", &[name("hostile"), name("one")]);
+    let ran = site.run(&format!("-c isc.yaml {PLAIN} file://data"));
+    assert_eq!(ran.total("copied"), 1, "{}", ran.out);
+    let told = ran.image("hostile")["error"].to_string();
+    assert!(told.contains("more than 64 MiB"), "{told}");
+    let requests = source.requests().0.into_iter();
+    let requests = requests.filter(|request| request.path.contains("/org/hostile/manifests/"));
+    // The list, 64 MiB of manifests, and those that are requested at the same time.
+    let most = 1 + 17 + 8;
+    assert!(requests.clone().count() <= most, "{} of {LISTED}", requests.count());
 }

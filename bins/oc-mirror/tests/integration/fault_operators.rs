@@ -184,6 +184,38 @@ fn a_catalog_that_the_policy_refuses_is_neither_opened_nor_selected_from() {
 }
 
 #[test]
+fn under_a_policy_no_list_beside_a_catalog_decides_which_of_its_layers_are_read() {
+    let quay = registry();
+    Operators::generate().unwrap().put(&quay).unwrap();
+    let site = site(&quay, ALL_FOO);
+    site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+    // A list that leaves out all layers, as a manipulated workspace could have it.
+    let path = "data/working-dir/internal/documents.json";
+    let mut listed: Value = serde_json::from_str(&site.read(path)).unwrap();
+    let documents = listed["documents"].as_object_mut().unwrap();
+    let (_, document) =
+        documents.iter_mut().find(|(name, _)| name.ends_with("layers.json")).unwrap();
+    let blob = |digest: &str| format!("data/blobs/sha256/{}", digest.trim_start_matches("sha256:"));
+    let old = document["digest"].as_str().unwrap().to_owned();
+    let layers: Value = serde_json::from_str(&site.read(&blob(&old))).unwrap();
+    let none = layers.as_object().unwrap().keys().map(|manifest| (manifest.clone(), json!([])));
+    let none = Value::Object(none.collect()).to_string();
+    let digest = oci::Digest::of(none.as_bytes()).to_string();
+    site.write(&blob(&digest), &none);
+    document["digest"] = json!(digest);
+    document["size"] = json!(none.len());
+    site.write(path, &listed.to_string());
+
+    let target = registry();
+    let line = format!("-c isc.yaml {PLAIN} --from file://data docker://{}", target.address());
+    let ran = site.run(&line);
+    assert_eq!((ran.code, ran.total("failed")), (4, 1), "the list counts: {}", ran.out);
+    let policy = json!({"default": [{"type": "insecureAcceptAnything"}]});
+    site.write("policy.json", &policy.to_string());
+    site.succeeds(&format!("--secure-policy --policy policy.json {line}"));
+}
+
+#[test]
 fn a_catalog_that_cannot_be_used_is_told_and_others_are_mirrored() {
     let quay = registry();
     Operators::generate().unwrap().put(&quay).unwrap();

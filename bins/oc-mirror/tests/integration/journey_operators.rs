@@ -514,3 +514,37 @@ fn files(directory: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+#[test]
+fn catalogs_are_fetched_at_the_same_time_and_reported_in_the_order_of_the_configuration() {
+    let quay = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let names = ["one", "two", "three"];
+    let mut section = "  operators:\n".to_owned();
+    for name in names {
+        let documents = package(name, "stable", &[("1.0.0", serde_json::json!({}))]);
+        let image = catalog_image(&[("catalog.json", documents.as_bytes())]);
+        quay.put_image(&image, &format!("catalogs/{name}"), "v1").unwrap();
+        // A package that the catalog does not have: nothing but the catalog is requested.
+        section += &format!(
+            "  - catalog: {HOST}/catalogs/{name}:v1\n    packages:\n    - name: absent-{name}\n"
+        );
+    }
+    let site = site(&quay);
+    site.image_set("isc.yaml", &section);
+    let ran = site.run(&format!("-c isc.yaml {PLAIN} file://data"));
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    let errors = ran.errors();
+    let places = names.map(|name| errors.find(&format!("absent-{name}")).unwrap());
+    assert!(places.is_sorted(), "{errors}");
+
+    let paths: Vec<String> = quay.requests().0.into_iter().map(|request| request.path).collect();
+    let of = |name: &'static str| {
+        let folder = format!("/catalogs/{name}/");
+        paths.iter().enumerate().filter(move |(_, path)| path.contains(&folder)).map(|(at, _)| at)
+    };
+    let (last, first) = (of("one").max().unwrap(), of("three").min().unwrap());
+    assert!(first < last, "the third catalog waits for the first one: {paths:#?}");
+    let layers = paths.iter().filter(|path| path.contains("/blobs/")).collect::<BTreeSet<_>>();
+    let requests = paths.iter().filter(|path| path.contains("/blobs/")).count();
+    assert_eq!(layers.len(), requests, "a blob is fetched twice: {paths:#?}");
+}

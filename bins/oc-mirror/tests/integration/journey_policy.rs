@@ -4,8 +4,9 @@ use crate::support;
 
 use std::fs;
 
+use http::Method;
 use lab::images::{Compression, Format, Image, Layer, SigningKey};
-use lab::registry::{LabRegistry, Settings};
+use lab::registry::{Effect, Fault, LabRegistry, Settings};
 use lab::releases::ReleaseKey;
 use oci::{Digest, Tag};
 use serde_json::{Value, json};
@@ -324,4 +325,29 @@ fn the_policy_of_the_user_is_used_and_a_bad_one_stops_the_run() {
         assert_eq!(ran.code, 1, "{}", ran.out);
         assert!(ran.err.contains(home) && ran.err.contains(part), "{}", ran.err);
     }
+}
+
+#[test]
+fn signatures_that_cannot_be_read_for_a_moment_are_read_again_in_the_same_run() {
+    let (source, site) = (Source::new(), Site::new());
+    let signed = source.signed("team/good");
+    source.policy(&site, &[("team", source.requirement(&site))]);
+    site.images("isc.yaml", &[source.put(&signed, "team/good")]);
+    let signature = signed.attachments[0].manifest.parse().unwrap();
+    let payload = signature.blobs().last().unwrap().digest.to_string();
+    let once = "--retry-times 1 --retry-delay 10ms";
+    let line = format!("-c isc.yaml {PLAIN} {POLICY} {once} file://data");
+    // Longer than the attempts of one request, and shorter than two rounds.
+    source.registry.fault(Fault::on(Method::GET, &payload).times(2).does(Effect::status(503)));
+    let ran = site.succeeds(&line);
+    assert_eq!(outcome(&ran, "team/good"), "copied");
+    assert!(ran.err.contains("once more"), "{}", ran.err);
+    // What does not pass is named with its remedy.
+    let other = Site::new();
+    source.policy(&other, &[("team", source.requirement(&other))]);
+    other.images("isc.yaml", &[format!("{}:v1", source.name("team/good"))]);
+    source.registry.fault(Fault::on(Method::GET, &payload).does(Effect::status(503)));
+    let ran = other.run(&line);
+    assert!(reason(&ran, "team/good").contains("reading signatures"), "{}", ran.out);
+    assert_eq!(ran.image("team/good")["remedy"], "runAgain");
 }

@@ -52,3 +52,4 @@ mod journey_workspace;
 mod known_texts;
 mod prune;
 mod support;
+mod workspace_of_first_version;

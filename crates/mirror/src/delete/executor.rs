@@ -8,7 +8,7 @@ use mirror_plan::{Destination, Exit, Kind, TargetRecord};
 use oci::{Digest, Repository, Tag};
 use registry::{Client, Location};
 use tokio_util::sync::CancellationToken;
-use workspace::{AuditEvent, AuditedDeletion, Run, Workspace};
+use workspace::{AuditedDeletion, DiskError, JournalEvent, Run, Workspace};
 
 use super::execute::{Deletion, offered_catalogs, place, tag_of};
 use super::garbage_collection::garbage_collection;
@@ -171,7 +171,8 @@ impl<'a> Executor<'a> {
                 }
                 true
             }
-            Err(why) => {
+            Err(error) => {
+                let why = chain(&error);
                 self.report.fail(format!("nothing is deleted without an undo file: {why}"));
                 false
             }
@@ -226,8 +227,9 @@ impl<'a> Executor<'a> {
                 observe(self.client, registry, repository, &requested, record, comparison);
             let observed = match cancel.run_until_cancelled(observed).await {
                 Some(Ok(observed)) => observed,
-                Some(Err(why)) => {
-                    let message = format!("reading what {registry}/{repository} holds: {why}");
+                Some(Err(error)) => {
+                    let message =
+                        format!("reading what {registry}/{repository} holds: {}", chain(&error));
                     return self.stop(repository, &requested, &message);
                 }
                 None => {
@@ -277,8 +279,10 @@ impl<'a> Executor<'a> {
             }
             let is_first_manifest = matches!(step, Step::Manifest { .. })
                 && !plan.steps[..number].iter().any(|s| matches!(s, Step::Manifest { .. }));
-            if is_first_manifest && let Err(why) = self.note_unfinished(repository, plan, &all) {
-                return self.stop(repository, requested, &why);
+            if is_first_manifest && let Err(error) = self.note_unfinished(repository, plan, &all) {
+                let why = chain(&error);
+                let message = format!("nothing of {repository} is deleted without a record: {why}");
+                return self.stop(repository, requested, &message);
             }
             let tags = tags_of(step);
             let compared: Vec<&Tag> = match step {
@@ -303,8 +307,9 @@ impl<'a> Executor<'a> {
             }
         }
         self.report_plan(repository, requested, plan);
-        if let Err(why) = self.report_moved_tags(performer, repository, &finished).await {
+        if let Err(error) = self.report_moved_tags(performer, repository, &finished).await {
             let at = format!("{}/{repository}", performer.registry);
+            let why = chain(&error);
             let warning = format!("the tags of {at} were not listed after the deletion: {why}");
             self.report.warnings.push(warning);
         }
@@ -324,18 +329,18 @@ impl<'a> Executor<'a> {
         performer: &Performer<'_>,
         repository: &Repository,
         finished: &[Destination],
-    ) -> Result<(), String> {
+    ) -> Result<(), registry::Error> {
         if finished.is_empty() {
             return Ok(());
         }
         let (registry, at) = (performer.registry.clone(), repository.clone());
         let location = Location { registry, repository: at };
-        let listed = self.client.tags(&location, TAG_PAGES).await.map_err(|error| chain(&error))?;
+        let listed = self.client.tags(&location, TAG_PAGES).await?;
         let listed: BTreeSet<Tag> = listed.tags.into_iter().collect();
         for place in finished.iter().filter(|place| listed.contains(&place.tag)) {
             // Some registries list tags without a manifest.
             let image = place.at(performer.registry);
-            let found = self.client.head(&image).await.map_err(|error| chain(&error))?;
+            let found = self.client.head(&image).await?;
             let Some(found) = found else { continue };
             let because =
                 format!("it was moved to {} while its former manifest was deleted", found.digest);
@@ -355,7 +360,7 @@ impl<'a> Executor<'a> {
         repository: &Repository,
         plan: &RepositoryPlan,
         requested: &Requested,
-    ) -> Result<(), String> {
+    ) -> Result<(), DiskError> {
         let record = &self.pushed.record;
         let trees = requested.keys().filter_map(|tag| record.tree(&place(repository, tag)));
         let recorded: BTreeSet<Digest> =
@@ -378,9 +383,7 @@ impl<'a> Executor<'a> {
             return Ok(());
         }
         self.pushed.begin(repository, unfinished);
-        self.pushed.save().map_err(|error| {
-            format!("nothing of {repository} is deleted without a record: {}", chain(&error))
-        })
+        self.pushed.save()
     }
 
     /// Reports a step that failed, and what was not reached because of it.
@@ -399,7 +402,7 @@ impl<'a> Executor<'a> {
             self.line(repository, tag, Some(*digest), fate);
         }
         let event = self.audited(repository, step, error.message.clone());
-        self.audit(&AuditEvent::DeletionFailed(event));
+        self.audit(JournalEvent::DeletionFailed(event));
         let exit = self.exit_of(repository, requested);
         self.report.errors.push(Failure::new(exit, error.message).with_hint(error.hint));
         let mut open = self.still_open(plan, requested);
@@ -506,7 +509,7 @@ impl<'a> Executor<'a> {
             Done::TagStays | Done::TagMoved => return later,
         };
         let event = self.audited(repository, step, response);
-        self.audit(&AuditEvent::Deleted(event));
+        self.audit(JournalEvent::Deleted(event));
         later
     }
 
@@ -525,9 +528,9 @@ impl<'a> Executor<'a> {
         }
     }
 
-    fn audit(&mut self, event: &AuditEvent) {
+    fn audit(&mut self, event: JournalEvent) {
         let Some(run) = self.run else { return };
-        if let Err(error) = run.audit().write(event) {
+        if let Err(error) = run.journal().append(event) {
             let warning = format!("the audit log could not be written: {}", chain(&error));
             self.report.warnings.push(warning);
         }

@@ -6,10 +6,8 @@ use std::num::NonZeroUsize;
 use delete_plan::RepositoryState;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use mirror_plan::{Destination, ImageTree, TargetRecord};
-use oci::{Digest, ImageRef, MediaType, Pointer, RegistryHost, Repository, Tag};
+use oci::{Digest, ImageRef, ManifestError, MediaType, Pointer, RegistryHost, Repository, Tag};
 use registry::{Client, Error, Location};
-
-use crate::error_chain::chain;
 
 /// Requests at a time.
 const AT_ONCE: usize = 32;
@@ -17,6 +15,19 @@ const AT_ONCE: usize = 32;
 pub(crate) const TAG_PAGES: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 /// How deep indexes may list indexes.
 const MAX_DEPTH: usize = 4;
+
+/// Why it is not known what a repository holds.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ObserveError {
+    #[error(transparent)]
+    Request(#[from] registry::Error),
+    #[error("{0} has too many tags to find out which manifests are in use")]
+    ManyTags(Location),
+    #[error("{image}")]
+    Manifest { image: Box<ImageRef>, source: ManifestError },
+    #[error("it has indexes that list indexes more than {MAX_DEPTH} deep")]
+    Depth,
+}
 
 /// When the tags are compared that only lose their name, because others use the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,12 +56,11 @@ pub(crate) async fn observe(
     requested: &BTreeMap<Tag, Option<Digest>>,
     record: &TargetRecord,
     comparison: Comparison,
-) -> Result<Observed, String> {
+) -> Result<Observed, ObserveError> {
     let at = Location { registry: registry.clone(), repository: repository.clone() };
-    let text = |error: &Error| chain(error);
-    let listed = client.tags(&at, TAG_PAGES).await.map_err(|e| text(&e))?;
+    let listed = client.tags(&at, TAG_PAGES).await?;
     if !listed.complete {
-        return Err(format!("{at} has too many tags to find out which manifests are in use"));
+        return Err(ObserveError::ManyTags(at));
     }
     let name = |pointer: Pointer| {
         let (registry, repository) = (registry.clone(), repository.clone());
@@ -65,9 +75,8 @@ pub(crate) async fn observe(
             })
             .buffer_unordered(AT_ONCE)
             .try_collect()
-            .await
-            .map_err(|e| text(&e))?;
-        Ok::<_, String>(found)
+            .await?;
+        Ok::<_, Error>(found)
     };
     let mut observation = Observation {
         state: RepositoryState::default(),
@@ -133,8 +142,8 @@ async fn referrers(
     client: &Client,
     at: &Location,
     subject: Digest,
-) -> Result<(Digest, BTreeSet<Digest>), String> {
-    let listed = client.referrers(at, &subject).await.map_err(|error| chain(&error))?;
+) -> Result<(Digest, BTreeSet<Digest>), ObserveError> {
+    let listed = client.referrers(at, &subject).await?;
     Ok((subject, listed.into_iter().flatten().map(|referrer| referrer.digest).collect()))
 }
 
@@ -169,14 +178,18 @@ impl Observation<'_> {
         &mut self,
         client: &Client,
         name: &impl Fn(Pointer) -> ImageRef,
-    ) -> Result<(), String> {
+    ) -> Result<(), ObserveError> {
         for _ in 0..MAX_DEPTH {
             for digest in std::mem::take(&mut self.open) {
                 let image = name(Pointer::Digest(digest));
-                let Some(raw) = client.manifest(&image).await.map_err(|e| chain(&e))? else {
+                let Some(raw) = client.manifest(&image).await? else {
                     continue;
                 };
-                let parsed = raw.parse().map_err(|e| format!("{image}: {}", chain(&e)))?;
+                let parsed = raw.parse();
+                let parsed = parsed.map_err(|source| {
+                    let image = Box::new(image);
+                    ObserveError::Manifest { image, source }
+                })?;
                 let children = parsed.children();
                 let nested = children.iter().filter(|child| child.media_type.is_index());
                 self.open.extend(nested.map(|child| child.digest));
@@ -187,7 +200,7 @@ impl Observation<'_> {
                 return Ok(());
             }
         }
-        Err(format!("it has indexes that list indexes more than {MAX_DEPTH} deep"))
+        Err(ObserveError::Depth)
     }
 }
 

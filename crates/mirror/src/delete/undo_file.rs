@@ -4,16 +4,15 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use delete_plan::{Deleted, undo};
-use image_set::{Helm, ImageSetConfiguration, Operator};
+use image_set::{Helm, ImageSetConfiguration, Operator, WriteError};
 use mirror_plan::{Destination, ImageDetails, ImageTree, Kind, Origin, TargetRecord};
 use oci::Platform;
 use workspace::archive::Archives;
 use workspace::atomic_file::{self, Durability};
-use workspace::{Holdings, Workspace};
+use workspace::{DiskError, Holdings, Workspace};
 
 use super::execute::{Deletion, place, tag_of};
 use crate::collect::charts;
-use crate::error_chain::chain;
 
 const HEAD: &str = "# Mirrors back what this deletion removed: oc-mirror -c THIS_FILE ...\n";
 
@@ -24,13 +23,22 @@ pub(crate) struct UndoFile {
     pub(crate) lost: Vec<Destination>,
 }
 
+/// Why there is no undo file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UndoError {
+    #[error(transparent)]
+    Configuration(#[from] WriteError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
 /// Writes the undo file of the deletion with this number; none if nothing of the list is on record.
 pub(crate) fn write(
     workspace: &Workspace,
     number: u64,
     deletion: &Deletion,
     record: &TargetRecord,
-) -> Result<Option<UndoFile>, String> {
+) -> Result<Option<UndoFile>, UndoError> {
     let mut deleted = Vec::new();
     for image in &deletion.list.images {
         let Some(tag) = tag_of(image) else { continue };
@@ -62,8 +70,8 @@ pub(crate) fn write(
     set.mirror.operators = selected.operators;
     set.mirror.helm = selected.helm;
     let path = workspace.working_dir().join(format!("delete/undo-{number:06}.yaml"));
-    let text = format!("{HEAD}{}", set.to_yaml().map_err(|error| chain(&error))?);
-    atomic_file::write(&path, text.as_bytes(), Durability::Now).map_err(|error| chain(&error))?;
+    let text = format!("{HEAD}{}", set.to_yaml()?);
+    atomic_file::write(&path, text.as_bytes(), Durability::Now)?;
     Ok(Some(UndoFile { path, lost }))
 }
 

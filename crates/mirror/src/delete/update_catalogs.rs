@@ -34,8 +34,8 @@ pub(crate) async fn update(
 ) -> Result<Vec<String>, Vec<Failure>> {
     let mut replaced = Vec::new();
     for catalog in catalogs {
-        let configuration = configuration_of(record, catalog).map_err(|why| {
-            let message = format!("replacing the catalog {}: {why}", catalog.place);
+        let configuration = configuration_of(record, catalog).map_err(|error| {
+            let message = format!("replacing the catalog {}: {error}", catalog.place);
             vec![Failure::new(Exit::OPERATOR, message).with_hint(
                 "nothing was deleted; mirror with a narrower configuration first, or delete without --update-catalogs",
             )]
@@ -72,18 +72,31 @@ pub(crate) async fn update(
     Ok(replaced)
 }
 
+/// Why a catalog cannot be built again.
+#[derive(Debug, thiserror::Error)]
+enum ConfigurationError {
+    #[error("the configuration that published it is not on record")]
+    NotOnRecord,
+    #[error("{name} does not have the catalog {catalog}")]
+    NoCatalog { name: String, catalog: String },
+}
+
 /// The part of a configuration on record that published a catalog: the last run decides what it
 /// offers.
-fn configuration_of(record: &TargetRecord, catalog: &Narrowed) -> Result<Configuration, String> {
+fn configuration_of(
+    record: &TargetRecord,
+    catalog: &Narrowed,
+) -> Result<Configuration, ConfigurationError> {
     let details = record.images.get(&catalog.place).and_then(|image| image.details.as_ref());
     let (name, text, mut set) = details
         .and_then(|known| undo_file::configurations(record, known).next())
-        .ok_or("the configuration that published it is not on record")?;
+        .ok_or(ConfigurationError::NotOnRecord)?;
     set.mirror.operators.retain(|operator| operator.catalog.to_string() == catalog.source);
     let mut only = ImageSetConfiguration::default();
     only.mirror.operators = set.mirror.operators;
     if only.mirror.operators.is_empty() {
-        return Err(format!("{name} does not have the catalog {}", catalog.source));
+        let (name, catalog) = (name.to_owned(), catalog.source.clone());
+        return Err(ConfigurationError::NoCatalog { name, catalog });
     }
     // Not the name of the file: this run selects only a part of it.
     let path = PathBuf::from(format!("catalogs of {name}"));

@@ -12,6 +12,7 @@ use workspace::{DiskError, Holdings, RecordError, RunStatus, Workspace};
 use crate::collect::built_images::MadeImages;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
 use crate::gather::Gathered;
 use crate::gather::narrow::{NarrowError, narrow};
 use crate::progress::Event;
@@ -41,6 +42,18 @@ pub(crate) enum CarriedError {
     Narrow(#[from] NarrowError),
     #[error(transparent)]
     Disk(#[from] DiskError),
+}
+
+impl EngineError for CarriedError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Absent(_) | Self::Gone => Fault::NotHeld,
+            Self::Name(_) => Fault::Configuration,
+            Self::Narrow(error) => error.fault(),
+            Self::Distribution(_) => Fault::Content,
+            Self::Read(_) | Self::Record(_) | Self::Disk(_) => Fault::Disk,
+        }
+    }
 }
 
 /// Which archives are opened.
@@ -315,14 +328,13 @@ pub(crate) fn find(
         let found = match made.tree(&wanted) {
             Some(tree) => Ok(tree.clone()),
             None => held_tree(holdings, &wanted, &mut all).and_then(|tree| {
-                let stored =
-                    |digest: &Digest| held_manifest(holdings, digest).map_err(|e| chain(&e));
+                let stored = |digest: &Digest| held_manifest(holdings, digest);
                 Ok(narrow(&tree, &wanted.platforms, stored)?)
             }),
         };
         match found {
             Ok(tree) => gathered.found.push(Found { wanted, destination, tree }),
-            Err(error) => gathered.lost.push((wanted, destination, chain(&error).into())),
+            Err(error) => gathered.lost.push((wanted, destination, error.reason())),
         }
     }
     gathered

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use mirror_plan::{ImageTree, ManifestNode};
-use oci::{Digest, Platform, RawManifest};
+use oci::{Digest, ManifestError, Platform, RawManifest};
 
+use crate::fault::{EngineError, Fault};
 use crate::gather::{NoInstance, select_from};
+use crate::transfer::supply::ManifestReadError;
 
 /// Why a held image does not do.
 #[derive(Debug, thiserror::Error)]
@@ -15,8 +17,21 @@ pub(crate) enum NarrowError {
     /// The list has the platform, but it was not mirrored.
     #[error("{0} was left out when this image was mirrored: mirror it again with that platform")]
     LeftOut(Digest),
-    #[error("{0}")]
-    Manifest(String),
+    #[error(transparent)]
+    Read(#[from] ManifestReadError),
+    #[error("reading the manifest {digest}")]
+    Parse { digest: Digest, source: ManifestError },
+}
+
+impl EngineError for NarrowError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Platform(_) => Fault::Configuration,
+            Self::LeftOut(_) => Fault::NotHeld,
+            Self::Read(error) => error.fault(),
+            Self::Parse { .. } => Fault::Content,
+        }
+    }
 }
 
 /// `tree` as far as `platforms` select it. `manifest` reads the bytes of a list
@@ -24,7 +39,7 @@ pub(crate) enum NarrowError {
 pub(crate) fn narrow(
     tree: &ImageTree,
     platforms: &[Platform],
-    manifest: impl Fn(&Digest) -> Result<RawManifest, String>,
+    manifest: impl Fn(&Digest) -> Result<RawManifest, ManifestReadError>,
 ) -> Result<ImageTree, NarrowError> {
     if platforms.is_empty() && tree.left_out.is_empty() {
         return Ok(tree.clone());
@@ -35,8 +50,9 @@ pub(crate) fn narrow(
     let mut at = 0;
     while at < kept.len() {
         if kept[at].media_type.is_index() {
-            let raw = manifest(&kept[at].digest).map_err(NarrowError::Manifest)?;
-            let parsed = raw.parse().map_err(|e| NarrowError::Manifest(e.to_string()))?;
+            let raw = manifest(&kept[at].digest)?;
+            let parsed =
+                raw.parse().map_err(|source| NarrowError::Parse { digest: raw.digest, source })?;
             let selection = select_from(&parsed, platforms)?;
             left_out.extend(selection.left_out);
             for child in selection.taken {
@@ -94,9 +110,9 @@ mod tests {
         (ImageTree { manifests, left_out: BTreeSet::new(), attachments }, raw)
     }
 
-    fn reader(raw: RawManifest) -> impl Fn(&Digest) -> Result<RawManifest, String> {
+    fn reader(raw: RawManifest) -> impl Fn(&Digest) -> Result<RawManifest, ManifestReadError> {
         let held = BTreeMap::from([(raw.digest, raw)]);
-        move |digest| held.get(digest).cloned().ok_or_else(|| "gone".into())
+        move |digest| held.get(digest).cloned().ok_or(ManifestReadError::Missing(*digest))
     }
 
     #[test]
@@ -120,6 +136,7 @@ mod tests {
     #[test]
     fn a_whole_image_is_taken_without_reading_it() {
         let (tree, _) = list();
-        assert_eq!(narrow(&tree, &[], |_| Err("not to be read".into())).unwrap(), tree);
+        let unread = |digest: &Digest| Err(ManifestReadError::Missing(*digest));
+        assert_eq!(narrow(&tree, &[], unread).unwrap(), tree);
     }
 }

@@ -6,13 +6,15 @@ use futures_util::stream::{self, StreamExt};
 use mirror_plan::{BlobRef, Found, Origin};
 use oci::{Digest, Pointer, RawManifest};
 use registry::Client;
-use workspace::{BlobError, BlobStore, DiskError, Holdings, MAX_DOCUMENT_BYTES};
+use workspace::{BlobError, BlobStore, DiskError, DocumentError, Holdings, MAX_DOCUMENT_BYTES};
 
-use super::trust_check::TrustCheck;
+use super::trust_check::{TrustCheck, TrustError};
 use super::{CollectError, Gathered, Layout};
+use crate::collect::documents::Documents;
 use crate::context::Context;
-use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
 use crate::progress::Event;
+use crate::results::reference;
 
 /// Images that are completed at once.
 const AT_ONCE: usize = 16;
@@ -34,6 +36,42 @@ enum PlannedError {
     Store(#[from] BlobError),
     #[error(transparent)]
     Disk(#[from] DiskError),
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+}
+
+impl EngineError for PlannedError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::NotBuilt(_) => Fault::NotHeld,
+            Self::Absent(_) => Fault::SourceAbsent,
+            Self::Registry { source, .. } => Fault::of_source(source),
+            Self::Layout { source, .. } => source.fault(),
+            Self::Store(error) => Fault::of_store(error),
+            Self::Disk(_) => Fault::Disk,
+            Self::Trust(error) => error.fault(),
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Registry { source, .. } => Some(source),
+            Self::Layout { source, .. } => source.request(),
+            Self::Trust(error) => error.request(),
+            _ => None,
+        }
+    }
+}
+
+/// Why what a dry run built cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AdoptError {
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
 }
 
 /// The largest blob that is built: a catalog, packed.
@@ -44,22 +82,22 @@ pub(crate) fn adopt(
     context: &Context,
     found: &[Found],
     documents: &BTreeMap<String, BlobRef>,
-) -> Result<(), String> {
+) -> Result<(), AdoptError> {
     let (built, store) = (context.workspace.dry_run_content(), context.workspace.blobs());
     let is_here = |digest: &Digest| store.has(digest, None);
     for (name, blob) in documents {
-        if built.has(&blob.digest, None).map_err(|e| chain(&e))? {
-            let bytes = built.read(&blob.digest, MAX_DOCUMENT_BYTES).map_err(|e| chain(&e))?;
-            context.keep_document(name, &bytes).map_err(|e| chain(&e))?;
+        if built.has(&blob.digest, None)? {
+            let bytes = built.read(&blob.digest, MAX_DOCUMENT_BYTES)?;
+            context.keep_document(name, &bytes)?;
         }
     }
     for image in found.iter().filter(|image| matches!(image.wanted.origin, Origin::Made(_))) {
         let manifests = image.tree.all_manifests().map(|node| node.digest);
         for digest in manifests.chain(image.tree.blobs().into_keys()) {
-            let is_new = !is_here(&digest).map_err(|e| chain(&e))?;
-            if is_new && built.has(&digest, None).map_err(|e| chain(&e))? {
-                let bytes = built.read(&digest, MAX_BUILT_BYTES).map_err(|e| chain(&e))?;
-                context.keep(&digest, &bytes).map_err(|e| chain(&e))?;
+            let is_new = !is_here(&digest)?;
+            if is_new && built.has(&digest, None)? {
+                let bytes = built.read(&digest, MAX_BUILT_BYTES)?;
+                context.keep(&digest, &bytes)?;
             }
         }
     }
@@ -74,17 +112,14 @@ pub(crate) async fn complete(context: &Context, client: &Client, found: Vec<Foun
     let (store, trust) = (context.workspace.blobs(), trust.as_ref());
     let mut completed = stream::iter(found)
         .map(|found| async move {
-            let completed = complete_image(client, store, &found).await.map_err(|e| chain(&e));
+            let completed = complete_image(client, store, &found).await;
             let origin = &found.wanted.origin;
             let judged = match (completed, trust) {
-                (Err(why), _) => Err(why),
-                (Ok(()), None) => Ok(()),
+                (Err(error), _) => Err(error),
+                (Ok(()), None) => Ok(Documents::default()),
                 (Ok(()), Some(trust)) => {
-                    let at = match origin {
-                        Origin::Registry(image) => Some(image),
-                        Origin::Layout(_) | Origin::Made(_) => None,
-                    };
-                    trust.check(origin, at, &found.tree).await
+                    let judged = trust.check(origin, reference(origin), &found.tree).await;
+                    judged.map_err(PlannedError::from)
                 }
             };
             (found, judged)
@@ -99,12 +134,13 @@ pub(crate) async fn complete(context: &Context, client: &Client, found: Vec<Foun
         };
         let Some((found, judged)) = next else { break };
         match judged {
-            Ok(()) => {
+            Ok(documents) => {
                 let origin = found.wanted.origin.clone();
                 context.observer.notice(Event::Collected { origin });
+                gathered.documents.append(documents);
                 gathered.found.push(found);
             }
-            Err(why) => gathered.lost.push((found.wanted, found.destination, why.into())),
+            Err(error) => gathered.lost.push((found.wanted, found.destination, error.reason())),
         }
     }
     drop(completed);

@@ -15,6 +15,7 @@ use workspace::{BlobError, BlobStore, DiskError};
 use super::attachments::KnownTags;
 use super::selection::{NoInstance, select_from};
 use super::turns::Turns;
+use crate::fault::{EngineError, Fault};
 use crate::settings::Attachments;
 use crate::transfer::verified_body::BodyError;
 
@@ -28,7 +29,7 @@ const MAX_MANIFESTS: usize = 4096;
 const MAX_TREE_MIB: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CollectError {
+pub enum CollectError {
     #[error("{0} does not exist at its registry; check the name and the tag or digest")]
     Absent(ImageRef),
     #[error("{image} is listed by {parent} but its registry does not have it")]
@@ -59,6 +60,34 @@ pub(crate) enum CollectError {
     LargeBlob { digest: Digest, size: u64, limit: u64 },
     #[error("reading the OCI layout {path}: {why}")]
     Layout { path: String, why: String },
+}
+
+impl EngineError for CollectError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Absent(_) | Self::ChildAbsent { .. } => Fault::SourceAbsent,
+            Self::Manifest { .. }
+            | Self::Size { .. }
+            | Self::Unbounded(_)
+            | Self::LargeBlob { .. }
+            | Self::Body(_)
+            | Self::Layout { .. } => Fault::Content,
+            // The configuration selects a platform that the image does not have.
+            Self::Platform(_) => Fault::Configuration,
+            Self::Registry(error) => Fault::of_source(error),
+            Self::NotMade(_) => Fault::NotHeld,
+            Self::Store(error) => Fault::of_store(error),
+            Self::Disk(_) | Self::Aside { .. } => Fault::Disk,
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Registry(error) => Some(error),
+            Self::Body(error) => error.downcast_ref(),
+            _ => None,
+        }
+    }
 }
 
 /// Reads images from registries, keeping their manifests in a store when there is one.

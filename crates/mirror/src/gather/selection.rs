@@ -14,7 +14,7 @@ pub(crate) struct Selection<'a> {
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no instances found for platform {wanted}; the list has {has}")]
-pub(crate) struct NoInstance {
+pub struct NoInstance {
     pub(crate) wanted: String,
     pub(crate) has: String,
 }

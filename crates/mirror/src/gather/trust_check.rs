@@ -5,24 +5,119 @@
 
 mod lookaside;
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use mirror_plan::{BlobRef, Found, ImageTree, Origin};
-use oci::{Digest, ImageRef, Pointer, RawManifest, RegistryHost, Repository};
+use oci::{
+    Digest, ImageRef, ManifestError, Pointer, RawManifest, ReferenceError, RegistryHost, Repository,
+};
 use registry::{Client, Location};
-use trust::{Listed, Name, Presented, Signature, Subject};
-use workspace::{BlobStore, Holdings};
+use trust::{Listed, Name, Presented, Refusal, Signature, Subject};
+use workspace::{BlobError, BlobStore, DiskError, Holdings};
 
+use self::lookaside::LookasideError;
+use crate::collect::documents::Documents;
 use crate::collect::releases::graph_image_origin;
 use crate::context::Context;
-use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
 use crate::gather::Gathered;
 use crate::settings::{DryRun, TrustPolicy, Workflow};
-use crate::transfer::supply::{Supply, held_manifest};
-use crate::transfer::verified_body::verified;
+use crate::transfer::supply::{ManifestReadError, Supply, SupplyError, held_manifest};
+use crate::transfer::verified_body::{BodyError, verified};
+
+/// Why the policy does not let an image in, or why that is not known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TrustError {
+    #[error(transparent)]
+    Rejected(#[from] Refusal),
+    #[error("reading signatures")]
+    Signatures(#[source] SignatureError),
+    // Scripts search for `is rejected by policy`.
+    #[error("the image is rejected by policy: reading signatures")]
+    Lookaside(#[source] LookasideError),
+    #[error("finding {}", path.display())]
+    Layout { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Name(#[from] ReferenceError),
+}
+
+/// Why the signatures that are attached to an image cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SignatureError {
+    #[error("what is signed is larger than {MAX_PAYLOADS} bytes, which no valid image needs")]
+    Large,
+    #[error("reading the manifest {digest}")]
+    Manifest { digest: Digest, source: ManifestError },
+    #[error(transparent)]
+    Held(#[from] ManifestReadError),
+    #[error("{0} does not exist any more")]
+    Absent(Box<ImageRef>),
+    #[error("{0} is neither in the workspace nor in an archive here")]
+    NotHeld(Digest),
+    #[error("reading {digest}")]
+    Read { digest: Digest, source: io::Error },
+    #[error("{0} is damaged on disk")]
+    Damaged(Digest),
+    #[error(transparent)]
+    Request(#[from] registry::Error),
+    #[error(transparent)]
+    Supply(#[from] SupplyError),
+    #[error("fetching {digest}")]
+    Body { digest: Digest, source: BodyError },
+    #[error(transparent)]
+    Store(#[from] BlobError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+impl EngineError for TrustError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Rejected(_) => Fault::Policy,
+            Self::Signatures(error) => error.fault(),
+            Self::Lookaside(error) => error.fault(),
+            Self::Layout { .. } => Fault::Disk,
+            Self::Name(_) => Fault::Configuration,
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Signatures(error) => error.request(),
+            Self::Lookaside(error) => error.request(),
+            Self::Rejected(_) | Self::Layout { .. } | Self::Name(_) => None,
+        }
+    }
+}
+
+impl EngineError for SignatureError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Large | Self::Manifest { .. } | Self::Damaged(_) | Self::Body { .. } => {
+                Fault::Content
+            }
+            Self::Held(error) => error.fault(),
+            Self::Absent(_) => Fault::SourceAbsent,
+            Self::NotHeld(_) => Fault::NotHeld,
+            Self::Request(error) => Fault::of_source(error),
+            Self::Supply(error) => error.fault(),
+            Self::Store(error) => Fault::of_store(error),
+            Self::Read { .. } | Self::Disk(_) => Fault::Disk,
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Request(error) => Some(error),
+            Self::Supply(error) => error.request(),
+            Self::Body { source, .. } => source.downcast_ref(),
+            _ => None,
+        }
+    }
+}
 
 /// Images that are checked at once.
 const AT_ONCE: usize = 32;
@@ -56,14 +151,15 @@ impl<'a> TrustCheck<'a> {
         Some(Self { trust, holdings, client, store, context })
     }
 
-    /// Lets an image in, or says why not. `at` is a registry that has what is
-    /// attached to it.
+    /// Lets an image in, or returns why not. `at` is a registry that has what is attached to it.
+    /// The documents are signatures from lookaside servers, which the disconnected side needs.
     pub(crate) async fn check(
         &self,
         origin: &Origin,
         at: Option<&ImageRef>,
         tree: &ImageTree,
-    ) -> Result<(), String> {
+    ) -> Result<Documents, TrustError> {
+        let mut documents = Documents::default();
         let (path, made): (PathBuf, ImageRef);
         let name = match origin {
             Origin::Registry(image) => Name::Registry(image),
@@ -75,10 +171,10 @@ impl<'a> TrustCheck<'a> {
             // from an archive is judged by the name that it has below any registry.
             Origin::Made(name) => match &self.context.settings.workflow {
                 Workflow::DiskToMirror { .. } if is_from_archive(name) => {
-                    made = format!("localhost/{name}:latest").parse().map_err(|e| chain(&e))?;
+                    made = format!("localhost/{name}:latest").parse()?;
                     Name::Registry(&made)
                 }
-                _ => return Ok(()),
+                _ => return Ok(documents),
             },
         };
         let rule = self.trust.policy.rule(name);
@@ -90,25 +186,24 @@ impl<'a> TrustCheck<'a> {
             let mut subject = Subject::unsigned(node.digest);
             if read {
                 let found = self.signatures(at, tree, node.digest, &mut budget).await;
-                subject.signatures = found.map_err(|why| format!("reading signatures: {why}"))?;
+                subject.signatures = found.map_err(TrustError::Signatures)?;
             }
             if let (true, Name::Registry(image)) = (beside, name) {
-                let found = self.lookaside(image, node.digest).await;
-                subject.lookaside = found.map_err(|why| {
-                    format!("the image is rejected by policy: reading signatures: {why}")
-                })?;
+                let found = self.lookaside(image, node.digest, &mut documents).await;
+                subject.lookaside = found.map_err(TrustError::Lookaside)?;
             }
             subjects.push(subject);
         }
         let root = subjects.remove(0);
         let image = Presented { root, instances: subjects, now: Timestamp::now() };
-        rule.judge(&image).map_err(|refusal| refusal.to_string())
+        rule.judge(&image)?;
+        Ok(documents)
     }
 
     /// Parts held images into those the policy lets in and those it does not.
     pub(crate) async fn held(&self, gathered: Gathered, target: &RegistryHost) -> Gathered {
-        let Gathered { found, mut lost } = gathered;
-        let judged: Vec<(Found, Result<(), String>)> = stream::iter(found)
+        let Gathered { found, mut lost, documents } = gathered;
+        let judged: Vec<(Found, Result<Documents, TrustError>)> = stream::iter(found)
             .map(|found| async {
                 // An earlier archive may have brought the signatures there.
                 let at = found.destination.at(target);
@@ -121,11 +216,11 @@ impl<'a> TrustCheck<'a> {
         let mut found = Vec::with_capacity(judged.len());
         for (image, judged) in judged {
             match judged {
-                Ok(()) => found.push(image),
-                Err(why) => lost.push((image.wanted, image.destination, why.into())),
+                Ok(_) => found.push(image),
+                Err(error) => lost.push((image.wanted, image.destination, error.reason())),
             }
         }
-        Gathered { found, lost }
+        Gathered { found, lost, documents }
     }
 
     /// The signatures attached to one manifest of an image.
@@ -135,17 +230,18 @@ impl<'a> TrustCheck<'a> {
         tree: &ImageTree,
         subject: Digest,
         budget: &mut u64,
-    ) -> Result<Vec<Signature>, String> {
+    ) -> Result<Vec<Signature>, SignatureError> {
         let mut found = Vec::new();
         for attachment in tree.attachments.iter().filter(|a| a.subject == subject) {
             let Some(node) = attachment.manifests.first() else { continue };
-            let manifest = self.manifest(at, &node.digest).await?;
-            let manifest = manifest.parse().map_err(|e| chain(&e))?;
+            let digest = node.digest;
+            let manifest = self.manifest(at, &digest).await?;
+            let manifest = manifest.parse();
+            let manifest =
+                manifest.map_err(|source| SignatureError::Manifest { digest, source })?;
             for listed in trust::listed(&manifest) {
                 let Listed { payload, size, signature, bundle, certificate, chain } = listed;
-                *budget = budget.checked_sub(size).ok_or_else(|| {
-                    format!("what is signed is larger than {MAX_PAYLOADS} bytes, which no honest image needs")
-                })?;
+                *budget = budget.checked_sub(size).ok_or(SignatureError::Large)?;
                 let payload = self.payload(at, BlobRef { digest: payload, size }).await?;
                 found.push(Signature { payload, signature, bundle, certificate, chain });
             }
@@ -157,38 +253,42 @@ impl<'a> TrustCheck<'a> {
         &self,
         at: Option<&ImageRef>,
         digest: &Digest,
-    ) -> Result<RawManifest, String> {
-        let held = self.holdings.blob(digest).map_err(|e| chain(&e))?.is_some();
+    ) -> Result<RawManifest, SignatureError> {
+        let held = self.holdings.blob(digest)?.is_some();
         let (false, Some(at)) = (held, at) else {
-            return held_manifest(self.holdings, digest).map_err(|e| chain(&e));
+            return Ok(held_manifest(self.holdings, digest)?);
         };
         let at = at.with_pointer(Pointer::Digest(*digest));
-        let found = self.client.manifest(&at).await.map_err(|e| chain(&e))?;
-        found.ok_or_else(|| format!("{at} is not there any more"))
+        let found = self.client.manifest(&at).await?;
+        found.ok_or_else(|| SignatureError::Absent(Box::new(at)))
     }
 
-    async fn payload(&self, at: Option<&ImageRef>, blob: BlobRef) -> Result<Vec<u8>, String> {
-        let held = self.holdings.blob(&blob.digest).map_err(|e| chain(&e))?;
-        let at = match (held, at) {
+    async fn payload(
+        &self,
+        at: Option<&ImageRef>,
+        blob: BlobRef,
+    ) -> Result<Vec<u8>, SignatureError> {
+        let digest = blob.digest;
+        let at = match (self.holdings.blob(&digest)?, at) {
             (None, Some(at)) => Location::from(at),
-            (None, None) => return Err(format!("{} is not here", blob.digest)),
+            (None, None) => return Err(SignatureError::NotHeld(digest)),
             (Some(reader), _) => {
                 let mut bytes = Vec::new();
                 let read = reader.take(blob.size.saturating_add(1)).read_to_end(&mut bytes);
-                read.map_err(|e| format!("reading {}: {e}", blob.digest))?;
-                return match Digest::of(&bytes) == blob.digest {
+                read.map_err(|source| SignatureError::Read { digest, source })?;
+                return match Digest::of(&bytes) == digest {
                     true => Ok(bytes),
-                    false => Err(format!("{} is damaged on disk", blob.digest)),
+                    false => Err(SignatureError::Damaged(digest)),
                 };
             }
         };
         let supply = Supply::Registry { client: self.client.clone(), at };
-        let body = supply.body(blob, 0).await.map_err(|e| chain(&e))?;
-        let pieces: Vec<_> =
-            verified(blob.digest, body).try_collect().await.map_err(|e| chain(e.as_ref()))?;
+        let body = supply.body(blob, 0).await?;
+        let pieces: Result<Vec<_>, BodyError> = verified(digest, body).try_collect().await;
+        let pieces = pieces.map_err(|source| SignatureError::Body { digest, source })?;
         let bytes = pieces.concat();
         if let Some(store) = self.store {
-            store.put(&blob.digest, &bytes).map_err(|e| chain(&e))?;
+            store.put(&digest, &bytes)?;
         }
         Ok(bytes)
     }
@@ -202,9 +302,7 @@ fn is_from_archive(name: &Repository) -> bool {
 
 /// The path of a layout as policies write it: absolute and without links. On
 /// the disconnected side the layout need not be there.
-fn explicit(layout: &Path) -> Result<PathBuf, String> {
-    layout
-        .canonicalize()
-        .or_else(|_| std::path::absolute(layout))
-        .map_err(|e| format!("finding {}: {e}", layout.display()))
+fn explicit(layout: &Path) -> Result<PathBuf, TrustError> {
+    let found = layout.canonicalize().or_else(|_| std::path::absolute(layout));
+    found.map_err(|source| TrustError::Layout { path: layout.to_owned(), source })
 }

@@ -61,8 +61,9 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     context.stage("copying");
     let supplies = sections.supplies(context, &client);
     let (needs, mut outcomes) = fetch::missing(context, &plan);
-    let executed =
+    let (executed, moved) =
         fetch::fetch(context, &supplies, &plan, needs, &mut outcomes, Announce::All).await;
+    results.moved = moved;
     if executed == Executed::Entirely {
         let digests = digests(&plan, &sections);
         results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
@@ -72,8 +73,8 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     let is_paused = executed == Executed::Interrupted && context.settings.is_past_deadline();
     if archiving.write && (executed == Executed::Entirely || (is_paused && archiving.partial)) {
         let mut documents = sections.documents();
-        let kept = context.save_lookaside();
-        documents.extend(kept.map_err(|e| Halt::generic(chain(&e)))?);
+        let signatures = gathered.documents.save(context);
+        documents.extend(signatures.map_err(|e| Halt::generic(chain(&e)))?);
         let for_v2 = match archiving.format {
             ArchiveFormat::Own => None,
             ArchiveFormat::OcMirrorV2 => {
@@ -81,7 +82,8 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
                 let operators = &context.settings.configuration.set.mirror.operators;
                 let catalogs = sections.catalogs.for_v2(operators, &holdings, &sections.made);
                 let catalogs = catalogs.await;
-                Some(catalogs.map_err(|why| {
+                Some(catalogs.map_err(|error| {
+                    let why = chain(&error);
                     Halt::generic(format!("writing an archive for oc-mirror v2: {why}"))
                 })?)
             }
@@ -97,6 +99,7 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
         let repair = Repair { client: &client, supplies: &supplies, documents: &documents };
         let archived = archive::archive(context, &content, &repair, &mut outcomes).await;
         results.archive = archived.line;
+        results.moved += archived.moved;
         results.issues.notes.extend(archived.notes);
         results.issues.failures.extend(archived.failures);
     }
@@ -125,8 +128,9 @@ async fn leave_out(
                 at.map(|at| gathered.found.remove(at));
                 gathered.found.extend(found);
             }
-            Err(why) => {
-                let message = format!("building the catalog {} again: {why}", before.origin);
+            Err(error) => {
+                let message =
+                    format!("building the catalog {} again: {}", before.origin, chain(&error));
                 failures.push(Failure::new(Exit::OPERATOR, message));
             }
         }

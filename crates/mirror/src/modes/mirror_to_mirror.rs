@@ -19,7 +19,7 @@ use crate::preflight;
 use crate::reason::Reason;
 use crate::record::generated_files;
 use crate::report::Outcome;
-use crate::results::{Halt, Results, references, unless_cancelled};
+use crate::results::{Halt, Moved, Results, references, unless_cancelled};
 use crate::settings::{Attachments, DryRun};
 use crate::transfer::fetch::{self, Announce};
 use crate::transfer::supply::Supplies;
@@ -82,7 +82,9 @@ pub(crate) async fn mirror_to_mirror(
         };
         unless_cancelled(context)?;
         if context.settings.through_workspace {
-            let kept = keep_content(context, &route, &bound.plan).await?;
+            let (kept, moved) = keep_content(context, &route, &bound.plan).await;
+            results.moved = moved;
+            unless_cancelled(context)?;
             inspected.given_up.extend(kept);
             route.supplies = Supplies::FromDisk(Arc::clone(&route.holdings));
         }
@@ -95,22 +97,22 @@ pub(crate) async fn mirror_to_mirror(
 }
 
 /// Fetches the content of all images into the workspace. Returns the images for which that is not
-/// possible, by place in the plan, and why.
+/// possible, by place in the plan, and why; and what was moved.
 async fn keep_content(
     context: &Context,
     route: &Route<'_>,
     plan: &Plan,
-) -> Result<BTreeMap<usize, Reason>, Halt> {
+) -> (BTreeMap<usize, Reason>, Moved) {
     let (needs, mut outcomes) = fetch::all_missing(context, plan);
     preflight::check_space_for(context, &needs);
     let supplies = &route.supplies;
-    fetch::fetch(context, supplies, plan, needs, &mut outcomes, Announce::Nothing).await;
-    unless_cancelled(context)?;
+    let (_, moved) =
+        fetch::fetch(context, supplies, plan, needs, &mut outcomes, Announce::Nothing).await;
     let failed = outcomes.into_iter().enumerate().filter_map(|(index, outcome)| match outcome {
         Outcome::Failed { error } => Some((index, error)),
         Outcome::Copied | Outcome::Present | Outcome::Pending => None,
     });
-    Ok(failed.collect())
+    (failed.collect(), moved)
 }
 
 /// Records an image of which only manifests are kept.

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mirror_plan::{
     Action, BlobRef, Exit, Found, ImageEntry, Journey, Kind, Mode, Names, Plan, Target as Place,
@@ -21,23 +20,18 @@ use crate::collect::releases::Source;
 use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::fault::EngineError;
 use crate::plan::presence::{self, Heads, Presence};
-use crate::reason::{Reason, Remedy};
+use crate::reason::Reason;
 use crate::record::pushed_log::Pushed;
 use crate::report::{Failure, Outcome};
-use crate::results::{Halt, Issues, Lost, reference};
+use crate::results::{Halt, Issues, Lost, Moved, reference};
 use crate::settings::BrokenBundles;
 use crate::transfer::destination_registry::{Outgoing, Tally, Target, TargetRepository};
 use crate::transfer::execute::{Executed, Limits, Moment, Stops, execute};
 use crate::transfer::schedule::{Need, Parallel, Schedule};
 use crate::transfer::spool::Spool;
 use crate::transfer::supply::{Sources, Supplies};
-
-/// What to do when a target was not reached: nothing of the run is lost.
-const RUN_AGAIN: &str = "if the cause is temporary, run the same command again";
-
-const CHECK_CONNECTION: &str =
-    "check the name of the registry, the proxy (HTTPS_PROXY, NO_PROXY) and the network";
 
 /// A plan for a target, and what it was made from.
 pub(crate) struct Bound {
@@ -72,15 +66,10 @@ pub(crate) async fn bind(
         .map_err(|e| {
             let registry = &route.place.registry;
             let message = format!("asking {registry} what it holds: {}", chain(&e));
-            let failure = Failure::new(Exit::GENERIC, message);
-            match Remedy::of(&e) {
-                Remedy::RunAgain => Halt::from(failure.with_hint(RUN_AGAIN)),
-                Remedy::CheckConnection => Halt::from(failure.with_hint(CHECK_CONNECTION)),
-                _ => Halt::from(failure),
-            }
+            Halt::from(Failure::new(Exit::GENERIC, message).with_remedy(e.remedy()))
         })?;
     let lost = asked.lost.into_iter();
-    let lost = lost.map(|(found, e)| (found.wanted, found.destination, (&e).into())).collect();
+    let lost = lost.map(|(found, e)| (found.wanted, found.destination, e.reason())).collect();
     let journey = Journey { mode, target: Some(route.place.clone()) };
     let plan = Arc::new(plan(journey, asked.found, &asked.presence));
     Ok(Bound { plan, presence: asked.presence, pushed, lost })
@@ -91,6 +80,7 @@ pub(crate) struct Delivered {
     pub(crate) executed: Executed,
     /// The plan, and one for catalogs that were built again.
     pub(crate) parts: Vec<Part>,
+    pub(crate) moved: Moved,
     pub(crate) issues: Issues,
 }
 
@@ -137,7 +127,12 @@ pub(crate) async fn deliver(
     let mode = bound.plan.mode;
     let mut push = Push::new(context, route, &route.supplies, bound, inspected);
     let mut executed = push.transfer(|kind| kind != Kind::Catalog, &mut landed).await;
-    let mut delivered = Delivered { executed, parts: Vec::new(), issues: Issues::default() };
+    let mut delivered = Delivered {
+        executed,
+        parts: Vec::new(),
+        moved: Moved::default(),
+        issues: Issues::default(),
+    };
     if executed == Executed::Entirely {
         let rebuilt = push.decide(publishing, &mut delivered.issues).await;
         executed = push.transfer(|kind| kind == Kind::Catalog, &mut landed).await;
@@ -150,6 +145,7 @@ pub(crate) async fn deliver(
                     delivered.issues.lost.append(&mut bound.lost);
                     let mut again = Push::new(context, route, &supplies, bound, inspected);
                     executed = again.transfer(|_| true, &mut landed).await;
+                    delivered.moved += again.moved;
                     delivered.parts.push(again.part);
                 }
                 Err(Halt::Failed(issues)) => delivered.issues.extend(issues),
@@ -160,6 +156,7 @@ pub(crate) async fn deliver(
         }
     }
     delivered.executed = executed;
+    delivered.moved += push.moved;
     delivered.parts.push(push.part);
     delivered
 }
@@ -173,6 +170,7 @@ struct Push<'a> {
     presence: Presence,
     pushed: Pushed,
     part: Part,
+    moved: Moved,
 }
 
 impl<'a> Push<'a> {
@@ -198,7 +196,8 @@ impl<'a> Push<'a> {
             replaced: BTreeSet::new(),
             unchanged: BTreeSet::new(),
         };
-        Self { context, route, supplies, inspected, presence, pushed, part }
+        let moved = Moved::default();
+        Self { context, route, supplies, inspected, presence, pushed, part, moved }
     }
 
     /// Decides what becomes of catalogs with bundles that lack an image: one that exists at the
@@ -225,8 +224,12 @@ impl<'a> Push<'a> {
                     self.part.replaced.insert(index);
                     rebuilt.push(found);
                 }
-                Ok(None) => self.fail(index, "no bundle of it has all its images".to_owned()),
-                Err(why) => self.fail(index, format!("building it again: {why}")),
+                Ok(None) => self.fail(index, "no bundle of it has all its images".into()),
+                Err(error) => {
+                    let reason = error.reason();
+                    let text = format!("building it again: {}", reason.text);
+                    self.fail(index, Reason::new(text, reason.remedy));
+                }
             }
         }
         issues.extend(sections.take_issues());
@@ -263,14 +266,15 @@ impl<'a> Push<'a> {
             format!(
                 "not published: images of {} are missing, and the catalog at the target stays as it is; use --skip-broken-bundles to publish it without these bundles",
                 names.join(", ")
-            ),
+            )
+            .into(),
         );
         self.part.unchanged.insert(index);
         None
     }
 
-    fn fail(&mut self, index: usize, error: String) {
-        let outcome = Outcome::Failed { error: error.into() };
+    fn fail(&mut self, index: usize, error: Reason) {
+        let outcome = Outcome::Failed { error };
         self.context.done(&self.part.plan, &self.part.plan.images[index], outcome.clone());
         self.part.outcomes[index] = outcome;
     }
@@ -365,11 +369,7 @@ impl<'a> Push<'a> {
         };
         let executed =
             execute(schedule, Arc::clone(&target), context.limits(), context.stops(), tell).await;
-        context.count(
-            target.tally.blobs.load(Ordering::Relaxed),
-            target.tally.bytes.load(Ordering::Relaxed),
-            target.tally.mounted.load(Ordering::Relaxed),
-        );
+        self.moved += target.tally.moved();
         self.part.notes.extend(target.tally.take_notes());
         self.save(executed)
     }

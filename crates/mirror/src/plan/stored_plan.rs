@@ -182,7 +182,7 @@ impl StoredPlan {
         };
         let named =
             found.iter().map(|found| (found.wanted.clone(), found.destination.clone())).collect();
-        let known = Some(Gathered { found, lost: Vec::new() });
+        let known = Some(Gathered { found, ..Gathered::default() });
         Selection { sections, named, known, issues }
     }
 }

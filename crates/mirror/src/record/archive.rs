@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::error_chain::chain;
 use crate::progress::Event;
 use crate::report::{ArchiveLine, Failure, Outcome};
+use crate::results::Moved;
 use crate::select::names_by_origin;
 use crate::settings::Attachments;
 use crate::transfer::repair::Repair;
@@ -49,6 +50,8 @@ pub(crate) struct Archived {
     pub(crate) line: Option<ArchiveLine>,
     pub(crate) notes: Vec<String>,
     pub(crate) failures: Vec<Failure>,
+    /// Damaged content that was fetched again.
+    pub(crate) moved: Moved,
 }
 
 impl Archived {
@@ -77,6 +80,18 @@ pub(crate) async fn archive(
     repair: &Repair<'_>,
     outcomes: &mut [Outcome],
 ) -> Archived {
+    let mut moved = Moved::default();
+    let archived = archive_repairing(context, content, repair, outcomes, &mut moved).await;
+    Archived { moved, ..archived }
+}
+
+async fn archive_repairing(
+    context: &Context,
+    content: &Content<'_>,
+    repair: &Repair<'_>,
+    outcomes: &mut [Outcome],
+    moved: &mut Moved,
+) -> Archived {
     let Some((run, lock)) = context.writing() else { return Archived::default() };
     context.stage("archiving");
     for attempt in 0.. {
@@ -88,7 +103,7 @@ pub(crate) async fn archive(
         let for_v2 = content.for_v2.as_ref();
         let for_v2 = match for_v2.map(|v2| v2_request(context, content, v2, &images)).transpose() {
             Ok(request) => request,
-            Err(why) => return Archived::failed(why),
+            Err(error) => return Archived::failed(chain(&error)),
         };
         let request = match request(context, run, images, content, outcomes) {
             Ok(request) => request,
@@ -99,7 +114,7 @@ pub(crate) async fn archive(
             tokio::task::block_in_place(|| write(context, lock, request, for_v2.as_ref()));
         match written {
             Err(WriteError::Archive(ArchiveError::Damaged { digests })) if attempt < REPAIRS => {
-                repair.fetch_again(context, content.plan, &digests, outcomes).await;
+                *moved += repair.fetch_again(context, content.plan, &digests, outcomes).await;
                 if context.cancel.is_cancelled() {
                     return Archived::default();
                 }
@@ -119,9 +134,10 @@ fn concluded(context: &Context, lock: &Lock, sealed: Option<SealedArchive>) -> A
         Some(SealedArchive { run, base, chunks, bytes, .. }) => {
             match sign(context, run, &chunks) {
                 Ok(note) => archived.notes.extend(note),
-                Err(why) => archived
-                    .failures
-                    .push(Failure::new(Exit::GENERIC, format!("signing the archive: {why}"))),
+                Err(error) => {
+                    let message = format!("signing the archive: {}", chain(&error));
+                    archived.failures.push(Failure::new(Exit::GENERIC, message));
+                }
             }
             archived.line = Some(ArchiveLine { run, base, chunks, bytes });
         }
@@ -131,12 +147,21 @@ fn concluded(context: &Context, lock: &Lock, sealed: Option<SealedArchive>) -> A
     archived
 }
 
+/// Why an archive was not signed.
+#[derive(Debug, thiserror::Error)]
+enum SignError {
+    #[error("the machine has no random numbers")]
+    Random,
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
 /// Signs the archive of a run, if that is requested.
-fn sign(context: &Context, run: u64, chunks: &[PathBuf]) -> Result<Option<String>, String> {
+fn sign(context: &Context, run: u64, chunks: &[PathBuf]) -> Result<Option<String>, SignError> {
     let Some(key) = &context.settings.archiving.signing_key else { return Ok(None) };
-    let text = context.workspace.signed_text(run).map_err(|e| chain(&e))?;
-    let signature = key.sign(&text).ok_or("the machine has no random numbers")?;
-    let files = context.workspace.write_signatures(chunks, &signature).map_err(|e| chain(&e))?;
+    let text = context.workspace.signed_text(run)?;
+    let signature = key.sign(&text).ok_or(SignError::Random)?;
+    let files = context.workspace.write_signatures(chunks, &signature)?;
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     Ok(Some(format!("signed: {} (transfer these files with the archive)", names.join(", "))))
 }
@@ -270,7 +295,7 @@ fn v2_request(
     content: &Content<'_>,
     catalogs: &ForV2,
     images: &[ImageRecord],
-) -> Result<V2Request, String> {
+) -> Result<V2Request, DiskError> {
     let store = context.workspace.blobs();
     let configuration = &context.settings.configuration;
     let mut request = V2Request {
@@ -289,7 +314,7 @@ fn v2_request(
                 // The archive of a chart is the first layer of its image.
                 let layer = image.tree.root().blobs.get(1).copied();
                 for (name, layer) in image.names.iter().zip(layer) {
-                    let bytes = store.read(&layer.digest, layer.size).map_err(|e| chain(&e))?;
+                    let bytes = store.read(&layer.digest, layer.size)?;
                     let chart = name.repository.components().next_back().unwrap_or_default();
                     let version = name.tag.as_str().replace('_', "+");
                     request.files.insert(format!("helm/charts/{chart}-{version}.tgz"), bytes);
@@ -303,7 +328,7 @@ fn v2_request(
     }
     for (name, blob) in &content.documents {
         if name.starts_with("hold-release/") || name.starts_with("signatures/") {
-            let bytes = store.read(&blob.digest, blob.size).map_err(|e| chain(&e))?;
+            let bytes = store.read(&blob.digest, blob.size)?;
             request.files.insert(name.clone(), bytes);
         }
     }

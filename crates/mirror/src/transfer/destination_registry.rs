@@ -19,6 +19,7 @@ use registry::{Blob, Client, Error, Location, Uploaded};
 use workspace::Holdings;
 
 use crate::progress::{Event, Observer};
+use crate::results::Moved;
 use crate::transfer::execute::Destination;
 use crate::transfer::schedule::{ImageId, Job, RepoId, SourceId};
 use crate::transfer::spool::Spool;
@@ -71,13 +72,21 @@ pub(crate) struct Target {
 /// What was done, counted as it happens.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) blobs: AtomicU64,
-    pub(crate) bytes: AtomicU64,
-    pub(crate) mounted: AtomicU64,
+    blobs: AtomicU64,
+    bytes: AtomicU64,
+    mounted: AtomicU64,
     notes: Mutex<BTreeMap<ImageId, Vec<String>>>,
 }
 
 impl Tally {
+    pub(crate) fn moved(&self) -> Moved {
+        Moved {
+            blobs: self.blobs.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            mounted: self.mounted.load(Ordering::Relaxed),
+        }
+    }
+
     pub(crate) fn take_notes(&self) -> BTreeMap<ImageId, Vec<String>> {
         std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }

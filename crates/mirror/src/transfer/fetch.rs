@@ -9,6 +9,7 @@ use mirror_plan::{Action, BlobRef, ImageRecord, Plan};
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::report::Outcome;
+use crate::results::Moved;
 use crate::select::names_by_origin;
 use crate::settings::Attachments;
 use crate::transfer::destination_disk::{Disk, missing_blobs};
@@ -54,6 +55,7 @@ pub(crate) fn all_missing(
 }
 
 /// Moves the blobs in `needs` into the workspace, and records each image that then is complete.
+/// Returns what was moved, too.
 pub(crate) async fn fetch(
     context: &Context,
     supplies: &Supplies,
@@ -61,7 +63,7 @@ pub(crate) async fn fetch(
     needs: Vec<Option<Vec<BlobRef>>>,
     outcomes: &mut [Outcome],
     announce: Announce,
-) -> Executed {
+) -> (Executed, Moved) {
     // The namespace of a target is not part of a name.
     let names = match context.settings.workflow.target() {
         None => names_by_origin(plan),
@@ -111,7 +113,10 @@ pub(crate) async fn fetch(
     };
     let executed =
         execute(schedule, Arc::clone(&disk), context.limits(), context.stops(), tell).await;
-    let (blobs, bytes) = (&disk.blobs_moved, &disk.bytes_moved);
-    context.count(blobs.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed), 0);
-    executed
+    let moved = Moved {
+        blobs: disk.blobs_moved.load(Ordering::Relaxed),
+        bytes: disk.bytes_moved.load(Ordering::Relaxed),
+        mounted: 0,
+    };
+    (executed, moved)
 }

@@ -10,8 +10,10 @@ use workspace::{BlobError, DiskError};
 
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
 use crate::gather::{CollectError, Layout};
 use crate::report::Outcome;
+use crate::results::Moved;
 use crate::transfer::fetch::{Announce, fetch};
 use crate::transfer::supply::Supplies;
 
@@ -30,6 +32,26 @@ enum RepairError {
     Disk(#[from] DiskError),
 }
 
+impl EngineError for RepairError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Gone(_) => Fault::SourceAbsent,
+            Self::Source(error) => Fault::of_source(error),
+            Self::Layout(error) => error.fault(),
+            Self::Store(error) => Fault::of_store(error),
+            Self::Disk(_) => Fault::Disk,
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Source(error) => Some(error),
+            Self::Layout(error) => error.request(),
+            Self::Gone(_) | Self::Store(_) | Self::Disk(_) => None,
+        }
+    }
+}
+
 /// Where content can be fetched again.
 pub(crate) struct Repair<'a> {
     pub(crate) client: &'a Client,
@@ -40,13 +62,14 @@ pub(crate) struct Repair<'a> {
 
 impl Repair<'_> {
     /// Fetches damaged content again. Images for which that is not possible fail, in `outcomes`.
+    /// Returns what was moved.
     pub(crate) async fn fetch_again(
         &self,
         context: &Context,
         plan: &Plan,
         damaged: &[Digest],
         outcomes: &mut [Outcome],
-    ) {
+    ) -> Moved {
         let names: Vec<String> = damaged.iter().map(Digest::to_string).collect();
         context.warn(format!(
             "content of the workspace is damaged and is fetched again: {} (check the disk)",
@@ -68,7 +91,7 @@ impl Repair<'_> {
             let tree = plan.tree(image);
             if let Err(error) = self.fetch_manifests(context, &image.origin, &tree, &damaged).await
             {
-                *outcome = Outcome::Failed { error: chain(&error).into() };
+                *outcome = Outcome::Failed { error: error.reason() };
                 needs.push(None);
                 continue;
             }
@@ -77,7 +100,7 @@ impl Repair<'_> {
                 blobs.map(|(digest, size)| BlobRef { digest, size }).collect();
             needs.push((!blobs.is_empty()).then_some(blobs));
         }
-        fetch(context, self.supplies, plan, needs, outcomes, Announce::Failures).await;
+        fetch(context, self.supplies, plan, needs, outcomes, Announce::Failures).await.1
     }
 
     /// Documents are kept as files with names, beside the blob store.

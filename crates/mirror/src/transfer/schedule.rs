@@ -19,9 +19,8 @@ use std::sync::Arc;
 use mirror_plan::BlobRef;
 use oci::Digest;
 
-use crate::transfer::transfer_error::{
-    Cause, ContentError, Fault, ImageError, Step, TransferError,
-};
+use crate::fault::{EngineError, Fault};
+use crate::transfer::transfer_error::{Cause, ContentError, ImageError, Step, TransferError};
 
 /// Blobs below this size take the small lane: they cost round trips, not bandwidth, so some slots
 /// are always left to them.
@@ -403,8 +402,8 @@ impl Schedule {
         match error.fault() {
             // Another repository may accept it, from this source or any other.
             Fault::TargetRefuses => self.fail(blob, Some(to), &Arc::new(error)),
-            Fault::TargetUnreachable | Fault::Disk => self.fail(blob, None, &Arc::new(error)),
-            Fault::SourceAbsent | Fault::SourceRefuses | Fault::Content | Fault::TimedOut => {
+            fault if !fault.another_source_can_help() => self.fail(blob, None, &Arc::new(error)),
+            _ => {
                 let error = self.note(blob.digest, from, error);
                 if self.has_usable_source(&blob.digest) {
                     return Vec::new();

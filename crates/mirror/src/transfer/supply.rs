@@ -14,6 +14,7 @@ use registry::{Blob, Client, Location};
 use workspace::{DiskError, Holdings};
 
 use crate::collect::built_images::{Base, MadeImages};
+use crate::fault::{EngineError, Fault};
 use crate::gather::Layout;
 use crate::transfer::schedule::{HostId, SourceId};
 use crate::transfer::verified_body::{Body, BodyError};
@@ -212,7 +213,7 @@ impl Read for ByPosition {
 
 /// Why a manifest cannot be read here.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ManifestReadError {
+pub enum ManifestReadError {
     #[error("the manifest {0} is neither in the workspace nor in an archive here")]
     Missing(Digest),
     #[error("reading the manifest {digest}")]
@@ -223,6 +224,34 @@ pub(crate) enum ManifestReadError {
     Damaged(Digest),
     #[error(transparent)]
     Disk(#[from] DiskError),
+}
+
+impl EngineError for SupplyError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Registry(error) => Fault::of_source(error),
+            Self::Missing(_) => Fault::NotHeld,
+            Self::Read { .. } => Fault::SourceRefuses,
+            Self::Disk(_) => Fault::Disk,
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Registry(error) => Some(error),
+            Self::Missing(_) | Self::Read { .. } | Self::Disk(_) => None,
+        }
+    }
+}
+
+impl EngineError for ManifestReadError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Missing(_) => Fault::NotHeld,
+            Self::Parse { .. } | Self::Damaged(_) => Fault::Content,
+            Self::Read { .. } | Self::Disk(_) => Fault::Disk,
+        }
+    }
 }
 
 /// Reads a manifest that is held, by its digest.

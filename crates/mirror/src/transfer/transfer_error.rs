@@ -1,4 +1,4 @@
-//! Why a transfer failed: who is at fault, and whether another source or a later attempt can help.
+//! Why a transfer failed.
 
 use std::fmt;
 use std::io;
@@ -10,28 +10,10 @@ use oci::Digest;
 use workspace::{BlobError, DiskError, RecordError};
 
 use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
 use crate::reason::{Reason, Remedy};
 use crate::transfer::supply::{ManifestReadError, SupplyError};
 use crate::transfer::verified_body::{BodyError, WrongContent};
-
-/// Who is at fault for a failed transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The source does not have the content.
-    SourceAbsent,
-    /// The source has it or may have it, and does not hand it out.
-    SourceRefuses,
-    /// What the source sent is not what its digest or the manifest's size says.
-    Content,
-    /// One repository of the target does not accept the content.
-    TargetRefuses,
-    /// The target does not respond at all, for this repository or any other.
-    TargetUnreachable,
-    /// The disk of this machine.
-    Disk,
-    /// The time limit of the run.
-    TimedOut,
-}
 
 /// What was being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,23 +137,10 @@ impl Cause {
     fn fault(&self) -> Fault {
         use registry::Error;
         match self {
-            Self::Source(SupplyError::Missing(_)) => Fault::SourceAbsent,
-            Self::Source(SupplyError::Registry(error)) => match error.last() {
-                Error::Absent { .. } => Fault::SourceAbsent,
-                Error::Everywhere { tried, .. } if tried.iter().all(is_absent) => {
-                    Fault::SourceAbsent
-                }
-                Error::Length { .. } | Error::Digest { .. } => Fault::Content,
-                _ => Fault::SourceRefuses,
-            },
-            Self::Source(SupplyError::Read { .. }) => Fault::SourceRefuses,
-            Self::Source(SupplyError::Disk(_))
-            | Self::Store(_)
-            | Self::Disk(_)
-            | Self::ReadHere(_)
-            | Self::Record(_) => Fault::Disk,
+            Self::Source(error) => error.fault(),
+            Self::Store(_) | Self::Disk(_) | Self::ReadHere(_) | Self::Record(_) => Fault::Disk,
             Self::Content(_) => Fault::Content,
-            Self::Manifest(_) => Fault::SourceAbsent,
+            Self::Manifest(error) => error.fault(),
             Self::Target(error) => match error.last() {
                 Error::Transport { .. } | Error::Timeout { .. } => Fault::TargetUnreachable,
                 _ => Fault::TargetRefuses,
@@ -181,58 +150,49 @@ impl Cause {
     }
 }
 
-fn is_absent(error: &registry::Error) -> bool {
-    matches!(error, registry::Error::Absent { .. })
-}
-
 impl TransferError {
     pub(crate) fn new(step: Step, cause: impl Into<Cause>) -> Self {
         Self { step, cause: Box::new(cause.into()) }
     }
 
-    pub(crate) fn fault(&self) -> Fault {
-        self.cause.fault()
-    }
-
     /// Whether the same content from elsewhere may succeed.
     pub(crate) fn another_source_can_help(&self) -> bool {
-        match self.fault() {
-            Fault::SourceAbsent | Fault::SourceRefuses | Fault::Content | Fault::TimedOut => true,
-            Fault::TargetRefuses | Fault::TargetUnreachable | Fault::Disk => false,
-        }
-    }
-
-    /// Whether a last attempt in the same run has a chance. A limit that the user set is kept.
-    fn may_pass_soon(&self) -> bool {
-        match &*self.cause {
-            Cause::Source(SupplyError::Registry(error)) | Cause::Target(error) => {
-                error.may_pass_soon()
-            }
-            _ => false,
-        }
-    }
-
-    /// What helps against it.
-    fn remedy(&self) -> Remedy {
-        match &*self.cause {
-            Cause::Source(SupplyError::Registry(error)) | Cause::Target(error) => Remedy::of(error),
-            // What was changed on its way may arrive unchanged next time.
-            Cause::Content(
-                ContentError::Digest(_) | ContentError::Store(BlobError::Mismatch { .. }),
-            )
-            | Cause::TimedOut(_) => Remedy::RunAgain,
-            _ => Remedy::Unknown,
-        }
+        self.fault().another_source_can_help()
     }
 
     /// Whether the same request may succeed later: the host is in trouble, not this content.
     pub(crate) fn a_later_attempt_can_help(&self) -> bool {
         match &*self.cause {
-            Cause::Source(SupplyError::Registry(error)) | Cause::Target(error) => {
-                error.is_retryable()
-            }
             Cause::TimedOut(_) => true,
-            _ => false,
+            _ => self.request().is_some_and(registry::Error::is_retryable),
+        }
+    }
+}
+
+impl EngineError for TransferError {
+    fn fault(&self) -> Fault {
+        self.cause.fault()
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match &*self.cause {
+            Cause::Source(SupplyError::Registry(error)) | Cause::Target(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    fn remedy(&self) -> Remedy {
+        match (&*self.cause, self.request()) {
+            (_, Some(error)) => Remedy::of(error),
+            // What was changed on its way may arrive unchanged next time.
+            (
+                Cause::Content(
+                    ContentError::Digest(_) | ContentError::Store(BlobError::Mismatch { .. }),
+                )
+                | Cause::TimedOut(_),
+                None,
+            ) => Remedy::RunAgain,
+            _ => Remedy::Unknown,
         }
     }
 }

@@ -1,7 +1,8 @@
 use mirror_plan::ImageRecord;
 
 use super::*;
-use crate::audit::{AuditEvent, AuditedImage, AuditedOutcome};
+use crate::audit::{AuditedImage, AuditedOutcome};
+use crate::journal::JournalEvent;
 use mirror_plan::Mode;
 
 use crate::runs::RunStart;
@@ -44,7 +45,7 @@ impl Bench {
                 outcome: AuditedOutcome::Copied,
                 error: None,
             };
-            run.audit().write(&AuditEvent::Image(image)).unwrap();
+            run.journal().append(JournalEvent::Image(image)).unwrap();
             records.push(record);
         }
         run.end(status, Vec::new()).unwrap();

@@ -7,11 +7,29 @@ use image_set::ImageSource;
 use mirror_plan::{BlobRef, ImageTree};
 use oci::Digest;
 use serde::{Deserialize, Serialize};
-use workspace::Holdings;
+use workspace::{DocumentError, Holdings};
 
 use super::open::Instance;
 use crate::context::Context;
-use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
+
+/// Why what is carried of a catalog cannot be kept or read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CarriedCatalogError {
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    #[error("reading or writing {name}")]
+    Json { name: String, source: serde_json::Error },
+}
+
+impl EngineError for CarriedCatalogError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Document(error) => Fault::of_document(error),
+            Self::Json { .. } => Fault::Content,
+        }
+    }
+}
 
 /// The layers that have a part of the catalog, by the manifest of the image they are of. The
 /// large ones below have none, and need not be here.
@@ -51,11 +69,13 @@ pub(crate) fn carry(
     catalog: &ImageSource,
     tree: &ImageTree,
     instances: &[Instance],
-) -> Result<BTreeMap<String, BlobRef>, String> {
+) -> Result<BTreeMap<String, BlobRef>, CarriedCatalogError> {
     let folder = folder(catalog, tree);
     let name = format!("{folder}/layers.json");
-    let layers = serde_json::to_vec(&KnownLayers::of(instances)).map_err(|e| chain(&e))?;
-    let saved = context.keep_document(&name, &layers).map_err(|e| chain(&e))?;
+    let layers = serde_json::to_vec(&KnownLayers::of(instances));
+    let layers =
+        layers.map_err(|source| CarriedCatalogError::Json { name: name.clone(), source })?;
+    let saved = context.keep_document(&name, &layers)?;
     let mut carried: BTreeMap<String, BlobRef> =
         saved.into_iter().map(|saved| (name.clone(), saved)).collect();
     let mut add = |blob: BlobRef| {
@@ -77,12 +97,11 @@ pub(crate) fn known_layers(
     holdings: &Holdings,
     catalog: &ImageSource,
     tree: &ImageTree,
-) -> Result<KnownLayers, String> {
+) -> Result<KnownLayers, CarriedCatalogError> {
     let name = format!("{}/layers.json", folder(catalog, tree));
-    match holdings.document(&name).map_err(|e| chain(&e))? {
-        Some(bytes) => {
-            serde_json::from_slice(&bytes).map_err(|e| format!("reading {name}: {}", chain(&e)))
-        }
+    match holdings.document(&name)? {
+        Some(bytes) => serde_json::from_slice(&bytes)
+            .map_err(|source| CarriedCatalogError::Json { name, source }),
         None => Ok(KnownLayers::default()),
     }
 }

@@ -7,9 +7,9 @@ use mirror_plan::BlobRef;
 use oci::{Digest, Hasher, ImageRef, Pointer, RawManifest};
 use workspace::{DiskError, Holdings};
 
-use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
 use crate::gather::{CollectError, Collector, Layout};
-use crate::transfer::supply::held_manifest;
+use crate::transfer::supply::{ManifestReadError, held_manifest};
 
 /// Where the content of an image is read.
 pub(crate) enum Content<'a> {
@@ -20,24 +20,38 @@ pub(crate) enum Content<'a> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// With its causes: these are the engine's own.
-    #[error("{0}")]
-    Asked(String),
+    #[error(transparent)]
+    Collect(#[from] CollectError),
+    #[error(transparent)]
+    Manifest(#[from] ManifestReadError),
     #[error("reading {digest}")]
     Read { digest: Digest, source: io::Error },
     #[error("{0} is damaged: its content is not what its digest says")]
     Damaged(Digest),
     #[error("{0} is neither in the workspace nor in an archive here")]
     Missing(Digest),
-    #[error("{digest} has {size} bytes where at most {limit} are due")]
+    #[error("{digest} has {size} bytes, expected at most {limit}")]
     Large { digest: Digest, size: u64, limit: u64 },
     #[error(transparent)]
     Disk(#[from] DiskError),
 }
 
-impl From<CollectError> for ContentError {
-    fn from(error: CollectError) -> Self {
-        Self::Asked(chain(&error))
+impl EngineError for ContentError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Collect(error) => error.fault(),
+            Self::Manifest(error) => error.fault(),
+            Self::Damaged(_) | Self::Large { .. } => Fault::Content,
+            Self::Missing(_) => Fault::NotHeld,
+            Self::Read { .. } | Self::Disk(_) => Fault::Disk,
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Collect(error) => error.request(),
+            _ => None,
+        }
     }
 }
 
@@ -50,9 +64,7 @@ impl Content<'_> {
                 raw.ok_or_else(|| CollectError::Absent(at).into())
             }
             Self::Layout(layout) => Ok(layout.manifest_of(digest)?),
-            Self::Held(holdings) => {
-                held_manifest(holdings, digest).map_err(|e| ContentError::Asked(chain(&e)))
-            }
+            Self::Held(holdings) => Ok(held_manifest(holdings, digest)?),
         }
     }
 

@@ -4,20 +4,23 @@ use mirror_plan::{Destination, Found, Wanted};
 use registry::Client;
 
 use crate::collect::built_images::MadeImages;
+use crate::collect::documents::Documents;
 use crate::collect::releases::Source;
 use crate::context::Context;
+use crate::fault::EngineError;
 use crate::gather::carried_content;
 use crate::gather::trust_check::TrustCheck;
 use crate::gather::{Gathered, gather};
 use crate::reason::Reason;
 
-/// The catalog as it is: at its registry, in its layout, or among what was carried over.
+/// The catalog as it is: at its registry, in its layout, or among what was carried over. The
+/// documents are signatures that the disconnected side needs to judge it.
 pub(crate) async fn find(
     context: &Context,
     source: Source<'_>,
     client: &Client,
     (wish, name): (Wanted, Destination),
-) -> Result<Found, Reason> {
+) -> Result<(Found, Documents), Reason> {
     let nothing = MadeImages::default();
     let mut gathered = match source {
         Source::Asked(client) => gather(context, client, vec![(wish, name)], &nothing).await,
@@ -31,16 +34,19 @@ pub(crate) async fn find(
     };
     match gathered.lost.pop() {
         Some((.., why)) => Err(why),
-        None => gathered.found.pop().ok_or_else(|| "interrupted".into()),
+        None => match gathered.found.pop() {
+            Some(found) => Ok((found, gathered.documents)),
+            None => Err("interrupted".into()),
+        },
     }
 }
 
 async fn judged(check: &TrustCheck<'_>, gathered: Gathered) -> Gathered {
-    let mut judged = Gathered { found: Vec::new(), lost: gathered.lost };
+    let mut judged = Gathered { lost: gathered.lost, ..Gathered::default() };
     for found in gathered.found {
         match check.check(&found.wanted.origin, None, &found.tree).await {
-            Ok(()) => judged.found.push(found),
-            Err(why) => judged.lost.push((found.wanted, found.destination, why.into())),
+            Ok(_) => judged.found.push(found),
+            Err(error) => judged.lost.push((found.wanted, found.destination, error.reason())),
         }
     }
     judged

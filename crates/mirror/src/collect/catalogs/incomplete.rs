@@ -7,10 +7,10 @@ use mirror_plan::{Destination, Found, Naming, Wanted};
 use oci::ImageRef;
 use registry::Client;
 
-use super::{Catalogs, taken};
+use super::Catalogs;
+use super::taken::{self, TakeError};
 use crate::collect::releases::Source;
 use crate::context::Context;
-use crate::error_chain::chain;
 use crate::settings::Workflow;
 
 /// A catalog that is published, and those of its bundles that lack an image.
@@ -40,11 +40,11 @@ impl Catalogs {
         (source, client): (Source<'_>, &Client),
         incomplete: &Incomplete,
         naming: Option<&Naming>,
-    ) -> Result<Option<Found>, String> {
+    ) -> Result<Option<Found>, TakeError> {
         let entry = &self.entries[incomplete.entry];
         let operators = &context.settings.configuration.set.mirror.operators;
         let Some(operator) = operators.get(entry.number).cloned() else {
-            return Err(format!("the configuration does not have the catalog {}", entry.name));
+            return Err(TakeError::NotConfigured(entry.name.clone()));
         };
         let original = entry.original.clone();
         // Read again: to keep every catalog for this would take hundreds of megabytes.
@@ -63,10 +63,9 @@ impl Catalogs {
             return Ok(None);
         };
         let destination = match naming {
-            Some(naming) => naming.place(&wanted),
-            None => Destination::of(&wanted),
+            Some(naming) => naming.place(&wanted)?,
+            None => Destination::of(&wanted)?,
         };
-        let destination = destination.map_err(|e| chain(&e))?;
         let tree = made.tree.clone();
         self.made.insert(wanted.origin.clone(), made);
         self.offered.insert(wanted.origin.clone(), selection.content);

@@ -16,7 +16,7 @@ use super::carried::{KnownLayers, known_layers};
 use super::content::Content;
 use super::open::{Instance, OpenError, open_first};
 use crate::error_chain::chain;
-use crate::gather::carried_content;
+use crate::gather::carried_content::{self, CarriedError};
 use crate::gather::narrow::narrow;
 use crate::gather::{Collector, Layout};
 use crate::settings::Attachments;
@@ -120,8 +120,10 @@ impl CatalogLookup {
                 (tree, instance)
             }
             (Place::Held(holdings), source) => {
-                let tree = held_tree(holdings, &origin(source), &platforms).map_err(lost)?;
-                let known = known_layers(holdings, source, &tree).map_err(lost)?;
+                let tree = held_tree(holdings, &origin(source), &platforms);
+                let tree = tree.map_err(|e| lost(chain(&e)))?;
+                let known = known_layers(holdings, source, &tree);
+                let known = known.map_err(|e| lost(chain(&e)))?;
                 let content = Content::Held(holdings);
                 let instance = open_first(&tree, &content, &known).await.map_err(read)?;
                 (tree, instance)
@@ -173,8 +175,8 @@ fn held_tree(
     holdings: &Holdings,
     origin: &Origin,
     platforms: &[Platform],
-) -> Result<ImageTree, String> {
-    let record = carried_content::record(holdings, origin, &mut None).map_err(|e| chain(&e))?;
-    let stored = |digest: &Digest| held_manifest(holdings, digest).map_err(|e| chain(&e));
-    narrow(&record.tree, platforms, stored).map_err(|e| chain(&e))
+) -> Result<ImageTree, CarriedError> {
+    let record = carried_content::record(holdings, origin, &mut None)?;
+    let stored = |digest: &Digest| held_manifest(holdings, digest);
+    Ok(narrow(&record.tree, platforms, stored)?)
 }

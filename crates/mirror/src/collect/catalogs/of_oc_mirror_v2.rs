@@ -3,19 +3,46 @@
 
 use std::collections::BTreeMap;
 
-use catalog::{Unpacked, filter_hash};
+use catalog::{UnpackError, Unpacked, filter_hash};
 use image_set::{ImageSource, Operator};
 use mirror_plan::{Destination, ImageTree};
-use oci::{Manifest, Tag};
-use workspace::Holdings;
+use oci::{Digest, Manifest, ManifestError, ReferenceError, Tag};
+use workspace::{DiskError, Holdings};
 
 use super::carried::KnownLayers;
 use super::content::Content;
-use super::open::open_first;
+use super::open::{OpenError, open_first};
 use super::{Catalogs, Entry};
 use crate::collect::built_images::MadeImages;
-use crate::error_chain::chain;
-use crate::transfer::supply::held_manifest;
+use crate::transfer::supply::{ManifestReadError, held_manifest};
+
+/// Why a catalog cannot be written as oc-mirror v2 expects it.
+#[derive(Debug, thiserror::Error)]
+#[error("{catalog}")]
+pub(crate) struct ForV2Error {
+    catalog: String,
+    source: CatalogForV2Error,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum CatalogForV2Error {
+    #[error("it has no image, or an image without layers")]
+    NoImage,
+    #[error("its layer {0} is not here")]
+    NoLayer(Digest),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Read(#[from] ManifestReadError),
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    #[error(transparent)]
+    Tag(#[from] ReferenceError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
 
 /// The folder of a rebuilt catalog in its image.
 const FOLDER: &str = "/configs";
@@ -36,12 +63,12 @@ impl Catalogs {
         operators: &[Operator],
         holdings: &Holdings,
         made: &MadeImages,
-    ) -> Result<ForV2, String> {
+    ) -> Result<ForV2, ForV2Error> {
         let mut found = ForV2::default();
         for entry in &self.entries {
             let Some(operator) = operators.get(entry.number) else { continue };
             let added = add(&mut found, (entry, operator), holdings, made).await;
-            added.map_err(|why| format!("{}: {why}", entry.name))?;
+            added.map_err(|source| ForV2Error { catalog: entry.name.clone(), source })?;
         }
         Ok(found)
     }
@@ -52,7 +79,7 @@ async fn add(
     (entry, operator): (&Entry, &Operator),
     holdings: &Holdings,
     made: &MadeImages,
-) -> Result<(), String> {
+) -> Result<(), CatalogForV2Error> {
     let Entry { original, published, .. } = entry;
     let Some(published) = published else { return Ok(()) };
     let digest = original.tree.root().digest;
@@ -73,11 +100,11 @@ async fn add(
         true => {
             let content = Content::Held(holdings);
             let opened = open_first(&original.tree, &content, &KnownLayers::default()).await;
-            own_files(&opened.map_err(|e| chain(&e))?.files)
+            own_files(&opened?.files)
         }
         false => rebuilt_files(rebuilt, holdings)?,
     };
-    let tag: Tag = hash.parse().map_err(|error| chain(&error))?;
+    let tag: Tag = hash.parse()?;
     let repository = original.destination.repository.clone();
     found.images.push((original.destination.clone(), original.tree.clone()));
     found.images.push((Destination { repository, tag }, rebuilt.clone()));
@@ -93,18 +120,18 @@ async fn add(
 fn rebuilt_files(
     rebuilt: &ImageTree,
     holdings: &Holdings,
-) -> Result<BTreeMap<String, Vec<u8>>, String> {
+) -> Result<BTreeMap<String, Vec<u8>>, CatalogForV2Error> {
     let image = rebuilt.manifests.iter().find(|node| !node.media_type.is_index());
-    let image = image.ok_or("it has no image")?;
-    let manifest = held_manifest(holdings, &image.digest).map_err(|e| chain(&e))?;
-    let Manifest::Image { layers, .. } = manifest.parse().map_err(|e| chain(&e))? else {
-        return Err("it has no image".to_owned());
+    let image = image.ok_or(CatalogForV2Error::NoImage)?;
+    let manifest = held_manifest(holdings, &image.digest)?;
+    let Manifest::Image { layers, .. } = manifest.parse()? else {
+        return Err(CatalogForV2Error::NoImage);
     };
-    let layer = layers.last().ok_or("it has no layer")?;
-    let reader = holdings.blob(&layer.digest).map_err(|e| chain(&e))?;
-    let reader = reader.ok_or_else(|| format!("its layer {} is not here", layer.digest))?;
+    let layer = layers.last().ok_or(CatalogForV2Error::NoImage)?;
+    let reader = holdings.blob(&layer.digest)?;
+    let reader = reader.ok_or(CatalogForV2Error::NoLayer(layer.digest))?;
     let mut files = Unpacked::new(FOLDER);
-    files.read_layer(reader).map_err(|e| chain(&e))?;
+    files.read_layer(reader)?;
     Ok(own_files(&files))
 }
 

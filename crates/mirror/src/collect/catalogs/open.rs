@@ -1,5 +1,6 @@
 //! Opens the image of a catalog: the files of the catalog, for every platform the image is for.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use catalog::{RebuildError, UnpackError, Unpacked, catalog_folder};
@@ -8,10 +9,17 @@ use oci::{Digest, Manifest, ManifestError, Platform, RawManifest};
 
 use super::carried::KnownLayers;
 use super::content::{Content, ContentError};
+use crate::fault::{EngineError, Fault};
 use crate::gather::blob_of;
 
 /// Configs of images are small.
 const MAX_CONFIG: u64 = 4 << 20;
+/// Images of one catalog: one for each platform. All their configs are held in memory.
+const MAX_IMAGES: usize = 32;
+/// The files of all platforms together, where these differ: four times the largest real catalog.
+const MAX_UNPACKED: u64 = 1280 << 20;
+/// The largest layer, packed, that may do nothing but hide those below it.
+const MAX_HIDING_LAYER: u64 = 16 << 10;
 
 /// One image of a catalog, and the catalog in it.
 #[derive(Debug, Clone)]
@@ -44,18 +52,83 @@ pub enum OpenError {
     Empty(String),
     #[error("it has no image for a machine")]
     NoImage,
+    #[error("it has images for {0} platforms, expected at most {MAX_IMAGES}")]
+    ManyImages(usize),
+    #[error("the catalogs of its platforms are larger than {} MiB in total", MAX_UNPACKED >> 20)]
+    Large,
 }
 
-/// Opens all images of `tree`, as far as layers are `known` to count. Those of several platforms
-/// mostly share their catalog.
-pub(crate) async fn open(
+impl EngineError for OpenError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Content(error) => error.fault(),
+            Self::Manifest { .. }
+            | Self::Config { .. }
+            | Self::NoFolder
+            | Self::Unpack { .. }
+            | Self::Empty(_)
+            | Self::NoImage
+            | Self::ManyImages(_)
+            | Self::Large => Fault::Content,
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Content(error) => error.request(),
+            _ => None,
+        }
+    }
+}
+
+/// Reads what all images of `tree` consist of, as far as layers are `known` to count.
+pub(crate) async fn read_images(
     tree: &ImageTree,
     content: &Content<'_>,
     known: &KnownLayers,
+) -> Result<Vec<Image>, OpenError> {
+    let number = images(tree).count();
+    if number > MAX_IMAGES {
+        return Err(OpenError::ManyImages(number));
+    }
+    let mut read = Vec::new();
+    for node in images(tree) {
+        read.push(Image::read(node, content, known).await?);
+    }
+    if read.is_empty() { Err(OpenError::NoImage) } else { Ok(read) }
+}
+
+/// Fetches the layers that [`unpack`] reads to where `content` keeps them. Only a small layer is
+/// searched for an end of the catalog here: a layer that hides those below it has hardly any content,
+/// and to search all would mean to unpack everything twice.
+pub(crate) async fn fetch_layers(images: &[Image], content: &Content<'_>) -> Result<(), OpenError> {
+    let (mut fetched, mut last) = (BTreeSet::new(), BTreeSet::new());
+    for image in images {
+        for layer in image.layers.iter().rev() {
+            if fetched.insert(layer.digest) {
+                let body = content.open(*layer).await?;
+                let mut files = Unpacked::new(&image.folder);
+                let is_last = layer.size <= MAX_HIDING_LAYER
+                    && files.read_layer(body).is_ok()
+                    && files.is_settled();
+                last.extend(is_last.then_some(layer.digest));
+            }
+            if last.contains(&layer.digest) {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Unpacks the catalogs of all images. Those of several platforms mostly share theirs.
+pub(crate) async fn unpack(
+    images: Vec<Image>,
+    content: &Content<'_>,
 ) -> Result<Vec<Instance>, OpenError> {
     let mut opened: Vec<(Vec<Digest>, Instance)> = Vec::new();
-    for node in images(tree) {
-        let image = Image::read(node, content, known).await?;
+    let mut bytes = 0;
+    for image in images {
         let layers: Vec<Digest> = image.layers.iter().map(|layer| layer.digest).collect();
         let same = opened.iter().find(|(known, _)| *known == layers);
         let (files, used) = match same {
@@ -63,16 +136,22 @@ pub(crate) async fn open(
             None => {
                 let (files, used) = image.files(content).await?;
                 let same = opened.iter().find(|(_, known)| *known.files == files);
-                let same = same.map(|(_, known)| Arc::clone(&known.files));
-                (same.unwrap_or_else(|| Arc::new(files)), used)
+                let files = match same {
+                    Some((_, known)) => Arc::clone(&known.files),
+                    None => {
+                        bytes += files.bytes();
+                        Arc::new(files)
+                    }
+                };
+                if bytes > MAX_UNPACKED {
+                    return Err(OpenError::Large);
+                }
+                (files, used)
             }
         };
         opened.push((layers, image.with(files, used)));
     }
-    match opened.is_empty() {
-        true => Err(OpenError::NoImage),
-        false => Ok(opened.into_iter().map(|(_, instance)| instance).collect()),
-    }
+    Ok(opened.into_iter().map(|(_, instance)| instance).collect())
 }
 
 /// Opens the first image of `tree` only.
@@ -95,7 +174,8 @@ fn images(tree: &ImageTree) -> impl Iterator<Item = &ManifestNode> {
 }
 
 /// An image of which the layers were not read yet.
-struct Image {
+#[derive(Debug)]
+pub(crate) struct Image {
     platform: Option<Platform>,
     manifest: RawManifest,
     config: Vec<u8>,
@@ -156,5 +236,35 @@ impl Image {
     fn with(self, files: Arc<Unpacked>, layers: Vec<BlobRef>) -> Instance {
         let Self { platform, manifest, config, .. } = self;
         Instance { platform, manifest, config, files, layers }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use oci::MediaType;
+
+    use super::*;
+    use crate::gather::Layout;
+
+    #[tokio::test]
+    async fn an_image_for_more_platforms_than_exist_is_rejected_before_anything_is_read() {
+        let node = |number: usize| ManifestNode {
+            media_type: MediaType::new(MediaType::OCI_MANIFEST),
+            digest: Digest::of(number.to_string().as_bytes()),
+            size: 3,
+            platform: None,
+            blobs: Vec::new(),
+        };
+        let tree = ImageTree {
+            manifests: (0..=MAX_IMAGES).map(node).collect(),
+            left_out: BTreeSet::new(),
+            attachments: Vec::new(),
+        };
+        // Reading would fail with another error.
+        let content = Content::Layout(Layout::new(Path::new("/nonexistent")));
+        let error = read_images(&tree, &content, &KnownLayers::default()).await.unwrap_err();
+        assert!(matches!(error, OpenError::ManyImages(33)), "{error}");
     }
 }

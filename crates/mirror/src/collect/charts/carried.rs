@@ -7,15 +7,42 @@ use image_set::{Helm, HelmRepository, LocalChart};
 use mirror_plan::{Kind, Origin, Wanted};
 use oci::{Digest, ImageRef, Platform, Repository, Tag};
 use serde::{Deserialize, Serialize};
-use workspace::Holdings;
+use workspace::{DiskError, DocumentError, Holdings};
 
 use super::repository::without_login;
-use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
 
 /// Below `working-dir`.
 const FOLDER: &str = "helm/selected";
 /// How many charts of an archive are named where one is missing.
 const NAMED: usize = 5;
+
+/// Why it is not known what was selected for a chart.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CarriedChartError {
+    /// With charts that are here.
+    #[error(
+        "no archive here has it with these settings: mirror it to disk on the connected side with the same version, values and imagePaths{known}"
+    )]
+    Absent { known: String },
+    #[error("reading {name}")]
+    Json { name: String, source: serde_json::Error },
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+impl EngineError for CarriedChartError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Absent { .. } => Fault::NotHeld,
+            Self::Json { .. } => Fault::Content,
+            Self::Document(error) => Fault::of_document(error),
+            Self::Disk(_) => Fault::Disk,
+        }
+    }
+}
 
 /// The charts that one request selects.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,11 +129,12 @@ fn document_name(name: &str, settings: &impl Serialize) -> String {
 }
 
 /// Reads what the connected side selected.
-pub(crate) fn read(holdings: &Holdings, name: &str) -> Result<Carried, String> {
-    let Some(bytes) = holdings.document(name).map_err(|e| chain(&e))? else {
+pub(crate) fn read(holdings: &Holdings, name: &str) -> Result<Carried, CarriedChartError> {
+    let Some(bytes) = holdings.document(name)? else {
         return Err(absent(holdings));
     };
-    serde_json::from_slice(&bytes).map_err(|e| format!("reading {name}: {}", chain(&e)))
+    let read = serde_json::from_slice(&bytes);
+    read.map_err(|source| CarriedChartError::Json { name: name.to_owned(), source })
 }
 
 /// Reads what was selected for one chart of a repository: by itself, or with the whole repository.
@@ -114,10 +142,10 @@ pub(crate) fn read_chart(
     holdings: &Holdings,
     repository: &HelmRepository,
     chart: &image_set::Chart,
-) -> Result<Carried, String> {
+) -> Result<Carried, CarriedChartError> {
     let failure = match read(holdings, &chart_document(repository, chart)) {
         Ok(carried) => return Ok(carried),
-        Err(why) => why,
+        Err(error) => error,
     };
     // Whole repositories are rendered with the defaults of each chart.
     let name = image_set::Chart { version: None, platforms: Vec::new(), ..chart.clone() };
@@ -146,7 +174,7 @@ pub(crate) fn entry_of(
     let is_it = |chart: &CarriedChart| {
         chart.artifact.as_ref().is_some_and(|artifact| artifact.origin == *origin)
     };
-    let images = |read: Result<Carried, String>| {
+    let images = |read: Result<Carried, CarriedChartError>| {
         let found = read.ok()?.charts.into_iter().find(is_it)?;
         Some(found.images.into_keys().collect::<Vec<_>>())
     };
@@ -194,9 +222,9 @@ fn defaults() -> image_set::Chart {
 }
 
 /// Names and versions of all charts that are held, each once.
-pub(crate) fn all(holdings: &Holdings) -> Result<Vec<(String, String)>, String> {
+pub(crate) fn all(holdings: &Holdings) -> Result<Vec<(String, String)>, CarriedChartError> {
     let mut found = BTreeSet::new();
-    for name in holdings.document_list().map_err(|e| chain(&e))?.into_keys() {
+    for name in holdings.document_list()?.into_keys() {
         if name.starts_with(FOLDER) {
             let carried = read(holdings, &name)?;
             found.extend(carried.charts.into_iter().map(|chart| (chart.name, chart.version)));
@@ -205,21 +233,18 @@ pub(crate) fn all(holdings: &Holdings) -> Result<Vec<(String, String)>, String> 
     Ok(found.into_iter().collect())
 }
 
-/// Says that nothing was selected with these settings, and which charts are here.
-fn absent(holdings: &Holdings) -> String {
+/// Nothing was selected with these settings; with the charts that are here.
+fn absent(holdings: &Holdings) -> CarriedChartError {
     let known = all(holdings).unwrap_or_default().into_iter();
     let mut known: Vec<String> = known.map(|(name, version)| format!("{name} {version}")).collect();
     let is_cut = known.len() > NAMED;
     known.truncate(NAMED);
-    let mut text =
-        "no archive here has it with these settings: mirror it to disk on the connected \
-                    side with the same version, values and imagePaths"
-            .to_owned();
-    if !known.is_empty() {
-        let more = if is_cut { ", …" } else { "" };
-        text.push_str(&format!(" (here are: {}{more})", known.join(", ")));
-    }
-    text
+    let more = if is_cut { ", …" } else { "" };
+    let known = match known.is_empty() {
+        true => String::new(),
+        false => format!(" (here are: {}{more})", known.join(", ")),
+    };
+    CarriedChartError::Absent { known }
 }
 
 #[cfg(test)]

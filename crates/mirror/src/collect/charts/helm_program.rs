@@ -1,20 +1,41 @@
 //! Compares the images that we find with those that the user's Helm renders.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use helm::capabilities::Capabilities;
-use helm::discover::{Discovery, rendered_images};
+use helm::discover::{DiscoverError, Discovery, rendered_images};
 use helm::images::Origin;
+use helm::version::VersionError;
 use oci::ImageRef;
 use tokio::process::Command;
 
 use super::Search;
-use crate::error_chain::chain;
 
 /// The most text of Helm's error that is repeated.
 const MAX_TOLD: usize = 2000;
+
+/// Why the images cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CompareError {
+    #[error("creating a temporary folder")]
+    Folder(#[source] io::Error),
+    #[error("writing {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("writing the values")]
+    Values(#[from] serde_json::Error),
+    #[error("starting it")]
+    Start(#[source] io::Error),
+    /// What Helm printed.
+    #[error("{0}")]
+    Helm(String),
+    #[error(transparent)]
+    Version(#[from] VersionError),
+    #[error(transparent)]
+    Discover(#[from] DiscoverError),
+}
 
 /// Images that only one of both finds.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -29,17 +50,18 @@ pub(crate) async fn compare(
     archive: Vec<u8>,
     search: &Search,
     discovery: &Discovery,
-) -> Result<Difference, String> {
-    let folder = tempfile::tempdir().map_err(|e| format!("a temporary folder: {e}"))?;
+) -> Result<Difference, CompareError> {
+    let folder = tempfile::tempdir().map_err(CompareError::Folder)?;
     let (chart, values) = (folder.path().join("chart.tgz"), folder.path().join("values.json"));
-    let text = serde_json::to_vec(&search.values).map_err(|e| chain(&e))?;
+    let text = serde_json::to_vec(&search.values)?;
     for (path, bytes) in [(&chart, archive), (&values, text)] {
-        std::fs::write(path, bytes).map_err(|e| format!("writing {}: {e}", path.display()))?;
+        std::fs::write(path, bytes)
+            .map_err(|source| CompareError::Write { path: path.clone(), source })?;
     }
     let options = &search.options;
     let mut theirs = BTreeSet::new();
     for set in &options.api_sets {
-        let capabilities = Capabilities::new(*set, &options.kube_version).map_err(|e| chain(&e))?;
+        let capabilities = Capabilities::new(*set, &options.kube_version)?;
         let release = &options.rendering.release;
         let mut command = Command::new(program);
         command
@@ -54,13 +76,13 @@ pub(crate) async fn compare(
         for version in &capabilities.api_versions {
             command.args(["--api-versions", version]);
         }
-        let output = command.output().await.map_err(|e| format!("starting it: {e}"))?;
+        let output = command.output().await.map_err(CompareError::Start)?;
         if !output.status.success() {
             let told = String::from_utf8_lossy(&output.stderr);
-            return Err(told.trim().chars().take(MAX_TOLD).collect());
+            return Err(CompareError::Helm(told.trim().chars().take(MAX_TOLD).collect()));
         }
         let text = String::from_utf8_lossy(&output.stdout);
-        theirs.extend(rendered_images(&text, options).map_err(|e| chain(&e))?);
+        theirs.extend(rendered_images(&text, options)?);
     }
     Ok(difference(discovery, &theirs))
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use helm::chart::{self, Chart, ChartError, MAX_FILES};
 
 use super::repository::{Fetched, MAX_ARCHIVE_BYTES, MAX_PROVENANCE_BYTES, Packed};
+use crate::fault::{EngineError, Fault};
 
 /// Why a chart on this machine cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,19 @@ pub(crate) enum LocalError {
     Files(PathBuf),
     #[error("reading the chart {}", path.display())]
     Chart { path: PathBuf, source: ChartError },
+}
+
+impl EngineError for LocalError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Read { .. } => Fault::Disk,
+            Self::Large { .. }
+            | Self::Link(_)
+            | Self::Name(_)
+            | Self::Files(_)
+            | Self::Chart { .. } => Fault::Configuration,
+        }
+    }
 }
 
 /// Reads the chart at `path`; packs it where it is a folder.

@@ -12,7 +12,8 @@ use serde::Serialize;
 use workspace::archive::{Archives, OpenError};
 use workspace::{Holdings, Workspace};
 
-use super::repository::{Fetched, Repository};
+use super::chart_error::ChartError;
+use super::repository::{Fetched, Repository, RepositoryError};
 use super::{Search, carried, helm_program, local, render, repository};
 use crate::error_chain::chain;
 use crate::gather::Collector;
@@ -106,7 +107,7 @@ impl ChartLookup {
             }
         };
         let holdings = Holdings::new(Some(Workspace::open(directory)), archives);
-        carried::all(&holdings).map_err(ChartLookupError::Chart)
+        carried::all(&holdings).map_err(|e| ChartLookupError::Chart(chain(&e)))
     }
 
     /// The charts of a repository; of a registry, the versions of one chart.
@@ -129,9 +130,9 @@ impl ChartLookup {
         let values = render::given_values(&search.values_files, &Default::default());
         let values = values.map_err(|e| fail(chain(&e)))?;
         let options = Options { image_paths: search.image_paths.clone(), ..Options::default() };
-        let fetched = self.fetch(chart, search).await.map_err(fail)?;
+        let fetched = self.fetch(chart, search).await.map_err(|e| fail(chain(&e)))?;
         let found = render::discover(fetched.chart.clone(), values.clone(), options.clone()).await;
-        let found = found.map_err(fail)?;
+        let found = found.map_err(|e| fail(chain(&e)))?;
         let mut problems: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
         if let Some(program) = &search.helm_program {
             let rendering = Search { values, options, guess_images: false };
@@ -144,41 +145,43 @@ impl ChartLookup {
                     let only = different.only_ours.iter();
                     problems.extend(only.map(|image| format!("{name} does not find {image}")));
                 }
-                Err(why) => problems.push(format!("{name}: {why}")),
+                Err(error) => problems.push(format!("{name}: {}", chain(&error))),
             }
         }
         Ok(lines(fetched, &found, problems))
     }
 
-    async fn fetch(&self, chart: &str, search: &ChartSearch) -> Result<Fetched, String> {
+    async fn fetch(&self, chart: &str, search: &ChartSearch) -> Result<Fetched, ChartError> {
         if let Some(url) = &search.repository {
-            let repository = self.repository(url).map_err(|e| chain(&e))?;
-            let index = repository.index(Some(chart)).await.map_err(|e| chain(&e))?;
-            let version = index.select(chart, search.version.as_deref()).map_err(|e| chain(&e))?;
-            return repository.fetch(version, |_| None).await.map_err(|e| chain(&e));
+            let repository = Repository::open(url, &self.client, &self.collector)?;
+            let index = repository.index(Some(chart)).await?;
+            let version = index.select(chart, search.version.as_deref())?;
+            return Ok(repository.fetch(version, |_| None).await?);
         }
         if let Some(name) = chart.strip_prefix("oci://") {
             return self.stored(name, search.version.as_deref()).await;
         }
         if chart.starts_with("http://") || chart.starts_with("https://") {
-            let direct = self.repository(chart).map_err(|e| chain(&e))?;
-            return direct.fetch_directly().await.map_err(|e| chain(&e));
+            let direct = Repository::open(chart, &self.client, &self.collector)?;
+            return Ok(direct.fetch_directly().await?);
         }
-        local::read(Path::new(chart)).map_err(|e| chain(&e))
+        Ok(local::read(Path::new(chart))?)
     }
 
     /// A chart in a registry: with tag or digest, or the version that is selected.
-    async fn stored(&self, name: &str, version: Option<&str>) -> Result<Fetched, String> {
-        let image: ImageRef = name.parse().map_err(|e| format!("oci://{name}: {}", chain(&e)))?;
+    async fn stored(&self, name: &str, version: Option<&str>) -> Result<Fetched, ChartError> {
+        let image: ImageRef = name
+            .parse()
+            .map_err(|e| RepositoryError::Url { url: format!("oci://{name}"), why: chain(&e) })?;
         if image.pointer().is_some() {
-            let fetched = repository::stored(&self.collector, &image).await;
-            return fetched.map_err(|e| chain(&e));
+            return Ok(repository::stored(&self.collector, &image).await?);
         }
         let (path, chart) = name.rsplit_once('/').unwrap_or(("", name));
-        let repository = self.repository(&format!("oci://{path}")).map_err(|e| chain(&e))?;
-        let index = repository.index(Some(chart)).await.map_err(|e| chain(&e))?;
-        let version = index.select(chart, version).map_err(|e| chain(&e))?;
-        repository.fetch(version, |_| None).await.map_err(|e| chain(&e))
+        let url = format!("oci://{path}");
+        let repository = Repository::open(&url, &self.client, &self.collector)?;
+        let index = repository.index(Some(chart)).await?;
+        let version = index.select(chart, version)?;
+        Ok(repository.fetch(version, |_| None).await?)
     }
 
     fn repository(&self, url: &str) -> Result<Repository<'_>, ChartLookupError> {

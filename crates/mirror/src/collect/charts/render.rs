@@ -1,17 +1,17 @@
 //! Finds the images of a chart by rendering it, on a thread that may take its time.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 
 use helm::chart::Chart;
-use helm::discover::{self, Discovery, Options};
+use helm::discover::{self, DiscoverError, Discovery, Options};
 use helm::images::Origin;
 use helm::values::{self, ValuesError};
 use oci::ImageRef;
 use serde_json::{Map, Value};
 
 use super::local::{self, LocalError};
-use crate::error_chain::chain;
 
 /// The largest file of values that is read.
 const MAX_VALUES_BYTES: u64 = 5 << 20;
@@ -29,6 +29,17 @@ pub(crate) enum ValuesFileError {
     Encoding(PathBuf),
     #[error("{}", path.display())]
     Values { path: PathBuf, source: ValuesError },
+}
+
+/// Why a chart cannot be searched for images.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RenderError {
+    #[error(transparent)]
+    Discover(#[from] DiscoverError),
+    #[error("starting a thread")]
+    Thread(#[source] io::Error),
+    #[error("rendering the chart stopped unexpectedly")]
+    Stopped,
 }
 
 /// The values of all files, each over those before it, and `inline` over all.
@@ -52,15 +63,15 @@ pub(crate) async fn discover(
     chart: Chart,
     given: Map<String, Value>,
     options: Options,
-) -> Result<Discovery, String> {
+) -> Result<Discovery, RenderError> {
     let (answer, answered) = tokio::sync::oneshot::channel();
     let work = move || {
-        // Nobody waits for the answer of a run that was interrupted.
-        let _ = answer.send(discover::images(&chart, &given, &options).map_err(|e| chain(&e)));
+        // An interrupted run does not wait for the result.
+        let _ = answer.send(discover::images(&chart, &given, &options));
     };
     let thread = std::thread::Builder::new().name("chart".to_owned()).stack_size(STACK_BYTES);
-    thread.spawn(work).map_err(|e| format!("starting a thread: {e}"))?;
-    answered.await.map_err(|_| "rendering the chart stopped unexpectedly".to_owned())?
+    thread.spawn(work).map_err(RenderError::Thread)?;
+    Ok(answered.await.map_err(|_| RenderError::Stopped)??)
 }
 
 /// Images with the places that name them, as text. An image without a tag is the latest.

@@ -10,7 +10,8 @@ use oci::{ImageRef, Pointer, RegistryHost, Repository as RepositoryName};
 use registry::{Access, Client, DocumentRequest, Location, Url};
 
 use crate::error_chain::chain;
-use crate::gather::{Collector, blob_of};
+use crate::fault::{EngineError, Fault};
+use crate::gather::{CollectError, Collector, blob_of};
 
 /// The largest chart archive that is read. Unpacked, charts may have 100 MiB.
 pub(super) const MAX_ARCHIVE_BYTES: u64 = 64 << 20;
@@ -46,10 +47,36 @@ pub(crate) enum RepositoryError {
     Digest(#[from] DigestMismatch),
     #[error("reading {place}")]
     Artifact { place: String, source: ArtifactError },
-    #[error("reading {place}: {why}")]
-    Content { place: String, why: String },
+    #[error("reading {place}")]
+    Content { place: String, source: Box<CollectError> },
     #[error("reading the chart {place}")]
     Chart { place: String, source: ChartError },
+}
+
+impl EngineError for RepositoryError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Url { .. } | Self::NotListed { .. } | Self::Select(_) => Fault::Configuration,
+            Self::Fetch { source, .. } => Fault::of_source(source),
+            Self::NoIndex { .. } | Self::NoUrl { .. } | Self::NoArchive { .. } => {
+                Fault::SourceAbsent
+            }
+            Self::Index { .. }
+            | Self::ArchiveUrl { .. }
+            | Self::Digest(_)
+            | Self::Artifact { .. }
+            | Self::Chart { .. } => Fault::Content,
+            Self::Content { source, .. } => source.fault(),
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Fetch { source, .. } => Some(source),
+            Self::Content { source, .. } => source.request(),
+            _ => None,
+        }
+    }
 }
 
 /// A chart that was fetched.
@@ -253,15 +280,17 @@ pub(crate) async fn stored(
     image: &ImageRef,
 ) -> Result<Fetched, RepositoryError> {
     let place = format!("oci://{image}");
-    let content = |why: String| RepositoryError::Content { place: place.clone(), why };
-    let manifest = collector.manifest(image).await.map_err(|e| content(chain(&e)))?;
-    let manifest =
-        manifest.ok_or_else(|| content("it does not exist at its registry".to_owned()))?;
+    let content = |source: CollectError| RepositoryError::Content {
+        place: place.clone(),
+        source: Box::new(source),
+    };
+    let manifest = collector.manifest(image).await.map_err(content)?;
+    let manifest = manifest.ok_or_else(|| content(CollectError::Absent(image.clone())))?;
     let read = artifact::read(&manifest)
         .map_err(|source| RepositoryError::Artifact { place: place.clone(), source })?;
     let pinned = image.with_pointer(Pointer::Digest(manifest.digest));
     let archive = collector.small_blob(&pinned, blob_of(&read.archive), MAX_ARCHIVE_BYTES).await;
-    let archive = archive.map_err(|e| content(chain(&e)))?;
+    let archive = archive.map_err(content)?;
     let chart = Chart::from_archive(&archive)
         .map_err(|source| RepositoryError::Chart { place: place.clone(), source })?;
     let image = ImageRef { digest: Some(manifest.digest), ..image.clone() };

@@ -2,14 +2,14 @@
 
 use image_set::{Architecture, PlatformSection};
 use mirror_plan::{Destination, Exit};
-use oci::{Digest, ImageRef};
+use oci::{Digest, DigestError, ImageRef, ReferenceError};
 use release::promise::Promise;
 use release::select::{SelectError, select};
 use semver::Version;
-use workspace::Holdings;
+use workspace::{DiskError, DocumentError, Holdings};
 
-use super::documents::Documents;
 use super::{Source, graphs};
+use crate::collect::documents::Documents;
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::report::Failure;
@@ -17,6 +17,27 @@ use crate::settings::SignatureCheck;
 
 /// The repository in which payloads are stored, below any registry.
 const PAYLOADS: &str = "openshift/release-images";
+
+/// Why the digest of a release that is named by its tag is not known.
+#[derive(Debug, thiserror::Error)]
+enum ChooseError {
+    #[error("it does not exist at its registry; check its name and tag")]
+    Absent,
+    #[error("it is not here: mirror it on the connected side")]
+    NotHeld,
+    #[error(transparent)]
+    Request(#[from] registry::Error),
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    #[error("reading the digest that it had")]
+    Text(#[from] std::string::FromUtf8Error),
+    #[error("reading the digest that it had")]
+    Digest(#[from] DigestError),
+    #[error(transparent)]
+    Name(#[from] ReferenceError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
 
 /// A release to mirror, known by the digest of its payload.
 #[derive(Debug, Clone)]
@@ -125,8 +146,8 @@ async fn named(
         (Some(digest), _) => Ok(*digest),
         (None, Source::Asked(client)) => match client.head(release).await {
             Ok(Some(found)) => Ok(found.digest),
-            Ok(None) => Err("it does not exist at its registry; check its name and tag".to_owned()),
-            Err(error) => Err(chain(&error)),
+            Ok(None) => Err(ChooseError::Absent),
+            Err(error) => Err(error.into()),
         },
         (None, Source::Held(holdings)) => held_digest(release, holdings),
     };
@@ -140,8 +161,8 @@ async fn named(
                 check: context.settings.releases.check,
             });
         }
-        Err(why) => {
-            let message = format!("the release {release}: {why}");
+        Err(error) => {
+            let message = format!("the release {release}: {}", chain(&error));
             choice.failures.push(Failure::new(Exit::RELEASE, message));
         }
     }
@@ -149,19 +170,18 @@ async fn named(
 }
 
 /// The digest a tag had when its release was mirrored.
-fn held_digest(release: &ImageRef, holdings: &Holdings) -> Result<Digest, String> {
-    let absent = || "it did not come along: mirror it on the connected side".to_owned();
-    let held = holdings.document(&digest_name(release)).map_err(|e| chain(&e))?;
+fn held_digest(release: &ImageRef, holdings: &Holdings) -> Result<Digest, ChooseError> {
+    let held = holdings.document(&digest_name(release))?;
     // oc-mirror v2 keeps no such document, but stores the payload under its tag.
     if held.is_none()
         && let (Some(distribution), Some(tag)) = (holdings.distribution(), &release.tag)
     {
-        let repository = PAYLOADS.parse().map_err(|error| chain(&error))?;
+        let repository = PAYLOADS.parse()?;
         let name = Destination { repository, tag: tag.clone() };
-        return distribution.tag(&name).map_err(|e| chain(&e))?.ok_or_else(absent);
+        return distribution.tag(&name)?.ok_or(ChooseError::NotHeld);
     }
-    let text = String::from_utf8(held.ok_or_else(absent)?).map_err(|e| chain(&e))?;
-    text.parse().map_err(|error| chain(&error))
+    let text = String::from_utf8(held.ok_or(ChooseError::NotHeld)?)?;
+    Ok(text.parse()?)
 }
 
 /// Where it is kept which digest a release had that was named by its tag.

@@ -4,20 +4,88 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use image_set::{Architecture, PlatformSection};
-use oci::{Descriptor, Digest, Hasher, ImageRef, Manifest, Platform};
+use oci::{Descriptor, Digest, Hasher, ImageRef, Manifest, ManifestError, Platform};
 use release::payload::{
-    BootImages, BootImagesError, ImageReferences, PayloadFiles, ReleaseMetadata, Wanted,
+    BootImages, BootImagesError, ImageReferences, LayerError, PayloadFiles, ReferencesError,
+    ReleaseMetadata, Wanted,
 };
-use workspace::{BlobReader, Holdings};
+use workspace::{BlobReader, DiskError, DocumentError, Holdings};
 
-use super::payload_files;
-use crate::error_chain::chain;
+use super::payload_files::{self, PayloadError};
+use crate::fault::{EngineError, Fault};
 use crate::gather::Collector;
-use crate::transfer::supply::held_manifest;
+use crate::transfer::supply::{ManifestReadError, held_manifest};
 
 pub(crate) const IMAGE_REFERENCES: &str = "image-references";
 pub(crate) const METADATA: &str = "release-metadata";
 pub(crate) const BOOT_IMAGES: &str = "0000_50_installer_coreos-bootimages.yaml";
+
+/// Why it is not known what a release consists of.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ContentsError {
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    #[error("the release with the payload {0} is not here: mirror it on the connected side")]
+    NotHeld(Digest),
+    #[error("{0} is not here: mirror the release on the connected side")]
+    NoDocument(String),
+    #[error("no image of the payload {0} is here")]
+    NoImage(Digest),
+    #[error("the layer {layer} of the payload {payload} is not here")]
+    NoLayer { layer: Digest, payload: Digest },
+    #[error("the layer {layer} of the payload {payload} is damaged")]
+    Damaged { layer: Digest, payload: Digest },
+    #[error("reading the payload {payload}")]
+    Layer { payload: Digest, source: LayerError },
+    #[error("reading the layer {layer}")]
+    Read { layer: Digest, source: io::Error },
+    #[error(transparent)]
+    Held(#[from] ManifestReadError),
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error(transparent)]
+    Files(#[from] LayerError),
+    #[error(transparent)]
+    References(#[from] ReferencesError),
+    #[error(
+        "the release has no release-manifests/{BOOT_IMAGES}, so no disk image for kubeVirtContainer"
+    )]
+    NoBootImages,
+    #[error(transparent)]
+    BootImages(#[from] BootImagesError),
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+impl EngineError for ContentsError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Payload(error) => error.fault(),
+            Self::NotHeld(_) | Self::NoDocument(_) | Self::NoImage(_) | Self::NoLayer { .. } => {
+                Fault::NotHeld
+            }
+            Self::Damaged { .. }
+            | Self::Layer { .. }
+            | Self::Manifest(_)
+            | Self::Files(_)
+            | Self::References(_)
+            | Self::BootImages(_) => Fault::Content,
+            Self::NoBootImages => Fault::Configuration,
+            Self::Held(error) => error.fault(),
+            Self::Document(error) => Fault::of_document(error),
+            Self::Read { .. } | Self::Disk(_) => Fault::Disk,
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Payload(error) => error.request(),
+            _ => None,
+        }
+    }
+}
 
 /// The manifests of a payload that matter here.
 #[derive(Debug, Clone)]
@@ -36,7 +104,7 @@ pub(crate) async fn fetched(
     payload: &ImageRef,
     platforms: &[Platform],
     wanted: Wanted,
-) -> Result<Contents, String> {
+) -> Result<Contents, ContentsError> {
     let files = payload_files::read(collector, payload, platforms, wanted).await?;
     of_files(&files)
 }
@@ -46,8 +114,8 @@ pub(crate) fn carried(
     holdings: &Holdings,
     place: &str,
     digest: &Digest,
-) -> Result<Contents, String> {
-    let document = |name: &str| holdings.document(name).map_err(|e| chain(&e));
+) -> Result<Contents, ContentsError> {
+    let document = |name: &str| holdings.document(name);
     let known = document(&marker(place))?;
     // oc-mirror v2 does not record whose manifests it keeps. They are read from the payload, which
     // has the digest that was signed.
@@ -55,13 +123,11 @@ pub(crate) fn carried(
         return read_from_payload(holdings, digest);
     }
     if known.as_deref() != Some(digest.to_string().as_bytes()) {
-        return Err(format!(
-            "the release with the payload {digest} did not come along: mirror it on the connected side"
-        ));
+        return Err(ContentsError::NotHeld(*digest));
     }
     let name = |file: &str| format!("{place}/release-manifests/{file}");
     let image_references = document(&name(IMAGE_REFERENCES))?
-        .ok_or_else(|| format!("{} did not come along", name(IMAGE_REFERENCES)))?;
+        .ok_or_else(|| ContentsError::NoDocument(name(IMAGE_REFERENCES)))?;
     let mut others = BTreeMap::new();
     for file in [METADATA, BOOT_IMAGES] {
         if let Some(bytes) = document(&name(file))? {
@@ -72,13 +138,13 @@ pub(crate) fn carried(
 }
 
 /// Reads the manifests out of a payload that is held.
-fn read_from_payload(holdings: &Holdings, payload: &Digest) -> Result<Contents, String> {
+fn read_from_payload(holdings: &Holdings, payload: &Digest) -> Result<Contents, ContentsError> {
     let mut digest = *payload;
     let mut layers = Vec::new();
     // A list may list a list; more is not intended by anyone.
     for _ in 0..3 {
-        let raw = held_manifest(holdings, &digest).map_err(|e| chain(&e))?;
-        match raw.parse().map_err(|e| chain(&e))? {
+        let raw = held_manifest(holdings, &digest)?;
+        match raw.parse()? {
             Manifest::Image { layers: found, .. } => {
                 layers = found;
                 break;
@@ -88,7 +154,7 @@ fn read_from_payload(holdings: &Holdings, payload: &Digest) -> Result<Contents, 
                 let held =
                     |child: &&Descriptor| matches!(holdings.blob(&child.digest), Ok(Some(_)));
                 let child = manifests.iter().find(held);
-                digest = child.ok_or("no image of the payload is here")?.digest;
+                digest = child.ok_or(ContentsError::NoImage(*payload))?.digest;
             }
         }
     }
@@ -97,23 +163,23 @@ fn read_from_payload(holdings: &Holdings, payload: &Digest) -> Result<Contents, 
         if files.is_settled() {
             break;
         }
-        let reader = holdings.blob(&layer.digest).map_err(|e| chain(&e))?;
-        let reader = reader.ok_or_else(|| {
-            format!("the layer {} of the payload {payload} is not here", layer.digest)
-        })?;
+        let (layer, payload) = (layer.digest, *payload);
+        let reader = holdings.blob(&layer)?;
+        let reader = reader.ok_or(ContentsError::NoLayer { layer, payload })?;
         let mut checked = Checked { reader, hasher: Hasher::new() };
         let read = files.read_layer(&mut checked);
         // Damage is the better explanation of what cannot be unpacked.
-        if checked.finish().map_err(|e| chain(&e))? != layer.digest {
-            return Err(format!("the layer {} of the payload {payload} is damaged", layer.digest));
+        let found = checked.finish().map_err(|source| ContentsError::Read { layer, source })?;
+        if found != layer {
+            return Err(ContentsError::Damaged { layer, payload });
         }
-        read.map_err(|e| format!("reading the payload {payload}: {}", chain(&e)))?;
+        read.map_err(|source| ContentsError::Layer { payload, source })?;
     }
     of_files(&files)
 }
 
-fn of_files(files: &PayloadFiles) -> Result<Contents, String> {
-    let image_references = files.image_references().map_err(|e| chain(&e))?.to_vec();
+fn of_files(files: &PayloadFiles) -> Result<Contents, ContentsError> {
+    let image_references = files.image_references()?.to_vec();
     let others = [(METADATA, files.release_metadata()), (BOOT_IMAGES, files.boot_images())];
     let others = others.into_iter().filter_map(|(name, bytes)| Some((name.to_owned(), bytes?)));
     let others = others.map(|(name, bytes)| (name, bytes.to_vec())).collect();
@@ -160,12 +226,12 @@ impl Contents {
         documents
     }
 
-    pub(crate) fn references(&self) -> Result<ImageReferences, String> {
-        ImageReferences::parse(&self.image_references).map_err(|e| chain(&e))
+    pub(crate) fn references(&self) -> Result<ImageReferences, ContentsError> {
+        Ok(ImageReferences::parse(&self.image_references)?)
     }
 
     /// All components.
-    pub(crate) fn components(&self) -> Result<Vec<Component>, String> {
+    pub(crate) fn components(&self) -> Result<Vec<Component>, ContentsError> {
         let components = self.references()?.components.into_iter();
         Ok(components.map(|component| (component.name, component.image)).collect())
     }
@@ -177,13 +243,9 @@ impl Contents {
         &self,
         section: &PlatformSection,
         architecture: Option<Architecture>,
-    ) -> Result<(Vec<Component>, Option<String>), String> {
-        let Some(boot_images) = self.others.get(BOOT_IMAGES) else {
-            return Err(format!(
-                "the release has no release-manifests/{BOOT_IMAGES}, so no disk image for kubeVirtContainer"
-            ));
-        };
-        let boot_images = BootImages::parse(boot_images).map_err(|e| chain(&e))?;
+    ) -> Result<(Vec<Component>, Option<BootImagesError>), ContentsError> {
+        let boot_images = self.others.get(BOOT_IMAGES).ok_or(ContentsError::NoBootImages)?;
+        let boot_images = BootImages::parse(boot_images)?;
         // A payload that was named itself is asked for all it has.
         let architecture = architecture.unwrap_or(Architecture::Multi);
         match boot_images.kube_virt(architecture, &section.platforms) {
@@ -192,9 +254,9 @@ impl Contents {
                 Ok((disks.collect(), None))
             }
             Err(error @ BootImagesError::None(_)) if section.architectures.len() > 1 => {
-                Ok((Vec::new(), Some(chain(&error))))
+                Ok((Vec::new(), Some(error)))
             }
-            Err(error) => Err(chain(&error)),
+            Err(error) => Err(error.into()),
         }
     }
 

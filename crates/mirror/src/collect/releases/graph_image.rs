@@ -3,19 +3,20 @@
 //! It is made of the graph's data and of an image it stands on. The same data
 //! on the same image give the same image, down to the last byte.
 
-use mirror_plan::{Destination, ImageTree, Kind, Origin, Wanted};
-use oci::{Descriptor, Digest, ImageRef, Pointer, RawManifest};
+use mirror_plan::{Destination, ImageTree, Kind, NameError, Origin, Wanted};
+use oci::{Descriptor, Digest, ImageRef, ManifestError, Pointer, RawManifest};
 use registry::{Access, Client, DocumentRequest, Location, Url};
-use release::graph_image::GraphLayer;
-use workspace::Holdings;
+use release::graph_image::{GraphDataError, GraphLayer};
+use workspace::{BlobError, Holdings};
 
-use super::Source;
+use super::open::Reader;
 use crate::collect::built_images::{Base, MadeImage, MadeImages};
-use crate::collect::layered_image::{self, NewLayer};
+use crate::collect::layered_image::{self, LayerError, NewLayer};
 use crate::context::Context;
 use crate::error_chain::chain;
-use crate::gather::gather;
-use crate::gather::{Collector, node};
+use crate::fault::{EngineError, Fault};
+use crate::gather::{CollectError, Collector, gather, node};
+use crate::reason::{Reason, Remedy};
 
 /// Where the data of OpenShift's graph is.
 const DATA: &str = "https://api.openshift.com/api/upgrades_info/graph-data";
@@ -24,6 +25,68 @@ const BASE: &str = "registry.access.redhat.com/ubi9/ubi:latest";
 /// A hundred times the real data.
 const MAX_DATA: u64 = 64 << 20;
 const MAX_CONFIG: u64 = 4 << 20;
+
+/// Why the image of the update graph was not built.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GraphImageError {
+    #[error("the update service {host} has no data of its graph at {path}")]
+    NoData { host: String, path: String },
+    #[error(transparent)]
+    Request(#[from] registry::Error),
+    #[error(transparent)]
+    Data(#[from] GraphDataError),
+    #[error("its base image is {base}: {reason}")]
+    Base { base: Box<ImageRef>, reason: Reason },
+    #[error("its base image is {base}@{digest}")]
+    Stack { base: Box<ImageRef>, digest: Digest, source: LayerError },
+    #[error("writing its list of images")]
+    List(#[from] LayerError),
+    #[error("{0} does not exist any more")]
+    Absent(Box<ImageRef>),
+    #[error("interrupted")]
+    Interrupted,
+    #[error(transparent)]
+    Collect(#[from] CollectError),
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    Store(#[from] BlobError),
+}
+
+impl EngineError for GraphImageError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::NoData { .. } | Self::Absent(_) => Fault::SourceAbsent,
+            Self::Request(error) => Fault::of_source(error),
+            Self::Data(_) | Self::Stack { .. } | Self::List(_) | Self::Manifest(_) => {
+                Fault::Content
+            }
+            Self::Base { .. } => Fault::SourceRefuses,
+            Self::Interrupted => Fault::Cancelled,
+            Self::Collect(error) => error.fault(),
+            Self::Name(_) => Fault::Configuration,
+            Self::Store(error) => Fault::of_store(error),
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Request(error) => Some(error),
+            Self::Collect(error) => error.request(),
+            _ => None,
+        }
+    }
+
+    fn remedy(&self) -> Remedy {
+        match (self, self.request()) {
+            (Self::Base { reason, .. }, _) => reason.remedy,
+            (_, Some(error)) => Remedy::of(error),
+            _ => Remedy::Unknown,
+        }
+    }
+}
 
 /// What the image is known by.
 pub(crate) fn origin() -> Origin {
@@ -39,25 +102,25 @@ fn wanted_from(origin: Origin) -> Wanted {
     Wanted { kind: Kind::Graph, origin, target_repository, target_tag, platforms: Vec::new() }
 }
 
-/// Makes the image where there is somebody to ask; else it came along.
+/// Builds the image on the connected side; the archive has it.
 pub(crate) async fn make(
     context: &Context,
-    source: Source<'_>,
-    collector: Option<&Collector>,
-) -> Result<Option<MadeImage>, String> {
-    let (Source::Asked(client), Some(collector)) = (source, collector) else { return Ok(None) };
+    reader: Reader<'_>,
+) -> Result<Option<MadeImage>, GraphImageError> {
+    let Reader::Registry { client, collector } = reader else { return Ok(None) };
     let service = context.settings.releases.update_service.as_ref();
     let data = match fetch(client, service).await {
         Ok(data) => data,
-        Err(why) => match made_before(context) {
-            // Inside an enclave nobody may have the data, but it is here.
+        Err(error) => match made_before(context) {
+            // Inside an enclave no service may have the data, but it is here.
             Some(image) if service.is_some() => {
                 context.warn(format!(
-                    "the image of the update graph is that of an earlier run: {why}"
+                    "the image of the update graph is that of an earlier run: {}",
+                    chain(&error)
                 ));
                 return Ok(Some(image));
             }
-            _ => return Err(why),
+            _ => return Err(error),
         },
     };
     let layer = layer(&data)?;
@@ -66,7 +129,7 @@ pub(crate) async fn make(
 }
 
 /// The data, from the update service that is asked for graphs.
-async fn fetch(client: &Client, service: Option<&Url>) -> Result<Vec<u8>, String> {
+async fn fetch(client: &Client, service: Option<&Url>) -> Result<Vec<u8>, GraphImageError> {
     let url = service.map_or_else(|| Url::parse(DATA).expect("an address"), data_of);
     let request = DocumentRequest {
         url: &url,
@@ -74,10 +137,10 @@ async fn fetch(client: &Client, service: Option<&Url>) -> Result<Vec<u8>, String
         limit: MAX_DATA,
         access: Access::Public,
     };
-    let answer = client.document(request).await.map_err(|e| chain(&e))?;
-    answer.ok_or_else(|| {
-        let host = url.host_str().unwrap_or_default();
-        format!("the update service {host} has no data of its graph at {}", url.path())
+    let received = client.document(request).await?;
+    received.ok_or_else(|| {
+        let host = url.host_str().unwrap_or_default().to_owned();
+        GraphImageError::NoData { host, path: url.path().to_owned() }
     })
 }
 
@@ -99,9 +162,8 @@ fn made_before(context: &Context) -> Option<MadeImage> {
     Some(MadeImage { tree: record.tree, base: Base::Registry(Location::from(&base)) })
 }
 
-fn layer(data: &[u8]) -> Result<NewLayer, String> {
-    let GraphLayer { packed, diff_id, command, made_by } =
-        release::graph_image::layer(data).map_err(|e| chain(&e))?;
+fn layer(data: &[u8]) -> Result<NewLayer, GraphDataError> {
+    let GraphLayer { packed, diff_id, command, made_by } = release::graph_image::layer(data)?;
     Ok(NewLayer { packed, diff_id, command, made_by })
 }
 
@@ -111,23 +173,25 @@ async fn build(
     collector: &Collector,
     base: &ImageRef,
     layer: &NewLayer,
-) -> Result<MadeImage, String> {
+) -> Result<MadeImage, GraphImageError> {
     // Judged as every image is: by the trust policy, where there is one.
     let wish = wanted_from(Origin::Registry(base.clone()));
-    let name = Destination::of(&wish).map_err(|e| chain(&e))?;
+    let name = Destination::of(&wish)?;
     let mut gathered = gather(context, client, vec![(wish, name)], &MadeImages::default()).await;
-    if let Some((.., why)) = gathered.lost.pop() {
-        return Err(format!("it stands on {base}: {why}"));
+    if let Some((.., reason)) = gathered.lost.pop() {
+        return Err(GraphImageError::Base { base: Box::new(base.clone()), reason });
     }
-    let below = gathered.found.pop().ok_or("interrupted")?.tree;
+    let below = gathered.found.pop().ok_or(GraphImageError::Interrupted)?.tree;
     let mut kept = vec![(Digest::of(&layer.packed), layer.packed.clone())];
     let mut stacked = Vec::new();
     for known in below.manifests.iter().filter(|node| !node.media_type.is_index()) {
         let Some(config) = known.blobs.first().copied() else { continue };
         let raw = manifest(collector, base, &known.digest).await?;
-        let bytes = collector.small_blob(base, config, MAX_CONFIG).await.map_err(|e| chain(&e))?;
-        let made = layered_image::add_layer(&raw, &bytes, layer)
-            .map_err(|e| format!("it stands on {base}@{}: {}", raw.digest, chain(&e)))?;
+        let bytes = collector.small_blob(base, config, MAX_CONFIG).await?;
+        let made = layered_image::add_layer(&raw, &bytes, layer).map_err(|source| {
+            let base = Box::new(base.clone());
+            GraphImageError::Stack { base, digest: raw.digest, source }
+        })?;
         kept.push((Digest::of(&made.config), made.config));
         let mut was = raw.descriptor();
         was.platform = known.platform.clone();
@@ -139,19 +203,19 @@ async fn build(
         true => {
             let listed: Vec<(Descriptor, RawManifest)> =
                 stacked.into_iter().filter(|(was, _)| is_for_a_machine(was)).collect();
-            let list = layered_image::list(&root, listed.clone()).map_err(|e| chain(&e))?;
+            let list = layered_image::list(&root, listed.clone())?;
             std::iter::once((root.descriptor(), list)).chain(listed).collect()
         }
     };
     let bytes = raws.iter().map(|(_, raw)| (raw.digest, raw.bytes.clone()));
     for (digest, bytes) in kept.into_iter().chain(bytes) {
-        context.keep(&digest, &bytes).map_err(|e| chain(&e))?;
+        context.keep(&digest, &bytes)?;
     }
     let manifests = raws.iter().map(|(was, raw)| {
-        let parsed = raw.parse().map_err(|e| chain(&e))?;
+        let parsed = raw.parse()?;
         Ok(node(raw, &parsed, was.platform.clone()))
     });
-    let manifests = manifests.collect::<Result<Vec<_>, String>>()?;
+    let manifests = manifests.collect::<Result<Vec<_>, ManifestError>>()?;
     let tree = ImageTree { manifests, left_out: Default::default(), attachments: Vec::new() };
     super::note(
         context,
@@ -169,10 +233,10 @@ async fn manifest(
     collector: &Collector,
     base: &ImageRef,
     digest: &Digest,
-) -> Result<RawManifest, String> {
+) -> Result<RawManifest, GraphImageError> {
     let at = base.with_pointer(Pointer::Digest(*digest));
-    let raw = collector.manifest(&at).await.map_err(|e| chain(&e))?;
-    raw.ok_or_else(|| format!("{at} is not there any more"))
+    let raw = collector.manifest(&at).await?;
+    raw.ok_or_else(|| GraphImageError::Absent(Box::new(at)))
 }
 
 #[cfg(test)]

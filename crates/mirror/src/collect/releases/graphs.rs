@@ -8,7 +8,7 @@ use release::select::{GraphKey, Graphs, needed};
 use workspace::Holdings;
 
 use super::Source;
-use super::documents::Documents;
+use crate::collect::documents::Documents;
 
 /// The service of OpenShift, and that of OKD.
 const OCP: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";

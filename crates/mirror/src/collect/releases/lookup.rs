@@ -20,7 +20,7 @@ use serde::Serialize;
 use workspace::archive::{Archives, OpenError};
 use workspace::{Holdings, Workspace};
 
-use super::contents::{self, Contents};
+use super::contents::{self, Contents, ContentsError};
 use super::graphs::{self, GraphFault};
 use super::last_word;
 use super::signatures::{self, SignatureFault};
@@ -201,8 +201,8 @@ impl ReleaseLookup {
         };
         let signed = signed.map_err(|error: SignatureFault| fail(chain(&error)))?;
         let origin = ImageRef { digest: Some(digest), ..signed.reference };
-        let contents = self.read(&origin, &digest).await.map_err(fail)?;
-        let references = contents.references().map_err(fail)?;
+        let contents = self.read(&origin, &digest).await.map_err(|e| fail(chain(&e)))?;
+        let references = contents.references().map_err(|e| fail(chain(&e)))?;
         let version = match contents.metadata() {
             Some(metadata) => metadata.version.to_string(),
             None => references.name,
@@ -235,7 +235,7 @@ impl ReleaseLookup {
         }
     }
 
-    async fn read(&self, origin: &ImageRef, digest: &Digest) -> Result<Contents, String> {
+    async fn read(&self, origin: &ImageRef, digest: &Digest) -> Result<Contents, ContentsError> {
         match &self.place {
             Place::Asked(client) => {
                 let collector =

@@ -2,26 +2,70 @@
 
 use image_set::PlatformSection;
 use mirror_plan::{Kind, Origin, Wanted};
-use oci::{Digest, ImageRef, Tag};
+use oci::{Digest, ImageRef, ReferenceError, Tag};
+use registry::Client;
 use release::payload::Wanted as PayloadPart;
+use release::promise::BrokenPromise;
 use workspace::Holdings;
 
 use super::choose::Chosen;
-use super::contents::{self, Contents};
-use super::signatures::{self, Signed};
-use super::{Source, last_word};
+use super::contents::{self, Contents, ContentsError};
+use super::last_word;
+use super::signatures::{self, SignatureFault, Signed};
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
 use crate::gather::Collector;
 use crate::settings::SignatureCheck;
+
+/// Why a release cannot be mirrored.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error("its payload has no digest")]
+    NoDigest,
+    #[error(transparent)]
+    Signature(#[from] SignatureFault),
+    #[error(transparent)]
+    Promise(#[from] BrokenPromise),
+    #[error(transparent)]
+    Contents(#[from] ContentsError),
+    #[error("the component {name:?} has a name that cannot be part of a tag")]
+    Component { name: String, source: ReferenceError },
+    #[error(transparent)]
+    Tag(#[from] ReferenceError),
+}
+
+impl EngineError for OpenError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::NoDigest | Self::Component { .. } | Self::Tag(_) => Fault::Content,
+            Self::Signature(error) => error.fault(),
+            Self::Promise(_) => Fault::Policy,
+            Self::Contents(error) => error.fault(),
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Signature(error) => error.request(),
+            Self::Contents(error) => error.request(),
+            Self::NoDigest | Self::Promise(_) | Self::Component { .. } | Self::Tag(_) => None,
+        }
+    }
+}
 
 /// What releases of one run are opened with.
 pub(crate) struct Opener<'a> {
     pub(crate) context: &'a Context,
     pub(crate) section: &'a PlatformSection,
-    pub(crate) source: Source<'a>,
-    /// Where there is somebody to ask.
-    pub(crate) collector: Option<&'a Collector>,
+    pub(crate) reader: Reader<'a>,
+}
+
+/// What releases are read from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reader<'a> {
+    Registry { client: &'a Client, collector: &'a Collector },
+    Held(&'a Holdings),
 }
 
 /// A release, ready to be mirrored.
@@ -52,18 +96,18 @@ struct Trusted {
 }
 
 impl Opener<'_> {
-    pub(crate) async fn open(&self, chosen: &Chosen) -> Result<Opened, String> {
-        let digest = chosen.payload.digest.ok_or("its payload has no digest")?;
-        // Nothing of the release is asked for before this.
+    pub(crate) async fn open(&self, chosen: &Chosen) -> Result<Opened, OpenError> {
+        let digest = chosen.payload.digest.ok_or(OpenError::NoDigest)?;
+        // Nothing of the release is requested before this.
         let Trusted { origin, tag, signatures, audited } = self.trusted(chosen, digest).await?;
         let promise = chosen.promise();
         if let (Some(promise), Some(signed)) = (promise, &origin.tag) {
-            promise.check_tag(signed).map_err(|e| chain(&e))?;
+            promise.check_tag(signed)?;
         }
         let place = format!("hold-release/{}/{tag}", last_word(&origin));
-        let contents = match (self.source, self.collector) {
-            (Source::Held(holdings), _) => contents::carried(holdings, &place, &digest)?,
-            (Source::Asked(_), Some(collector)) => {
+        let contents = match self.reader {
+            Reader::Held(holdings) => contents::carried(holdings, &place, &digest)?,
+            Reader::Registry { collector, .. } => {
                 let wanted = match self.section.kube_virt_container {
                     true => PayloadPart::BootImages,
                     false => PayloadPart::Components,
@@ -71,10 +115,9 @@ impl Opener<'_> {
                 let platforms = &self.section.platforms;
                 contents::fetched(collector, &origin, platforms, wanted).await?
             }
-            (Source::Asked(_), None) => return Err("there is nobody to ask".to_owned()),
         };
         if let (Some(promise), Some(metadata)) = (promise, contents.metadata()) {
-            promise.check_metadata(&metadata).map_err(|e| chain(&e))?;
+            promise.check_metadata(&metadata)?;
         }
         let mut documents = contents.documents(&place, &digest);
         for (number, signature) in signatures.iter().enumerate() {
@@ -96,7 +139,7 @@ impl Opener<'_> {
     }
 
     /// Lets a payload in that is signed, or that need not be.
-    async fn trusted(&self, chosen: &Chosen, digest: Digest) -> Result<Trusted, String> {
+    async fn trusted(&self, chosen: &Chosen, digest: Digest) -> Result<Trusted, OpenError> {
         let sources = &self.context.settings.releases;
         if chosen.check == SignatureCheck::IgnoreForNamedRelease {
             let told = format!(
@@ -104,20 +147,20 @@ impl Opener<'_> {
                 chosen.payload
             );
             self.context.warn(told.clone());
-            let tag: Tag = digest.hex().parse().map_err(|error| chain(&error))?;
+            let tag: Tag = digest.hex().parse()?;
             let origin = ImageRef { tag: None, ..chosen.payload.clone() };
             return Ok(Trusted { origin, tag, signatures: Vec::new(), audited: told });
         }
         let placed = signatures::placed(&self.context.workspace.working_dir(), sources, &digest);
-        let signed = match (placed, self.source) {
-            (Some(signed), _) => Ok(signed),
-            (None, Source::Asked(client)) => {
+        let signed = match (placed, self.reader) {
+            (Some(signed), _) => signed,
+            (None, Reader::Registry { client, .. }) => {
                 let held = Holdings::new(Some(self.context.workspace.clone()), None);
-                signatures::ask(client, &held, sources, &digest).await
+                signatures::ask(client, &held, sources, &digest).await?
             }
-            (None, Source::Held(holdings)) => signatures::read(holdings, sources, &digest),
+            (None, Reader::Held(holdings)) => signatures::read(holdings, sources, &digest)?,
         };
-        let Signed { reference, key, signatures } = signed.map_err(|e| chain(&e))?;
+        let Signed { reference, key, signatures } = signed;
         if reference.name() != chosen.payload.name() {
             self.context.warn(format!(
                 "the release {} is read from {}, the name that its signature is for; to read it from another registry, redirect that name in registries.conf",
@@ -127,7 +170,7 @@ impl Opener<'_> {
         }
         let tag = match reference.tag.clone().or_else(|| chosen.payload.tag.clone()) {
             Some(tag) => tag,
-            None => digest.hex().parse().map_err(|error| chain(&error))?,
+            None => digest.hex().parse()?,
         };
         let audited = format!("the release {reference} ({digest}) is signed by key {key}");
         let origin = ImageRef { tag: Some(tag.clone()), digest: Some(digest), ..reference };
@@ -141,7 +184,7 @@ impl Opener<'_> {
         origin: &ImageRef,
         tag: &Tag,
         contents: &Contents,
-    ) -> Result<(Vec<Wanted>, Vec<Option<String>>), String> {
+    ) -> Result<(Vec<Wanted>, Vec<Option<String>>), OpenError> {
         let platforms = &self.section.platforms;
         let image = |kind, origin: ImageRef, target_tag| Wanted {
             kind,
@@ -161,15 +204,18 @@ impl Opener<'_> {
         let mut disks = Vec::new();
         if self.section.kube_virt_container {
             let (found, warning) = contents.disk_images(self.section, chosen.architecture)?;
-            warning.into_iter().for_each(|warning| self.context.warn(chosen.told(&warning)));
+            if let Some(warning) = warning {
+                self.context.warn(chosen.told(&chain(&warning)));
+            }
             disks = found;
         }
         let components = components.into_iter().map(|part| (Kind::ReleaseComponent, part));
         let disks = disks.into_iter().map(|part| (Kind::KubeVirt, part));
         for (kind, (name, reference)) in components.chain(disks) {
-            let target: Tag = format!("{tag}-{name}")
-                .parse()
-                .map_err(|error| format!("the component {name:?} has no usable name: {error}"))?;
+            let target: Tag = match format!("{tag}-{name}").parse() {
+                Ok(target) => target,
+                Err(source) => return Err(OpenError::Component { name, source }),
+            };
             wanted.push(image(kind, reference, Some(target)));
             names.push(Some(name));
         }

@@ -10,6 +10,7 @@ use registry::{Access, Client, DocumentRequest};
 use release::signature::{MAX_SIGNATURE_BYTES, Refused, SignatureError, Verified, verify};
 use workspace::{DocumentError, Holdings};
 
+use crate::fault::{EngineError, Fault};
 use crate::settings::ReleaseSources;
 
 /// Signatures of one release that are looked at. Stores have one or two.
@@ -41,6 +42,24 @@ pub(crate) enum SignatureFault {
     NotCarried(Digest),
     #[error("reading a signature that came along")]
     Document(#[from] DocumentError),
+}
+
+impl EngineError for SignatureFault {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Refused(_) | Self::Missing { .. } => Fault::Policy,
+            Self::Asking { source, .. } => Fault::of_source(source),
+            Self::NotCarried(_) => Fault::NotHeld,
+            Self::Document(error) => Fault::of_document(error),
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Asking { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 /// What was found good so far, and what was not.

@@ -2,16 +2,54 @@
 //! `URL/REPOSITORY@sha256=HEX/signature-N`.
 
 use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use oci::{Digest, ImageRef};
 use registry::{Access, DocumentRequest, Url};
 use release::signature::MAX_SIGNATURE_BYTES;
+use workspace::DocumentError;
 
 use super::TrustCheck;
-use crate::error_chain::chain;
+use crate::collect::documents::Documents;
+use crate::fault::{EngineError, Fault};
 use crate::settings::Workflow;
+
+/// Why the signatures on a lookaside server cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LookasideError {
+    #[error("no lookaside server is configured in registries.d for {0}")]
+    NoServer(String),
+    #[error(
+        "the archive has none: mirror to disk with --secure-policy and the same policy, so that they are included"
+    )]
+    NotHeld,
+    #[error("from the lookaside server {host}")]
+    Request { host: String, source: registry::Error },
+    #[error("{}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+}
+
+impl EngineError for LookasideError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::NoServer(_) => Fault::Configuration,
+            Self::NotHeld => Fault::NotHeld,
+            Self::Request { source, .. } => Fault::of_source(source),
+            Self::File { .. } => Fault::Disk,
+            Self::Document(error) => Fault::of_document(error),
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Request { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
 
 /// Signatures of one manifest that are read. A server has a few.
 const MAX_SIGNATURES: usize = 16;
@@ -19,13 +57,15 @@ const MAX_SIGNATURES: usize = 16;
 const FOLDER: &str = "lookaside";
 
 impl TrustCheck<'_> {
-    /// The signatures of one manifest of an image. On the disconnected side no server is asked: they
-    /// come with the archive, if the connected side had the same policy.
+    /// The signatures of one manifest of an image. What a server sent is added to `documents`. On the
+    /// disconnected side no request is sent to a server: the signatures are in the archive, if the
+    /// connected side had the same policy.
     pub(super) async fn lookaside(
         &self,
         image: &ImageRef,
         digest: Digest,
-    ) -> Result<Vec<Vec<u8>>, String> {
+        documents: &mut Documents,
+    ) -> Result<Vec<Vec<u8>>, LookasideError> {
         let is_disconnected =
             matches!(self.context.settings.workflow, Workflow::DiskToMirror { .. });
         if is_disconnected {
@@ -35,16 +75,11 @@ impl TrustCheck<'_> {
             }
         }
         let Some(base) = self.trust.lookaside.of(image) else {
-            return Err(format!(
-                "no lookaside server is configured in registries.d for {}",
-                image.name()
-            ));
+            return Err(LookasideError::NoServer(image.name()));
         };
         let is_file = base.scheme() == "file";
         if is_disconnected && !is_file {
-            return Err(
-                "the archive has none: mirror to disk with --secure-policy and the same policy, so that they are included".to_owned(),
-            );
+            return Err(LookasideError::NotHeld);
         }
         let mut found = Vec::new();
         for number in 1..=MAX_SIGNATURES {
@@ -54,27 +89,27 @@ impl TrustCheck<'_> {
                 false => self.request(&url).await?,
             };
             let Some(signature) = signature else { break };
-            self.context.keep_lookaside(document(&digest, number), signature.clone());
+            documents.keep(document(&digest, number), signature.clone());
             found.push(signature);
         }
         Ok(found)
     }
 
-    fn held_lookaside(&self, digest: Digest) -> Result<Vec<Vec<u8>>, String> {
+    fn held_lookaside(&self, digest: Digest) -> Result<Vec<Vec<u8>>, LookasideError> {
         let numbers = 1..=MAX_SIGNATURES;
         let read = numbers.map(|number| self.holdings.document(&document(&digest, number)));
         let read: Result<Vec<Option<Vec<u8>>>, _> = read.collect();
-        Ok(read.map_err(|e| chain(&e))?.into_iter().flatten().collect())
+        Ok(read?.into_iter().flatten().collect())
     }
 
-    async fn request(&self, url: &Url) -> Result<Option<Vec<u8>>, String> {
+    async fn request(&self, url: &Url) -> Result<Option<Vec<u8>>, LookasideError> {
         let limit = MAX_SIGNATURE_BYTES as u64;
         let request = DocumentRequest { url, accept: "*/*", limit, access: Access::Public };
-        let host = url.host_str().unwrap_or_default();
-        self.client
-            .document(request)
-            .await
-            .map_err(|error| format!("from the lookaside server {host}: {}", chain(&error)))
+        let received = self.client.document(request).await;
+        received.map_err(|source| {
+            let host = url.host_str().unwrap_or_default().to_owned();
+            LookasideError::Request { host, source }
+        })
     }
 }
 
@@ -90,11 +125,11 @@ fn address(base: &Url, image: &ImageRef, digest: &Digest, number: usize) -> Url 
     url
 }
 
-fn read_file(url: &Url) -> Result<Option<Vec<u8>>, String> {
+fn read_file(url: &Url) -> Result<Option<Vec<u8>>, LookasideError> {
     let path = Path::new(url.path());
-    let fail = |error: std::io::Error| format!("{}: {error}", path.display());
+    let fail = |source: io::Error| LookasideError::File { path: path.to_owned(), source };
     let file = match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(fail)?,
     };
     let mut bytes = Vec::new();

@@ -11,7 +11,6 @@
 
 mod choose;
 mod contents;
-pub(crate) mod documents;
 mod graph_image;
 mod graphs;
 mod laid_out;
@@ -30,19 +29,21 @@ use mirror_plan::{BlobRef, Destination, Exit, Kind, Origin, Wanted};
 use oci::{Digest, ImageRef};
 use registry::Client;
 use serde::{Deserialize, Serialize};
-use workspace::{AuditEvent, Holdings};
+use workspace::{Holdings, JournalEvent};
 
 use crate::collect::built_images::MadeImages;
+use crate::collect::documents::Documents;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::fault::EngineError;
 use crate::gather::Collector;
+use crate::reason::Reason;
 use crate::report::Failure;
 use crate::results::Lost;
 use crate::settings::{Attachments, DryRun};
 use choose::Chosen;
-use documents::Documents;
 use laid_out::Part;
-use open::{Opened, Opener};
+use open::{OpenError, Opened, Opener, Reader};
 
 pub(crate) use graph_image::origin as graph_image_origin;
 pub use lookup::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
@@ -124,10 +125,16 @@ async fn collect_section(
     let chosen = choose::choose(context, section, source, &mut documents).await;
     releases.failures = chosen.failures;
     chosen.warnings.into_iter().for_each(|warning| context.warn(warning));
-    let collector = collector(context, source);
-    let opener = Opener { context, section, source, collector: collector.as_ref() };
-    let opener = &opener;
-    let opened: Vec<(Chosen, Result<Opened, String>)> = stream::iter(chosen.releases)
+    let collector;
+    let reader = match source {
+        Source::Asked(client) => {
+            collector = self::collector(context, client);
+            Reader::Registry { client, collector: &collector }
+        }
+        Source::Held(holdings) => Reader::Held(holdings),
+    };
+    let opener = &Opener { context, section, reader };
+    let opened: Vec<(Chosen, Result<Opened, OpenError>)> = stream::iter(chosen.releases)
         .map(|chosen| async move {
             let opened = opener.open(&chosen).await;
             (chosen, opened)
@@ -138,16 +145,17 @@ async fn collect_section(
     for (chosen, opened) in opened {
         match opened {
             Ok(opened) => releases.take(context, opened, &mut documents),
-            Err(why) => releases.lose(&chosen, &why),
+            Err(error) => releases.lose(&chosen, &error),
         }
     }
     if section.graph {
-        match graph_image::make(context, source, collector.as_ref()).await {
+        match graph_image::make(context, reader).await {
             Ok(Some(made)) => releases.made.insert(graph_image::origin(), made),
             Ok(None) => {}
-            Err(why) => {
-                let message = format!("making the image of the update graph: {why}");
-                releases.failures.push(Failure::new(Exit::RELEASE, message));
+            Err(error) => {
+                let message = format!("making the image of the update graph: {}", chain(&error));
+                let failure = Failure::new(Exit::RELEASE, message);
+                releases.failures.push(failure.with_remedy(error.remedy()));
             }
         }
         if releases.made.get(&graph_image::origin()).is_some() || matches!(source, Source::Held(_))
@@ -165,22 +173,21 @@ async fn collect_section(
     };
     match saved {
         Ok(saved) => releases.documents = saved,
-        Err(why) => {
-            let message = format!("keeping what releases were selected by: {why}");
+        Err(error) => {
+            let message = format!("keeping what releases were selected by: {}", chain(&error));
             releases.failures.push(Failure::new(Exit::GENERIC, message));
         }
     }
     releases
 }
 
-/// Reads payloads where there is somebody to ask.
-fn collector(context: &Context, source: Source<'_>) -> Option<Collector> {
-    let Source::Asked(client) = source else { return None };
+/// Reads payloads at registries.
+fn collector(context: &Context, client: &Client) -> Collector {
     let store = match context.settings.dry_run {
         DryRun::No => Some(context.workspace.blobs().clone()),
         DryRun::Plan | DryRun::PlanWithLists => None,
     };
-    Some(Collector::new(client.clone(), store, Attachments::Remove, Arc::clone(&context.turns)))
+    Collector::new(client.clone(), store, Attachments::Remove, Arc::clone(&context.turns))
 }
 
 impl Releases {
@@ -193,7 +200,8 @@ impl Releases {
         self.wanted.extend(opened.wanted);
     }
 
-    fn lose(&mut self, chosen: &Chosen, why: &str) {
+    fn lose(&mut self, chosen: &Chosen, error: &OpenError) {
+        let told = chosen.told(&chain(error));
         let wanted = Wanted {
             kind: Kind::ReleasePayload,
             origin: Origin::Registry(chosen.payload.clone()),
@@ -202,9 +210,9 @@ impl Releases {
             platforms: Vec::new(),
         };
         match Destination::of(&wanted) {
-            Ok(name) => self.lost.push((wanted, name, chosen.told(why).into())),
-            Err(error) => {
-                let message = format!("{}: {}", chosen.told(why), chain(&error));
+            Ok(name) => self.lost.push((wanted, name, Reason::new(told, error.remedy()))),
+            Err(unnamed) => {
+                let message = format!("{told}: {}", chain(&unnamed));
                 self.failures.push(Failure::new(Exit::RELEASE, message));
             }
         }
@@ -214,7 +222,7 @@ impl Releases {
 /// Writes to the audit log what was decided about a release.
 fn note(context: &Context, text: &str) {
     let Some(run) = context.run() else { return };
-    if let Err(error) = run.audit().write(&AuditEvent::Note { text: text.to_owned() }) {
+    if let Err(error) = run.journal().append(JournalEvent::Note { text: text.to_owned() }) {
         context.warn(format!("the audit log could not be written: {}", chain(&error)));
     }
 }

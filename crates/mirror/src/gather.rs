@@ -28,14 +28,15 @@ use registry::Client;
 use workspace::{BlobStore, Holdings, Workspace};
 
 use self::narrow::narrow;
-use self::trust_check::TrustCheck;
+use self::trust_check::{TrustCheck, TrustError};
 use crate::collect::built_images::MadeImages;
+use crate::collect::documents::Documents;
 use crate::context::Context;
-use crate::error_chain::chain;
+use crate::fault::{EngineError, Fault};
 use crate::progress::Event;
-use crate::reason::{Reason, Remedy};
 use crate::results::Lost;
 use crate::settings::{Attachments, DryRun};
+use crate::transfer::supply::ManifestReadError;
 
 /// What was found, what was not, and what the workspace has of it.
 #[derive(Debug, Default)]
@@ -43,6 +44,8 @@ pub(crate) struct Gathered {
     pub(crate) found: Vec<Found>,
     /// Images that could not be read, with the reason.
     pub(crate) lost: Vec<Lost>,
+    /// Signatures from lookaside servers, which archives have to include.
+    pub(crate) documents: Documents,
 }
 
 impl Gathered {
@@ -86,13 +89,14 @@ pub(crate) async fn gather(
     };
     let mut gathered = Gathered::default();
     let unread = read_all(context, &reader, named, &mut gathered).await;
-    let (again, lost): (Vec<_>, Vec<_>) = unread.into_iter().partition(|(.., why)| why.may_pass);
-    gathered.lost.extend(lost.into_iter().map(Unread::lost));
+    let (again, lost): (Vec<_>, Vec<_>) =
+        unread.into_iter().partition(|(.., error)| error.may_pass_soon());
+    gathered.lost.extend(lost.into_iter().map(lost_image));
     if !again.is_empty() {
         tracing::warn!("reading {} once more that failed", images(again.len()));
         let again = again.into_iter().map(|(wanted, destination, _)| (wanted, destination));
         let unread = read_all(context, &reader, again.collect(), &mut gathered).await;
-        gathered.lost.extend(unread.into_iter().map(Unread::lost));
+        gathered.lost.extend(unread.into_iter().map(lost_image));
     }
     gathered.leave_behind(context.settings.attachments);
     gathered
@@ -104,7 +108,7 @@ async fn read_all(
     reader: &Reader<'_>,
     named: Vec<(Wanted, Destination)>,
     gathered: &mut Gathered,
-) -> Vec<(Wanted, Destination, Unread)> {
+) -> Vec<(Wanted, Destination, GatherError)> {
     let at_once = context.limits().parallel.jobs();
     let mut unread = Vec::new();
     let mut answers = stream::iter(named)
@@ -121,47 +125,44 @@ async fn read_all(
         };
         let Some((wanted, destination, tree)) = answer else { break };
         match tree {
-            Ok(tree) => {
+            Ok((tree, documents)) => {
                 context.observer.notice(Event::Collected { origin: wanted.origin.clone() });
+                gathered.documents.append(documents);
                 gathered.found.push(Found { wanted, destination, tree });
             }
-            Err(why) => unread.push((wanted, destination, why)),
+            Err(error) => unread.push((wanted, destination, error)),
         }
     }
     unread
 }
 
-/// Why an image could not be read.
-#[derive(Debug)]
-struct Unread {
-    reason: Reason,
-    /// Whether another attempt in the same run has a chance.
-    may_pass: bool,
+/// Why an image cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum GatherError {
+    #[error(transparent)]
+    Collect(#[from] CollectError),
+    #[error(transparent)]
+    Trust(#[from] TrustError),
 }
 
-impl Unread {
-    fn lost((wanted, destination, why): (Wanted, Destination, Self)) -> Lost {
-        (wanted, destination, why.reason)
+impl EngineError for GatherError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Collect(error) => error.fault(),
+            Self::Trust(error) => error.fault(),
+        }
+    }
+
+    fn request(&self) -> Option<&registry::Error> {
+        match self {
+            Self::Collect(error) => error.request(),
+            Self::Trust(error) => error.request(),
+        }
     }
 }
 
-impl From<String> for Unread {
-    fn from(text: String) -> Self {
-        Self { reason: text.into(), may_pass: false }
-    }
-}
-
-impl From<CollectError> for Unread {
-    fn from(error: CollectError) -> Self {
-        let (remedy, may_pass) = match &error {
-            CollectError::Registry(error) => (Remedy::of(error), error.may_pass_soon()),
-            CollectError::Absent(_) | CollectError::ChildAbsent { .. } => {
-                (Remedy::CheckName, false)
-            }
-            _ => (Remedy::Unknown, false),
-        };
-        Self { reason: Reason::new(chain(&error), remedy), may_pass }
-    }
+fn lost_image((wanted, destination, error): (Wanted, Destination, GatherError)) -> Lost {
+    (wanted, destination, error.reason())
 }
 
 fn images(count: usize) -> String {
@@ -188,12 +189,12 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// An image that the policy lets in, where there is one.
-    async fn trusted_tree(&self, wanted: &Wanted) -> Result<ImageTree, Unread> {
+    async fn trusted_tree(&self, wanted: &Wanted) -> Result<(ImageTree, Documents), GatherError> {
         let (mut tree, source) = self.tree(wanted).await?;
-        let Some(trust) = self.trust else { return Ok(tree) };
+        let Some(trust) = self.trust else { return Ok((tree, Documents::default())) };
         let Origin::Registry(image) = &wanted.origin else {
-            trust.check(&wanted.origin, None, &tree).await?;
-            return Ok(tree);
+            let documents = trust.check(&wanted.origin, None, &tree).await?;
+            return Ok((tree, documents));
         };
         let mut judged = trust.check(&wanted.origin, Some(image), &tree).await;
         // It may have been signed since it was mirrored.
@@ -201,8 +202,8 @@ impl Reader<'_> {
             self.collector.refresh(image, &mut tree).await?;
             judged = trust.check(&wanted.origin, Some(image), &tree).await;
         }
-        judged?;
-        Ok(tree)
+        let documents = judged?;
+        Ok((tree, documents))
     }
 
     async fn tree(&self, wanted: &Wanted) -> Result<(ImageTree, Source), CollectError> {
@@ -259,9 +260,10 @@ impl Reader<'_> {
     }
 }
 
-fn stored_manifest(store: &BlobStore, digest: &Digest) -> Result<RawManifest, String> {
-    let bytes = store.read(digest, MAX_MANIFEST_BYTES).map_err(|e| chain(&e))?;
-    RawManifest::new(None, bytes).map_err(|e| chain(&e))
+fn stored_manifest(store: &BlobStore, digest: &Digest) -> Result<RawManifest, ManifestReadError> {
+    let digest = *digest;
+    let bytes = store.read(&digest, MAX_MANIFEST_BYTES)?;
+    RawManifest::new(None, bytes).map_err(|source| ManifestReadError::Parse { digest, source })
 }
 
 /// What the workspace holds, for a plan.

@@ -27,27 +27,30 @@ mod taken;
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::Weight;
+use futures_util::stream::{self, StreamExt};
 use image_set::Operator;
 use mirror_plan::{
     BlobRef, CatalogContent, CatalogSourceTemplate, Destination, Exit, Found, ImageRecord, Kind,
-    Origin, Wanted,
+    NameError, Origin, Wanted,
 };
 use oci::{Digest, ImageRef};
 use registry::Client;
 use serde::{Deserialize, Serialize};
 
 use crate::collect::built_images::MadeImages;
+use crate::collect::documents::Documents;
 use crate::collect::pairs;
 use crate::collect::releases::Source;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::fault::EngineError;
 use crate::reason::Reason;
 use crate::report::Failure;
 use crate::results::Issues;
 use crate::settings::Workflow;
 use laid_out::Part;
 use needs::CatalogNeeds;
-use taken::Taken;
+use taken::{Fetched, Taken};
 
 pub use content::ContentError;
 pub(crate) use incomplete::Incomplete;
@@ -55,6 +58,9 @@ pub use lookup::{CatalogLookup, CatalogLookupError, OpenedCatalog};
 pub(crate) use needs::Needs;
 pub(crate) use of_oc_mirror_v2::ForV2;
 pub use open::OpenError;
+
+/// Catalogs that are found and fetched at the same time.
+const AT_ONCE: usize = 4;
 
 /// What the `operators` section of a configuration comes to. A stored plan has what is not skipped.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -121,29 +127,62 @@ async fn collect_section(
     client: &Client,
 ) -> Catalogs {
     let mut catalogs = Catalogs::default();
-    // One after the other: the largest of them alone takes hundreds of megabytes.
-    for (number, operator) in operators.iter().enumerate() {
-        let wish = wish(operator);
-        let name = match Destination::of(&wish) {
-            Ok(name) => name,
+    // Found and fetched at the same time. Unpacked one after the other, in the order of the
+    // configuration: the largest catalog alone takes hundreds of megabytes of memory.
+    let mut fetched = stream::iter(operators.iter().enumerate())
+        .map(|(number, operator)| async move {
+            (number, operator, fetch(context, source, client, operator).await)
+        })
+        .buffered(AT_ONCE);
+    while let Some((number, operator, fetched)) = fetched.next().await {
+        let (wish, name, fetched) = match fetched {
+            Ok(fetched) => fetched,
             Err(error) => {
                 catalogs.issues.failures.push(Failure::new(Exit::OPERATOR, chain(&error)));
                 continue;
             }
         };
-        let taken = match find::find(context, source, client, (wish.clone(), name.clone())).await {
-            Ok(original) => {
-                let taken = taken::take_in(context, source, client, operator, original).await;
-                taken.map_err(Reason::from)
+        let taken = match fetched {
+            Ok((fetched, signatures)) => {
+                let taken = taken::take_in(context, source, client, operator, fetched).await;
+                taken.map(|taken| (taken, signatures)).map_err(|error| error.reason())
             }
-            Err(why) => Err(why),
+            Err(reason) => Err(reason),
         };
         match taken {
-            Ok(taken) => catalogs.take(context, (number, operator), taken),
-            Err(why) => catalogs.issues.lost.push((wish, name, why)),
+            Ok((taken, signatures)) => {
+                catalogs.take(context, (number, operator), taken);
+                catalogs.keep(context, signatures);
+            }
+            Err(reason) => catalogs.issues.lost.push((wish, name, reason)),
         }
     }
+    drop(fetched);
     catalogs
+}
+
+/// A catalog under the name it is published by, ready to be unpacked, with the signatures that it was
+/// judged by; or why it is not.
+type FetchedCatalog = (Wanted, Destination, Result<(Fetched, Documents), Reason>);
+
+/// Finds a catalog and fetches it.
+async fn fetch(
+    context: &Context,
+    source: Source<'_>,
+    client: &Client,
+    operator: &Operator,
+) -> Result<FetchedCatalog, NameError> {
+    let wish = wish(operator);
+    let name = Destination::of(&wish)?;
+    let found = find::find(context, source, client, (wish.clone(), name.clone())).await;
+    let fetched = match found {
+        Ok((original, signatures)) => {
+            let fetched = taken::fetch(context, source, client, operator, original).await;
+            fetched.map(|fetched| (fetched, signatures)).map_err(|error| error.reason())
+        }
+        Err(reason) => Err(reason),
+    };
+    Ok((wish, name, fetched))
 }
 
 /// The catalog itself, under the name it is published by.
@@ -192,8 +231,9 @@ impl Catalogs {
             }
             match carried::carry(context, &operator.catalog, &original.tree, &instances) {
                 Ok(carried) => self.documents.extend(carried),
-                Err(why) => {
-                    let message = format!("keeping what {} has: {why}", operator.catalog);
+                Err(error) => {
+                    let message =
+                        format!("keeping what {} has: {}", operator.catalog, chain(&error));
                     self.issues.failures.push(Failure::new(Exit::GENERIC, message));
                 }
             }
@@ -209,6 +249,17 @@ impl Catalogs {
         let template = self.template(context, operator);
         let name = operator.catalog.to_string();
         self.entries.push(Entry { number, name, original, published, template });
+    }
+
+    /// Keeps the signatures that a catalog was judged by: the disconnected side judges it again.
+    fn keep(&mut self, context: &Context, signatures: Documents) {
+        match signatures.save(context) {
+            Ok(saved) => self.documents.extend(saved),
+            Err(error) => {
+                let message = format!("keeping signatures of a catalog: {}", chain(&error));
+                self.issues.failures.push(Failure::new(Exit::GENERIC, message));
+            }
+        }
     }
 
     /// Keeps a catalog as it is, under a name that no published one has.

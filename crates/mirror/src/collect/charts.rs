@@ -9,6 +9,7 @@
 //! section; the disconnected side reads those, and renders nothing.
 
 mod carried;
+mod chart_error;
 mod chart_image;
 mod helm_program;
 mod local;
@@ -31,16 +32,18 @@ use serde::{Deserialize, Serialize};
 use workspace::Holdings;
 
 use super::built_images::MadeImages;
+use super::documents::Documents;
 use super::pairs;
 use super::releases::Source;
-use super::releases::documents::Documents;
 use crate::context::Context;
 use crate::error_chain::chain;
+use crate::fault::EngineError;
 use crate::gather::Collector;
 use crate::report::Failure;
 use crate::settings::{Attachments, DryRun, Workflow};
-use carried::{Carried, CarriedChart};
-use repository::{Fetched, Repository};
+use carried::{Carried, CarriedChart, CarriedChartError};
+use chart_error::ChartError;
+use repository::{Fetched, Repository, RepositoryError};
 
 pub(crate) use carried::entry_of;
 pub use lookup::{
@@ -135,7 +138,7 @@ async fn fetch(context: &Context, section: &Helm, client: &Client) -> Charts {
             Ok(asked) => asked,
             Err(error) => {
                 let entry = Entry::of_repository(repository);
-                charts.failures.push(entry.failure(context, &chain(&error)));
+                charts.failures.push(entry.failure(context, &error));
                 continue;
             }
         };
@@ -149,8 +152,8 @@ async fn fetch(context: &Context, section: &Helm, client: &Client) -> Charts {
     }
     match documents.save(context) {
         Ok(saved) => charts.documents = saved,
-        Err(why) => {
-            let message = format!("keeping the images of charts: {why}");
+        Err(error) => {
+            let message = format!("keeping the images of charts: {}", chain(&error));
             charts.failures.push(Failure::new(Exit::GENERIC, message));
         }
     }
@@ -186,8 +189,15 @@ impl<'a> Entry<'a> {
         format!("{file}:{}: {}: {why}", self.at, self.name)
     }
 
-    fn failure(&self, context: &Context, why: &str) -> Failure {
-        Failure::new(Exit::HELM, self.told(context, why))
+    fn failure(&self, context: &Context, error: &impl EngineError) -> Failure {
+        let failure = Failure::new(Exit::HELM, self.told(context, &chain(error)));
+        failure.with_remedy(error.remedy())
+    }
+
+    /// A failure of one of several charts that the entry selects.
+    fn chart_failure(&self, context: &Context, chart: &str, error: &impl EngineError) -> Failure {
+        let why = format!("{chart}: {}", chain(error));
+        Failure::new(Exit::HELM, self.told(context, &why)).with_remedy(error.remedy())
     }
 }
 
@@ -199,10 +209,9 @@ struct Search {
 }
 
 impl Search {
-    fn of(chart: &image_set::Chart) -> Result<Self, String> {
-        let values = render::given_values(&chart.values_files, &chart.values);
+    fn of(chart: &image_set::Chart) -> Result<Self, ChartError> {
         Ok(Self {
-            values: values.map_err(|e| chain(&e))?,
+            values: render::given_values(&chart.values_files, &chart.values)?,
             options: Options { image_paths: chart.image_paths.clone(), ..Options::default() },
             guess_images: chart.guess_images,
         })
@@ -217,7 +226,7 @@ impl Charts {
     fn take_carried(
         &mut self,
         context: &Context,
-        carried: Result<Carried, String>,
+        carried: Result<Carried, CarriedChartError>,
         entry: &Entry<'_>,
     ) {
         match carried {
@@ -225,7 +234,7 @@ impl Charts {
                 let wanted = charts.iter().flat_map(|chart| chart.wanted(entry.platforms));
                 self.wanted.extend(wanted);
             }
-            Err(why) => self.failures.push(entry.failure(context, &why)),
+            Err(error) => self.failures.push(entry.failure(context, &error)),
         }
     }
 
@@ -235,7 +244,7 @@ impl Charts {
         context: &Context,
         holdings: &Holdings,
         (entry, chart): (&Entry<'_>, &image_set::Chart),
-        carried: Result<Carried, String>,
+        carried: Result<Carried, CarriedChartError>,
     ) {
         let found = match &carried {
             Ok(_) => Ok(None),
@@ -244,11 +253,11 @@ impl Charts {
         let taken = match found {
             Ok(None) => return self.take_carried(context, carried, entry),
             Ok(Some(fetched)) => Search::of(chart).map(|search| (fetched, search)),
-            Err(why) => Err(why),
+            Err(error) => Err(error.into()),
         };
         match taken {
             Ok((fetched, search)) => drop(self.take(context, entry, fetched, &search).await),
-            Err(why) => self.failures.push(entry.failure(context, &why)),
+            Err(error) => self.failures.push(entry.failure(context, &error)),
         }
     }
 
@@ -260,36 +269,33 @@ impl Charts {
         asked: &Repository<'_>,
         documents: &mut Documents,
     ) {
-        let mut listed: Option<Result<Index, String>> = None;
+        let mut listed: Option<Result<Index, Arc<RepositoryError>>> = None;
         for (place, chart) in repository.charts.iter().enumerate() {
             let entry = Entry::of_chart(repository, chart);
             let selected = async {
                 // A registry lists one chart at a time; a web server all of them at once.
                 let by_chart = repository.url.starts_with("oci://");
-                if by_chart || listed.is_none() {
-                    let index = asked.index(Some(&chart.name)).await;
-                    listed = Some(index.map_err(|e| chain(&e)));
-                }
-                let index = match &listed {
-                    Some(Ok(index)) => index,
-                    Some(Err(why)) => return Err(why.clone()),
-                    None => return Err("there is no index".to_owned()),
+                let known = match listed.take() {
+                    Some(known) if !by_chart => known,
+                    _ => asked.index(Some(&chart.name)).await.map_err(Arc::new),
+                };
+                let index = match listed.insert(known) {
+                    Ok(index) => &*index,
+                    Err(error) => return Err(ChartError::Index(Arc::clone(error))),
                 };
                 for skipped in index.skipped.iter().filter(|skipped| skipped.chart == chart.name) {
                     let why = format!("an entry of index.yaml is skipped: {}", skipped.reason);
                     context.warn(entry.told(context, &why));
                 }
-                let version = index.select(&chart.name, chart.version.as_deref());
-                let version = version.map_err(|e| chain(&e))?;
+                let version = index.select(&chart.name, chart.version.as_deref())?;
                 let fetched =
-                    asked.fetch(version, |version| chart_image::kept(context, version)).await;
-                let fetched = fetched.map_err(|e| chain(&e))?;
+                    asked.fetch(version, |version| chart_image::kept(context, version)).await?;
                 Ok((version.metadata.version.clone(), fetched, Search::of(chart)?))
             };
             let (version, fetched, search) = match selected.await {
                 Ok(selected) => selected,
-                Err(why) => {
-                    self.failures.push(entry.failure(context, &why));
+                Err(error) => {
+                    self.failures.push(entry.failure(context, &error));
                     continue;
                 }
             };
@@ -313,7 +319,7 @@ impl Charts {
         let entry = Entry::of_repository(repository);
         let index = match asked.index(None).await {
             Ok(index) => index,
-            Err(error) => return self.failures.push(entry.failure(context, &chain(&error))),
+            Err(error) => return self.failures.push(entry.failure(context, &error)),
         };
         for skipped in &index.skipped {
             let why =
@@ -343,8 +349,7 @@ impl Charts {
             match fetched {
                 Ok(fetched) => found.extend(self.take(context, &entry, fetched, &search).await),
                 Err(error) => {
-                    let why = format!("{name}: {}", chain(&error));
-                    self.failures.push(entry.failure(context, &why));
+                    self.failures.push(entry.chart_failure(context, &name, &error));
                 }
             }
         }
@@ -359,7 +364,7 @@ impl Charts {
         documents: &mut Documents,
     ) {
         let entry = Entry::of_local(local);
-        let read = local::read(&local.path).map_err(|e| chain(&e));
+        let read = local::read(&local.path).map_err(ChartError::from);
         let read = read.and_then(|fetched| {
             check_local(context, &entry, local, &fetched)?;
             Ok((fetched, Search::of(&local.chart)?))
@@ -370,7 +375,7 @@ impl Charts {
                 let name = carried::local_document(local);
                 found.into_iter().for_each(|found| keep(documents, name.clone(), vec![found]));
             }
-            Err(why) => self.failures.push(entry.failure(context, &why)),
+            Err(error) => self.failures.push(entry.failure(context, &error)),
         }
     }
 
@@ -389,9 +394,9 @@ impl Charts {
             render::discover(fetched.chart.clone(), search.values.clone(), options).await;
         let discovery = match discovery {
             Ok(discovery) => discovery,
-            Err(why) => {
-                let why = format!("{name} {version}: {why}");
-                self.failures.push(entry.failure(context, &why));
+            Err(error) => {
+                let (chart, error) = (format!("{name} {version}"), ChartError::from(error));
+                self.failures.push(entry.chart_failure(context, &chart, &error));
                 return None;
             }
         };
@@ -400,7 +405,9 @@ impl Charts {
             match &problem.cause {
                 // Text that is not an image cannot be pulled, either.
                 Cause::NotAnImage { .. } => context.warn(entry.told(context, &why)),
-                cause if cause.hides_images() => self.failures.push(entry.failure(context, &why)),
+                cause if cause.hides_images() => {
+                    self.failures.push(Failure::new(Exit::HELM, entry.told(context, &why)));
+                }
                 _ => context.warn(entry.told(context, &why)),
             }
         }
@@ -436,17 +443,17 @@ impl Charts {
                         context.warn(entry.told(context, &why));
                     }
                 }
-                Err(why) => {
-                    let why = format!("{name} {version}: {}: {why}", program.display());
+                Err(error) => {
+                    let why = format!("{name} {version}: {}: {}", program.display(), chain(&error));
                     context.warn(entry.told(context, &why));
                 }
             }
         }
         let artifact = match self.artifact(context, entry, fetched) {
             Ok(artifact) => Some(artifact),
-            Err(why) => {
-                let why = format!("{name} {version}: {why}");
-                self.failures.push(entry.failure(context, &why));
+            Err(error) => {
+                let chart = format!("{name} {version}");
+                self.failures.push(entry.chart_failure(context, &chart, &error));
                 None
             }
         };
@@ -460,16 +467,16 @@ impl Charts {
         context: &Context,
         entry: &Entry<'_>,
         fetched: Fetched,
-    ) -> Result<carried::CarriedArtifact, String> {
-        let (artifact, tree) = chart_image::make(context, fetched).map_err(|e| chain(&e))?;
+    ) -> Result<carried::CarriedArtifact, ChartError> {
+        let (artifact, tree) = chart_image::make(context, fetched)?;
         let Some(tree) = tree else { return Ok(artifact) };
         let wanted = artifact.wanted();
-        let place = Destination::of(&wanted).map_err(|e| chain(&e))?;
+        let place = Destination::of(&wanted)?;
         let digest = tree.root().digest;
         match self.named.get(&place) {
             Some((known, _)) if *known == digest => {}
             Some((_, other)) => {
-                return Err(format!("{other} is stored as {place}, and only one chart can be"));
+                return Err(ChartError::SameName { other: other.clone(), place });
             }
             None => {
                 self.named.insert(place, (digest, entry.name.clone()));
@@ -534,7 +541,7 @@ fn check_local(
     entry: &Entry<'_>,
     local: &LocalChart,
     fetched: &Fetched,
-) -> Result<(), String> {
+) -> Result<(), ChartError> {
     let metadata = &fetched.chart.metadata;
     if metadata.name != local.chart.name {
         let (expected, found) = (&local.chart.name, &metadata.name);
@@ -542,10 +549,13 @@ fn check_local(
         context.warn(entry.told(context, &why));
     }
     let Some(wanted) = &local.chart.version else { return Ok(()) };
-    let constraint = helm::version::Constraint::parse(wanted).map_err(|e| chain(&e))?;
-    let version = helm::version::version(&metadata.version).map_err(|e| chain(&e))?;
+    let constraint = helm::version::Constraint::parse(wanted)?;
+    let version = helm::version::version(&metadata.version)?;
     match *wanted == metadata.version || constraint.matches(&version) {
         true => Ok(()),
-        false => Err(format!("expected the version {wanted:?}, found {:?}", metadata.version)),
+        false => Err(ChartError::OtherVersion {
+            expected: wanted.clone(),
+            found: metadata.version.clone(),
+        }),
     }
 }

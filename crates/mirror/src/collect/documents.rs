@@ -1,14 +1,15 @@
-//! What a selection was made by, on its way into the workspace.
+//! Documents on their way into the workspace: what images were selected by, and signatures. Archives
+//! include them.
 
 use std::collections::BTreeMap;
 
 use mirror_plan::BlobRef;
+use workspace::DocumentError;
 
 use crate::context::Context;
-use crate::error_chain::chain;
 
 /// Documents by the names they have below `working-dir`.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Documents(BTreeMap<String, Vec<u8>>);
 
 impl Documents {
@@ -20,11 +21,18 @@ impl Documents {
         self.0.extend(others);
     }
 
+    pub(crate) fn append(&mut self, mut others: Self) {
+        self.0.append(&mut others.0);
+    }
+
     /// Keeps them all, unless nothing is kept.
-    pub(crate) fn save(self, context: &Context) -> Result<BTreeMap<String, BlobRef>, String> {
+    pub(crate) fn save(
+        self,
+        context: &Context,
+    ) -> Result<BTreeMap<String, BlobRef>, DocumentError> {
         let mut saved = BTreeMap::new();
         for (name, bytes) in self.0 {
-            let blob = context.keep_document(&name, &bytes).map_err(|e| chain(&e))?;
+            let blob = context.keep_document(&name, &bytes)?;
             saved.extend(blob.map(|blob| (name, blob)));
         }
         Ok(saved)

@@ -4,6 +4,7 @@
 pub(crate) mod built_images;
 pub(crate) mod catalogs;
 pub(crate) mod charts;
+pub(crate) mod documents;
 pub(crate) mod layered_image;
 pub(crate) mod pairs;
 pub(crate) mod releases;
