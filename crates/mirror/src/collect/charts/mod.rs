@@ -203,7 +203,11 @@ impl Search {
         let values = render::given_values(&chart.values_files, &chart.values);
         Ok(Self {
             values: values.map_err(|e| chain(&e))?,
-            options: Options { image_paths: chart.image_paths.clone(), ..Options::default() },
+            options: Options {
+                image_paths: chart.image_paths.clone(),
+                environment: chart.environment_variables.clone(),
+                ..Options::default()
+            },
             guess_images: chart.guess_images,
         })
     }
