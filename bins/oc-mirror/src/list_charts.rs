@@ -44,6 +44,9 @@ pub(crate) struct ChartArguments {
     /// A Kubernetes JSONPath that leads to images, beside pod specs
     #[arg(long, value_name = "JSONPATH", requires = "chart")]
     image_path: Vec<String>,
+    /// An environment variable of containers whose value is an image
+    #[arg(long, value_name = "NAME", requires = "chart")]
+    environment_variable: Vec<String>,
     /// Also render the chart with this Helm program, and report images that only one of both finds
     #[arg(long, value_name = "PATH", requires = "chart")]
     helm_binary: Option<PathBuf>,
@@ -160,6 +163,7 @@ pub(crate) fn images(
         version: arguments.version.clone(),
         values_files: arguments.values.clone(),
         image_paths: arguments.image_path.clone(),
+        environment: arguments.environment_variable.clone(),
         helm_program: arguments.helm_binary.clone(),
     };
     let found = wait(async { Ok(lookup.images(chart, &search).await?) })?;

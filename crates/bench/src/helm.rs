@@ -14,6 +14,9 @@ use crate::table::{megabytes, seconds, table};
 
 /// How much faster than `helm template` all charts together must be.
 const WANTED_RATIO: f64 = 5.0;
+/// For which charts are rendered, as oc-mirror does. A Helm that is built from its module assumes
+/// another version, which many charts refuse.
+const KUBE_VERSION: &str = "v1.34.0";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -62,9 +65,11 @@ pub(crate) fn helm(arguments: &Arguments) -> Result<()> {
     let (mut measured, mut refused) = (0, 0);
     for chart in &charts {
         let chart = chart.display().to_string();
+        // Without the schema of values, which oc-mirror does not check, either.
         let template = ["template", "release-name", &chart, "--include-crds"];
-        let template = Invocation::new(&helm, &template);
-        // Some charts require values.
+        let more = ["--skip-schema-validation", "--kube-version", KUBE_VERSION];
+        let template = Invocation::new(&helm, &[&template[..], &more].concat());
+        // A chart may require values.
         if launch::measure(&template, &log).is_err() {
             refused += 1;
             continue;

@@ -193,7 +193,11 @@ impl State<'_> {
     }
 
     fn spend(&mut self, span: Span) -> Run<()> {
-        self.machine.budget.spend(1).map_err(|exceeded| self.limit(span, exceeded))
+        self.spend_many(span, 1)
+    }
+
+    fn spend_many(&mut self, span: Span, count: u64) -> Run<()> {
+        self.machine.budget.spend(count).map_err(|exceeded| self.limit(span, exceeded))
     }
 
     fn enter(&mut self, span: Span) -> Run<()> {
@@ -204,10 +208,7 @@ impl State<'_> {
         for node in nodes {
             let flow = match node {
                 Node::Text(text, at) => {
-                    self.machine
-                        .budget
-                        .spend(1 + text.len() as u64 / 64)
-                        .map_err(|exceeded| self.limit(Span::default(), exceeded))?;
+                    self.spend_many(Span::default(), 1 + text.len() as u64 / 64)?;
                     let start = self.out.len();
                     self.out.extend_from_slice(text.as_bytes());
                     self.machine.wrote(start..self.out.len(), *at, true);
@@ -218,10 +219,13 @@ impl State<'_> {
                     self.machine.begin_action();
                     let value = self.pipeline(dot, pipe)?;
                     if pipe.variables.is_empty() {
-                        let limit = self.machine.budget.limits().output_bytes;
                         let start = self.out.len();
-                        print_into(self.out, &value, limit)
-                            .map_err(|exceeded| self.limit(pipe.span, exceeded))?;
+                        let left = self.machine.budget.output_left();
+                        if print_into(self.out, &value, left).is_err() {
+                            return Err(self.output_exceeded(pipe.span));
+                        }
+                        let written = (self.out.len() - start) as u64;
+                        self.spend_many(pipe.span, written / 64)?;
                         self.machine.wrote(start..self.out.len(), pipe.span.start, false);
                     } else if let Some(trace) = &mut self.machine.trace {
                         trace.assign();
@@ -250,11 +254,16 @@ impl State<'_> {
     }
 
     fn check_output(&self, span: Span) -> Run<()> {
-        let limit = self.machine.budget.limits().output_bytes;
-        if self.out.len() > limit {
-            return Err(self.limit(span, Exceeded::Output(limit)));
+        match self.out.len() > self.machine.budget.output_left() {
+            true => Err(self.output_exceeded(span)),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Names the whole limit, not what is left of it.
+    fn output_exceeded(&self, span: Span) -> Box<Error> {
+        let limit = self.machine.budget.limits().output_bytes;
+        self.limit(span, Exceeded::Output(limit))
     }
 
     fn branch(&mut self, dot: &Value, branch: &Branch, with: bool) -> Run<Flow> {

@@ -23,7 +23,7 @@ mod trace;
 mod value;
 
 pub use arguments::Arguments;
-pub use budget::{Budget, Exceeded, Limits};
+pub use budget::{Budget, Exceeded, Limits, Stop};
 pub use compare::{equal, is_same};
 pub use error::{Error, Frame, Place, Reason};
 pub use function::{Arity, Call, Function, FunctionError, Functions};

@@ -128,6 +128,7 @@ impl Set {
         *budget = machine.budget;
         *trace = machine.trace;
         let out = result?;
+        budget.wrote(out.len());
         Ok(String::from_utf8(out)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }

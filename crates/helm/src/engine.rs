@@ -14,7 +14,7 @@ mod scope;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use go_template::{Budget, Error, Limits, MissingKey, Names, Set, Trace, Value};
+use go_template::{Budget, Error, Limits, MissingKey, Names, Set, Stop, Trace, Value};
 
 use crate::functions::{Environment, library, without_no_value};
 pub use capabilities::Capabilities;
@@ -45,11 +45,13 @@ pub struct Rendered {
 }
 
 /// Settings of a run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     pub environment: Environment,
-    /// For all templates of the chart together; the size of the output is for each.
+    /// For all templates of the chart together.
     pub limits: Limits,
+    /// Ends the run when it is raised.
+    pub stop: Stop,
 }
 
 /// Renders every file that is not a partial (`_*`) and not `NOTES.txt`. The order is that of
@@ -76,7 +78,7 @@ pub fn render_traced(
             failed.insert(&template.path, error);
         }
     }
-    let mut budget = Budget::new(options.limits);
+    let mut budget = Budget::stoppable(options.limits, options.stop.clone());
     let mut rendered = Vec::new();
     for template in order {
         let name = template.path.rsplit('/').next().unwrap_or_default();

@@ -25,3 +25,4 @@ pub mod version;
 pub mod yaml;
 
 pub use chart::{Chart, ChartError};
+pub use go_template::Stop;

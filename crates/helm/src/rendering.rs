@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use go_template::{Limits, Names, Piece, Reads, Reason, Value};
+use go_template::{Limits, Names, Piece, Reads, Reason, Stop, Value};
 
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, File};
@@ -37,6 +37,8 @@ pub struct Settings {
     pub release: Release,
     /// For all templates together.
     pub limits: Limits,
+    /// Ends the rendering when it is raised, such as after a timeout.
+    pub stop: Stop,
 }
 
 /// The text that each template rendered to, by its path from the root chart's folder.
@@ -100,8 +102,9 @@ pub fn render(
     // Templates change values in place; names are those before that.
     let names = Names::of(&values);
     scopes.enter(chart, values, chart.name(), true);
-    let options =
-        engine::Options { environment: Environment { now: NOW, seed: 0 }, limits: settings.limits };
+    let environment = Environment { now: NOW, seed: 0 };
+    let (limits, stop) = (settings.limits, settings.stop.clone());
+    let options = engine::Options { environment, limits, stop };
     let mut rendering = Rendering::default();
     let sources = chart.template_files();
     for rendered in engine::render_traced(&scopes.templates, &options, Some(&names)) {

@@ -56,6 +56,7 @@ impl ImageSetConfiguration {
             let keys = [
                 (!chart.values.is_empty(), "values"),
                 (!chart.values_files.is_empty(), "valuesFiles"),
+                (!chart.environment_variables.is_empty(), "environmentVariables"),
                 (chart.guess_images, "guessImages"),
             ];
             for (_, key) in keys.into_iter().filter(|(is_used, _)| *is_used) {

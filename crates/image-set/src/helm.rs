@@ -49,6 +49,9 @@ pub struct Chart {
     /// Where in the rendered chart images are named, beside the usual places.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub image_paths: Vec<String>,
+    /// Environment variables of containers whose values are images.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub environment_variables: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub platforms: Vec<Platform>,
     /// Files with values to render the chart with; each wins over those before it.
@@ -126,6 +129,8 @@ impl Chart {
         let name = section.required("name", "podinfo");
         let version = section.text("version").map(|text| text.owned());
         let image_paths = section.list("imagePaths", |place| Some(place.text()?.owned()));
+        let environment_variables =
+            section.list("environmentVariables", |place| Some(place.text()?.owned()));
         let platforms = section.list("platforms", platform);
         let values_files = section.list("valuesFiles", |place| Some(place.text()?.text.into()));
         let values = section.place("values").and_then(|place| values(&place)).unwrap_or_default();
@@ -134,6 +139,7 @@ impl Chart {
             name: name?.owned(),
             version,
             image_paths,
+            environment_variables,
             platforms,
             values_files,
             values,

@@ -10,5 +10,5 @@ mod tree;
 
 pub use node::{Entry, Node, Value};
 pub use problem::{Located, Position, Problem};
-pub use scalar::Meaning;
+pub use scalar::{Meaning, meaning};
 pub use tree::{Keys, Loaded, load, load_all};

@@ -3,7 +3,7 @@
 use serde_json::{Map, Number};
 
 use crate::problem::Position;
-use crate::scalar::Meaning;
+use crate::scalar::{Meaning, float};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -131,9 +131,10 @@ fn scalar_to_json(text: &str, meaning: Meaning) -> serde_json::Value {
         Meaning::Bool(value) => value.into(),
         Meaning::Integer(value) => match Number::from_i128(value) {
             Some(number) => number.into(),
-            None => text.into(),
+            // Too large for an integer, as other readers have them.
+            None => Number::from_f64(value as f64).map_or_else(|| text.into(), Into::into),
         },
-        Meaning::Float => match text.parse().ok().and_then(Number::from_f64) {
+        Meaning::Float => match float(text).and_then(Number::from_f64) {
             Some(number) => number.into(),
             None => text.into(),
         },

@@ -38,6 +38,12 @@ pub enum Problem {
     Tag(String),
     #[error("a key must be text, but this is {0}; put text that starts with a bracket in quotes")]
     Key(&'static str),
+    #[error("the value {text:?} is not a {tag}")]
+    TagMismatch { tag: String, text: String },
+    #[error("the value of !!binary is not base64 text")]
+    Binary,
+    #[error("JSON does not support the number {0}")]
+    NotFinite(String),
     #[error("`<<` takes a map or a list of maps, but this is {0}")]
     Merge(&'static str),
     #[error("duplicate key {key:?}, first given on line {}; keep one", first.line)]

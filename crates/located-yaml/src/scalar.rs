@@ -14,7 +14,8 @@ pub enum Meaning {
     Text,
 }
 
-pub(crate) fn meaning(word: &str) -> Meaning {
+/// What an unquoted word means.
+pub fn meaning(word: &str) -> Meaning {
     match word {
         "" | "~" | "null" | "Null" | "NULL" => return Meaning::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
@@ -62,7 +63,25 @@ fn is_float(word: &str) -> bool {
     }
     // Rust's own reader takes `inf`, `nan` and `infinity`, which are text here.
     let starts_as_number = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    starts_as_number && unsigned.replace('_', "").parse::<f64>().is_ok()
+    starts_as_number && float(unsigned).is_some()
+}
+
+/// The number that a word for a float stands for, without the words for infinity.
+pub(crate) fn float(word: &str) -> Option<f64> {
+    word.replace('_', "").parse().ok()
+}
+
+/// A float as the key of a map in JSON: shortest with 32 bits, as other readers print it.
+pub(crate) fn float_key(word: &str) -> Option<String> {
+    let number = float(word)? as f32;
+    let scientific = format!("{number:e}");
+    let (mantissa, exponent) = scientific.split_once('e')?;
+    let exponent: i32 = exponent.parse().ok()?;
+    if (-4..6).contains(&exponent) {
+        return Some(number.to_string());
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    Some(format!("{mantissa}e{sign}{:02}", exponent.abs()))
 }
 
 #[cfg(test)]

@@ -6,16 +6,22 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, Span, StrInput, Tag};
 
 use crate::node::{Entry, Node, Value};
 use crate::problem::{Located, Position, Problem};
-use crate::scalar::{Meaning, meaning};
+use crate::scalar::{Meaning, float, float_key, meaning};
 
 /// How many values aliases may repeat, all together.
 const MAX_ALIASED: usize = 100_000;
 /// How deep lists and maps may be nested. No file of ours needs 20.
 const MAX_DEPTH: usize = 64;
+/// The same for files that are written for readers with larger limits.
+const MAX_JSON_DEPTH: usize = 128;
+/// What `!!` stands for.
+const YAML_TAGS: &str = "tag:yaml.org,2002:";
 /// How much of a text is read again to accept little indentation. Each such line costs one pass.
 const MAX_REREAD_BYTES: usize = 64 << 20;
 
@@ -26,7 +32,8 @@ pub enum Keys {
     /// For files whose other readers take `Name` for `name`.
     IgnoreCase,
     /// For files whose other readers turn them into JSON first: of a repeated key the last value wins,
-    /// and the unquoted keys `on` and `017` are `true` and `15`.
+    /// and the unquoted keys `on` and `017` are `true` and `15`. What JSON cannot express is a problem.
+    /// A value with an unknown tag is text.
     AsJson,
 }
 
@@ -88,10 +95,11 @@ pub fn load_all(text: &str, keys: Keys) -> Vec<Loaded> {
 
 impl<'a> Loader<'a> {
     fn new(text: &'a str, keys: Keys) -> Self {
+        let depth = if keys == Keys::AsJson { MAX_JSON_DEPTH } else { MAX_DEPTH };
         let options = granit_parser::options! {
             emit_comments: false,
-            flow_nesting_limit: MAX_DEPTH,
-            block_nesting_limit: MAX_DEPTH,
+            flow_nesting_limit: depth,
+            block_nesting_limit: depth,
         };
         // A byte order mark is no content.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -172,8 +180,14 @@ impl<'a> Loader<'a> {
             Event::Alias(id) => return self.alias(id, at),
             Event::Scalar(text, style, anchor, tag) => {
                 let text = text.into_owned();
-                let meaning = self.scalar_meaning(&text, style, tag.as_deref(), at);
-                (Value::Scalar { text, meaning }, anchor)
+                let value = match self.keys {
+                    Keys::AsJson => self.json_scalar(text, style, tag.as_deref(), at),
+                    Keys::Exact | Keys::IgnoreCase => {
+                        let meaning = self.scalar_meaning(&text, style, tag.as_deref(), at);
+                        Value::Scalar { text, meaning }
+                    }
+                };
+                (value, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.check_tag(tag.as_deref(), at);
@@ -202,7 +216,8 @@ impl<'a> Loader<'a> {
     fn entries(&mut self) -> Result<Vec<Entry>, Stop> {
         let mut written: Vec<Entry> = Vec::new();
         let mut merged: Vec<Node> = Vec::new();
-        let mut first: BTreeMap<String, Position> = BTreeMap::new();
+        // Where each key is first written, and its place in `written`.
+        let mut first: BTreeMap<String, (Position, usize)> = BTreeMap::new();
         while let Some((event, span)) = self.next()? {
             if event == Event::MappingEnd {
                 break;
@@ -220,10 +235,12 @@ impl<'a> Loader<'a> {
             match key.value {
                 _ if is_merge => merged.push(value),
                 Value::Scalar { text, meaning } => {
-                    let key = match meaning {
-                        Meaning::Bool(value) if self.keys == Keys::AsJson => value.to_string(),
-                        Meaning::Integer(value) if self.keys == Keys::AsJson => value.to_string(),
-                        _ => text,
+                    if self.keys == Keys::AsJson && meaning == Meaning::Null {
+                        self.report(at, Problem::Key(shape));
+                    }
+                    let key = match self.keys {
+                        Keys::AsJson => json_key(text, meaning),
+                        Keys::Exact | Keys::IgnoreCase => text,
                     };
                     self.entry(key, at, value, &mut first, &mut written);
                 }
@@ -242,17 +259,16 @@ impl<'a> Loader<'a> {
         key: String,
         at: Position,
         value: Node,
-        first: &mut BTreeMap<String, Position>,
+        first: &mut BTreeMap<String, (Position, usize)>,
         written: &mut Vec<Entry>,
     ) {
         match first.get(&self.folded(&key)) {
-            Some(_) if self.keys == Keys::AsJson => {
-                written.retain(|entry| entry.key != key);
-                written.push(Entry { key, at, value });
+            Some((_, place)) if self.keys == Keys::AsJson => {
+                written[*place] = Entry { key, at, value };
             }
-            Some(first) => self.report(at, Problem::DuplicateKey { key, first: *first }),
+            Some((first, _)) => self.report(at, Problem::DuplicateKey { key, first: *first }),
             None => {
-                first.insert(self.folded(&key), at);
+                first.insert(self.folded(&key), (at, written.len()));
                 written.push(Entry { key, at, value });
             }
         }
@@ -313,6 +329,56 @@ impl<'a> Loader<'a> {
         }
     }
 
+    /// A scalar as the readers that turn it into JSON have it.
+    fn json_scalar(
+        &mut self,
+        text: String,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        at: Position,
+    ) -> Value {
+        let Some(tag) = tag else {
+            let is_word = style == ScalarStyle::Plain;
+            let meaning = if is_word { meaning(&text) } else { Meaning::Text };
+            return self.finite(text, meaning, at);
+        };
+        let name = tag.suffix_in_namespace(YAML_TAGS);
+        let name = name.as_deref().unwrap_or_default();
+        let meaning = match name {
+            "int" | "float" | "bool" | "null" | "timestamp" => meaning(&text),
+            "binary" => {
+                let encoded: String = text.split_ascii_whitespace().collect();
+                let Ok(bytes) = STANDARD.decode(encoded) else {
+                    self.report(at, Problem::Binary);
+                    return Value::Scalar { text, meaning: Meaning::Text };
+                };
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                return Value::Scalar { text, meaning: Meaning::Text };
+            }
+            _ => return Value::Scalar { text, meaning: Meaning::Text },
+        };
+        let fits = match name {
+            "int" => matches!(meaning, Meaning::Integer(_)),
+            "float" => matches!(meaning, Meaning::Integer(_) | Meaning::Float),
+            "bool" => matches!(meaning, Meaning::Bool(_)),
+            "null" => meaning == Meaning::Null,
+            _ => true,
+        };
+        if !fits {
+            let tag = format!("!!{name}");
+            self.report(at, Problem::TagMismatch { tag, text: text.clone() });
+        }
+        self.finite(text, meaning, at)
+    }
+
+    fn finite(&mut self, text: String, meaning: Meaning, at: Position) -> Value {
+        // A number that is too large is text; the words for infinity are an error.
+        if meaning == Meaning::Float && float(&text).is_none() {
+            self.report(at, Problem::NotFinite(text.clone()));
+        }
+        Value::Scalar { text, meaning }
+    }
+
     fn check_tag(&mut self, tag: Option<&Tag>, at: Position) {
         if let Some(tag) = tag.filter(|tag| tag.is_custom()) {
             self.report(at, Problem::Tag(format!("{}{}", tag.original_handle(), tag.suffix())));
@@ -321,6 +387,15 @@ impl<'a> Loader<'a> {
 
     fn report(&mut self, at: Position, problem: Problem) {
         self.problems.push(Located { at, value: problem });
+    }
+}
+
+fn json_key(text: String, meaning: Meaning) -> String {
+    match meaning {
+        Meaning::Bool(value) => value.to_string(),
+        Meaning::Integer(value) => value.to_string(),
+        Meaning::Float => float_key(&text).unwrap_or(text),
+        Meaning::Null | Meaning::Text => text,
     }
 }
 
@@ -367,6 +442,30 @@ mod tests {
             ("# only a comment\n", ""),
         ] {
             assert_eq!(read(text), (wanted.to_owned(), vec![]), "{text}");
+        }
+    }
+
+    /// What `helm template` gives for the same values.
+    #[test]
+    fn texts_are_read_as_readers_of_json_read_them() {
+        let text = "a: !mine yes\nb: !!binary aGVsbG8=\nc: 99999999999999999999\nd: 1_000.5\ne: 08\nf: 1e400\ng: \
+                    !!float 3\na: !mine 5\n1e3: x\n2.123456789: z\n1e7: w\non: v\n0o17: u\n";
+        let loaded = load(text, Keys::AsJson);
+        let expected = serde_json::json!({
+            "a": "5", "b": "hello", "c": 1e20, "d": 1000.5, "e": 8.0, "f": "1e400", "g": 3,
+            "1000": "x", "2.1234567": "z", "1e+07": "w", "true": "v", "15": "u",
+        });
+        assert_eq!((loaded.root.unwrap().to_json(), loaded.problems), (expected, vec![]));
+        for (text, problem) in [
+            ("a: .inf\n", "1:4: JSON does not support the number .inf"),
+            ("~: x\n", "1:1: a key must be text, but this is nothing"),
+            ("a: !!int abc\n", "the value \"abc\" is not a !!int"),
+            ("a: !!bool 7\n", "the value \"7\" is not a !!bool"),
+            ("a: !!binary '%'\n", "the value of !!binary is not base64 text"),
+        ] {
+            let problems: Vec<String> =
+                load(text, Keys::AsJson).problems.iter().map(ToString::to_string).collect();
+            assert!(problems.iter().any(|found| found.contains(problem)), "{text}: {problems:?}");
         }
     }
 
@@ -421,7 +520,8 @@ mod tests {
     fn keys_are_those_of_json_where_readers_turn_files_into_it() {
         let loaded = load("a: 1\nb: 2\na: 3\non: 4\n'no': 5\n017: 6\n", Keys::AsJson);
         let flat = loaded.root.map(|node| flat(&node)).unwrap();
-        assert_eq!(flat, "{b:2,a:3,true:4,no:5,15:6}");
+        // A repeated key stays where it is first written.
+        assert_eq!(flat, "{a:3,b:2,true:4,no:5,15:6}");
         assert_eq!(loaded.problems, []);
     }
 

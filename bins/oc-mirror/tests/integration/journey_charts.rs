@@ -6,8 +6,11 @@ use std::fs;
 
 use lab::docker_registry::{DockerRegistry, Settings};
 use lab::registry::{LabRegistry, Settings as LabSettings};
+use lab::releases::ReleaseKey;
 
-use support::charts::{put_images, run_helm, serve_charts, templated_images, write_chart};
+use support::charts::{
+    helm_fails, put_images, run_helm, serve_charts, templated_images, write_chart,
+};
 use support::{PLAIN, Ran, Site, chunks};
 
 fn registry() -> LabRegistry {
@@ -35,8 +38,6 @@ fn charts_cross_the_gap_and_helm_pulls_and_templates_them() {
         write_chart(&connected, name, version, &source);
     }
     let repository = serve_charts(&connected, &["web"]);
-    let provenance = "-----BEGIN PGP SIGNED MESSAGE-----\n";
-    repository.offer("web-1.2.0.tgz.prov", provenance);
     run_helm(&connected, &["package", "stored", "-d", "pushed"]);
     let place = format!("oci://{from}/source");
     run_helm(&connected, &["push", "pushed/stored-2.0.0+b1.tgz", &place, "--plain-http"]);
@@ -123,17 +124,68 @@ fn charts_cross_the_gap_and_helm_pulls_and_templates_them() {
             let wanted: Vec<String> = names.map(|name| format!("{from}/org/{name}:v1")).collect();
             assert_eq!(images, wanted, "{name}");
         }
-        let place = format!("oci://{to}/ns/charts/web");
-        let folder = configuration.trim_end_matches(".yaml");
-        fs::create_dir(disconnected.path(folder)).unwrap();
-        let pull = ["pull", &place, "--version", "1.2.0", "--plain-http", "--prov", "-d", folder];
-        run_helm(&disconnected, &pull);
-        let carried = disconnected.read(&format!("{folder}/web-1.2.0.tgz.prov"));
-        assert_eq!(carried, provenance);
     }
     let ran = disconnected.command("list charts --from file://data").output().unwrap();
     let listed = String::from_utf8(ran.stdout).unwrap();
     assert!(listed.contains("stored") && listed.contains("2.0.0+b1"), "{listed}");
+}
+
+/// Charts from a repository, a registry and a file, signed by `helm package --sign`.
+#[test]
+fn helm_verifies_signed_charts_on_the_disconnected_side() {
+    let source = registry();
+    put_images(&source, &["app", "hook", "cron"]);
+    let from = source.address().to_string();
+    let connected = Site::new();
+    let (signer, stranger) = (ReleaseKey::generate().unwrap(), ReleaseKey::generate().unwrap());
+    let keyring = |name: &str| connected.path(name);
+    signer.write_keyrings(&keyring("secret.gpg"), &keyring("public.gpg")).unwrap();
+    for (name, folder) in [("web", "packed"), ("stored", "pushed"), ("local", "signed")] {
+        write_chart(&connected, name, "1.0.0", &source);
+        let sign = ["--sign", "--key", "Lab Release", "--keyring", "secret.gpg"];
+        run_helm(&connected, &[&["package", name, "-d", folder], &sign[..]].concat());
+    }
+    let place = format!("oci://{from}/source");
+    run_helm(&connected, &["push", "pushed/stored-1.0.0.tgz", &place, "--plain-http"]);
+    let repository = serve_charts(&connected, &[]);
+    let configuration = format!(
+        "  helm:
+    repositories:
+    - {{name: web, url: {}, charts: [{{name: web}}]}}
+    - {{name: stored, url: 'oci://{from}/source', charts: [{{name: stored}}]}}
+    local:
+    - {{name: local, path: signed/local-1.0.0.tgz}}
+",
+        repository.url()
+    );
+    connected.image_set("isc.yaml", &configuration);
+    connected.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+
+    let disconnected = Site::new();
+    fs::create_dir(disconnected.path("data")).unwrap();
+    for archive in chunks(&connected.path("data")) {
+        let name = archive.file_name().unwrap();
+        fs::copy(&archive, disconnected.path("data").join(name)).unwrap();
+    }
+    disconnected.image_set("isc.yaml", &configuration);
+    fs::copy(keyring("public.gpg"), disconnected.path("public.gpg")).unwrap();
+    let (unused, other) = (disconnected.path("unused.gpg"), disconnected.path("other.gpg"));
+    stranger.write_keyrings(&unused, &other).unwrap();
+    drop((source, repository, connected));
+    let target = DockerRegistry::start(&Settings::default()).unwrap();
+    let to = target.address().to_string();
+    disconnected.succeeds(&format!("-c isc.yaml {PLAIN} --from file://data docker://{to}/ns"));
+    for name in ["web", "stored", "local"] {
+        let place = format!("oci://{to}/ns/charts/{name}");
+        let pull = ["pull", &place, "--version", "1.0.0", "--plain-http", "--verify", "--keyring"];
+        let verified = run_helm(&disconnected, &[&pull[..], &["public.gpg"]].concat());
+        assert!(verified.contains("Signed by: Lab Release"), "{verified}");
+        let file = format!("{name}-1.0.0.tgz");
+        run_helm(&disconnected, &["verify", &file, "--keyring", "public.gpg"]);
+        fs::remove_file(disconnected.path(&file)).unwrap();
+        let error = helm_fails(&disconnected, &[&pull[..], &["other.gpg"]].concat());
+        assert!(error.contains("signature made by unknown entity"), "{error}");
+    }
 }
 
 #[test]
@@ -211,6 +263,13 @@ fn lists_tell_what_a_repository_has_and_where_a_chart_names_images() {
         (&"1.1.0".into(), &"1.0.0".into())
     );
 
+    for url in ["ftp://charts.example.com", "charts.example.com", "web"] {
+        let line = format!("list charts --repository {url}");
+        let ran = Ran::of(site.command(&line).output().unwrap());
+        assert_eq!(ran.code, 1, "{line}: {}", ran.out);
+        assert!(ran.err.contains("expected https://, http:// or oci://"), "{}", ran.err);
+    }
+
     site.write("on.yaml", "extra: {enabled: true}\n");
     run_helm(&site, &["push", "packed/web-1.1.0.tgz", &format!("oci://{from}/c"), "--plain-http"]);
     let helm = lab::tools::path(lab::tools::Tool::Helm).unwrap();
@@ -234,14 +293,23 @@ fn lists_tell_what_a_repository_has_and_where_a_chart_names_images() {
         assert_eq!(origin["values"][0], "image.repository");
         assert_eq!(found["problems"], serde_json::json!([]), "Helm finds the same");
     }
+    site.write(
+        "web/templates/operator.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: operator}\nspec:\n  containers:\n  - name: a\n    image: \
+         quay.io/a/operator:1\n    env:\n    - {name: RELATED_IMAGE_PROXY, value: 'quay.io/a/proxy:1'}\n    \
+         - {name: OTHER, value: 'quay.io/a/other:1'}\n",
+    );
+    let named = list("images --chart web --environment-variable RELATED_IMAGE_PROXY");
+    assert!(named.contains("quay.io/a/proxy:1") && !named.contains("a/other"), "{named}");
     let table = list("images --chart web");
+    assert!(table.contains("quay.io/a/operator:1") && !table.contains("a/proxy"), "{table}");
     assert!(
         table.contains("web/templates/cron.yaml:13") && table.contains("CronJob/cron"),
         "{table}"
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn helm_installs_a_mirrored_chart_and_an_old_version_is_deleted() {
     let (source, target) = (registry(), registry());
     put_images(&source, &["app", "hook", "cron"]);
@@ -266,9 +334,25 @@ async fn helm_installs_a_mirrored_chart_and_an_old_version_is_deleted() {
     let server = lab::kube::ApiServer::start().await.unwrap();
     let kubeconfig = server.kubeconfig().to_str().unwrap().to_owned();
     let place = format!("oci://{to}/charts/web");
-    // No node runs the pod of the hook.
-    let install = ["install", "web", &place, "--version", "1.1.0", "--plain-http", "--no-hooks"];
-    run_helm(&site, &[&install[..], &["--kubeconfig", &kubeconfig]].concat());
+    let install = ["install", "web", &place, "--version", "1.1.0", "--plain-http"];
+    let install = [&install[..], &["--kubeconfig", &kubeconfig]].concat();
+    let installed = std::thread::scope(|scope| {
+        let helm = scope.spawn(|| run_helm(&site, &install));
+        // No node runs the pod of the hook, so its end is reported here, as a kubelet does. Helm waits
+        // for that before it creates the rest.
+        let ended = "apiVersion: v1\nkind: Pod\nmetadata: {name: hook, namespace: default}\nstatus: {phase: \
+                     Succeeded}\n";
+        tokio::task::block_in_place(|| {
+            let runtime = tokio::runtime::Handle::current();
+            while !helm.is_finished()
+                && runtime.block_on(server.client().apply_status(ended)).is_err()
+            {}
+        });
+        helm.join().unwrap()
+    });
+    assert!(installed.contains("STATUS: deployed"), "{installed}");
+    let hook = server.client().get("/api/v1/namespaces/default/pods/hook").await.unwrap();
+    assert_eq!(hook["spec"]["containers"][0]["image"], format!("{}/org/hook:v1", source.address()));
     let made = server.client().get("/apis/apps/v1/namespaces/default/deployments/web").await;
     let made = made.unwrap();
     let image = &made["spec"]["template"]["spec"]["containers"][0]["image"];

@@ -250,6 +250,8 @@ impl State<'_> {
         if self.machine.trace.is_some() && matches!(&*entry.name, "index" | "get") {
             self.note_lookup(&values);
         }
+        // Functions read their arguments: a hash of a long text returns only a few bytes.
+        self.spend_many(span, values.iter().map(reading_steps).sum())?;
         let result = {
             let mut call = Call { machine: self.machine, layer: self.layer };
             (entry.run)(&mut call, &values)
@@ -283,4 +285,15 @@ impl State<'_> {
             }
         }
     }
+}
+
+/// What reading a value once costs. Maps are shared, and charged where they are walked.
+fn reading_steps(value: &Value) -> u64 {
+    let size = match value {
+        Value::String(text) => text.len() / 64,
+        Value::Bytes(bytes) => bytes.len() / 64,
+        Value::List(items) => items.len() / 4,
+        _ => 0,
+    };
+    size as u64
 }

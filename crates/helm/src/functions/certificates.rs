@@ -40,7 +40,8 @@ pub(super) fn register(functions: &mut Functions, random: &Rc<RefCell<Random>>) 
         ("genSignedCertWithKey", 6, true, true, true),
     ] {
         let random = random.clone();
-        functions.add(name, Arity::exactly(arity), move |_, values| {
+        functions.add(name, Arity::exactly(arity), move |call, values| {
+            call.allocate(CERTIFICATE_BYTES + KEY_BYTES)?;
             values.text(0)?;
             values.int(if alternatives { 3 } else { 1 })?;
             let given = if key { Some(values.text(arity - 1)?) } else { None };

@@ -1,6 +1,6 @@
 //! Maps. They are shared: `set`, `unset` and `merge` change the map that others see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use go_template::{Arguments, Arity, Call, FunctionError, Functions, Map, Value};
 
@@ -55,13 +55,13 @@ pub(super) fn register(functions: &mut Functions) {
         };
         call.list(found)
     });
-    functions.add("pick", Arity::at_least(1), |_, values| {
+    functions.add("pick", Arity::at_least(1), |call, values| {
         let names = texts(&values[1..])?;
-        select(values.map(0)?, |key| names.iter().any(|name| name == key))
+        select(call, values.map(0)?, |key| names.contains(key))
     });
-    functions.add("omit", Arity::at_least(1), |_, values| {
+    functions.add("omit", Arity::at_least(1), |call, values| {
         let names = texts(&values[1..])?;
-        select(values.map(0)?, |key| !names.iter().any(|name| name == key))
+        select(call, values.map(0)?, |key| !names.contains(key))
     });
     for (name, policy) in [
         ("merge", Policy::Keep),
@@ -82,12 +82,13 @@ pub(super) fn register(functions: &mut Functions) {
     functions.add("dig", Arity::at_least(0), dig);
 }
 
-fn texts(values: &[Value]) -> Result<Vec<String>, FunctionError> {
+fn texts(values: &[Value]) -> Result<BTreeSet<String>, FunctionError> {
     (0..values.len()).map(|index| Ok(values.text(index)?.to_string())).collect()
 }
 
-fn select(map: Option<Map>, keep: impl Fn(&str) -> bool) -> Outcome {
+fn select(call: &mut Call<'_>, map: Option<Map>, keep: impl Fn(&str) -> bool) -> Outcome {
     let map = map.unwrap_or_default();
+    call.budget().spend(map.borrow().len() as u64)?;
     let selected: BTreeMap<String, Value> = map
         .borrow()
         .iter()

@@ -1,15 +1,15 @@
 //! YAML as Helm writes and reads it: through JSON, with the scalars of YAML 1.1.
 
-mod read;
 mod resolve;
 mod write;
 
 use std::collections::BTreeMap;
 
 use go_template::{Arguments, Arity, Budget, FunctionError, Functions, Limits, Value};
+use serde_json::Value as Json;
 
 use super::json::wrong_kind;
-pub use read::{ReadError, read};
+use crate::yaml::{self, YamlError};
 
 pub(super) fn register(functions: &mut Functions) {
     for (name, style) in [("toYaml", write::Style::Compact), ("toYamlPretty", write::Style::Pretty)]
@@ -30,7 +30,7 @@ pub(super) fn register(functions: &mut Functions) {
             Ok(value @ Value::Map(_)) => value,
             Ok(Value::Nil) => Value::map(BTreeMap::new()),
             Ok(other) => error_map(decoding(&other, "map[string]interface {}")),
-            Err(error) => error_map(format!("error converting YAML to JSON: {error}")),
+            Err(error) => error_map(format!("error converting YAML to JSON: yaml: {error}")),
         })
     });
     functions.add("fromYamlArray", Arity::exactly(1), |call, values| {
@@ -41,10 +41,26 @@ pub(super) fn register(functions: &mut Functions) {
             Ok(Value::Nil) => Value::list(Vec::new()),
             Ok(other) => Value::list(vec![decoding(&other, "[]interface {}").into()]),
             Err(error) => {
-                Value::list(vec![format!("error converting YAML to JSON: {error}").into()])
+                Value::list(vec![format!("error converting YAML to JSON: yaml: {error}").into()])
             }
         })
     });
+}
+
+/// The first document of a text. Every number is a float, as in all that Helm reads as JSON.
+pub fn read(text: &str) -> Result<Value, YamlError> {
+    Ok(value(&yaml::read(text)?.to_json()))
+}
+
+fn value(json: &Json) -> Value {
+    match json {
+        Json::Number(number) => Value::Float(number.as_f64().unwrap_or_default()),
+        Json::Array(items) => Value::list(items.iter().map(value).collect()),
+        Json::Object(entries) => {
+            Value::map(entries.iter().map(|(key, item)| (key.clone(), value(item))).collect())
+        }
+        Json::Null | Json::Bool(_) | Json::String(_) => Value::from_json(json),
+    }
 }
 
 fn decoding(value: &Value, wanted: &str) -> String {

@@ -1,6 +1,7 @@
 //! Templates and charts compared with Helm itself.
 
 mod arbitrary;
+mod bounds;
 mod charts;
 mod comparison;
 mod discovering;

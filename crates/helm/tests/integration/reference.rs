@@ -86,8 +86,11 @@ pub(crate) fn with_ours(templates: &[(&str, &str)], values: &Json) -> Result<Str
         .collect();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let environment = Environment { now: now.expect("after 1970").as_nanos() as i128, seed: 1 };
-    let options =
-        Options { environment, limits: Limits { steps: 500_000_000, ..Limits::default() } };
+    let options = Options {
+        environment,
+        limits: Limits { steps: 500_000_000, ..Limits::default() },
+        stop: Default::default(),
+    };
     let mut all = String::new();
     for rendered in render(&templates, &options) {
         all.push_str(&rendered.output.map_err(|error| error.to_string())?);

@@ -146,7 +146,7 @@ fn values_and_extensions_of_charts_are_read() {
                 helm:\n    repositories:\n    - {name: all, url: 'oci://quay.io/charts', newestOnly: \
                 true}\n    local:\n    - name: mine\n      path: mine\n      valuesFiles: [a.yaml, \
                 b.yaml]\n      values: {replicas: 2, image: {tag: v1, off: true}}\n      guessImages: \
-                true\n";
+                true\n      environmentVariables: [RELATED_IMAGE_A]\n";
     let set = parse_image_set("isc.yaml", text).unwrap_or_else(|findings| panic!("{findings}"));
     let helm = set.mirror.helm.as_ref().expect("a helm section");
     assert!(helm.repositories[0].newest_only);
@@ -157,8 +157,12 @@ fn values_and_extensions_of_charts_are_read() {
         (&2.into(), &"v1".into())
     );
     assert!(chart.guess_images);
+    assert_eq!(chart.environment_variables, ["RELATED_IMAGE_A"]);
     let keys: Vec<&str> = set.extensions().iter().map(|extension| extension.key).collect();
-    assert_eq!(keys, ["newestOnly", "values", "valuesFiles", "guessImages"]);
+    assert_eq!(
+        keys,
+        ["newestOnly", "values", "valuesFiles", "environmentVariables", "guessImages"]
+    );
 }
 
 #[test]

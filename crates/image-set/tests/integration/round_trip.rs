@@ -212,12 +212,13 @@ fn operator() -> impl Strategy<Value = Operator> {
 
 fn chart() -> impl Strategy<Value = Chart> {
     let values = vec(("[a-z]{1,4}", text()), 0..3);
-    let more = (vec(text(), 0..2), values, any::<bool>());
+    let more = (vec(text(), 0..2), values, any::<bool>(), vec(text(), 0..2));
     (text(), of(text()), vec(text(), 0..3), platforms(), more).prop_map(
-        |(name, version, image_paths, platforms, (files, values, guess_images))| Chart {
+        |(name, version, image_paths, platforms, (files, values, guess_images, variables))| Chart {
             name,
             version,
             image_paths,
+            environment_variables: variables,
             platforms,
             values_files: files.into_iter().map(PathBuf::from).collect(),
             values: values.into_iter().map(|(key, value)| (key, value.into())).collect(),

@@ -72,6 +72,15 @@ impl ReleaseKey {
         feed(self.home.path(), &form, text)
     }
 
+    /// The keyrings that Helm signs and verifies charts with: files with the secret and the public key.
+    pub fn write_keyrings(&self, secret: &Path, public: &Path) -> Result<()> {
+        for (file, command) in [(secret, "--export-secret-keys"), (public, "--export")] {
+            let keys = gpg(self.home.path(), &[command])?;
+            fs::write(file, keys).with_context(|| format!("writing {}", file.display()))?;
+        }
+        Ok(())
+    }
+
     fn fingerprint(&self) -> Result<String> {
         let listed = gpg(self.home.path(), &["--with-colons", "--list-keys"])?;
         let listed = String::from_utf8(listed).context("reading a keyring")?;

@@ -212,7 +212,11 @@ impl Search {
     fn of(chart: &image_set::Chart) -> Result<Self, ChartError> {
         Ok(Self {
             values: render::given_values(&chart.values_files, &chart.values)?,
-            options: Options { image_paths: chart.image_paths.clone(), ..Options::default() },
+            options: Options {
+                image_paths: chart.image_paths.clone(),
+                environment: chart.environment_variables.clone(),
+                ..Options::default()
+            },
             guess_images: chart.guess_images,
         })
     }

@@ -1,5 +1,7 @@
 //! Charts, made and judged by real Helm.
 
+use std::process::Command;
+
 use lab::chart_repository::ChartRepository;
 use lab::images::Image;
 use lab::registry::LabRegistry;
@@ -63,6 +65,14 @@ pub(crate) fn write_chart(site: &Site, name: &str, version: &str, registry: &Lab
 pub(crate) fn run_helm(site: &Site, args: &[&str]) -> String {
     let helm = tools::path(Tool::Helm).unwrap();
     String::from_utf8(site.judge(helm.to_str().unwrap(), args)).unwrap()
+}
+
+/// Runs Helm, which must fail, and returns its error.
+pub(crate) fn helm_fails(site: &Site, args: &[&str]) -> String {
+    let helm = tools::path(Tool::Helm).unwrap();
+    let output = Command::new(helm).current_dir(site.path("")).args(args).output().unwrap();
+    assert!(!output.status.success(), "helm {args:?} succeeds");
+    String::from_utf8(output.stderr).unwrap()
 }
 
 /// Packs charts into a folder with an index, and serves them.

@@ -213,6 +213,7 @@ fn defaults() -> image_set::Chart {
         name: String::new(),
         version: None,
         image_paths: Vec::new(),
+        environment_variables: Vec::new(),
         platforms: Vec::new(),
         values_files: Vec::new(),
         values: Default::default(),

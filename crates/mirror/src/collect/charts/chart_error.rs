@@ -55,7 +55,9 @@ impl EngineError for ChartError {
             Self::OfV2(error) => error.fault(),
             Self::Image(ChartImageError::Store(error)) => Fault::of_store(error),
             Self::Render(RenderError::Thread(_) | RenderError::Stopped) => Fault::Disk,
-            Self::Render(RenderError::Discover(_)) | Self::Image(_) => Fault::Content,
+            Self::Render(RenderError::Discover(_) | RenderError::Time(_)) | Self::Image(_) => {
+                Fault::Content
+            }
             Self::Select(_)
             | Self::Values(_)
             | Self::SameName { .. }

@@ -46,6 +46,8 @@ pub struct ChartSearch {
     pub version: Option<String>,
     pub values_files: Vec<PathBuf>,
     pub image_paths: Vec<String>,
+    /// Environment variables of containers whose values are images.
+    pub environment: Vec<String>,
     /// Helm, to compare with.
     pub helm_program: Option<PathBuf>,
 }
@@ -129,7 +131,11 @@ impl ChartLookup {
         let fail = ChartLookupError::Chart;
         let values = render::given_values(&search.values_files, &Default::default());
         let values = values.map_err(|e| fail(chain(&e)))?;
-        let options = Options { image_paths: search.image_paths.clone(), ..Options::default() };
+        let options = Options {
+            image_paths: search.image_paths.clone(),
+            environment: search.environment.clone(),
+            ..Options::default()
+        };
         let fetched = self.fetch(chart, search).await.map_err(|e| fail(chain(&e)))?;
         let found = render::discover(fetched.chart.clone(), values.clone(), options.clone()).await;
         let found = found.map_err(|e| fail(chain(&e)))?;

@@ -134,7 +134,10 @@ impl<'a> Repository<'a> {
                 let host = host.trim_end_matches('/').parse().map_err(|e| bad(chain(&e)))?;
                 Place::Registry { host, path: path.to_owned(), url: url.to_owned() }
             }
-            None => Place::Web(Url::parse(url).map_err(|e| bad(e.to_string()))?),
+            None if url.starts_with("https://") || url.starts_with("http://") => {
+                Place::Web(Url::parse(url).map_err(|e| bad(e.to_string()))?)
+            }
+            None => return Err(bad("expected https://, http:// or oci://".to_owned())),
         };
         Ok(Self { place, client, collector })
     }

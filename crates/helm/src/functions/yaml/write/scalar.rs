@@ -1,7 +1,7 @@
 //! Texts in YAML: plain where that reads back as the same text, otherwise quoted, or as a block
 //! where there are line breaks.
 
-use super::super::resolve::{Scalar, is_base_60, resolve};
+use super::super::resolve::means_text;
 use super::{Style, Writer};
 
 /// Longer lines are broken at spaces.
@@ -25,12 +25,11 @@ impl Writer<'_> {
     /// Continuation lines get `indent`.
     pub(super) fn text(&mut self, text: &str, indent: usize, context: Context) {
         let multiline = text.contains('\n');
-        let means_text = matches!(resolve(text), Scalar::Text | Scalar::Merge) && !is_base_60(text);
         let allowed = analyze(text);
         let breaks = context == Context::Value && self.style == Style::Compact;
         if multiline && context == Context::Value && allowed.block {
             self.literal(text, indent);
-        } else if multiline || !means_text {
+        } else if multiline || !means_text(text) {
             self.double_quoted(text, indent, breaks);
         } else if allowed.plain {
             self.plain(text, indent, breaks);
