@@ -19,7 +19,7 @@ use crate::fault::{EngineError, Fault};
 use crate::settings::Attachments;
 use crate::transfer::verified_body::BodyError;
 
-/// Manifests of one image that are asked for at once.
+/// Manifests of one image that are requested at once.
 const CHILDREN_AT_ONCE: usize = 8;
 /// Indexes may hold indexes, but not without end.
 const MAX_DEPTH: usize = 4;
@@ -56,7 +56,7 @@ pub enum CollectError {
     Body(#[source] BodyError),
     #[error("keeping {digest} for the moment")]
     Aside { digest: Digest, source: std::io::Error },
-    #[error("{digest} has {size} bytes where at most {limit} are due")]
+    #[error("{digest} has {size} bytes, expected at most {limit}")]
     LargeBlob { digest: Digest, size: u64, limit: u64 },
     #[error("reading the OCI layout {path}: {why}")]
     Layout { path: String, why: String },
@@ -216,7 +216,7 @@ impl Collector {
         Ok(())
     }
 
-    /// A manifest, from the store when it is asked for by digest and held there,
+    /// A manifest, from the store when it is requested by digest and held there,
     /// else from the registry, and then kept.
     pub(crate) async fn manifest(
         &self,
