@@ -1,6 +1,7 @@
 //! Reads the manifests of an image from its registry.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -13,6 +14,7 @@ use registry::Client;
 use workspace::{BlobError, BlobStore, DiskError};
 
 use super::attachments::KnownTags;
+use super::layout::LayoutError;
 use super::selection::{NoInstance, select_from};
 use super::turns::Turns;
 use crate::fault::{EngineError, Fault};
@@ -58,8 +60,8 @@ pub enum CollectError {
     Aside { digest: Digest, source: std::io::Error },
     #[error("{digest} has {size} bytes, expected at most {limit}")]
     LargeBlob { digest: Digest, size: u64, limit: u64 },
-    #[error("reading the OCI layout {path}: {why}")]
-    Layout { path: String, why: String },
+    #[error("reading the OCI layout {}", path.display())]
+    Layout { path: PathBuf, source: LayoutError },
 }
 
 impl EngineError for CollectError {
@@ -70,8 +72,8 @@ impl EngineError for CollectError {
             | Self::Size { .. }
             | Self::Unbounded(_)
             | Self::LargeBlob { .. }
-            | Self::Body(_)
-            | Self::Layout { .. } => Fault::Content,
+            | Self::Body(_) => Fault::Content,
+            Self::Layout { source, .. } => source.fault(),
             // The configuration selects a platform that the image does not have.
             Self::Platform(_) => Fault::Configuration,
             Self::Registry(error) => Fault::of_source(error),
