@@ -401,7 +401,7 @@ impl Context {
     }
 }
 
-/// Takes the lock of the workspace; waits for it where that is asked for.
+/// Takes the lock of the workspace; waits for it if that is requested.
 fn lock(
     settings: &Settings,
     workspace: &Workspace,

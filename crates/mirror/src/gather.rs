@@ -234,7 +234,7 @@ impl Reader<'_> {
         wanted: &Wanted,
         image: &ImageRef,
     ) -> Result<Option<ImageTree>, CollectError> {
-        // A record that cannot be read is made anew.
+        // A record that cannot be read is rebuilt.
         let Ok(Some(record)) = self.workspace.record(&wanted.origin) else { return Ok(None) };
         let root = record.tree.root().digest;
         let now = match &image.digest {

@@ -10,7 +10,7 @@ use crate::error_chain::chain;
 use crate::progress::{Event, ImageDone, Observer};
 use crate::report::Outcome;
 
-/// How often the journal is told how much was moved.
+/// The time between two events that state how much was moved.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 /// The observer of a run that leaves records.
@@ -70,7 +70,7 @@ impl Recorder {
         self.check(self.journal.append(JournalEvent::Image(image)));
     }
 
-    /// A journal that cannot be written does not end the run; the user is told once.
+    /// A journal that cannot be written does not end the run; the user is warned once.
     fn check(&self, recorded: Result<(), DiskError>) {
         if let Err(error) = recorded
             && !self.has_failed.swap(true, Ordering::Relaxed)

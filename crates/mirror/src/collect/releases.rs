@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The connected sides ask the update service, the store of signatures and the
-//! registry; what they were told is kept as documents. The disconnected side
+//! registry; what these respond is kept as documents. The disconnected side
 //! reads those and goes the same way.
 
 mod choose;
@@ -56,7 +56,7 @@ const AT_ONCE: usize = 6;
 pub(crate) enum Source<'a> {
     /// The update service, the store of signatures, registries.
     Asked(&'a Client),
-    /// What was carried over, and nobody else.
+    /// Archives and workspaces; no request is sent.
     Held(&'a Holdings),
 }
 

@@ -283,8 +283,8 @@ fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Fail
     if failures.is_empty() { Ok(()) } else { Err(failures) }
 }
 
-/// Looks at the last run that filled the workspace. What is `archived` has
-/// told of its failures already.
+/// Checks the last run that filled the workspace. The failures of what is `archived` were reported
+/// already.
 fn check_workspace(
     context: &Context,
     workspace: &Workspace,
@@ -316,7 +316,7 @@ fn check_workspace(
     }
 }
 
-/// Finds the wanted images in what is at hand, those in `made` included. Asks nobody.
+/// Finds the wanted images in what is at hand, those in `made` included. Sends no request.
 pub(crate) fn find(
     holdings: &Holdings,
     named: Vec<(Wanted, Destination)>,

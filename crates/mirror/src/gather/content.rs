@@ -14,7 +14,7 @@ use super::registry_tree::{CollectError, Collector};
 use super::selection::select_from;
 use crate::transfer::verified_body::{BodyError, verified};
 
-/// How often wrong bytes are asked for again.
+/// How often wrong bytes are requested again.
 const ATTEMPTS: usize = 3;
 
 /// One platform of an image.
@@ -33,7 +33,7 @@ impl Collector {
         platforms: &[Platform],
     ) -> Result<Instance, CollectError> {
         let mut at = image.clone();
-        // A list may list a list; more than once is nobody's intent.
+        // A list may list a list; more levels are not intended by anyone.
         for _ in 0..3 {
             let raw = self.manifest(&at).await?;
             let raw = raw.ok_or_else(|| CollectError::Absent(at.clone()))?;

@@ -2,20 +2,51 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use mirror_plan::{ImageTree, ManifestNode};
-use oci::{Descriptor, Digest, MAX_MANIFEST_BYTES, Platform, RawManifest, referrers_index};
+use oci::{
+    Descriptor, Digest, MAX_MANIFEST_BYTES, ManifestError, Platform, RawManifest, referrers_index,
+};
 use serde::Deserialize;
 
 use super::registry_tree::{CollectError, node};
 use super::selection::select_from;
+use crate::fault::{EngineError, Fault};
 
 /// A directory with `index.json` and `blobs/sha256/`.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     path: PathBuf,
+}
+
+/// Why a layout cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LayoutError {
+    #[error("{}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} is too large for a manifest", .0.display())]
+    Large(PathBuf),
+    #[error("its index.json is not an index")]
+    Index(#[from] serde_json::Error),
+    #[error("its index.json lists no image")]
+    Empty,
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error("{0} has other content than its name says")]
+    Digest(Digest),
+}
+
+impl EngineError for LayoutError {
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Read { .. } => Fault::Disk,
+            Self::Large(_) | Self::Index(_) | Self::Empty | Self::Manifest(_) | Self::Digest(_) => {
+                Fault::Content
+            }
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -39,9 +70,9 @@ impl Layout {
         platforms: &[Platform],
     ) -> Result<(ImageTree, Vec<RawManifest>), CollectError> {
         let text = self.read(&self.path.join("index.json"))?;
-        let top: TopIndex = serde_json::from_slice(&text).map_err(|e| self.bad(&e))?;
+        let top: TopIndex = serde_json::from_slice(&text).map_err(|e| self.error(e))?;
         let root = match top.manifests.as_slice() {
-            [] => return Err(self.bad(&"its index.json lists no image")),
+            [] => return Err(self.error(LayoutError::Empty)),
             [one] => self.manifest(one)?,
             // Without the names of the tags: these are the layout's, not the image's.
             many => referrers_index(
@@ -55,7 +86,7 @@ impl Layout {
         let mut left_out = BTreeSet::new();
         let mut pending = vec![(0, None)];
         while let Some((at, platform)) = pending.pop() {
-            let parsed = raws[at].parse().map_err(|e| self.bad(&e))?;
+            let parsed = raws[at].parse().map_err(|e| self.error(e))?;
             let selection = select_from(&parsed, platforms)?;
             left_out.extend(selection.left_out);
             manifests.push(node(&raws[at], &parsed, platform));
@@ -82,29 +113,28 @@ impl Layout {
     /// A manifest by its digest alone.
     pub(crate) fn manifest_of(&self, digest: &Digest) -> Result<RawManifest, CollectError> {
         let bytes = self.read(&self.blob_path(digest))?;
-        let raw = RawManifest::new(None, bytes).map_err(|e| self.bad(&e))?;
+        let raw = RawManifest::new(None, bytes).map_err(|e| self.error(e))?;
         match raw.digest == *digest {
             true => Ok(raw),
-            false => Err(self.bad(&format!("{digest} has other content than its name says"))),
+            false => Err(self.error(LayoutError::Digest(*digest))),
         }
     }
 
     fn manifest(&self, listed: &Descriptor) -> Result<RawManifest, CollectError> {
         let bytes = self.read(&self.blob_path(&listed.digest))?;
         let raw =
-            RawManifest::new(Some(listed.media_type.as_str()), bytes).map_err(|e| self.bad(&e))?;
+            RawManifest::new(Some(listed.media_type.as_str()), bytes).map_err(|e| self.error(e))?;
         if raw.digest != listed.digest {
-            let why = format!("{} has other content than its name says", listed.digest);
-            return Err(self.bad(&why));
+            return Err(self.error(LayoutError::Digest(listed.digest)));
         }
         Ok(raw)
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, CollectError> {
-        let fail = |e: std::io::Error| self.bad(&format!("{}: {e}", path.display()));
+        let fail = |source| self.error(LayoutError::Read { path: path.to_owned(), source });
         let size = fs::metadata(path).map_err(fail)?.len();
         if size > MAX_MANIFEST_BYTES {
-            return Err(self.bad(&format!("{} is too large for a manifest", path.display())));
+            return Err(self.error(LayoutError::Large(path.to_owned())));
         }
         let mut bytes = Vec::new();
         File::open(path)
@@ -113,7 +143,7 @@ impl Layout {
         Ok(bytes)
     }
 
-    fn bad(&self, why: &dyn std::fmt::Display) -> CollectError {
-        CollectError::Layout { path: self.path.display().to_string(), why: why.to_string() }
+    fn error(&self, source: impl Into<LayoutError>) -> CollectError {
+        CollectError::Layout { path: self.path.clone(), source: source.into() }
     }
 }

@@ -1,6 +1,7 @@
 //! Reads the manifests of an image from its registry.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -13,13 +14,14 @@ use registry::Client;
 use workspace::{BlobError, BlobStore, DiskError};
 
 use super::attachments::KnownTags;
+use super::layout::LayoutError;
 use super::selection::{NoInstance, select_from};
 use super::turns::Turns;
 use crate::fault::{EngineError, Fault};
 use crate::settings::Attachments;
 use crate::transfer::verified_body::BodyError;
 
-/// Manifests of one image that are asked for at once.
+/// Manifests of one image that are requested at once.
 const CHILDREN_AT_ONCE: usize = 8;
 /// Indexes may hold indexes, but not without end.
 const MAX_DEPTH: usize = 4;
@@ -56,10 +58,10 @@ pub enum CollectError {
     Body(#[source] BodyError),
     #[error("keeping {digest} for the moment")]
     Aside { digest: Digest, source: std::io::Error },
-    #[error("{digest} has {size} bytes where at most {limit} are due")]
+    #[error("{digest} has {size} bytes, expected at most {limit}")]
     LargeBlob { digest: Digest, size: u64, limit: u64 },
-    #[error("reading the OCI layout {path}: {why}")]
-    Layout { path: String, why: String },
+    #[error("reading the OCI layout {}", path.display())]
+    Layout { path: PathBuf, source: LayoutError },
 }
 
 impl EngineError for CollectError {
@@ -70,8 +72,8 @@ impl EngineError for CollectError {
             | Self::Size { .. }
             | Self::Unbounded(_)
             | Self::LargeBlob { .. }
-            | Self::Body(_)
-            | Self::Layout { .. } => Fault::Content,
+            | Self::Body(_) => Fault::Content,
+            Self::Layout { source, .. } => source.fault(),
             // The configuration selects a platform that the image does not have.
             Self::Platform(_) => Fault::Configuration,
             Self::Registry(error) => Fault::of_source(error),
@@ -216,7 +218,7 @@ impl Collector {
         Ok(())
     }
 
-    /// A manifest, from the store when it is asked for by digest and held there,
+    /// A manifest, from the store when it is requested by digest and held there,
     /// else from the registry, and then kept.
     pub(crate) async fn manifest(
         &self,

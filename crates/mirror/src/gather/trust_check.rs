@@ -131,7 +131,7 @@ pub(crate) struct TrustCheck<'a> {
     holdings: &'a Holdings,
     /// Asked for what is not held.
     client: &'a Client,
-    /// What was asked for is kept here, so that the copy need not ask again.
+    /// What was requested is kept here, so that the copy does not request it again.
     store: Option<&'a BlobStore>,
     context: &'a Context,
 }

@@ -132,7 +132,7 @@ async fn find(
     Ok(FoundContent { sections, gathered, issues })
 }
 
-/// Looks at everything that is about to be pushed. What is missing or damaged
+/// Checks everything that is about to be pushed. What is missing or damaged
 /// stops the run before it begins; with --allow-incomplete only the images
 /// that need it are given up.
 async fn inspect(

@@ -45,7 +45,7 @@ impl KnownLayers {
         Self(layers.collect())
     }
 
-    /// Whether a layer of an image has to be read: where nobody knows, each has.
+    /// Whether a layer of an image has to be read: where that is not known, each has.
     pub(crate) fn counts(&self, manifest: &Digest, layer: &Digest) -> bool {
         self.0.get(manifest).is_none_or(|layers| layers.contains(layer))
     }
@@ -57,7 +57,7 @@ fn folder(catalog: &ImageSource, tree: &ImageTree) -> String {
         ImageSource::Registry(image) => {
             image.repository.components().next_back().unwrap_or_default().to_owned()
         }
-        // A path says something else on every machine.
+        // A path differs from machine to machine.
         ImageSource::Layout(_) => "oci".to_owned(),
     };
     format!("operator-catalogs/{name}/{}", tree.root().digest.hex())
@@ -92,7 +92,7 @@ pub(crate) fn carry(
     Ok(carried)
 }
 
-/// What was carried says which layers count.
+/// The layers that count, as the archive lists them.
 pub(crate) fn known_layers(
     holdings: &Holdings,
     catalog: &ImageSource,

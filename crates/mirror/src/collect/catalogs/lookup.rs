@@ -1,5 +1,5 @@
-//! Looks into catalogs without mirroring anything: at registries, in layouts, or in what was
-//! carried over.
+//! Reads catalogs without mirroring anything: at registries, in layouts, or in archives and
+//! workspaces.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::gather::{Collector, Layout};
 use crate::settings::Attachments;
 use crate::transfer::supply::held_manifest;
 
-/// Where catalogs are looked into.
+/// Where catalogs are read.
 #[derive(Debug)]
 pub struct CatalogLookup {
     place: Place,
@@ -39,7 +39,7 @@ enum Place {
 pub struct OpenedCatalog {
     /// Of the image, with all its platforms.
     pub digest: Digest,
-    /// Whose catalog it is, where the image says so.
+    /// Whose catalog it is, where the image has it.
     pub platform: Option<Platform>,
     content: Arc<Unpacked>,
 }
@@ -74,7 +74,7 @@ impl CatalogLookup {
         Ok(Self { place: Place::Asked(Client::open(settings)?) })
     }
 
-    /// Reads archives or a workspace; asks nobody.
+    /// Reads archives or a workspace; sends no request.
     pub fn held(directory: &Path) -> Result<Self, CatalogLookupError> {
         let workspace = Workspace::open(directory);
         let archives = match Archives::open(directory) {
@@ -148,7 +148,7 @@ impl CatalogLookup {
         }
     }
 
-    /// The catalogs that were carried over; none where registries are asked, which do not tell.
+    /// The catalogs of archives and workspaces; none for registries, which do not list them.
     pub fn carried(&self) -> Result<Vec<ImageSource>, CatalogLookupError> {
         let Place::Held(holdings) = &self.place else { return Ok(Vec::new()) };
         let catalogs =

@@ -222,7 +222,7 @@ fn published(
         origin: Origin::Made(made),
         target_repository: Some(name.repository.clone()),
         target_tag: Some(tag),
-        // The image has just the platforms that were asked for.
+        // The image has just the platforms that were requested.
         platforms: Vec::new(),
         ..original.wanted.clone()
     })

@@ -208,7 +208,7 @@ impl Read for Checked {
     }
 }
 
-/// The document that says whose manifests lie beside it: a tag may move.
+/// The document with the digest of the payload whose manifests are beside it: a tag may move.
 fn marker(place: &str) -> String {
     format!("{place}/payload-digest")
 }
@@ -237,7 +237,7 @@ impl Contents {
     }
 
     /// The disk images of virtual machines. Where a payload of several
-    /// architectures was asked for beside others, one without a disk gets by
+    /// architectures was requested beside others, one without a disk gets by
     /// with a warning.
     pub(crate) fn disk_images(
         &self,
@@ -246,7 +246,7 @@ impl Contents {
     ) -> Result<(Vec<Component>, Option<BootImagesError>), ContentsError> {
         let boot_images = self.others.get(BOOT_IMAGES).ok_or(ContentsError::NoBootImages)?;
         let boot_images = BootImages::parse(boot_images)?;
-        // A payload that was named itself is asked for all it has.
+        // Of a payload that was named itself, all disks are taken.
         let architecture = architecture.unwrap_or(Architecture::Multi);
         match boot_images.kube_virt(architecture, &section.platforms) {
             Ok(disks) => {
@@ -260,7 +260,7 @@ impl Contents {
         }
     }
 
-    /// What the release says about itself, where it does.
+    /// The metadata of the release, where it has any.
     pub(crate) fn metadata(&self) -> Option<ReleaseMetadata> {
         ReleaseMetadata::parse(self.others.get(METADATA)?).ok()
     }

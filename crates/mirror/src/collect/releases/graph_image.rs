@@ -128,7 +128,7 @@ pub(crate) async fn make(
     build(context, client, collector, &base, &layer).await.map(Some)
 }
 
-/// The data, from the update service that is asked for graphs.
+/// The data, from the update service that has the graphs.
 async fn fetch(client: &Client, service: Option<&Url>) -> Result<Vec<u8>, GraphImageError> {
     let url = service.map_or_else(|| Url::parse(DATA).expect("an address"), data_of);
     let request = DocumentRequest {

@@ -1,4 +1,4 @@
-//! Update graphs: asked for where there is a service, read where there is none.
+//! Update graphs: requested from a service on the connected side, read from archives on the other.
 
 use futures_util::stream::{self, StreamExt};
 use image_set::{Distribution, PlatformSection};
@@ -13,7 +13,7 @@ use crate::collect::documents::Documents;
 /// The service of OpenShift, and that of OKD.
 const OCP: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
 const OKD: &str = "https://origin-release.ci.openshift.org/graph";
-/// Graphs asked for at once.
+/// Graphs that are requested at once.
 const AT_ONCE: usize = 4;
 /// Below `working-dir`.
 const FOLDER: &str = "hold-release/cincinnati-graph-data";
@@ -28,7 +28,7 @@ pub(crate) enum GraphFault {
     #[error("reading the update graph of channel {channel} from {place}")]
     Unreadable { channel: String, place: String, source: Box<release::graph::GraphError> },
     #[error(
-        "no update graph of channel {channel} for {architecture} came along: mirror this channel on the connected side{held}"
+        "no update graph of channel {channel} for {architecture} is here: mirror this channel on the connected side{held}"
     )]
     NotCarried { channel: String, architecture: &'static str, held: String },
     #[error("reading the update graph of channel {channel}")]
@@ -102,7 +102,7 @@ pub(crate) async fn ask(client: &Client, service: Option<&Url>, key: &GraphKey) 
     Ok((bytes, graph))
 }
 
-/// Reads a graph that came along.
+/// Reads a graph of an archive or a workspace.
 pub(crate) fn read(holdings: &Holdings, key: &GraphKey) -> Answer {
     let channel = || key.channel.clone();
     let name = file_name(key);

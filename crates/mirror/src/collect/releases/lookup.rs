@@ -32,7 +32,7 @@ use crate::settings::{Attachments, ReleaseSources};
 const PAYLOADS: &str = "quay.io/openshift-release-dev/ocp-release";
 /// Pages of a thousand tags each: far more than there are releases.
 const TAG_PAGES: NonZeroUsize = NonZeroUsize::new(200).unwrap();
-/// Components whose size is asked for at once.
+/// Components whose size is requested at once.
 const AT_ONCE: usize = 16;
 /// Channels in which a version is looked for, most likely first.
 const PREFIXES: [&str; 4] = ["stable", "fast", "candidate", "eus"];
@@ -108,7 +108,7 @@ impl ReleaseLookup {
         Ok(Self { place: Place::Asked(Client::open(settings)?), sources })
     }
 
-    /// Reads archives or a workspace; asks nobody.
+    /// Reads archives or a workspace; sends no request.
     pub fn held(directory: &Path, sources: ReleaseSources) -> Result<Self, LookupError> {
         let workspace = Workspace::open(directory);
         let archives = match Archives::open(directory) {
@@ -230,7 +230,7 @@ impl ReleaseLookup {
                     Origin::Layout(_) | Origin::Made(_) => false,
                 });
                 let found = found.map(|record| record.tree.root().digest);
-                found.ok_or_else(|| absent("it did not come along"))
+                found.ok_or_else(|| absent("it is not here: mirror it on the connected side"))
             }
         }
     }

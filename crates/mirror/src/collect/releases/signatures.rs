@@ -13,12 +13,12 @@ use workspace::{DocumentError, Holdings};
 use crate::fault::{EngineError, Fault};
 use crate::settings::ReleaseSources;
 
-/// Signatures of one release that are looked at. Stores have one or two.
+/// Signatures of one release that are read. Stores have one or two.
 const MAX_SIGNATURES: usize = 10;
 /// Below `working-dir`.
 const FOLDER: &str = "signatures";
 
-/// A release that somebody who is trusted has signed.
+/// A release that is signed with a trusted key.
 #[derive(Debug, Clone)]
 pub(crate) struct Signed {
     /// What its signer calls it.
@@ -38,9 +38,9 @@ pub(crate) enum SignatureFault {
         "there is no signature-1 of {digest} in {store}: the release is not signed, or its signatures are elsewhere (set OCP_SIGNATURE_URL)"
     )]
     Missing { digest: Digest, store: String },
-    #[error("no signature of {0} came along: mirror this release on the connected side")]
+    #[error("no signature of {0} is here: mirror this release on the connected side")]
     NotCarried(Digest),
-    #[error("reading a signature that came along")]
+    #[error("reading a signature of the archive")]
     Document(#[from] DocumentError),
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn ask(
     sources: &ReleaseSources,
     digest: &Digest,
 ) -> Result<Signed, SignatureFault> {
-    // What cannot be read here is asked for again.
+    // What cannot be read here is requested again.
     if let Ok(signed) = read(held, sources, digest) {
         return Ok(signed);
     }
@@ -165,7 +165,7 @@ async fn fetch(
         .await
 }
 
-/// Verifies with what came along.
+/// Verifies with signatures of archives and workspaces.
 pub(crate) fn read(
     holdings: &Holdings,
     sources: &ReleaseSources,
