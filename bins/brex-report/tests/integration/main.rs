@@ -52,9 +52,11 @@ async fn server() -> ApiServer {
     ApiServer::start_with(options).await.unwrap()
 }
 
+/// The events about nodes. The API server has some about itself.
 async fn events(server: &ApiServer) -> Vec<Value> {
     let list = server.client().get("/api/v1/namespaces/default/events").await.unwrap();
-    list["items"].as_array().unwrap().clone()
+    let all = list["items"].as_array().unwrap().iter();
+    all.filter(|event| event["involvedObject"]["kind"] == "Node").cloned().collect()
 }
 
 #[tokio::test]
