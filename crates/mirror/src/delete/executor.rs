@@ -20,6 +20,8 @@ use crate::error_chain::chain;
 use crate::record::pushed_log::Pushed;
 use crate::report::Failure;
 
+/// So many tags are compared again right before their deletion, however many requests that takes.
+const FEW_TAGS: usize = 50;
 /// How often a repository is read again because tags were moved while it was deleted from.
 const MAX_OBSERVATIONS: usize = 5;
 
@@ -591,16 +593,18 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Whether every tag can be compared once more right before its manifest is deleted, with no
-    /// more than two requests per tag of the repository. Otherwise most of the repository goes, and
-    /// the comparison with all tags before the first deletion has to do. Either way a tag that is
-    /// moved in between keeps its new manifest, because manifests are deleted by digest.
+    /// Whether every tag is compared once more right before its manifest is deleted. Where many
+    /// tags are deleted, that may take no more than two requests per tag of the repository; if it
+    /// would, most of the repository goes, and the comparison of all tags before the first deletion
+    /// has to do. Either way a tag that is moved in between keeps its new manifest, because
+    /// manifests are deleted by digest.
     fn leave_room_for_comparisons(&self) -> bool {
         let deleted = self.plan.steps.iter().map(|step| match step {
             Step::Manifest { tags, .. } => tags.len(),
             Step::Tag { .. } => 1,
         });
-        2 * deleted.sum::<usize>() <= self.observed.state.tags.len()
+        let deleted: usize = deleted.sum();
+        deleted <= FEW_TAGS || 2 * deleted <= self.observed.state.tags.len()
     }
 }
 
