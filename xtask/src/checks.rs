@@ -57,8 +57,8 @@ const CAMPAIGNS: [Step<Context>; 7] = [
     Step { name: "coverage", about: "run the short coverage measurement", run: short_coverage },
 ];
 
-/// Those that run beside the tests. The others are run by name: `cargo xtask test --only STEP`.
-const BESIDE_TESTS: [&str; 4] = ["dist", "demo", "torture", "coverage"];
+/// Those that run beside the tests, one after the other.
+const BESIDE_TESTS: [&str; 7] = ["dist", "demo", "bench", "torture", "fuzz", "machine", "coverage"];
 
 /// A tier of its own, because emulated machines take minutes to start.
 const MACHINE_STEPS: [Step<Context>; 3] = [
@@ -111,13 +111,15 @@ pub(crate) fn test(arguments: Vec<OsString>) -> Result<()> {
     Ok(())
 }
 
+/// With those of the short campaigns, so that nothing is installed while tests run.
 fn packages(_: &mut Context) -> Result<Outcome> {
-    tools::run(&["packages"])?;
+    tools::run(&["packages", "machine"])?;
     Ok(Outcome::Done)
 }
 
+/// With those of the short campaigns.
 fn test_tools(_: &mut Context) -> Result<Outcome> {
-    tools::run(&["build", "test"])?;
+    tools::run(&["build", "test", "bench", "machine-disk"])?;
     Ok(Outcome::Done)
 }
 

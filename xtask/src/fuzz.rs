@@ -17,7 +17,7 @@ use crate::{repository, tools};
 
 /// What the short variant runs: targets whose dependencies compile quickly. In `fuzz/Cargo.toml`
 /// all others need the feature `all`.
-const SHORT_TARGETS: [&str; 4] = ["image_set", "manifest", "policy", "reference"];
+const SHORT_TARGETS: [&str; 5] = ["image_set", "manifest", "reference", "template", "timetable"];
 const SHORT_SECONDS: u64 = 5;
 const DEFAULT_MINUTES: u64 = 2;
 

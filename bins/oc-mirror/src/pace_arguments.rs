@@ -16,7 +16,7 @@ const SPEED: &str = "Speed and patience";
 pub(crate) struct PaceArguments {
     /// Most bytes per second of all transfers together, such as 20MiB, 500kB or 10Mbit [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = SPEED)]
-    limit_rate: Option<BytesPerSecond>,
+    pub(crate) limit_rate: Option<BytesPerSecond>,
     /// Most bytes per second from source registries [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = SPEED)]
     src_limit_rate: Option<BytesPerSecond>,
@@ -34,7 +34,7 @@ pub(crate) struct PaceArguments {
     until: Option<String>,
 }
 
-fn parse_rate(text: &str) -> Result<BytesPerSecond, String> {
+pub(crate) fn parse_rate(text: &str) -> Result<BytesPerSecond, String> {
     text.parse().map_err(|error: timetable::RateError| error.to_string())
 }
 

@@ -13,7 +13,8 @@ use clap::Args;
 use mirror::{NotRepaired, Repaired, repair_workspace};
 use mirror_plan::Mode;
 use oci::Digest;
-use registry::{Client, Side};
+use registry::{Allowed, Client, RateLimiter, Side};
+use timetable::BytesPerSecond;
 use workspace::{Need, RecordedFile, Verification, Workspace};
 
 use crate::arguments::Arguments;
@@ -21,12 +22,13 @@ use crate::console::{self, Console};
 use crate::log::Log;
 use crate::lookup_arguments::{all, wait};
 use crate::mirror_command::{self, OfV2};
+use crate::pace_arguments::parse_rate;
 use crate::quantity;
 use crate::request::Surroundings;
 use crate::retry_arguments::RetryArguments;
 use crate::route;
 use crate::side_arguments::SourceArguments;
-use crate::verify_command::DAMAGED;
+use crate::verify_command::{DAMAGED, Progress};
 
 /// Checks a workspace, and fetches only what is damaged or missing
 #[derive(Debug, Args)]
@@ -42,6 +44,9 @@ pub(crate) struct RepairArguments {
     authfile: Option<PathBuf>,
     #[command(flatten)]
     source: SourceArguments,
+    /// Most bytes per second of all transfers together, such as 20MiB, 500kB or 10Mbit [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    limit_rate: Option<BytesPerSecond>,
     #[command(flatten)]
     retry: RetryArguments,
 }
@@ -84,7 +89,9 @@ fn try_repair(
         command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let lock = workspace.lock(&line)?;
     tracing::info!("checking {}", directory.display());
-    let Verification { damaged, records, archives, .. } = workspace.verify(&|_, _| {})?;
+    let progress = Progress::default();
+    let Verification { damaged, records, archives, .. } =
+        workspace.verify(&|done, of| progress.tell(done, of))?;
     for (path, why) in &records {
         tracing::warn!("removing the record {}: {why}", path.display());
         match fs::remove_file(path) {
@@ -118,7 +125,8 @@ fn try_repair(
         return Ok(ExitCode::from(DAMAGED));
     }
     replay(arguments, &workspace, surroundings, log, console)?;
-    let rest = workspace.verify(&|_, _| {})?;
+    let progress = Progress::default();
+    let rest = workspace.verify(&|done, of| progress.tell(done, of))?;
     if rest.is_sound() {
         console::write_result(b"the workspace is complete\n")?;
         return Ok(ExitCode::SUCCESS);
@@ -140,9 +148,14 @@ fn client(arguments: &RepairArguments, surroundings: &Surroundings) -> anyhow::R
         cert_dir: side.cert_dir,
         retry: arguments.retry.retry(),
         timeouts: arguments.retry.timeouts(),
+        limits: arguments.limit_rate.iter().map(limiter).collect(),
         user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
         ..defaults
     })?)
+}
+
+fn limiter(rate: &BytesPerSecond) -> RateLimiter {
+    RateLimiter::new(Allowed::BytesPerSecond(rate.0))
 }
 
 fn summary(found: usize, repaired: &Repaired) -> String {
@@ -195,6 +208,7 @@ fn replay(
         parsed.mirror.source = arguments.source.clone();
         parsed.mirror.authfile = arguments.authfile.clone();
         parsed.mirror.retry = arguments.retry.clone();
+        parsed.mirror.pace.limit_rate = arguments.limit_rate;
         // Its report says what failed; what is left is found by the next check.
         mirror_command::mirror(
             &parsed.mirror,

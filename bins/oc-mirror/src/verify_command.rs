@@ -219,10 +219,10 @@ fn verify_registry(
 
 /// Says now and then how far it is.
 #[derive(Debug, Default)]
-struct Progress(Mutex<Option<Instant>>);
+pub(crate) struct Progress(Mutex<Option<Instant>>);
 
 impl Progress {
-    fn tell(&self, done: u64, of: u64) {
+    pub(crate) fn tell(&self, done: u64, of: u64) {
         // Another thread is telling.
         let Ok(mut last) = self.0.try_lock() else { return };
         let now = Instant::now();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use oci::RegistryHost;
 use tempfile::TempDir;
 
@@ -21,6 +21,9 @@ use crate::traffic::{Traffic, Watch};
 const HOPELESS: u32 = 2;
 /// A registry writes its log once it has answered; this is how long that may take.
 const LOG_LAG: Duration = Duration::from_millis(50);
+
+const FIRST_ARCHIVE: &str = "mirror_000001.tar";
+const SECOND_ARCHIVE: &str = "mirror_000002.tar";
 
 /// Measures all contenders at one job. They take turns, so that a machine that becomes slower or
 /// busier does so for everybody.
@@ -122,6 +125,11 @@ impl Carried {
         };
         ground.serve(Edition::First)?;
         changed?;
+        if matches!(contender, Contender::OcMirror | Contender::Other(_)) {
+            let output = fs::read_to_string(&log).unwrap_or_default();
+            let second = folder.path().join(SECOND_ARCHIVE);
+            ensure!(second.exists(), "{contender} wrote no {SECOND_ARCHIVE}:\n{output}");
+        }
         Ok(Self { by: contender, folder })
     }
 
@@ -234,9 +242,9 @@ impl<'a> Stand<'a> {
             return Ok(carried.folder.path().to_owned());
         }
         match state {
-            State::Cold => carried.bring("mirror_000001.tar", self.disk.path())?,
+            State::Cold => carried.bring(FIRST_ARCHIVE, self.disk.path())?,
             State::Warm => {}
-            State::Changed => carried.bring("mirror_000002.tar", self.disk.path())?,
+            State::Changed => carried.bring(SECOND_ARCHIVE, self.disk.path())?,
         }
         Ok(self.disk.path().to_owned())
     }

@@ -10,25 +10,39 @@
 mod archives;
 #[cfg(feature = "catalogs")]
 mod catalogs;
+#[cfg(feature = "charts")]
+mod charts;
+#[cfg(feature = "deletions")]
+mod deletions;
 mod image_sets;
 mod images;
+#[cfg(feature = "policies")]
 mod policies;
 #[cfg(feature = "registries")]
 mod registries;
 #[cfg(feature = "releases")]
 mod releases;
+mod templates;
+mod timetables;
 
 #[cfg(feature = "archives")]
 pub use archives::{archive, archive_index};
 #[cfg(feature = "catalogs")]
 pub use catalogs::{catalog, catalog_layer};
+#[cfg(feature = "charts")]
+pub use charts::{chart, chart_archive, chart_index};
+#[cfg(feature = "deletions")]
+pub use deletions::delete_list;
 pub use image_sets::image_set;
 pub use images::{manifest, reference};
+#[cfg(feature = "policies")]
 pub use policies::policy;
 #[cfg(feature = "registries")]
 pub use registries::{challenge, registries_conf};
 #[cfg(feature = "releases")]
 pub use releases::{graph, keyring, payload, signature};
+pub use templates::template;
+pub use timetables::timetable;
 
 /// A target, with the name of its program and of its folder of inputs.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +63,14 @@ pub const TARGETS: &[Target] = &[
     Target { name: "catalog_layer", run: catalog_layer },
     #[cfg(feature = "registries")]
     Target { name: "challenge", run: challenge },
+    #[cfg(feature = "charts")]
+    Target { name: "chart", run: chart },
+    #[cfg(feature = "charts")]
+    Target { name: "chart_archive", run: chart_archive },
+    #[cfg(feature = "charts")]
+    Target { name: "chart_index", run: chart_index },
+    #[cfg(feature = "deletions")]
+    Target { name: "delete_list", run: delete_list },
     #[cfg(feature = "releases")]
     Target { name: "graph", run: graph },
     Target { name: "image_set", run: image_set },
@@ -57,12 +79,15 @@ pub const TARGETS: &[Target] = &[
     Target { name: "manifest", run: manifest },
     #[cfg(feature = "releases")]
     Target { name: "payload", run: payload },
+    #[cfg(feature = "policies")]
     Target { name: "policy", run: policy },
     Target { name: "reference", run: reference },
     #[cfg(feature = "registries")]
     Target { name: "registries_conf", run: registries_conf },
     #[cfg(feature = "releases")]
     Target { name: "signature", run: signature },
+    Target { name: "template", run: template },
+    Target { name: "timetable", run: timetable },
 ];
 
 /// The input as text, for parsers that take text only.

@@ -96,6 +96,30 @@ fn an_image_goes_with_its_children_signatures_and_referrers_and_nothing_else_doe
     assert!(audit.contains("selected by disc.yaml"), "{audit}");
 }
 
+#[test]
+fn what_others_attached_at_the_target_goes_with_its_image_and_stays_with_others() {
+    let source = three();
+    let (target, other) = (lab(), lab());
+    let to = format!("{}/ns", target.address());
+    let site = mirrored(&source, &to, &["a/one:1", "a/one:2"]);
+    mirrored(&source, &format!("{}/ns", other.address()), &["a/one:2"]);
+    for (seed, tag) in [("one", "1"), ("two", "2")] {
+        let image = Image::tiny(seed).unwrap();
+        let scanned = image.with_referrer("application/vnd.lab.scan", seed.as_bytes()).unwrap();
+        target.put_image(&scanned, "ns/a/one", tag).unwrap();
+        if tag == "2" {
+            other.put_image(&scanned, "ns/a/one", tag).unwrap();
+        }
+    }
+    assert_eq!(generate(&site, &to, &["a/one:1"], "").code, 0);
+    let ran = delete(&site, &to, "");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let manifests = |registry: &LabRegistry| -> BTreeSet<String> {
+        registry.content().into_iter().filter(|line| !line.contains(" blob ")).collect()
+    };
+    assert_eq!(manifests(&target), manifests(&other));
+}
+
 /// The audit logs of all runs.
 fn audit(site: &Site) -> String {
     let logs = fs::read_dir(site.path("data/working-dir/logs")).unwrap();
@@ -189,6 +213,9 @@ fn a_registry_that_rejects_or_fails_leaves_everything_or_can_be_finished_later()
     let again = delete(&site, &to, "");
     assert_eq!(again.code, 0, "{}", again.err);
     assert!(outcomes(&again, &to).values().all(|fate| fate == "alreadyGone"));
+    let again: serde_json::Value = serde_json::from_str(&again.out).unwrap();
+    assert_eq!(again["files"], serde_json::json!([]), "it needs no undo file");
+    assert_eq!(again["garbageCollection"], serde_json::Value::Null, "it freed nothing");
     pull_all(&site, &to, "a/x");
 }
 
@@ -292,6 +319,7 @@ fn a_list_of_another_tool_with_5000_tags_takes_two_requests_per_tag() {
         target.address()
     );
     let ran = ends(&site, &line, 0);
+    assert!(ran.err.contains("no undo file was written"), "{}", ran.err);
     let requests = target.requests().count();
     // Pages of the list of tags, and one request to find out what the registry is.
     assert!(requests <= 2 * count + 20, "{requests} requests");

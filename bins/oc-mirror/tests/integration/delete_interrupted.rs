@@ -13,7 +13,7 @@ use oci::Platform;
 
 use support::deletion::{PLAIN_TARGET, delete_set, ends, outcomes, pull_all};
 use support::under_way::UnderWay;
-use support::{PLAIN, Site};
+use support::{PLAIN, Ran, Site};
 
 const LIST: &str = "data/working-dir/delete/delete-images.yaml";
 
@@ -150,6 +150,64 @@ fn a_tag_that_is_moved_during_the_deletion_stays_with_all_that_it_names() {
     let left: Vec<String> = support::deletion::tags(&site, &to, "a/one").into_keys().collect();
     assert_eq!(left, ["2", "stays"]);
     pull_all(&site, &to, "a/one");
+}
+
+/// Deletes the tags `1` and `2` of a repository that has `others` more, and moves `2` to another
+/// image before the first manifest is gone.
+fn moved_before_its_manifest_is_deleted(others: usize) -> Ran {
+    let source = lab();
+    let name = |number: usize| format!("a/one:{number}");
+    for number in 1..=2 + others {
+        let image = Image::tiny(&format!("image {number}")).unwrap();
+        source.put_image(&image, "a/one", &number.to_string()).unwrap();
+    }
+    let (target, site) = (lab(), Site::new());
+    let to = format!("{}/ns", target.address());
+    site.redirect("quay.io", source.address());
+    source.put_image(&Image::tiny("kept").unwrap(), "a/kept", "1").unwrap();
+    let mut all: Vec<String> = (1..=2 + others).map(name).collect();
+    all.push("a/kept:1".to_owned());
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    site.image_set("isc.yaml", &images(&all));
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --workspace file://data docker://{to}"));
+    site.write("disc.yaml", &delete_set(&images(&all[..2])));
+    ends(
+        &site,
+        &format!("delete --generate -c disc.yaml --workspace file://data docker://{to}"),
+        0,
+    );
+
+    let wait = Effect::Delay(Duration::from_secs(2));
+    target.fault(Fault::on(Method::DELETE, "/manifests/").times(1).does(wait));
+    let mut under_way = UnderWay::start_command(&site, &command(LIST, &to));
+    under_way.until("the first deletion", || target.disturbed() > 0);
+    // Manifests are deleted in the order of their digests.
+    let digest = |number: usize| Image::tiny(&format!("image {number}")).unwrap().digest();
+    let (moved, other) = if digest(1) < digest(2) { ("2", "1") } else { ("1", "2") };
+    let new = Image::tiny("new").unwrap();
+    target.put_image(&new, "ns/a/one", moved).unwrap();
+    let ran = under_way.end();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let fates = outcomes(&ran, &to);
+    assert_eq!(fates[&format!("a/one:{other}")], "deleted");
+    assert_eq!(fates[&format!("a/one:{moved}")], "kept", "{}", ran.err);
+    let left = support::deletion::tags(&site, &to, "a/one");
+    assert_eq!(left.len(), 1 + others);
+    assert_eq!(left[moved], new.digest());
+    pull_all(&site, &to, "a/one");
+    ran
+}
+
+#[test]
+fn a_tag_is_compared_again_right_before_its_manifest_is_deleted() {
+    let ran = moved_before_its_manifest_is_deleted(2);
+    assert!(ran.err.contains("stays: it changed since the plan was made"), "{}", ran.err);
+}
+
+#[test]
+fn a_tag_that_was_moved_after_the_comparison_is_reported_as_kept() {
+    let ran = moved_before_its_manifest_is_deleted(0);
+    assert!(ran.err.contains("while its former manifest was deleted"), "{}", ran.err);
 }
 
 #[test]

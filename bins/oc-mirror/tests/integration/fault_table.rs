@@ -1,4 +1,5 @@
-//! Every fault of the lab's registry in every mode: what the user sees, and that nothing is lost.
+//! Every fault of the lab's registry, and of disks, in every mode: what the user sees, and that
+//! nothing is lost.
 //! The result is the document `docs/faults.md`.
 
 use crate::support;
@@ -11,6 +12,8 @@ use std::time::Duration;
 
 use lab::images::{Blob, Compression, Format, Image, Layer};
 use lab::registry::{Effect, Fault, LabRegistry, Settings};
+use support::faulty_disk::{FaultyDisk, Kind, Operation};
+use support::mounted::Mounted;
 use support::{PLAIN, Ran, Site};
 
 const PATIENT: &str = "--retry-times 3 --retry-delay 10ms --stall-timeout 1s";
@@ -80,6 +83,12 @@ struct Bench {
 
 impl Bench {
     fn new(case: Case) -> Self {
+        let bench = Self::on_empty_disk();
+        bench.prepare(case);
+        bench
+    }
+
+    fn on_empty_disk() -> Self {
         let source = LabRegistry::start(Settings::default()).unwrap();
         let target = LabRegistry::start(Settings::default()).unwrap();
         let layer = Layer::generate("layer", SIZE, Compression::None).unwrap();
@@ -88,11 +97,14 @@ impl Bench {
         source.put_image(&image, "org/one", "v1").unwrap();
         let site = Site::new();
         site.images("isc.yaml", &[source.image("org/one", "v1").unwrap()]);
-        let bench = Self { source, target, site, layer: blob };
+        Self { source, target, site, layer: blob }
+    }
+
+    /// Mirrors to disk what is to be pushed from there.
+    fn prepare(&self, case: Case) {
         if case == Case::FromDisk {
-            bench.site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+            self.site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
         }
-        bench
     }
 
     fn run(&self, case: Case) -> Ran {
@@ -107,6 +119,21 @@ impl Bench {
         self.site.run(&format!("-c isc.yaml {PLAIN} {PATIENT} {mode}"))
     }
 
+    /// Without the fault, the image arrives.
+    fn completes(&self, case: Case, code: i32, about: &str) {
+        if code != 0 {
+            let again = self.run(case);
+            assert_eq!(again.code, 0, "{about}: nothing is lost: {}", again.err);
+        }
+        if case == Case::ToDisk {
+            let verified = self.site.command("verify file://data").output().unwrap();
+            assert!(verified.status.success(), "{about}: {verified:?}");
+        } else {
+            let to = self.target.address();
+            self.site.pull(&format!("docker://{to}/org/one:v1"), &["--src-tls-verify=false"]);
+        }
+    }
+
     fn faulty(&self, case: Case) -> &LabRegistry {
         match case {
             Case::ToDisk | Case::DirectSource => &self.source,
@@ -116,12 +143,23 @@ impl Bench {
 
     /// What the user reads, without what differs from run to run.
     fn told(&self, ran: &Ran) -> String {
-        let image = ran.report()["images"][0]["error"].as_str().map(str::to_owned);
-        let told = image.unwrap_or_else(|| ran.errors());
+        let told = match serde_json::from_str::<serde_json::Value>(&ran.out) {
+            Ok(report) => match report["images"][0]["error"].as_str() {
+                Some(error) => error.to_owned(),
+                None => ran.errors(),
+            },
+            // A run that could not begin has no report.
+            Err(_) => {
+                let lines = ran.err.lines().filter_map(|line| line.split_once("[ERROR]  : "));
+                let told = lines.map(|(_, message)| without_time(message));
+                told.collect::<Vec<_>>().join(" ")
+            }
+        };
         let told = told
             .replace(&self.source.address().to_string(), "SOURCE")
             .replace(&self.target.address().to_string(), "TARGET");
         let told = told.replace(&self.site.path("home").display().to_string(), "HOME");
+        let told = told.replace(&self.site.path("data").display().to_string(), "DATA");
         let told = without_causes(&told);
         let mut text = String::new();
         let mut rest = told.as_str();
@@ -141,6 +179,18 @@ impl Bench {
             None => word.to_owned(),
         });
         words.collect::<Vec<_>>().join(" ").replace('\n', " ").replace('|', "\\|")
+    }
+}
+
+/// The name of a log has the time in it.
+fn without_time(text: &str) -> String {
+    const LOG: &str = "/oc-mirror-";
+    match text.split_once(LOG) {
+        Some((before, after)) => {
+            let end = after.find(".log").unwrap_or(0);
+            format!("{before}{LOG}…{}", &after[end..])
+        }
+        None => text.to_owned(),
     }
 }
 
@@ -171,18 +221,7 @@ fn cell(case: Case, on: On, effect: &Effect, times: Option<usize>) -> String {
         code => format!("exit code {code}: {}", bench.told(&ran)),
     };
     bench.faulty(case).clear_faults();
-    let about = format!("{case:?} {on:?} {effect:?} {times:?}");
-    if ran.code != 0 {
-        let again = bench.run(case);
-        assert_eq!(again.code, 0, "{about}: nothing is lost: {}", again.err);
-    }
-    if case == Case::ToDisk {
-        let verified = bench.site.command("verify file://data").output().unwrap();
-        assert!(verified.status.success(), "{about}: {verified:?}");
-    } else {
-        let to = bench.target.address();
-        bench.site.pull(&format!("docker://{to}/org/one:v1"), &["--src-tls-verify=false"]);
-    }
+    bench.completes(case, ran.code, &format!("{case:?} {on:?} {effect:?} {times:?}"));
     seen
 }
 
@@ -204,10 +243,93 @@ fn table(text: &mut String, on: On, times: Option<usize>) {
     }
 }
 
+/// How the disk of the workspace fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DiskFault {
+    /// Less room than the layer needs.
+    Full,
+    ReadOnly,
+    /// Read-only after some bytes of the run, as the kernel does after errors.
+    TurnsReadOnly,
+    WriteError,
+    ReadError,
+}
+
+const DISK_FAULTS: [(DiskFault, &str); 5] = [
+    (DiskFault::Full, "full: 200 KiB left"),
+    (DiskFault::ReadOnly, "read-only"),
+    (DiskFault::TurnsReadOnly, "read-only after 100 KB of a layer"),
+    (DiskFault::WriteError, "input/output error after 100 KB of a layer"),
+    (DiskFault::ReadError, "input/output error for layers and archives that are read"),
+];
+
+const DISK_CASES: [(Case, &str); 3] = [
+    (Case::ToDisk, "mirror to disk"),
+    (Case::FromDisk, "disk to mirror"),
+    (Case::DirectTarget, "mirror to mirror"),
+];
+
+fn disk_cell(case: Case, fault: DiskFault) -> String {
+    let bench = Bench::on_empty_disk();
+    let data = bench.site.path("data");
+    let seen = |ran: &Ran| match ran.code {
+        0 => "succeeds".to_owned(),
+        code => format!("exit code {code}: {}", bench.told(ran)),
+    };
+    let about = format!("{case:?} {fault:?}");
+    if matches!(fault, DiskFault::Full | DiskFault::ReadOnly) {
+        let disk = Mounted::new(&data, 20_000);
+        bench.prepare(case);
+        let filler = data.join("filler");
+        match fault {
+            DiskFault::Full => {
+                let free = rustix::fs::statvfs(&data).unwrap();
+                let left = free.f_bavail * free.f_frsize - 200 * 1024;
+                fs::write(&filler, vec![0; usize::try_from(left).unwrap()]).unwrap();
+            }
+            _ => disk.make_read_only(),
+        }
+        let ran = bench.run(case);
+        match fault {
+            DiskFault::Full => fs::remove_file(&filler).unwrap(),
+            _ => disk.make_writable(),
+        }
+        bench.completes(case, ran.code, &about);
+        return seen(&ran);
+    }
+    let disk = FaultyDisk::mount(&data, Kind::Posix);
+    bench.prepare(case);
+    // Which file is written first differs from run to run, so only those of the layer fail.
+    let layer = bench.layer.digest.hex();
+    match fault {
+        DiskFault::TurnsReadOnly => disk.refuse_writing(&layer, 100_000),
+        DiskFault::WriteError => disk.fail(Operation::Write, &layer, 100_000),
+        _ => {
+            disk.fail(Operation::Read, &layer, 0);
+            disk.fail(Operation::Read, "mirror_", 0);
+        }
+    }
+    let ran = bench.run(case);
+    disk.heal();
+    bench.completes(case, ran.code, &about);
+    seen(&ran)
+}
+
+fn disk_table(text: &mut String) {
+    let heads: Vec<&str> = DISK_CASES.iter().map(|(_, head)| *head).collect();
+    let _ = writeln!(text, "| Fault | {} |", heads.join(" | "));
+    let _ = writeln!(text, "|---{}|", "|---".repeat(heads.len()));
+    for (fault, name) in DISK_FAULTS {
+        let cells: Vec<String> =
+            DISK_CASES.iter().map(|(case, _)| disk_cell(*case, fault)).collect();
+        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+    }
+}
+
 #[test]
 fn the_table_of_faults_is_as_documented() {
     let mut text = String::from(
-        "# What the user sees when a registry misbehaves\n\n\
+        "# What the user sees when a registry or a disk fails\n\n\
          Generated by a test (`fault_table`). Each cell is the result of one run with `--retry-times 3` and \
          `--stall-timeout 1s` while the fault lasts.\nAfter each run that failed, the fault was removed and the same command run again: it succeeded \
          every time, and the\nimage was complete. Nothing is lost.\n",
@@ -220,6 +342,8 @@ fn the_table_of_faults_is_as_documented() {
         let _ = write!(text, "\n## {title}\n\n");
         table(&mut text, on, times);
     }
+    text.push_str("\n## The disk of the workspace fails\n\n");
+    disk_table(&mut text);
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/faults.md");
     let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("faults.md");
     fs::write(&made, &text).unwrap();

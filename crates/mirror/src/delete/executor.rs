@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use delete_plan::{RepositoryPlan, Step, plan_repository, savings, subject_of_tag};
-use mirror_plan::{Destination, Exit, Kind};
+use mirror_plan::{Destination, Exit, Kind, TargetRecord};
 use oci::{Digest, Repository, Tag};
-use registry::Client;
+use registry::{Client, Location};
 use tokio_util::sync::CancellationToken;
 use workspace::{AuditEvent, AuditedDeletion, Run, Workspace};
 
 use super::execute::{Deletion, offered_catalogs, place, tag_of};
 use super::garbage_collection::garbage_collection;
-use super::observe::{Comparison, Observed, observe};
+use super::observe::{Comparison, Observed, TAG_PAGES, observe};
 use super::perform::{Done, Performer, StepError, TagDeletion};
 use super::report::{DeleteReport, DeletedImage, Fate};
 use super::undo_file;
@@ -35,6 +35,10 @@ pub(crate) struct Executor<'a> {
     deleted: BTreeSet<Destination>,
     /// Tags that the registry cannot delete alone.
     undeletable: usize,
+    /// The record before anything was deleted.
+    before: TargetRecord,
+    /// Whether the undo file is written.
+    has_undo: bool,
 }
 
 /// The requested tags of one repository, with the digests that they are expected to have.
@@ -60,17 +64,23 @@ impl<'a> Executor<'a> {
             Some((place, image.of_type.kind()))
         });
         let kinds = kinds.collect();
-        let (deleted, undeletable) = (BTreeSet::new(), 0);
-        Self { deletion, kinds, client, pushed, run, report, deleted, undeletable }
+        Self {
+            deletion,
+            kinds,
+            client,
+            before: pushed.record.clone(),
+            pushed,
+            run,
+            report,
+            deleted: BTreeSet::new(),
+            undeletable: 0,
+            has_undo: false,
+        }
     }
 
     /// Whether it was interrupted.
     pub(crate) async fn run(&mut self, workspace: &Workspace, cancel: &CancellationToken) -> bool {
         let repositories = self.requested();
-        if self.run.is_some() && !self.write_undo(workspace) {
-            return false;
-        }
-        let before = self.pushed.record.clone();
         self.warn_of_catalogs();
         let registry = self.deletion.target.registry.clone();
         let mut performer =
@@ -84,7 +94,8 @@ impl<'a> Executor<'a> {
                 self.not_reached(&repository, requested.keys());
                 continue;
             }
-            let deleted = self.delete_from(&mut performer, &repository, requested, cancel).await;
+            let deleted =
+                self.delete_from(&mut performer, workspace, &repository, requested, cancel).await;
             end = deleted.break_value();
         }
         if !self.deletion.dry_run
@@ -93,8 +104,10 @@ impl<'a> Executor<'a> {
             self.report.fail(format!("recording what was deleted: {}", chain(&error)));
         }
         self.warn_of_tags_that_stay();
-        self.report.repositories = savings(&before, &self.deleted);
-        if !self.deleted.is_empty() && !self.deletion.dry_run {
+        self.report.repositories = savings(&self.before, &self.deleted);
+        let is_changed =
+            |line: &DeletedImage| matches!(line.fate, Fate::Deleted | Fate::Untagged { .. });
+        if self.report.manifests > 0 || self.report.images.iter().any(is_changed) {
             match self.client.product(&registry).await {
                 Ok(product) => self.report.garbage_collection = Some(garbage_collection(product)),
                 Err(error) => {
@@ -133,13 +146,23 @@ impl<'a> Executor<'a> {
         repositories
     }
 
-    /// Writes the configuration that mirrors everything back, before anything is deleted.
+    /// Writes the configuration that mirrors everything back, before the first deletion.
     fn write_undo(&mut self, workspace: &Workspace) -> bool {
-        let Some(run) = self.run else { return true };
-        let record = &self.pushed.record;
-        let written = undo_file::write(workspace, run.number(), self.deletion, record);
+        let Some(run) = self.run.filter(|_| !self.has_undo) else { return true };
+        let written = undo_file::write(workspace, run.number(), self.deletion, &self.before);
         match written {
-            Ok(undo) => {
+            Ok(None) => {
+                self.has_undo = true;
+                if self.before.images.is_empty() {
+                    let registry = &self.deletion.target.registry;
+                    self.report.warnings.push(format!(
+                        "no undo file was written: this workspace has no record of what was mirrored to {registry}"
+                    ));
+                }
+                true
+            }
+            Ok(Some(undo)) => {
+                self.has_undo = true;
                 self.report.files.push(undo.path);
                 for place in undo.lost {
                     self.report.warnings.push(format!(
@@ -186,6 +209,7 @@ impl<'a> Executor<'a> {
     async fn delete_from(
         &mut self,
         performer: &mut Performer<'_>,
+        workspace: &Workspace,
         repository: &Repository,
         mut requested: Requested,
         cancel: &CancellationToken,
@@ -217,6 +241,10 @@ impl<'a> Executor<'a> {
                 self.would(repository, &requested, &plan);
                 return ControlFlow::Continue(());
             }
+            if !plan.steps.is_empty() && !self.write_undo(workspace) {
+                self.not_reached(repository, requested.keys());
+                return ControlFlow::Break(End::Failed);
+            }
             let steps = Steps { repository, plan: &plan, observed: &observed };
             if self.perform(performer, &steps, &mut requested, cancel).await? {
                 return ControlFlow::Continue(());
@@ -240,6 +268,7 @@ impl<'a> Executor<'a> {
         let Steps { repository, plan, observed } = *steps;
         let mut finished: Vec<Destination> = Vec::new();
         let all = requested.clone();
+        let is_compared_again = steps.leave_room_for_comparisons();
         for (number, step) in plan.steps.iter().enumerate() {
             if cancel.is_cancelled() {
                 self.report_plan(repository, requested, plan);
@@ -257,7 +286,8 @@ impl<'a> Executor<'a> {
                     all.get(tag).copied().flatten().map(|_| tag).into_iter().collect()
                 }
                 Step::Manifest { .. } => {
-                    tags.iter().filter(|tag| observed.assumed.contains(*tag)).collect()
+                    let is_assumed = |tag: &&Tag| observed.assumed.contains(*tag);
+                    tags.iter().filter(|tag| is_compared_again || is_assumed(tag)).collect()
                 }
             };
             match performer.perform(repository, step, &compared).await {
@@ -273,6 +303,11 @@ impl<'a> Executor<'a> {
             }
         }
         self.report_plan(repository, requested, plan);
+        if let Err(why) = self.report_moved_tags(performer, repository, &finished).await {
+            let at = format!("{}/{repository}", performer.registry);
+            let warning = format!("the tags of {at} were not listed after the deletion: {why}");
+            self.report.warnings.push(warning);
+        }
         finished.extend(plan.gone.iter().map(|tag| place(repository, tag)));
         for place in finished {
             self.pushed.forget(&place);
@@ -280,6 +315,37 @@ impl<'a> Executor<'a> {
         }
         self.pushed.finish(repository);
         ControlFlow::Continue(true)
+    }
+
+    /// Finds tags that were moved to another manifest between the comparison and the deletion of
+    /// the former manifest. Such a tag keeps what it names; the report must not say otherwise.
+    async fn report_moved_tags(
+        &mut self,
+        performer: &Performer<'_>,
+        repository: &Repository,
+        finished: &[Destination],
+    ) -> Result<(), String> {
+        if finished.is_empty() {
+            return Ok(());
+        }
+        let (registry, at) = (performer.registry.clone(), repository.clone());
+        let location = Location { registry, repository: at };
+        let listed = self.client.tags(&location, TAG_PAGES).await.map_err(|error| chain(&error))?;
+        let listed: BTreeSet<Tag> = listed.tags.into_iter().collect();
+        for place in finished.iter().filter(|place| listed.contains(&place.tag)) {
+            // Some registries list tags without a manifest.
+            let image = place.at(performer.registry);
+            let found = self.client.head(&image).await.map_err(|error| chain(&error))?;
+            let Some(found) = found else { continue };
+            let because =
+                format!("it was moved to {} while its former manifest was deleted", found.digest);
+            self.report.warnings.push(format!("{place} stays: {because}"));
+            let line = self.report.images.iter_mut().find(|line| line.image == image);
+            if let Some(line) = line {
+                line.fate = Fate::Kept { because };
+            }
+        }
+        Ok(())
     }
 
     /// Records which manifests of images that are not on record are about to be deleted: when
@@ -519,6 +585,20 @@ struct Steps<'a> {
     repository: &'a Repository,
     plan: &'a RepositoryPlan,
     observed: &'a Observed,
+}
+
+impl Steps<'_> {
+    /// Whether every tag can be compared once more right before its manifest is deleted, with no
+    /// more than two requests per tag of the repository. Otherwise most of the repository goes, and
+    /// the comparison with all tags before the first deletion has to do. Either way a tag that is
+    /// moved in between keeps its new manifest, because manifests are deleted by digest.
+    fn leave_room_for_comparisons(&self) -> bool {
+        let deleted = self.plan.steps.iter().map(|step| match step {
+            Step::Manifest { tags, .. } => tags.len(),
+            Step::Tag { .. } => 1,
+        });
+        2 * deleted.sum::<usize>() <= self.observed.state.tags.len()
+    }
 }
 
 fn tags_of(step: &Step) -> BTreeSet<Tag> {

@@ -14,7 +14,7 @@ use crate::error_chain::chain;
 /// Requests at a time.
 const AT_ONCE: usize = 32;
 /// Pages of a thousand tags. More than that is not read, and then nothing is deleted.
-const TAG_PAGES: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
+pub(crate) const TAG_PAGES: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 /// How deep indexes may list indexes.
 const MAX_DEPTH: usize = 4;
 
@@ -36,8 +36,8 @@ pub(crate) struct Observed {
     pub(crate) assumed: BTreeSet<Tag>,
 }
 
-/// Reads the state of `repository`: at most one request per tag, and one per index that the record
-/// does not have.
+/// Reads the state of `repository`: at most one request per tag, one per index that the record does
+/// not have, and one per manifest that may be deleted if the registry has the API of referrers.
 pub(crate) async fn observe(
     client: &Client,
     registry: &RegistryHost,
@@ -91,7 +91,7 @@ pub(crate) async fn observe(
     }
     observation.read_indexes(client, name).await?;
     let mut state = observation.state;
-    let mut unknown: BTreeSet<Digest> = BTreeSet::new();
+    let mut subjects: BTreeSet<Digest> = BTreeSet::new();
     for (tag, expected) in requested {
         let place = Destination { repository: repository.clone(), tag: tag.clone() };
         let now = state.tags.get(tag).copied();
@@ -99,24 +99,43 @@ pub(crate) async fn observe(
             // Also for what is gone: an interrupted deletion may have left its parts.
             Some(tree) if now.is_none_or(|now| now == tree.root().digest) => {
                 add_tree(&mut state, tree);
+                subjects.extend(now);
             }
-            _ => unknown.extend(now.or(*expected)),
+            _ => subjects.extend(now.or(*expected)),
         }
     }
-    // Only the registry has what is attached to images that are not on record.
-    let with_children: BTreeSet<Digest> = unknown
+    // Others may have attached signatures at the target. What stays keeps its attachments.
+    subjects.retain(|digest| !used.contains(digest));
+    let below: BTreeSet<Digest> = subjects
         .iter()
         .flat_map(|digest| state.children.get(digest).into_iter().flatten())
-        .chain(&unknown)
+        .chain(&subjects)
         .copied()
         .collect();
-    for subject in with_children {
-        let referrers = client.referrers(&at, &subject).await.map_err(|e| text(&e))?;
-        for referrer in referrers.into_iter().flatten() {
-            state.referrers.entry(subject).or_default().insert(referrer.digest);
-        }
+    // The first request finds out whether the registry has this API at all.
+    let mut below = below.into_iter();
+    let mut found = Vec::new();
+    if let Some(first) = below.next() {
+        found.push(referrers(client, &at, first).await?);
+        let others = stream::iter(below).map(|subject| referrers(client, &at, subject));
+        let others: Vec<_> = others.buffer_unordered(AT_ONCE).try_collect().await?;
+        found.extend(others);
+    }
+    for (subject, referrers) in found.into_iter().filter(|(_, list)| !list.is_empty()) {
+        state.referrers.entry(subject).or_default().extend(referrers);
     }
     Ok(Observed { state, assumed: assumed.into_iter().collect() })
+}
+
+/// The referrers of a manifest, none where the registry lacks the API. Lists of referrers under
+/// fallback tags are among the tags.
+async fn referrers(
+    client: &Client,
+    at: &Location,
+    subject: Digest,
+) -> Result<(Digest, BTreeSet<Digest>), String> {
+    let listed = client.referrers(at, &subject).await.map_err(|error| chain(&error))?;
+    Ok((subject, listed.into_iter().flatten().map(|referrer| referrer.digest).collect()))
 }
 
 /// An observation under way.

@@ -24,13 +24,13 @@ pub(crate) struct UndoFile {
     pub(crate) lost: Vec<Destination>,
 }
 
-/// Writes the undo file of the deletion with this number.
+/// Writes the undo file of the deletion with this number; none if nothing of the list is on record.
 pub(crate) fn write(
     workspace: &Workspace,
     number: u64,
     deletion: &Deletion,
     record: &TargetRecord,
-) -> Result<UndoFile, String> {
+) -> Result<Option<UndoFile>, String> {
     let mut deleted = Vec::new();
     for image in &deletion.list.images {
         let Some(tag) = tag_of(image) else { continue };
@@ -43,6 +43,9 @@ pub(crate) fn write(
             origin: known.origin.clone(),
             digest: known.root,
         });
+    }
+    if deleted.is_empty() {
+        return Ok(None);
     }
     // Charts and rebuilt catalogs exist in no registry to mirror from: they are selected again, as
     // the configuration selected them that mirrored them.
@@ -61,7 +64,7 @@ pub(crate) fn write(
     let path = workspace.working_dir().join(format!("delete/undo-{number:06}.yaml"));
     let text = format!("{HEAD}{}", set.to_yaml().map_err(|error| chain(&error))?);
     atomic_file::write(&path, text.as_bytes(), Durability::Now).map_err(|error| chain(&error))?;
-    Ok(UndoFile { path, lost })
+    Ok(Some(UndoFile { path, lost }))
 }
 
 /// Sections of configurations that select images which runs made, with all that belongs to them.

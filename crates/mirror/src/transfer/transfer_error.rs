@@ -1,6 +1,7 @@
 //! Why a transfer failed: who is at fault, and whether another source or a later attempt can help.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +73,8 @@ pub(crate) enum Cause {
     Store(BlobError),
     #[error(transparent)]
     Disk(#[from] DiskError),
+    #[error("reading content that was kept for the upload")]
+    ReadHere(#[source] io::Error),
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error("not done within {} s; raise --image-timeout", .0.as_secs_f32())]
@@ -111,6 +114,14 @@ impl Cause {
         };
         let error = match error.downcast::<registry::Error>() {
             Ok(error) => return Self::Source(SupplyError::Registry(*error)),
+            Err(error) => error,
+        };
+        let error = match error.downcast::<BlobError>() {
+            Ok(error) => return Self::of_store(*error),
+            Err(error) => error,
+        };
+        let error = match error.downcast::<io::Error>() {
+            Ok(error) => return Self::ReadHere(*error),
             Err(error) => error,
         };
         match error.downcast::<WrongContent>() {
@@ -157,6 +168,7 @@ impl Cause {
             Self::Source(SupplyError::Disk(_))
             | Self::Store(_)
             | Self::Disk(_)
+            | Self::ReadHere(_)
             | Self::Record(_) => Fault::Disk,
             Self::Content(_) => Fault::Content,
             Self::Manifest(_) => Fault::SourceAbsent,

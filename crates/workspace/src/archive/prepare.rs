@@ -78,7 +78,10 @@ pub enum ArchiveError {
     Missing { digest: Digest, of: String },
     /// Content of the blob store is not what its digest says. No archive has it; the same plan can
     /// be written once the content is replaced.
-    #[error("content of the workspace is damaged: {}", list(digests))]
+    #[error(
+        "content of the workspace is damaged or not readable: {} (check the disk)",
+        list(digests)
+    )]
     Damaged { digests: Vec<Digest> },
     #[error(transparent)]
     Disk(#[from] DiskError),

@@ -85,7 +85,12 @@ impl FaultyDisk {
 
     /// Refuses writing as a filesystem does that was remounted read-only, after `spared` bytes.
     pub(crate) fn turn_read_only(&self, spared: u64) {
-        self.add(Operation::Write, "", spared, Errno::EROFS);
+        self.refuse_writing("", spared);
+    }
+
+    /// The same for files whose path contains `path_part`.
+    pub(crate) fn refuse_writing(&self, path_part: &str, spared: u64) {
+        self.add(Operation::Write, path_part, spared, Errno::EROFS);
     }
 
     fn add(&self, operation: Operation, path_part: &str, spared: u64, error: Errno) {
