@@ -246,6 +246,40 @@ fn nothing_that_a_cache_of_v2_has_is_downloaded_again_and_the_cache_stays_as_it_
 }
 
 #[test]
+fn mirror_to_mirror_takes_from_a_cache_of_v2_what_it_has() {
+    let images = Images::new();
+    let before = snapshot(&images);
+    let cache = images.v2.cache_dir().display();
+    for (number, flags) in ["", "--through-workspace"].into_iter().enumerate() {
+        let target = LabRegistry::start(Settings::default()).unwrap();
+        let to = target.address();
+        images.source.forget_requests();
+        images.site.succeeds(&format!(
+            "-c isc.yaml {PLAIN} {flags} --cache-dir {cache} --workspace file://ws{number} docker://{to}"
+        ));
+        let requests = images.source.requests();
+        for image in [&images.list, &images.signed] {
+            for digest in image.blobs.keys() {
+                assert_eq!(requests.blob_gets(digest), 0, "{flags} {digest}");
+            }
+        }
+        images.site.pull(&format!("docker://{to}/org/list:v1"), &["--src-tls-verify=false"]);
+    }
+    assert_eq!(snapshot(&images), before, "the cache is only read");
+
+    // A blob that is damaged in the cache is read from the source, and never pushed as it is.
+    fs::write(images.v2.blob(&images.layer), b"rotten").unwrap();
+    images.source.forget_requests();
+    let target = LabRegistry::start(Settings::default()).unwrap();
+    let to = target.address();
+    images.site.succeeds(&format!(
+        "-c isc.yaml {PLAIN} --cache-dir {cache} --workspace file://ws2 docker://{to}"
+    ));
+    assert_eq!(images.source.requests().blob_gets(&images.layer), 1);
+    images.site.pull(&format!("docker://{to}/org/list:v1"), &["--src-tls-verify=false"]);
+}
+
+#[test]
 fn a_cache_that_is_in_use_is_refused() {
     let images = Images::new();
     let open = fs::File::open(images.v2.blob(&images.layer)).unwrap();
