@@ -280,6 +280,29 @@ fn mirror_to_mirror_takes_from_a_cache_of_v2_what_it_has() {
 }
 
 #[test]
+fn a_cache_and_an_archive_of_another_architecture_are_a_clear_error() {
+    let (world, releases, site, v2) = mirrored_openshift();
+    let isc = channel(
+        "stable-4.16",
+        "      minVersion: 4.16.2\n      maxVersion: 4.16.2\n    architectures: [arm64]\n",
+    );
+    site.image_set("arm64.yaml", &isc);
+    v2.archive(&site.path("archives"), 1, "ustar", &[]);
+    let target = LabRegistry::start(Settings::default()).unwrap();
+    let (to, cache) = (target.address(), v2.cache_dir().display());
+    world.forget_requests();
+    let line = format!(
+        "-c arm64.yaml {PLAIN} --cache-dir {cache} --from file://archives docker://{to}/ocp"
+    );
+    let ran = world.run(&site, &line);
+    assert_ne!(ran.code, 0, "{}", ran.out);
+    assert!(ran.errors().contains("arm64"), "{}", ran.errors());
+    assert!(!ran.out.contains(&releases[1].payload.digest().to_string()), "{}", ran.out);
+    assert_eq!(target.requests().of(&http::Method::PUT, "").count(), 0, "{}", ran.out);
+    assert_eq!(world.quay.requests().count(), 0);
+}
+
+#[test]
 fn a_cache_that_is_in_use_is_refused() {
     let images = Images::new();
     let open = fs::File::open(images.v2.blob(&images.layer)).unwrap();
