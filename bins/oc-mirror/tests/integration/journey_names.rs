@@ -139,7 +139,7 @@ fn short_names_that_registries_conf_resolves_otherwise_are_rejected() {
         }
         let skopeo = ForkySkopeo::new();
         let conf = skopeo.write("registries.conf", &conf);
-        let line = ["inspect", "--tls-verify=false", "docker://busybox:1"];
+        let line = ["inspect", "--no-tags", "--tls-verify=false", "docker://busybox:1"];
         let inspected = skopeo.run(&[&["--registries-conf", &conf][..], &line].concat());
         let told = String::from_utf8_lossy(&inspected.stdout).into_owned();
         assert!(told.contains("\"docker.io/library/busybox\""), "{told}{inspected:?}");
