@@ -399,7 +399,13 @@ pub(crate) fn command() -> clap::Command {
     fn adapt(command: clap::Command) -> clap::Command {
         go_syntax::adapt(command).mut_subcommands(adapt)
     }
-    adapt(Arguments::command())
+    adapt(Arguments::command()).mut_subcommands(|command| match command.get_name() {
+        "migrate" => command,
+        // Accepted, because scripts for oc-mirror v2 have it; without effect, so not in the help.
+        _ => command.arg(
+            clap::Arg::new("cache_dir").long("cache-dir").value_name("DIR").global(true).hide(true),
+        ),
+    })
 }
 
 impl Arguments {

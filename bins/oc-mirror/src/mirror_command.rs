@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use image_set::ShortName;
 use jiff::Timestamp;
 use mirror::{
     CacheChoice, Configuration, DryRun, Ending, Failure, ImageLine, Lookaside, Outcome,
     ReleaseSources, Report, Settings, SignatureCheck, StoredPlan, StoredPlanError, Workflow,
 };
 use mirror_plan::{Exit, Kind};
+use registry::ShortNames;
 use serde::Serialize;
 use workspace::Workspace;
 
@@ -234,6 +236,10 @@ fn settings(
     for warning in warnings {
         tracing::warn!("{warning}");
     }
+    // The disconnected side finds images in archives, by their completed names.
+    if !matches!(request.workflow, Workflow::DiskToMirror { .. }) {
+        check_short_names(&configuration, surroundings)?;
+    }
     let releases = release_sources(arguments, surroundings, &configuration)?;
     let times = configuration.set.transfer_times.as_ref();
     let pace = arguments.pace.pace(times, Timestamp::now());
@@ -247,6 +253,27 @@ fn settings(
     settings.archiving.signing_key = keys.signing;
     settings.archive_key = keys.verifying;
     Ok((settings, pace))
+}
+
+/// Rejects names without a registry that registries.conf resolves in another way.
+fn check_short_names(
+    configuration: &Configuration,
+    surroundings: &Surroundings,
+) -> Result<(), Refusal> {
+    let names = image_set::short_names(&configuration.text);
+    if names.is_empty() {
+        return Ok(());
+    }
+    let conf = ShortNames::open(&surroundings.registries)
+        .map_err(|error| Refusal::Usage(vec![Problem::new(chain(&error))]))?;
+    let file = configuration.path.display();
+    let ambiguous = |short: &ShortName| {
+        let error = conf.check(&short.name, &short.image).err()?;
+        let hint = format!("write {} to mirror that image", short.image);
+        Some(Problem::new(format!("{file}:{}: {error}", short.at)).with_hint(hint))
+    };
+    let problems: Vec<Problem> = names.iter().filter_map(ambiguous).collect();
+    if problems.is_empty() { Ok(()) } else { Err(Refusal::Usage(problems)) }
 }
 
 /// Reads a plan that is for this mode and target.

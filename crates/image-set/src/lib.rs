@@ -16,6 +16,7 @@ mod image;
 mod operator;
 mod platform;
 mod section;
+mod short_name;
 mod version;
 mod write;
 
@@ -29,6 +30,7 @@ pub use helm::{Chart, Helm, HelmRepository, LocalChart};
 pub use image::{AdditionalImage, BlockedImage, ImageSource};
 pub use operator::{Operator, Package, PackageChannel};
 pub use platform::{Architecture, Distribution, PlatformSection, ReleaseChannel};
+pub use short_name::{ShortName, short_names};
 pub use version::PackageVersion;
 pub use write::WriteError;
 

@@ -75,6 +75,11 @@ impl ImageRef {
         }
     }
 
+    /// Whether the text of a reference has no registry, so that one was added.
+    pub fn is_short(text: &str) -> bool {
+        text.split_once('/').is_none_or(|(first, _)| !is_host(first))
+    }
+
     /// `registry/repository`, without tag and digest.
     pub fn name(&self) -> String {
         format!("{}/{}", self.registry, self.repository)
@@ -306,6 +311,20 @@ mod tests {
         let image: ImageRef = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
         let tag = image.tag.map(|tag| tag.to_string()).unwrap_or_default();
         (image.registry.to_string(), image.repository.to_string(), tag, image.digest.is_some())
+    }
+
+    #[test]
+    fn short_references_have_no_registry() {
+        for (text, is_short) in [
+            ("busybox", true),
+            ("busybox:1.36", true),
+            ("org/app@sha256:0", true),
+            ("docker.io/busybox", false),
+            ("localhost/x", false),
+            ("host:5000/x", false),
+        ] {
+            assert_eq!(ImageRef::is_short(text), is_short, "{text}");
+        }
     }
 
     #[test]

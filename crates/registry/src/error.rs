@@ -129,6 +129,15 @@ pub enum Wait {
 }
 
 impl Error {
+    /// Whether the registry understood a request and does not accept what it contains.
+    pub fn refuses_content(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => matches!(status.as_u16(), 400 | 422),
+            Self::Repeated { error, .. } => error.refuses_content(),
+            _ => false,
+        }
+    }
+
     /// Whether the same request may succeed a little later.
     pub fn is_retryable(&self) -> bool {
         match self {

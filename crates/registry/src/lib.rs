@@ -55,7 +55,9 @@ pub use manifests::{Found, Pushed};
 pub use product::Product;
 pub use proxies::ProxyError;
 pub use rate_limit::{Allowed, RateLimiter};
-pub use registries_conf::{Asking, ConfError, Place, RegistriesConf, ResolveError};
+pub use registries_conf::{
+    Asking, ConfError, Place, RegistriesConf, ResolveError, ShortNameError, ShortNames,
+};
 pub use retry::Retry;
 pub use route::{Contact, Route};
 pub use said::Said;

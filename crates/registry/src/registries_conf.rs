@@ -1,5 +1,8 @@
 //! `registries.conf`: where an image really is, and which mirrors have it too.
 
+mod short_names;
+
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +11,8 @@ use serde::Deserialize;
 
 use crate::environment::Environment;
 use crate::location::Location;
+
+pub use short_names::{ShortNameError, ShortNames};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfError {
@@ -41,6 +46,7 @@ pub struct RegistriesConf {
     rules: Vec<Rule>,
     /// Of the last file that has any, and that file.
     pub(crate) credential_helpers: Option<(PathBuf, Vec<String>)>,
+    short_names: ShortNames,
 }
 
 /// A place to look for an image.
@@ -91,6 +97,14 @@ struct Document {
     /// Where credentials are looked for, in this order.
     #[serde(rename = "credential-helpers")]
     credential_helpers: Option<Vec<String>>,
+    /// What names without a registry stand for.
+    #[serde(default)]
+    aliases: BTreeMap<String, String>,
+    /// Registries to search for names without one.
+    #[serde(rename = "unqualified-search-registries")]
+    search: Option<Vec<String>>,
+    #[serde(rename = "short-name-mode")]
+    short_name_mode: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -164,9 +178,23 @@ impl RegistriesConf {
         }
         let rules: Result<_, _> = document.registry.into_iter().map(Rule::read).collect();
         let helpers = document.credential_helpers.filter(|helpers| !helpers.is_empty());
+        if let Some(mode) = &document.short_name_mode
+            && !matches!(mode.as_str(), "" | "enforcing" | "permissive" | "disabled")
+        {
+            return Err(invalid(format!(
+                "short-name-mode is {mode:?}; expected enforcing, permissive or disabled"
+            )));
+        }
+        for (name, target) in &document.aliases {
+            short_names::check_alias(name, target).map_err(invalid)?;
+        }
+        let aliases = document.aliases.into_iter();
+        let aliases = aliases.map(|(name, target)| (name, (path.to_owned(), target))).collect();
+        let search = document.search.map(|registries| (path.to_owned(), registries));
         Ok(Self {
             rules: rules.map_err(invalid)?,
             credential_helpers: helpers.map(|helpers| (path.to_owned(), helpers)),
+            short_names: ShortNames { aliases, search },
         })
     }
 
@@ -178,6 +206,7 @@ impl RegistriesConf {
         if later.credential_helpers.is_some() {
             self.credential_helpers = later.credential_helpers;
         }
+        self.short_names.merge(later.short_names);
     }
 
     fn rule(&self, name: &str) -> Option<(&Rule, usize)> {

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Cache;
 use crate::initrd::Archive;
-use crate::tree::Tree;
+use crate::tree::{Purpose, Tree};
 
 /// The suite of the kernel: an old one moves little.
 const SUITE: &str = "bookworm";
@@ -58,7 +58,7 @@ impl Image {
 
     /// Makes it unless it is there.
     pub fn make(cache: &Cache) -> Result<Self> {
-        let tree = Tree::make(cache)?;
+        let tree = Tree::make(cache, Purpose::Node)?;
         let folder = place(cache)?;
         let lock = cache.root().join(".lock");
         let locked = File::create(&lock).with_context(|| format!("creating {}", lock.display()))?;
@@ -94,7 +94,7 @@ impl Image {
 
 /// Where the image of this recipe is or will be.
 fn place(cache: &Cache) -> Result<PathBuf> {
-    let tree = Tree::place(cache);
+    let tree = Tree::place(cache, Purpose::Node);
     let tree = tree.file_name().context("a tree without a name")?.to_string_lossy();
     let recipe = [&*tree, SUITE, MIRROR, PACKAGES, DISK_SIZE, &MODULES.join(" "), INIT, PREPARE];
     let hash = Sha256::digest(recipe.join("\n").as_bytes());

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use test_tools::machine_image::Image;
-use test_tools::tree::{self, Tree};
+use test_tools::tree::{self, Purpose, Tree};
 use test_tools::{
     Cache, DIST_PACKAGES, MACHINE_PACKAGES, Need, PACKAGES, Package, Recipe, Tool, module_files,
 };
@@ -62,11 +62,11 @@ fn prepare(purpose: &str) -> Result<()> {
         "test" => {
             build(needed_for(Need::Test))?;
             download_module_files()?;
-            make_node_tree()
+            Purpose::ALL.into_iter().try_for_each(make_tree)
         }
         "cluster" => {
             build([Tool::Etcd, Tool::KubeApiserver])?;
-            make_node_tree()
+            make_tree(Purpose::Node)
         }
         "bench" => build(needed_for(Need::Bench)),
         "dist" => {
@@ -142,22 +142,23 @@ fn download_module_files() -> Result<()> {
     Ok(())
 }
 
-/// Creates the root file system of test nodes.
-fn make_node_tree() -> Result<()> {
+/// Creates a root file system.
+fn make_tree(purpose: Purpose) -> Result<()> {
     let cache = Cache::of_user()?;
-    if Tree::find(&cache).is_err() {
+    let name = purpose.name();
+    if Tree::find(&cache, purpose).is_err() {
         println!(
-            "    creating the root of test nodes from Debian packages, once, about {} min",
+            "    creating the {name} root from Debian packages, once, about {} min",
             tree::MINUTES
         );
     }
-    println!("    root of test nodes: {}", Tree::make(&cache)?.folder().display());
+    println!("    {name} root: {}", Tree::make(&cache, purpose)?.folder().display());
     Ok(())
 }
 
 /// Creates what test machines start from.
 fn make_machine_disk() -> Result<()> {
-    make_node_tree()?;
+    make_tree(Purpose::Node)?;
     let image = Image::make(&Cache::of_user()?)?;
     println!("    disk of test machines: {}", image.folder().display());
     Ok(())

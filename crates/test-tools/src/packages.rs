@@ -14,7 +14,7 @@ pub struct Package {
 
 /// All of them. The program decides whether a package is missing, so that a machine which has it
 /// from elsewhere is left alone.
-pub const PACKAGES: [Package; 13] = [
+pub const PACKAGES: [Package; 14] = [
     Package {
         name: "apache2-utils",
         program: "htpasswd",
@@ -40,6 +40,7 @@ pub const PACKAGES: [Package; 13] = [
         program: "linux.uml",
         purpose: "a kernel for tests of bonds, VLANs and reboots",
     },
+    Package { name: "xfsprogs", program: "mkfs.xfs", purpose: "makes a file system with clones" },
 ];
 
 /// What checks of release artefacts for other architectures need in addition.

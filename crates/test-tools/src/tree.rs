@@ -1,14 +1,15 @@
-//! The root file system of every node bench: Debian with NetworkManager, its Open vSwitch
-//! plugin and Open vSwitch.
+//! Root file systems of Debian: of every node bench, with NetworkManager, its Open vSwitch plugin
+//! and Open vSwitch; and of skopeo.
 //!
-//! It is made once per user and recipe, beside the tools, as a folder (for namespaces) and as a
-//! disk image (for machines). Released Debian has no NetworkManager with that plugin, hence the
-//! suite in the making. Its packages change from day to day: what is in a tree is what that day
-//! had, and its own package database tells.
+//! Each is made once per user and recipe, beside the tools. That of nodes is a folder (for
+//! namespaces) and a disk image (for machines). Released Debian has neither NetworkManager with that
+//! plugin nor a skopeo that verifies transparency logs, hence the suite in the making. Its packages
+//! change from day to day: a tree has those of the day it was made, and its package database lists
+//! them.
 
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -19,7 +20,7 @@ use crate::Cache;
 const SUITE: &str = "forky";
 const MIRROR: &str = "http://deb.debian.org/debian";
 /// What a node runs, and what its benches run in it.
-const PACKAGES: [&str; 12] = [
+const NODE_PACKAGES: [&str; 12] = [
     "dbus",
     "dnsmasq-base",
     "ethtool",
@@ -33,6 +34,8 @@ const PACKAGES: [&str; 12] = [
     "systemd-sysv",
     "udev",
 ];
+/// Of them only the files are unpacked: no service or script of theirs runs.
+const SKOPEO_PACKAGES: [&str; 1] = ["skopeo"];
 const OPTIONS: [&str; 9] = [
     "--quiet",
     "--variant=minbase",
@@ -49,8 +52,49 @@ const OPTIONS: [&str; 9] = [
 const DISK_SIZE: &str = "1G";
 /// Raised when the way the tree is made changes, but none of the constants above.
 const REVISION: &str = "1";
-/// Minutes that making it takes, rounded up.
+/// Minutes that making one takes, rounded up.
 pub const MINUTES: u32 = 2;
+
+/// What a tree is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Node,
+    Skopeo,
+}
+
+impl Purpose {
+    pub const ALL: [Self; 2] = [Self::Node, Self::Skopeo];
+
+    /// As messages and folders name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Skopeo => "skopeo",
+        }
+    }
+
+    fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Node => &NODE_PACKAGES,
+            Self::Skopeo => &SKOPEO_PACKAGES,
+        }
+    }
+
+    /// What the tree is made of, in one word: another recipe gets another folder.
+    fn key(self) -> String {
+        let mut recipe = vec![SUITE, MIRROR, DISK_SIZE, REVISION];
+        recipe.extend(self.packages());
+        recipe.extend(self.options());
+        hex::encode(&Sha256::digest(recipe.join("\n").as_bytes())[..6])
+    }
+
+    fn options(self) -> Vec<&'static str> {
+        match self {
+            Self::Node => OPTIONS.to_vec(),
+            Self::Skopeo => [&["--variant=extract"], &OPTIONS[..1], &OPTIONS[2..]].concat(),
+        }
+    }
+}
 
 /// A finished tree.
 #[derive(Debug, Clone)]
@@ -62,50 +106,53 @@ pub struct Tree {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "the nodes' root tree is not made: there is no {}; run `cargo xtask tools` once as root",
+        "the root tree is not made: there is no {}; run `cargo xtask tools` once as root",
         path.display()
     )]
     Absent { path: PathBuf },
-    #[error("finding the nodes' root tree")]
+    #[error("finding the root tree")]
     Cache(#[from] crate::Error),
-    #[error("the nodes' root tree can be made by root only; run `cargo xtask tools` once as root")]
+    #[error("the root tree can be made by root only; run `cargo xtask tools` once as root")]
     NotRoot,
-    #[error("making the nodes' root tree: preparing {}", path.display())]
+    #[error("making the root tree: preparing {}", path.display())]
     Prepare { path: PathBuf, source: io::Error },
-    #[error(
-        "making the nodes' root tree: starting `{program}`; `apt-get install {package}` brings it"
-    )]
+    #[error("making the root tree: starting `{program}`; `apt-get install {package}` brings it")]
     Start { program: &'static str, package: &'static str, source: io::Error },
     #[error(
-        "making the nodes' root tree: `{program}` ended with {status}; its messages are above. \
+        "making the root tree: `{program}` ended with {status}; its messages are above. \
          It fetches Debian {SUITE} from {MIRROR}: can this machine reach it?"
     )]
     Failed { program: &'static str, status: ExitStatus },
 }
 
 impl Tree {
-    /// The tree in the user's cache. The error says the one command that makes it.
+    /// The nodes' tree in the user's cache. The error has the one command that makes it.
     pub fn of_user() -> Result<Self, Error> {
-        Self::find(&Cache::of_user()?)
+        Self::find(&Cache::of_user()?, Purpose::Node)
+    }
+
+    /// The same for the tree of skopeo.
+    pub fn of_skopeo() -> Result<Self, Error> {
+        Self::find(&Cache::of_user()?, Purpose::Skopeo)
     }
 
     /// The tree in `cache`.
-    pub fn find(cache: &Cache) -> Result<Self, Error> {
-        let folder = Self::place(cache);
+    pub fn find(cache: &Cache, purpose: Purpose) -> Result<Self, Error> {
+        let folder = Self::place(cache, purpose);
         if folder.is_dir() { Ok(Self { folder }) } else { Err(Error::Absent { path: folder }) }
     }
 
     /// Where the tree is in `cache`, or would be.
-    pub(crate) fn place(cache: &Cache) -> PathBuf {
-        cache.root().join(format!("node-tree-{SUITE}-{}", key()))
+    pub(crate) fn place(cache: &Cache, purpose: Purpose) -> PathBuf {
+        cache.root().join(format!("{}-tree-{SUITE}-{}", purpose.name(), purpose.key()))
     }
 
     /// Makes the tree unless it is there.
     ///
     /// Others that make something in the same cache wait for this one. An interrupted run leaves
     /// nothing that would be taken for a tree, and no mount.
-    pub fn make(cache: &Cache) -> Result<Self, Error> {
-        let path = match Self::find(cache) {
+    pub fn make(cache: &Cache, purpose: Purpose) -> Result<Self, Error> {
+        let path = match Self::find(cache, purpose) {
             Err(Error::Absent { path }) => path,
             found => return found,
         };
@@ -121,7 +168,7 @@ impl Tree {
         let locked = File::create(&lock).map_err(prepare(&lock))?;
         locked.lock().map_err(prepare(&lock))?;
         // Whoever had the lock may have made it.
-        if let Ok(tree) = Self::find(cache) {
+        if let Ok(tree) = Self::find(cache, purpose) {
             return Ok(tree);
         }
 
@@ -130,8 +177,22 @@ impl Tree {
         let attempt = Self { folder: made.path().to_owned() };
         fs::set_permissions(&attempt.folder, Permissions::from_mode(0o755))
             .map_err(prepare(&attempt.folder))?;
-        run("mmdebstrap", "mmdebstrap", &mut debootstrap(&attempt.root()))?;
-        run("mke2fs", "e2fsprogs", &mut make_disk(&attempt.root(), &attempt.disk()))?;
+        let root = attempt.root();
+        run("mmdebstrap", "mmdebstrap", &mut debootstrap(&root, purpose))?;
+        match purpose {
+            Purpose::Node => {
+                run("mke2fs", "e2fsprogs", &mut make_disk(&root, &attempt.disk()))?;
+            }
+            // A package of the base system, which is not unpacked, has these.
+            Purpose::Skopeo => {
+                for name in ["bin", "lib", "lib64", "sbin"] {
+                    let link = root.join(name);
+                    if !link.exists() {
+                        symlink(format!("usr/{name}"), &link).map_err(prepare(&link))?;
+                    }
+                }
+            }
+        }
         fs::rename(made.keep(), &path).map_err(prepare(&path))?;
         Ok(Self { folder: path })
     }
@@ -141,7 +202,7 @@ impl Tree {
         self.folder.join("root")
     }
 
-    /// The same as an ext4 file system in a file. Nobody may write to it.
+    /// The same as an ext4 file system in a file, of nodes only. Nobody may write to it.
     pub fn disk(&self) -> PathBuf {
         self.folder.join("root.ext4")
     }
@@ -152,21 +213,13 @@ impl Tree {
     }
 }
 
-/// What the tree is made of, in one word: another recipe gets another folder.
-fn key() -> String {
-    let mut recipe = vec![SUITE, MIRROR, DISK_SIZE, REVISION];
-    recipe.extend(PACKAGES);
-    recipe.extend(OPTIONS);
-    hex::encode(&Sha256::digest(recipe.join("\n").as_bytes())[..6])
-}
-
 /// In a mount namespace of its own, so that a killed run leaves no mounts behind.
-fn debootstrap(root: &Path) -> Command {
+fn debootstrap(root: &Path, purpose: Purpose) -> Command {
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "--propagation", "private", "--", "mmdebstrap"])
-        .args(OPTIONS)
-        .arg(format!("--include={}", PACKAGES.join(",")))
+        .args(purpose.options())
+        .arg(format!("--include={}", purpose.packages().join(",")))
         .arg(SUITE)
         .arg(root)
         .arg(MIRROR);
@@ -195,18 +248,24 @@ mod tests {
     #[test]
     fn an_absent_tree_is_an_error_that_says_the_command_which_makes_it() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Tree::find(&Cache::new(dir.path(), None)).unwrap_err().to_string();
-        assert!(error.contains("cargo xtask tools"), "{error}");
-        assert!(error.contains("node-tree-forky-"), "{error}");
+        let cache = Cache::new(dir.path(), None);
+        for (purpose, name) in
+            [(Purpose::Node, "node-tree-forky-"), (Purpose::Skopeo, "skopeo-tree-forky-")]
+        {
+            let error = Tree::find(&cache, purpose).unwrap_err().to_string();
+            assert!(error.contains("cargo xtask tools"), "{error}");
+            assert!(error.contains(name), "{error}");
+        }
     }
 
     #[test]
     fn a_tree_that_is_there_is_not_made_again() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::new(dir.path(), None);
-        let Err(Error::Absent { path }) = Tree::find(&cache) else { panic!("it is not there") };
+        let found = Tree::find(&cache, Purpose::Node);
+        let Err(Error::Absent { path }) = found else { panic!("it is not there") };
         fs::create_dir(&path).unwrap();
-        assert_eq!(Tree::make(&cache).unwrap().folder(), path);
+        assert_eq!(Tree::make(&cache, Purpose::Node).unwrap().folder(), path);
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
     }
 }

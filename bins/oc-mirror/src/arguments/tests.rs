@@ -114,6 +114,30 @@ fn the_definition_of_the_command_is_sound() {
 }
 
 #[test]
+fn the_cache_is_in_the_help_of_commands_that_read_it_and_accepted_by_all() {
+    fn visit(command: &mut clap::Command, path: &str, found: &mut Vec<String>) {
+        if command.render_long_help().to_string().contains("--cache-dir") {
+            found.push(path.to_owned());
+        }
+        for below in command.get_subcommands_mut() {
+            let path = format!("{path} {}", below.get_name());
+            visit(below, &path, found);
+        }
+    }
+    let mut command = command();
+    command.build();
+    let mut found = Vec::new();
+    visit(&mut command, "oc-mirror", &mut found);
+    assert_eq!(found, ["oc-mirror", "oc-mirror migrate"]);
+    for line in
+        ["list releases --cache-dir /c", "--cache-dir /c version", "gc --cache-dir /c file://data"]
+    {
+        let cache = read(line).unwrap().ignored.cache_dir;
+        assert_eq!(cache.as_deref(), Some("/c"), "{line}");
+    }
+}
+
+#[test]
 fn every_flag_of_today_is_known_exactly_once_and_no_other_is() {
     let mut command = command();
     command.build();

@@ -7,6 +7,7 @@ use lab::registry::{LabRegistry, Settings};
 use oci::Digest;
 use serde_json::Value;
 
+use support::forky_skopeo::ForkySkopeo;
 use support::{PLAIN, Site};
 
 fn registry() -> LabRegistry {
@@ -95,6 +96,54 @@ fn deep_paths_are_joined_short_names_completed_and_ports_told_from_tags() {
     }
     let itms = site.read("data/working-dir/cluster-resources/itms-oc-mirror.yaml");
     assert!(itms.contains("source: docker.io/library/busybox\n"), "{itms}");
+}
+
+/// skopeo 1.22 reads a short name as one at docker.io, whatever registries.conf contains. So does this
+/// program, unless registries.conf resolves the name to another image.
+#[test]
+fn short_names_that_registries_conf_resolves_otherwise_are_rejected() {
+    let source = registry();
+    source.put_image(&Image::tiny("busybox").unwrap(), "library/busybox", "1").unwrap();
+    let from = source.address();
+    let site = Site::new();
+    let redirect = format!(
+        "[[registry]]\nlocation = \"docker.io\"\n[[registry.mirror]]\nlocation = \"{from}\"\ninsecure = true\n"
+    );
+    let alias = "[aliases]\n\"busybox\" = \"quay.io/other/busybox\"\n";
+    let search = "unqualified-search-registries = [\"registry.example.com\", \"docker.io\"]\n";
+    site.images("isc.yaml", &["busybox:1"]);
+    for (number, (conf, why)) in [
+        (redirect.clone(), ""),
+        (format!("unqualified-search-registries = [\"docker.io\"]\n{redirect}"), ""),
+        (format!("{redirect}{alias}"), "but quay.io/other/busybox by the alias in"),
+        (format!("{search}{redirect}"), "searches registry.example.com, docker.io"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        site.write("home/.config/containers/registries.conf", &conf);
+        source.forget_requests();
+        let ran = site.run(&format!("-c isc.yaml {PLAIN} file://data{number}"));
+        match why {
+            "" => assert_eq!(ran.code, 0, "{conf}: {}{}", ran.out, ran.err),
+            why => {
+                assert_eq!(ran.code, 1, "{conf}: {}", ran.out);
+                assert!(
+                    ran.err.contains("isc.yaml:5:11: the short name \"busybox:1\""),
+                    "{}",
+                    ran.err
+                );
+                assert!(ran.err.contains(why), "{}", ran.err);
+                assert_eq!(source.requests().count(), 0, "{conf}");
+            }
+        }
+        let skopeo = ForkySkopeo::new();
+        let conf = skopeo.write("registries.conf", &conf);
+        let line = ["inspect", "--no-tags", "--tls-verify=false", "docker://busybox:1"];
+        let inspected = skopeo.run(&[&["--registries-conf", &conf][..], &line].concat());
+        let told = String::from_utf8_lossy(&inspected.stdout).into_owned();
+        assert!(told.contains("\"docker.io/library/busybox\""), "{told}{inspected:?}");
+    }
 }
 
 #[test]

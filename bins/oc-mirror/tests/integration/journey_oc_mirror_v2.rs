@@ -3,6 +3,7 @@
 use crate::support;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use lab::images::{Compression, Format, Image, Layer, SigningKey};
@@ -11,6 +12,7 @@ use lab::releases::Release;
 use oci::{Digest, Platform};
 use serde_json::json;
 
+use support::mounted::Mounted;
 use support::oc_mirror_v2::OcMirrorV2;
 use support::operators::{catalog_image, package};
 use support::releases::{World, channel, places};
@@ -241,6 +243,63 @@ fn nothing_that_a_cache_of_v2_has_is_downloaded_again_and_the_cache_stays_as_it_
     let warnings = ran.report()["warnings"].to_string();
     assert!(warnings.contains("nothing has no cache of oc-mirror v2"), "{warnings}");
     assert!(!images.site.path("nothing").exists());
+}
+
+#[test]
+fn mirror_to_mirror_takes_from_a_cache_of_v2_what_it_has() {
+    let images = Images::new();
+    let before = snapshot(&images);
+    let cache = images.v2.cache_dir().display();
+    for (number, flags) in ["", "--through-workspace"].into_iter().enumerate() {
+        let target = LabRegistry::start(Settings::default()).unwrap();
+        let to = target.address();
+        images.source.forget_requests();
+        images.site.succeeds(&format!(
+            "-c isc.yaml {PLAIN} {flags} --cache-dir {cache} --workspace file://ws{number} docker://{to}"
+        ));
+        let requests = images.source.requests();
+        for image in [&images.list, &images.signed] {
+            for digest in image.blobs.keys() {
+                assert_eq!(requests.blob_gets(digest), 0, "{flags} {digest}");
+            }
+        }
+        images.site.pull(&format!("docker://{to}/org/list:v1"), &["--src-tls-verify=false"]);
+    }
+    assert_eq!(snapshot(&images), before, "the cache is only read");
+
+    // A blob that is damaged in the cache is read from the source, and never pushed as it is.
+    fs::write(images.v2.blob(&images.layer), b"rotten").unwrap();
+    images.source.forget_requests();
+    let target = LabRegistry::start(Settings::default()).unwrap();
+    let to = target.address();
+    images.site.succeeds(&format!(
+        "-c isc.yaml {PLAIN} --cache-dir {cache} --workspace file://ws2 docker://{to}"
+    ));
+    assert_eq!(images.source.requests().blob_gets(&images.layer), 1);
+    images.site.pull(&format!("docker://{to}/org/list:v1"), &["--src-tls-verify=false"]);
+}
+
+#[test]
+fn a_cache_and_an_archive_of_another_architecture_are_a_clear_error() {
+    let (world, releases, site, v2) = mirrored_openshift();
+    let isc = channel(
+        "stable-4.16",
+        "      minVersion: 4.16.2\n      maxVersion: 4.16.2\n    architectures: [arm64]\n",
+    );
+    site.image_set("arm64.yaml", &isc);
+    v2.archive(&site.path("archives"), 1, "ustar", &[]);
+    let target = LabRegistry::start(Settings::default()).unwrap();
+    let (to, cache) = (target.address(), v2.cache_dir().display());
+    world.forget_requests();
+    let line = format!(
+        "-c arm64.yaml {PLAIN} --cache-dir {cache} --from file://archives docker://{to}/ocp"
+    );
+    let ran = world.run(&site, &line);
+    assert_ne!(ran.code, 0, "{}", ran.out);
+    assert!(ran.errors().contains("arm64"), "{}", ran.errors());
+    assert!(!ran.out.contains(&releases[1].payload.digest().to_string()), "{}", ran.out);
+    assert_eq!(target.requests().of(&http::Method::PUT, "").count(), 0, "{}", ran.out);
+    assert_eq!(world.quay.requests().count(), 0);
 }
 
 #[test]
@@ -560,31 +619,45 @@ fn used(directory: &std::path::Path) -> u64 {
     (found.f_blocks - found.f_bfree) * found.f_frsize
 }
 
+/// On ext4 content is linked, on XFS it is cloned. `LANDFALL_MIGRATE_MIB` sets the size of the content.
 #[test]
-fn migrate_takes_less_than_one_percent_of_additional_space() {
-    let site = Site::new();
-    let disk = support::mounted::Mounted::new(&site.path("disk"), 200 << 10);
+fn migrate_takes_less_than_one_percent_of_additional_space_on_ext4_and_xfs() {
+    const LAYERS: u64 = 5;
+    let mib = std::env::var("LANDFALL_MIGRATE_MIB").map_or(60, |size| size.parse().unwrap());
     let source = LabRegistry::start(Settings::default()).unwrap();
-    let layer = Layer::generate("large", 40_000_000, Compression::None).unwrap();
-    let platform = Platform::new("linux", "amd64");
-    let image = Image::new(Format::Oci, platform, &[layer]).unwrap();
+    let layer = |number: u64| {
+        Layer::generate(&format!("large {number}"), (mib << 20) / LAYERS, Compression::None)
+    };
+    let layers: Vec<Layer> = (0..LAYERS).map(|number| layer(number).unwrap()).collect();
+    let image = Image::new(Format::Oci, Platform::new("linux", "amd64"), &layers).unwrap();
     source.put_image(&image, "org/large", "v1").unwrap();
     let name = format!("{}/org/large:v1", source.address());
-    let mut v2 = OcMirrorV2::in_directory(&site.path("disk"));
-    v2.copy(&site, &name, "org/large:v1");
-    v2.file("internal/oc-mirror-version.json", "{}");
-    v2.end();
-    site.images("isc.yaml", &[name]);
-    let (old, before) = (v2.workspace().display(), used(&site.path("disk")));
-    let new = site.path("disk/new");
-    let line =
-        format!("migrate file://{old} file://{} -c isc.yaml --cache-dir {old}", new.display());
-    let ran = Ran::of(site.command(&line).output().unwrap());
-    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    for digest in image.blobs.keys() {
-        assert!(new.join("blobs/sha256").join(digest.hex()).is_file(), "{digest}");
+    for (kind, links) in [("ext4", 2), ("xfs", 1)] {
+        let site = Site::new();
+        site.images("isc.yaml", &[&name]);
+        // XFS needs 300 MB for itself.
+        let disk = Mounted::in_file(&site.path("disk"), kind, (2 * mib + 500) << 20);
+        let empty = used(&site.path("disk"));
+        let mut v2 = OcMirrorV2::in_directory(&site.path("disk"));
+        v2.copy(&site, &name, "org/large:v1");
+        v2.file("internal/oc-mirror-version.json", "{}");
+        v2.end();
+        rustix::fs::sync();
+        let before = used(&site.path("disk"));
+        let (old, new) = (v2.workspace().display(), site.path("disk/new"));
+        let line =
+            format!("migrate file://{old} file://{} -c isc.yaml --cache-dir {old}", new.display());
+        let ran = Ran::of(site.command(&line).output().unwrap());
+        assert_eq!(ran.code, 0, "{kind}: {}{}", ran.out, ran.err);
+        for digest in layers.iter().map(|layer| layer.blob.digest) {
+            let blob = fs::metadata(new.join("blobs/sha256").join(digest.hex())).unwrap();
+            assert_eq!(blob.nlink(), links, "{kind}: {digest}");
+        }
+        rustix::fs::sync();
+        let (content, added) = (before - empty, used(&site.path("disk")) - before);
+        println!("{kind}: {content} bytes of content, {added} bytes added");
+        assert!(content > mib << 20, "{kind}: {content}");
+        assert!(added < content / 100, "{kind}: {added} of {content}");
+        drop((v2, disk));
     }
-    let added = used(&site.path("disk")) - before;
-    assert!(added < before / 100, "{added} of {before}");
-    drop(disk);
 }

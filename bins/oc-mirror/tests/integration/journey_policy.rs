@@ -11,6 +11,7 @@ use lab::releases::ReleaseKey;
 use oci::{Digest, Tag};
 use serde_json::{Value, json};
 
+use support::releases::{World, channel, places};
 use support::{PLAIN, Ran, Site, chunks};
 
 pub(crate) const POLICY: &str = "--secure-policy --policy policy.json";
@@ -350,4 +351,41 @@ fn signatures_that_cannot_be_read_for_a_moment_are_read_again_in_the_same_run() 
     let ran = other.run(&line);
     assert!(reason(&ran, "team/good").contains("reading signatures"), "{}", ran.out);
     assert_eq!(ran.image("team/good")["remedy"], "runAgain");
+}
+
+/// An archive is as untrusted as a registry. The image of the update graph was built on the connected
+/// side, so the policy has a name for it on the disconnected side.
+#[test]
+fn the_graph_image_of_an_archive_is_judged_too() {
+    let (world, releases) = World::with(&["4.16.1", "4.16.2"]);
+    world.offer_graph_data();
+    let site = world.site();
+    site.image_set("isc.yaml", &channel("stable-4.16", "    graph: true\n"));
+    world.succeeds(&site, &format!("-c isc.yaml {PLAIN} file://data"));
+    let policy = |graph: Value| {
+        let docker = json!({"quay.io": [accept()], "localhost/openshift/graph-image": [graph]});
+        let policy = json!({"default": [{"type": "reject"}], "transports": {"docker": docker}});
+        site.write("policy.json", &policy.to_string());
+    };
+    let push = |target: &LabRegistry| {
+        let to = target.address();
+        world.run(&site, &format!("-c isc.yaml {PLAIN} {POLICY} --from file://data docker://{to}"))
+    };
+    let target = LabRegistry::start(Settings::default()).unwrap();
+    policy(json!({"type": "reject"}));
+    let ran = push(&target);
+    assert_ne!(ran.code, 0, "{}", ran.out);
+    let told = reason(&ran, "openshift/graph-image");
+    assert!(told.contains("is rejected by policy"), "{told}");
+    assert_eq!(target.requests().of(&http::Method::PUT, "openshift/graph-image").count(), 0);
+    let payload = places(&releases[1]).remove(0);
+    let reference = format!("docker://{}/{}", target.address(), payload.0);
+    assert_eq!(site.raw(&reference, &["--tls-verify=false"]), payload.1, "{reference}");
+
+    policy(accept());
+    let target = LabRegistry::start(Settings::default()).unwrap();
+    let ran = push(&target);
+    assert_eq!(ran.code, 0, "{}", ran.out);
+    let reference = format!("docker://{}/openshift/graph-image:latest", target.address());
+    site.pull(&reference, &["--src-tls-verify=false"]);
 }

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use lab::docker_registry::{DockerRegistry, Settings as DockerSettings};
 use lab::images::{Image, SigningKey};
-use lab::registry::{Behaviour, LabRegistry, Settings};
+use lab::registry::{Behaviour, Effect, Fault, LabRegistry, Settings};
 use lab::tools::{self, Tool};
 use oci::Tag;
 use serde_json::Value;
@@ -303,4 +303,40 @@ fn referrers_others_listed_at_the_target_stay_listed() {
         [&ours, &theirs].map(|image| image.referrers().next().unwrap().digest.to_string());
     expected.sort();
     assert_eq!(listed, expected);
+}
+
+#[test]
+fn a_signature_with_repeated_layers_is_pushed_or_reported_where_the_registry_refuses_it() {
+    let key = SigningKey::generate().unwrap();
+    let source = LabRegistry::start(Settings::default()).unwrap();
+    let name = format!("{}/team/app", source.address());
+    let image = Image::tiny("app").unwrap().signed_repeatedly(&key, &name, 3).unwrap();
+    source.put_image(&image, "team/app", "v1").unwrap();
+    let site = Site::new();
+    site.images("isc.yaml", &[source.image("team/app", "v1").unwrap()]);
+    site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+
+    let signature = format!("team/app:sha256-{}.sig", image.digest().hex());
+    let accepting = docker();
+    let to = accepting.address();
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --from file://data docker://{to}"));
+    let pushed = site.raw(&format!("docker://{to}/{signature}"), &["--tls-verify=false"]);
+    assert_eq!(pushed, image.attachments[0].manifest.bytes);
+    let reference = format!("{to}/team/app@{}", image.digest());
+    assert!(cosign(&site, &key, &["verify"], &reference), "{reference}");
+
+    // Quay's answer to such a manifest.
+    let refusal = r#"{"errors":[{"code":"MANIFEST_INVALID","message":"manifest invalid"}]}"#;
+    for mode in ["--from file://data", "--workspace file://straight"] {
+        let refusing = LabRegistry::start(Settings::default()).unwrap();
+        let headers = vec![("content-type".into(), "application/json".into())];
+        let effect = Effect::Status(400, headers, refusal.into());
+        refusing.fault(Fault::on(http::Method::PUT, ".sig").does(effect));
+        let to = refusing.address();
+        let ran = site.succeeds(&format!("-c isc.yaml {PLAIN} {mode} docker://{to}"));
+        let notes = ran.image("team/app")["notes"].to_string();
+        assert!(notes.contains("the target refuses the attachment sha256-"), "{}", ran.out);
+        assert!(notes.contains("manifest invalid"), "{notes}");
+        site.pull(&format!("docker://{to}/team/app:v1"), &["--src-tls-verify=false"]);
+    }
 }

@@ -5,6 +5,7 @@
 pub(crate) mod charts;
 pub(crate) mod deletion;
 pub(crate) mod faulty_disk;
+pub(crate) mod forky_skopeo;
 pub(crate) mod mounted;
 pub(crate) mod oc_mirror_v2;
 pub(crate) mod operators;

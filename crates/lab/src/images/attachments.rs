@@ -52,6 +52,11 @@ impl Image {
     /// Adds the signature `cosign sign` would make of the root, as an image
     /// named `name` (`quay.io/org/app`), under the tag `sha256-<hex>.sig`.
     pub fn signed(self, key: &SigningKey, name: &str) -> Result<Self> {
+        self.signed_repeatedly(key, name, 1)
+    }
+
+    /// The same with the layer of the signature so many times, as some publishers have it.
+    pub fn signed_repeatedly(self, key: &SigningKey, name: &str, times: usize) -> Result<Self> {
         let payload = serde_json::to_vec(&json!({
             "critical": {
                 "identity": {"docker-reference": name},
@@ -61,7 +66,7 @@ impl Image {
             "optional": null,
         }))?;
         let signature = key.sign(&payload)?;
-        self.attached("sig", SIMPLE_SIGNING, payload, &[(SIGNATURE, &signature)])
+        self.attached_repeatedly("sig", SIMPLE_SIGNING, payload, &[(SIGNATURE, &signature)], times)
     }
 
     /// Adds a signature of this payload under the tag `sha256-<hex>.sig`, with further annotations.
@@ -123,11 +128,22 @@ impl Image {
 
     /// Adds a manifest with one layer under cosign's tag for the root.
     fn attached(
+        self,
+        suffix: &str,
+        media_type: &str,
+        content: Vec<u8>,
+        annotations: &[(&str, &str)],
+    ) -> Result<Self> {
+        self.attached_repeatedly(suffix, media_type, content, annotations, 1)
+    }
+
+    fn attached_repeatedly(
         mut self,
         suffix: &str,
         media_type: &str,
         content: Vec<u8>,
         annotations: &[(&str, &str)],
+        times: usize,
     ) -> Result<Self> {
         let layer = Blob::from_bytes(content);
         let config = Blob::from_bytes(serde_json::to_vec(&config_of(layer.digest))?);
@@ -138,7 +154,7 @@ impl Image {
             "schemaVersion": 2,
             "mediaType": MediaType::OCI_MANIFEST,
             "config": config.descriptor(Format::Oci.config()),
-            "layers": [described],
+            "layers": vec![described; times],
         }))?;
         let tag = Some(Tag::of_attachment(&self.digest(), suffix));
         self.attachments.push(Attachment { tag, manifest });

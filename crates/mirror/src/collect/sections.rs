@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::record::generated_files::GeneratedError;
 use crate::report::Outcome;
 use crate::results::Issues;
+use crate::settings::Workflow;
 use crate::transfer::supply::Supplies;
 
 /// All of it. A stored plan has what is not skipped.
@@ -80,6 +81,11 @@ impl Sections {
             client: client.clone(),
             made: Arc::new(self.made.clone()),
             holdings: Arc::new(Holdings::new(Some(context.workspace.clone()), None)),
+            cache: match context.settings.workflow {
+                Workflow::MirrorToMirror { .. } => context.cache.clone(),
+                // A workspace that is filled takes content over from the cache by itself.
+                _ => None,
+            },
         }
     }
 

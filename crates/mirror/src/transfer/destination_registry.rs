@@ -255,12 +255,32 @@ impl Target {
             let (tagged, referring): (Vec<_>, Vec<_>) =
                 tree.attachments.iter().partition(|attachment| attachment.tag.is_some());
             for attachment in tagged {
-                self.put_tagged(destination, attachment).await?;
+                match self.put_tagged(destination, attachment).await {
+                    // Some registries do not accept signatures with repeated layers. The image can
+                    // be used without them.
+                    Err(Cause::Target(error)) if error.refuses_content() => {
+                        self.report_refused(image, attachment, &error);
+                    }
+                    put => put?,
+                }
             }
             self.put_referrers(image, outgoing, &referring).await?;
         }
         let raw = self.manifest(destination, &root.digest).await?;
         self.put(destination, &raw).await.map(drop)
+    }
+
+    fn report_refused(&self, image: ImageId, attachment: &Attachment, error: &Error) {
+        let tag = attachment.tag.as_ref().map(ToString::to_string).unwrap_or_default();
+        let text =
+            format!("the target refuses the attachment {tag}, which is missing there: {error}");
+        let destination = self.images[image].as_ref().map(|outgoing| &outgoing.destination);
+        let message = match destination {
+            Some(destination) => format!("{destination}: {text}"),
+            None => text.clone(),
+        };
+        self.observer.notice(Event::Warning { message });
+        self.tally.note(image, text);
     }
 
     async fn put_tagged(&self, image: &ImageRef, attachment: &Attachment) -> Result<(), Cause> {

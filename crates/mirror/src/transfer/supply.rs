@@ -9,8 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use mirror_plan::{BlobRef, Origin};
-use oci::{Digest, ManifestError, RawManifest};
+use oci::{Digest, Hasher, ManifestError, RawManifest};
 use registry::{Blob, Client, Location};
+use workspace::distribution::Cache;
 use workspace::{DiskError, Holdings};
 
 use crate::collect::built_images::{Base, MadeImages};
@@ -37,6 +38,11 @@ pub(crate) enum Supply {
         base: Box<Supply>,
         holdings: Arc<Holdings>,
     },
+    /// A cache of oc-mirror v2, and where the rest comes from.
+    Cached {
+        base: Box<Supply>,
+        cache: Cache,
+    },
 }
 
 /// Where the blobs of a run's images come from.
@@ -44,7 +50,13 @@ pub(crate) enum Supply {
 pub(crate) enum Supplies {
     /// Each image's own registry or layout; for what was made here, the
     /// workspace and what it was made from.
-    FromOrigins { client: Client, made: Arc<MadeImages>, holdings: Arc<Holdings> },
+    FromOrigins {
+        client: Client,
+        made: Arc<MadeImages>,
+        holdings: Arc<Holdings>,
+        /// Read before a registry is asked. Content that a workspace takes over does not need it.
+        cache: Option<Cache>,
+    },
     /// A workspace or archives; nothing else is asked.
     FromDisk(Arc<Holdings>),
 }
@@ -52,12 +64,17 @@ pub(crate) enum Supplies {
 impl Supplies {
     pub(crate) fn of(&self, origin: &Origin) -> Supply {
         match (self, origin) {
-            (Self::FromOrigins { client, .. }, Origin::Registry(image)) => {
+            (Self::FromOrigins { client, cache, .. }, Origin::Registry(image)) => {
                 let (registry, repository) = (image.registry.clone(), image.repository.clone());
-                Supply::Registry { client: client.clone(), at: Location { registry, repository } }
+                let at = Location { registry, repository };
+                let supply = Supply::Registry { client: client.clone(), at };
+                match cache {
+                    Some(cache) => Supply::Cached { base: Box::new(supply), cache: cache.clone() },
+                    None => supply,
+                }
             }
             (Self::FromOrigins { .. }, Origin::Layout(path)) => Supply::Layout(Layout::new(path)),
-            (Self::FromOrigins { client, made, holdings }, Origin::Made(_)) => {
+            (Self::FromOrigins { client, made, holdings, .. }, Origin::Made(_)) => {
                 let holdings = Arc::clone(holdings);
                 match made.get(origin) {
                     Some(image) => {
@@ -133,6 +150,10 @@ impl Supply {
                 let (host, place) = base.place();
                 (host, format!("made:{place}"))
             }
+            Self::Cached { base, .. } => {
+                let (host, place) = base.place();
+                (host, format!("cached:{place}"))
+            }
         }
     }
 
@@ -140,7 +161,7 @@ impl Supply {
     pub(crate) fn is_remote(&self) -> bool {
         match self {
             Self::Registry { .. } => true,
-            Self::Made { base, .. } => base.is_remote(),
+            Self::Made { base, .. } | Self::Cached { base, .. } => base.is_remote(),
             Self::Layout(_) | Self::Held(_) => false,
         }
     }
@@ -168,11 +189,35 @@ impl Supply {
                 Some(reader) => reader_body(reader, offset).map_err(read),
                 None => Box::pin(base.body(blob, offset)).await,
             },
+            Self::Cached { base, cache } => {
+                let cache = cache.clone();
+                // Damaged content must not fail the image: the base has it. So it is hashed first.
+                let found = tokio::task::spawn_blocking(move || sound(&cache, &blob.digest)).await;
+                match found.ok().flatten() {
+                    Some(file) => {
+                        reader_body(ByPosition { file, position: 0 }, offset).map_err(read)
+                    }
+                    None => Box::pin(base.body(blob, offset)).await,
+                }
+            }
             Self::Held(holdings) => {
                 let reader = holdings.blob(&blob.digest)?;
                 let reader = reader.ok_or(SupplyError::Missing(blob.digest))?;
                 reader_body(reader, offset).map_err(read)
             }
+        }
+    }
+}
+
+/// The file of a blob in a cache, if its content has this digest.
+fn sound(cache: &Cache, digest: &Digest) -> Option<File> {
+    let mut file = cache.open(digest).ok()??;
+    let mut hasher = Hasher::new();
+    let mut piece = vec![0; PIECE];
+    loop {
+        match file.read(&mut piece).ok()? {
+            0 => return (hasher.finish() == *digest).then_some(file),
+            count => hasher.update(&piece[..count]),
         }
     }
 }

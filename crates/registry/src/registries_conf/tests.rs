@@ -189,3 +189,59 @@ fn drop_ins_override_those_of_the_file_that_applies() {
     environment.registries_conf = Some(dir.path().join("absent.conf"));
     assert!(RegistriesConf::open(&environment).is_err());
 }
+
+#[test]
+fn short_names_are_used_where_all_programs_agree_and_rejected_where_not() {
+    let merged = |files: &[&str]| {
+        let mut all = RegistriesConf::default();
+        files.iter().for_each(|text| all.merge(conf(text)));
+        all.short_names
+    };
+    let check = |files: &[&str], name: &str| {
+        let image = name.parse().unwrap();
+        merged(files).check(name, &image).map_err(|error| error.to_string())
+    };
+    let alias = "[aliases]\n\"busybox\" = \"quay.io/x/busybox\"\n\"org/app\" = \"docker.io/org/app\"\n\"redis\" \
+                 = \"docker.io/library/redis\"\n";
+    let search =
+        "unqualified-search-registries = [\"registry.access.redhat.com\", \"docker.io\"]\n";
+    for (files, name) in [
+        (&[][..], "busybox:1"),
+        (&[alias], "alpine:1"),
+        (&[alias, search], "redis:7"),
+        (
+            &[alias, search],
+            "org/app@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        ),
+        (&["unqualified-search-registries = [\"docker.io\"]"], "busybox:1"),
+        (&["unqualified-search-registries = []"], "busybox:1"),
+        (&[search, "unqualified-search-registries = [\"docker.io\"]"], "busybox:1"),
+        (&[alias, "[aliases]\n\"busybox\" = \"\"\n"], "busybox:1"),
+    ] {
+        assert_eq!(check(files, name), Ok(()), "{name}");
+    }
+    assert_eq!(
+        check(&[alias, search], "busybox:1").unwrap_err(),
+        "the short name \"busybox:1\" is ambiguous: it is docker.io/library/busybox by default, but \
+         quay.io/x/busybox by the alias in registries.conf; write the full name"
+    );
+    assert_eq!(
+        check(&[search], "org/app:1").unwrap_err(),
+        "the short name \"org/app:1\" is ambiguous: it is docker.io/org/app by default, but registries.conf \
+         searches registry.access.redhat.com, docker.io; write the full name"
+    );
+}
+
+#[test]
+fn aliases_and_modes_that_are_not_valid_are_errors() {
+    for (text, part) in [
+        ("short-name-mode = \"strict\"", "expected enforcing, permissive or disabled"),
+        ("[aliases]\n\"a:1\" = \"quay.io/a\"", "without registry, tag and digest"),
+        ("[aliases]\n\"quay.io/a\" = \"quay.io/a\"", "without registry, tag and digest"),
+        ("[aliases]\n\"a\" = \"b\"", "expected registry/repository"),
+        ("[aliases]\n\"a\" = \"quay.io/a:1\"", "expected registry/repository"),
+    ] {
+        let error = RegistriesConf::parse(Path::new("registries.conf"), text).unwrap_err();
+        assert!(error.to_string().contains(part), "{text}: {error}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A filesystem in memory, of a size that can be changed. Unmounted when dropped.
+/// A filesystem, in memory unless it is in a file. Unmounted when dropped.
 #[derive(Debug)]
 pub(crate) struct Mounted {
     at: PathBuf,
@@ -14,6 +14,19 @@ impl Mounted {
     pub(crate) fn new(at: &Path, kib: u64) -> Self {
         std::fs::create_dir_all(at).unwrap();
         mount(&["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"], at);
+        Self { at: at.to_owned() }
+    }
+
+    /// Mounts a new filesystem of this type, such as `xfs`, in a file that is `at` with the type
+    /// appended. The file takes no more space than what is written to it.
+    pub(crate) fn in_file(at: &Path, kind: &str, bytes: u64) -> Self {
+        std::fs::create_dir_all(at).unwrap();
+        let file = at.with_extension(kind);
+        std::fs::File::create(&file).unwrap().set_len(bytes).unwrap();
+        let mkfs = format!("/sbin/mkfs.{kind}");
+        let made = Command::new(&mkfs).arg("-q").arg(&file).status();
+        assert!(made.unwrap_or_else(|error| panic!("{mkfs}: {error}")).success(), "{mkfs}");
+        mount(&["-o", "loop", file.to_str().unwrap()], at);
         Self { at: at.to_owned() }
     }
 
