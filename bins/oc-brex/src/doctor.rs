@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use br_ex::inventory::short_name;
 use br_ex::{Document, Severity, Surroundings};
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print};
@@ -62,6 +63,9 @@ pub(crate) fn doctor(arguments: &Arguments) -> Result<Ending> {
     if arguments.cluster {
         evidence.add_cluster(&arguments.connection.read()?);
     }
+    if evidence.is_empty() && arguments.cluster {
+        bail!("the cluster has no nodes and no documents of br-ex: there is nothing to evaluate");
+    }
     if evidence.is_empty() {
         let names: Vec<String> =
             arguments.paths.iter().map(|path| path.display().to_string()).collect();
@@ -107,6 +111,14 @@ fn examine(evidence: &Evidence) -> Vec<Patient> {
         let journals = seen.journals.iter();
         diagnoses.extend(journals.flat_map(|(name, text)| symptoms(name, text)));
         diagnoses.sort_by_key(|diagnosis| diagnosis.weight);
+        if diagnoses.is_empty() && seen.is_empty() {
+            diagnoses.push(Diagnosis {
+                weight: Weight::Warning,
+                problem: "nothing is known about br-ex of this node".into(),
+                because: "it has no document, no report of its first boot and no NodeNetworkState".into(),
+                remedy: "install the NMState operator, which reports NodeNetworkStates; or run `brex-firstboot gather` on the node and give its output to `oc-brex doctor`".into(),
+            });
+        }
         if diagnoses.is_empty() {
             diagnoses.push(Diagnosis {
                 weight: Weight::Fine,
@@ -150,7 +162,7 @@ fn unseen(evidence: &Evidence) -> Option<Patient> {
             let stem = file.strip_suffix(".yml").or_else(|| file.strip_suffix(".yaml"))?;
             (stem != "cluster").then_some((stem, file.as_str()))
         })
-        .filter(|(stem, _)| !evidence.nodes.keys().any(|node| evidence::short(node) == *stem))
+        .filter(|(stem, _)| !evidence.nodes.keys().any(|node| short_name(node) == *stem))
         .collect();
     if hosts.is_empty() {
         return None;

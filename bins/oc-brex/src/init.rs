@@ -119,7 +119,7 @@ pub(crate) fn init(arguments: &Arguments) -> Result<Ending> {
         None => print(text)?,
         Some(path) => {
             let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-            let name = path.file_name().context("-o: expected the name of a file")?;
+            let name = path.file_name().context("--out: expected the name of a file")?;
             let file = (name.to_string_lossy().into_owned(), text);
             let folder = folder.unwrap_or(Path::new("."));
             for path in writing::files(folder, &[file], arguments.force)? {
@@ -154,20 +154,5 @@ fn current(arguments: &Arguments) -> Result<Option<NetworkState>> {
         };
     }
     let Some(node) = &arguments.node else { return Ok(None) };
-    let mut objects = arguments.cluster.read()?;
-    match objects.states.remove(node) {
-        Some(state) => Ok(Some(state.state)),
-        None => {
-            let known: Vec<&str> = objects.states.keys().map(String::as_str).collect();
-            bail!(
-                "--node {node}: the cluster has {}",
-                if known.is_empty() {
-                    "no NodeNetworkStates; give --nns with the output of `nmstatectl show`"
-                        .to_owned()
-                } else {
-                    known.join(", ")
-                }
-            )
-        }
-    }
+    Ok(Some(arguments.cluster.read()?.take_state(node)?.state))
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use br_ex::hosts::Reader;
+use br_ex::inventory::short_name;
 use br_ex::node_state::NodeState;
 use br_ex::{Finding, RuleId, Severity};
 use first_boot::machine::Mac;
@@ -41,12 +42,8 @@ impl Named {
     }
 
     fn short_host(&self) -> Option<&str> {
-        self.host.as_deref().map(short)
+        self.host.as_deref().map(short_name)
     }
-}
-
-fn short(name: &str) -> &str {
-    name.split('.').next().unwrap_or(name)
 }
 
 /// The numbers of the lines that name a machine.
@@ -111,7 +108,7 @@ fn compare(document: &Named, states: &[NodeState]) -> Option<String> {
         return None;
     }
     let host = document.short_host()?;
-    let is_node = |state: &&NodeState| state.name.as_deref().map(short) == Some(host);
+    let is_node = |state: &&NodeState| state.name.as_deref().map(short_name) == Some(host);
     let state = states.iter().find(is_node)?;
     if wanted.iter().any(|mac| macs(state).contains(mac)) {
         return None;

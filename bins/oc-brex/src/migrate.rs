@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use br_ex::day2::{self, Migration};
-use br_ex::inventory::{FoundFile, Stem, place_files};
+use br_ex::inventory::{FoundFile, Stem, place_files, short_name};
 use br_ex::node_state::NodeState;
 use br_ex::render::machine_configs;
 use br_ex::{Document, Severity, Surroundings};
@@ -55,7 +55,7 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
     let mut has_errors = false;
     for node in &nodes {
         let Migration { node: name, text, way_back, notes } = day2::migrate(node)?;
-        let short = name.split('.').next().unwrap_or(&name).to_owned();
+        let short = short_name(&name).to_owned();
         if !names.insert(short.clone()) {
             bail!("two nodes are called {short}; a document is chosen by the short name");
         }

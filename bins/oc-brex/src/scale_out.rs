@@ -6,8 +6,9 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use br_ex::first_network::first_network;
 use br_ex::hosts::Reader;
-use br_ex::inventory::Stem;
+use br_ex::inventory::{Stem, short_name};
 use br_ex::scale_out::{Addition, Bmc, Machine, add, check_beside, manifests};
+use br_ex::topology::MacAddress;
 use br_ex::{Document, Finding, Severity, Surroundings};
 use clap::Args;
 use command_line::{Ending, print, say};
@@ -47,7 +48,7 @@ pub(crate) struct Arguments {
     bmc_secret: Option<String>,
     /// MAC address of the NIC that the machine boots from
     #[arg(long, value_name = "MAC", requires = "bmc")]
-    boot_mac: Option<Mac>,
+    boot_mac: Option<MacAddress>,
     /// Let the BMC have a certificate that nobody vouches for
     #[arg(long, requires = "bmc")]
     disable_certificate_verification: bool,
@@ -71,9 +72,6 @@ struct NewHost {
     file: PathBuf,
 }
 
-#[derive(Debug, Clone)]
-struct Mac(String);
-
 impl FromStr for NewHost {
     type Err = String;
 
@@ -84,18 +82,6 @@ impl FromStr for NewHost {
             return Err("a host cannot be called `cluster`".to_owned());
         }
         Ok(Self { stem, file: file.into() })
-    }
-}
-
-impl FromStr for Mac {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let is_byte = |part: &str| part.len() == 2 && u8::from_str_radix(part, 16).is_ok();
-        match text.split(':').count() == 6 && text.split(':').all(is_byte) {
-            true => Ok(Self(text.to_ascii_lowercase())),
-            false => Err("a MAC address is six bytes: 52:54:00:00:00:07".to_owned()),
-        }
     }
 }
 
@@ -149,7 +135,7 @@ fn check_machine(configs: &[MachineConfig], stem: &Stem, bytes: &[u8]) -> Vec<Fi
     let mut named: Vec<Named> = files
         .filter(|file| file.path.is_within(BR_EX_FOLDER))
         .map(|file| {
-            let host = file.path.file_name().split('.').next();
+            let host = Some(short_name(file.path.file_name()));
             Named::read(host, Reader::Unknown, file.contents.bytes())
         })
         .collect();
@@ -188,12 +174,12 @@ fn network(arguments: &Arguments, bytes: &[u8]) -> Result<NetworkState> {
 
 impl Arguments {
     fn machine(&self) -> Option<Bmc> {
-        let (Some(address), Some(Mac(boot_mac))) = (&self.bmc, &self.boot_mac) else { return None };
+        let (Some(address), Some(boot_mac)) = (&self.bmc, &self.boot_mac) else { return None };
         let credentials = self.bmc_secret.clone();
         Some(Bmc {
             address: address.clone(),
             credentials: credentials.unwrap_or_else(|| format!("{}-bmc-secret", self.host.stem)),
-            boot_mac: boot_mac.clone(),
+            boot_mac: boot_mac.to_string(),
             verify_certificate: !self.disable_certificate_verification,
         })
     }

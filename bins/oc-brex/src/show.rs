@@ -9,19 +9,25 @@ use br_ex::picture::Picture;
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print, say};
 
+use crate::cluster::ClusterArguments;
 use crate::reading;
 
 const EXAMPLES: &str = "\
 Examples:
   oc-brex show worker-0.yml
-  oc get nns worker-0.example.com -o yaml | oc-brex show - -o svg > worker-0.svg";
+  oc-brex show worker-0.example.com                    # a node of the running cluster
+  oc-brex show worker-0 -o svg > worker-0.svg
+  oc get nns worker-0.example.com -o yaml | oc-brex show -";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A document, a policy or a NodeNetworkState; `-` is standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// A document, a policy or a NodeNetworkState; `-` is standard input. If there is no such
+    /// file, the node of this name in the running cluster, which must report NodeNetworkStates
+    #[arg(value_name = "FILE|NODE")]
+    source: PathBuf,
+    #[command(flatten)]
+    cluster: ClusterArguments,
     /// How it is written: text, svg, dot or mermaid
     #[arg(short, long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     output: Format,
@@ -37,8 +43,12 @@ enum Format {
 
 /// Prints what br-ex stands on.
 pub(crate) fn show(arguments: &Arguments) -> Result<Ending> {
-    let path = &arguments.file;
-    let pictures = pictures(path)?;
+    let path = &arguments.source;
+    let pictures = match node(path) {
+        Some(node) => of_node(node, &arguments.cluster)
+            .with_context(|| format!("there is no file {node}, so it is read as a node"))?,
+        None => pictures(path)?,
+    };
     let title = |name: &Option<String>| name.clone().unwrap_or_else(|| path.display().to_string());
     for (name, picture) in &pictures {
         let title = title(name);
@@ -55,6 +65,23 @@ pub(crate) fn show(arguments: &Arguments) -> Result<Ending> {
         }
     }
     Ok(Ending::Good)
+}
+
+/// The name of a node, if this is one and not a file. Paths and names of documents are files, also
+/// where they are missing: a mistyped name must not send requests to a cluster.
+fn node(source: &Path) -> Option<&str> {
+    let name = source.to_str()?;
+    let is_file = name == "-"
+        || name.contains('/')
+        || [".yml", ".yaml", ".json"].iter().any(|extension| name.ends_with(extension))
+        || source.exists();
+    (!is_file).then_some(name)
+}
+
+fn of_node(node: &str, cluster: &ClusterArguments) -> Result<Vec<(Option<String>, Picture)>> {
+    let state = cluster.read()?.take_state(node)?;
+    let picture = of_text(&serde_json::to_string(&state.state)?, Path::new(node))?;
+    Ok(vec![(state.name, picture)])
 }
 
 /// The pictures of a file: one for each node of a list.

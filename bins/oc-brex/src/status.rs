@@ -4,7 +4,7 @@ mod rows;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use command_line::{Ending, print};
+use command_line::{Ending, print, say};
 use serde::Serialize;
 
 use crate::cluster::ClusterArguments;
@@ -26,7 +26,7 @@ The necessary rights are in examples/brex-cluster-reader.yaml. Nothing is change
 pub(crate) struct Arguments {
     #[command(flatten)]
     cluster: ClusterArguments,
-    /// How the result is written: text, wide (with hashes and messages) or json
+    /// How the result is written: text, wide (with hashes, reasons and messages) or json
     #[arg(short, long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     output: Format,
 }
@@ -50,6 +50,9 @@ struct Document<'a> {
 pub(crate) fn status(arguments: &Arguments) -> Result<Ending> {
     let objects = arguments.cluster.read()?;
     let rows = rows(&objects);
+    if rows.is_empty() {
+        say("note: the cluster has no nodes");
+    }
     match arguments.output {
         Format::Text => print(text(&rows))?,
         Format::Wide => print(wide(&rows))?,
@@ -103,7 +106,7 @@ fn wide(rows: &[Row]) -> String {
             row.first_boot.clone(),
             row.marker.to_string(),
             row.policy_text(),
-            row.drift.to_string(),
+            row.drift.with_reason(),
             row.next_step.clone().unwrap_or_else(none),
             row.message.clone().unwrap_or_else(none),
         ]

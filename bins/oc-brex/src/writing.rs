@@ -21,7 +21,8 @@ pub(crate) fn files(
         .map(|path| path.display().to_string())
         .collect();
     if !taken.is_empty() {
-        bail!("{} exist; give --force to replace them, or another --out", taken.join(", "));
+        let (verb, them) = if taken.len() == 1 { ("exists", "it") } else { ("exist", "them") };
+        bail!("{} {verb}; give --force to replace {them}, or another --out", taken.join(", "));
     }
     // All contents are on the disk before the first file gets its name.
     let mut ready = Vec::new();

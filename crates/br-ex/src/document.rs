@@ -31,6 +31,9 @@ impl Form {
 /// The kind of a policy of a running cluster.
 pub const NODE_POLICY: &str = "NodeNetworkConfigurationPolicy";
 
+/// The versions of it that clusters serve; the first is for new policies.
+const POLICY_VERSIONS: [&str; 2] = ["nmstate.io/v1", "nmstate.io/v1beta1"];
+
 /// The document as nmstate reads it.
 #[derive(Debug, Clone)]
 pub enum Content {
@@ -272,6 +275,7 @@ impl Parts {
     }
 
     fn of_node_policy(root: &Node, found: &mut Findings) -> Self {
+        check_object(root, found);
         let spec = root.get("spec");
         let capture = spec.and_then(|spec| spec.get("capture")).cloned();
         let state = spec.and_then(|spec| spec.get("desiredState")).cloned();
@@ -282,6 +286,50 @@ impl Parts {
         });
         Self { form: Form::NodePolicy, state, capture }
     }
+}
+
+/// What an API server rejects before it reads the policy itself.
+fn check_object(root: &Node, found: &mut Findings) {
+    let version = root.entry("apiVersion");
+    match version.and_then(|entry| entry.value.text()) {
+        Some(version) if POLICY_VERSIONS.contains(&version) => {}
+        Some(other) => {
+            let at = version.map_or(root.at, |entry| entry.value.at);
+            let message = format!("expected apiVersion {}, found {other:?}", POLICY_VERSIONS[0]);
+            found.report(RuleId::B34, at, message);
+        }
+        None => {
+            let message =
+                format!("the policy has no `apiVersion`; expected {}", POLICY_VERSIONS[0]);
+            found.report(RuleId::B34, root.at, message);
+        }
+    }
+    let metadata = root.entry("metadata");
+    let at = metadata.map_or(root.at, |entry| entry.at);
+    let name = metadata.and_then(|entry| entry.value.entry("name"));
+    match name.and_then(|entry| entry.value.text()) {
+        Some(name) if is_object_name(name) => {}
+        Some(other) => {
+            let at = name.map_or(at, |entry| entry.value.at);
+            let message = format!(
+                "expected a name of lower-case letters, digits, `-` and `.`, found {other:?}"
+            );
+            found.report(RuleId::B34, at, message);
+        }
+        None => found.report(RuleId::B34, at, "the policy has no `metadata.name`"),
+    }
+}
+
+/// Whether a cluster accepts this as the name of an object: a DNS subdomain.
+fn is_object_name(name: &str) -> bool {
+    let is_inner = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.bytes().all(is_inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 /// A state that was indented too far, so that it became part of the node selector.

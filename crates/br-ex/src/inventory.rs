@@ -59,6 +59,11 @@ pub struct Inventory {
     roles: BTreeMap<Role, BTreeMap<Stem, Placed>>,
 }
 
+/// A host name up to its first dot: nodes select their document by it.
+pub fn short_name(host: &str) -> &str {
+    host.split_once('.').map_or(host, |(short, _)| short)
+}
+
 impl Stem {
     pub fn cluster() -> Self {
         Self(CLUSTER.to_owned())
@@ -74,8 +79,7 @@ impl Stem {
 
     /// The stem for a host that may be given with its domain.
     pub fn of_host(name: &str) -> Result<Self, StemError> {
-        let short = name.split('.').next().unwrap_or_default();
-        short.parse().map_err(|_: StemError| StemError::Name(name.to_owned()))
+        short_name(name).parse().map_err(|_: StemError| StemError::Name(name.to_owned()))
     }
 
     /// The role that the name says by its beginning: `master-0`, `worker-1`.

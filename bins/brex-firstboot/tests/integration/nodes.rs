@@ -8,3 +8,4 @@ mod interrupted;
 mod refused;
 mod rolled_back;
 mod staged;
+mod topologies;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use br_ex::Platform;
 use br_ex::day2::Nodes;
+use br_ex::inventory::short_name;
 use br_ex::node_state::{self, NodeState};
 use first_boot::summary::ANNOTATION;
 use first_boot::{Candidate, Choice, Mac, Machine, ShortName, Summary, choose};
@@ -173,6 +174,25 @@ impl Objects {
                 }
             }
             Err(error) => self.notes.push(format!("the state of node {name} is left out: {error}")),
+        }
+    }
+
+    /// Takes the network that a node reported, by its name or its short name.
+    pub(crate) fn take_state(&mut self, node: &str) -> Result<NodeState> {
+        let of_short = |name: &&String| short_name(name) == node;
+        let found = match self.states.contains_key(node) {
+            true => vec![node.to_owned()],
+            false => self.states.keys().filter(of_short).cloned().collect(),
+        };
+        let known = || self.states.keys().cloned().collect::<Vec<_>>().join(", ");
+        match found.as_slice() {
+            [name] => self.states.remove(name).context("it was there"),
+            [] if self.states.is_empty() => bail!(
+                "node {node}: the cluster has no NodeNetworkStates; install the NMState operator, \
+                 or use a file with the output of `nmstatectl show` of the node"
+            ),
+            [] => bail!("node {node}: the cluster has NodeNetworkStates of {}", known()),
+            several => bail!("node {node}: expected one node, found {}", several.join(", ")),
         }
     }
 

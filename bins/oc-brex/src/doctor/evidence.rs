@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use br_ex::inventory::short_name;
 use first_boot::diagnosis::{Diagnosis, Weight};
 use first_boot::report::{Chosen, Command, Entry};
 use first_boot::summary::ANNOTATION;
@@ -136,11 +137,21 @@ impl NodeEvidence {
         rendered: &'a BTreeMap<String, Vec<u8>>,
     ) -> Option<(&'a String, &'a Vec<u8>)> {
         let own = if self.documents.is_empty() { rendered } else { &self.documents };
-        let names = [short(node), "cluster"];
+        let names = [short_name(node), "cluster"];
         names.iter().find_map(|stem| {
             own.get_key_value(&format!("{stem}.yml"))
                 .or_else(|| own.get_key_value(&format!("{stem}.yaml")))
         })
+    }
+
+    /// Whether nothing was found.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.report.is_none()
+            && self.state.is_none()
+            && !self.knows_flag
+            && self.documents.is_empty()
+            && self.journals.is_empty()
+            && self.further.is_empty()
     }
 
     /// What there was to look at.
@@ -154,9 +165,4 @@ impl NodeEvidence {
         let parts: Vec<&str> = parts.into_iter().flatten().collect();
         format!("it was judged by {}", parts.join(", "))
     }
-}
-
-/// A host name up to its first dot.
-pub(crate) fn short(node: &str) -> &str {
-    node.split('.').next().unwrap_or(node)
 }

@@ -36,7 +36,7 @@ pub(super) struct Question<'a> {
     pub(super) flag: &'a str,
 }
 
-/// Someone who answers.
+/// A source of answers.
 pub(super) trait Prompt {
     fn answer(&mut self, question: &Question<'_>) -> Result<String>;
     /// Shows something to choose from.
@@ -72,7 +72,7 @@ impl Prompt for Terminal {
     }
 }
 
-/// Nobody: proposals are accepted, or a missing flag is an error.
+/// No terminal: proposals are accepted, or a missing flag is an error.
 pub(super) struct Silent {
     pub(super) accepts_proposals: bool,
 }
@@ -85,7 +85,10 @@ impl Prompt for Silent {
                 "{} is not given; give it, or --yes to accept what the node has",
                 question.flag
             ),
-            None => bail!("{} is not given, and the node has nothing to propose", question.flag),
+            None => bail!(
+                "{} is not given; give it, or a node that has one (--nns FILE or --node NAME)",
+                question.flag
+            ),
         }
     }
 
@@ -433,6 +436,6 @@ dns-resolver: {running: {server: [192.0.2.53]}}
         assert_eq!(said, "--uplink is not given; give it, or --yes to accept what the node has");
         let mut silent = Silent { accepts_proposals: true };
         let said = ask(&Given::default(), &Proposal::default(), &mut silent).unwrap_err();
-        assert!(said.to_string().contains("nothing to propose"), "{said}");
+        assert!(said.to_string().contains("--uplink is not given; give it, or a node"), "{said}");
     }
 }

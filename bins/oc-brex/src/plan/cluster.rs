@@ -7,11 +7,11 @@ use anyhow::{Context, Result, bail};
 use br_ex::Document;
 use br_ex::day2::{self, Basis, Class, Masquerade, Plan, PlanOptions, State};
 use br_ex::hosts::Reader;
-use br_ex::inventory::{Inventory, Placed, place_files};
+use br_ex::inventory::{Inventory, Placed, place_files, short_name};
 use command_line::{Ending, print, say};
 use machine_config::Role;
 
-use super::text;
+use super::{pictures, text};
 use crate::cluster::objects::{ClusterNode, Kind};
 use crate::cluster::{ClusterArguments, Objects};
 use crate::{inputs, reading, writing};
@@ -22,6 +22,8 @@ struct NodePlan<'a> {
     role: Role,
     document: &'a Placed,
     plan: Plan,
+    /// What br-ex stands on before and after.
+    pictures: String,
 }
 
 /// Plans the documents of a folder for a cluster. Policies are written only if all nodes can be
@@ -55,7 +57,7 @@ pub(super) fn plan(
             continue;
         };
         match plan_node(&objects, node, document, reader, out) {
-            Ok(plan) => plans.push(NodePlan { node, role, document, plan }),
+            Ok((plan, pictures)) => plans.push(NodePlan { node, role, document, plan, pictures }),
             Err(error) => {
                 say(&format!("error: {}: {error:#}", node.name));
                 has_errors = true;
@@ -72,7 +74,7 @@ pub(super) fn plan(
     }
     let Some(folder) = out else {
         if plans.iter().any(|it| it.plan.policy.is_some()) {
-            say("Give -o DIR to have the policies written.");
+            say("Give --out DIR to have the policies written.");
         }
         return Ok(Ending::Good);
     };
@@ -96,15 +98,11 @@ fn inventory(hosts: &Path) -> Result<Inventory> {
     })
 }
 
-fn short(name: &str) -> &str {
-    name.split('.').next().unwrap_or(name)
-}
-
 /// Documents of hosts that are not nodes of the cluster.
 fn unlisted(inventory: &Inventory, objects: &Objects) -> Vec<String> {
     let mut problems = Vec::new();
     for (role, stem, placed) in inventory.documents().filter(|(_, stem, _)| !stem.is_cluster()) {
-        let is_it = |node: &&ClusterNode| short(&node.name) == stem.as_str();
+        let is_it = |node: &&ClusterNode| short_name(&node.name) == stem.as_str();
         match objects.nodes.iter().find(is_it).map(|node| objects.role(node)) {
             Some(Some(found)) if found == *role => {}
             // Without a folder of its role, a document is for both.
@@ -128,7 +126,7 @@ fn unlisted(inventory: &Inventory, objects: &Objects) -> Vec<String> {
 /// The document of a node: its own, or that of all nodes of its role.
 fn document<'a>(inventory: &'a Inventory, role: &Role, node: &ClusterNode) -> Option<&'a Placed> {
     let of_role = || inventory.documents().filter(|(it, ..)| *it == role);
-    let own = of_role().find(|(_, stem, _)| stem.as_str() == short(&node.name));
+    let own = of_role().find(|(_, stem, _)| stem.as_str() == short_name(&node.name));
     let found = own.or_else(|| of_role().find(|(_, stem, _)| stem.is_cluster()));
     found.map(|(_, _, placed)| placed)
 }
@@ -139,7 +137,7 @@ fn plan_node(
     document: &Placed,
     reader: Reader,
     out: Option<&Path>,
-) -> Result<Plan> {
+) -> Result<(Plan, String)> {
     let current = objects.states.get(&node.name).context(
         "it has no NodeNetworkState; is the handler running there (`oc get pods -o wide`)?",
     )?;
@@ -152,7 +150,9 @@ fn plan_node(
         reader,
     };
     let new = Document::parse(&document.bytes);
-    day2::plan(&old, &new, &options).with_context(|| format!("planning {}", document.origin))
+    let plan = day2::plan(&old, &new, &options)
+        .with_context(|| format!("planning {}", document.origin))?;
+    Ok((plan, pictures(&current.state, &new)?))
 }
 
 fn file(node: &ClusterNode) -> String {
@@ -190,7 +190,7 @@ fn overview(plans: &[NodePlan<'_>]) -> String {
 fn details(plans: &[NodePlan<'_>]) -> String {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for it in plans.iter().filter(|it| it.plan.class().is_some()) {
-        let shown = text(&it.plan, Path::new(&it.document.origin));
+        let shown = format!("{}{}", text(&it.plan, Path::new(&it.document.origin)), it.pictures);
         // Names of the node and of its files differ; the change may not.
         let shown = shown.replace(&it.node.name, "<node>");
         match groups.iter_mut().find(|(text, _)| *text == shown) {

@@ -6,7 +6,7 @@ use br_ex::Document;
 use br_ex::day2::{self, Basis, Masquerade, PlanOptions, State};
 use br_ex::hosts::Reader;
 use first_boot::report::Ending;
-use first_boot::{Candidate, DocumentHash, Summary};
+use first_boot::{Candidate, Summary};
 use serde::Serialize;
 
 use crate::cluster::objects::{ClusterNode, Enactment, Kind, Objects};
@@ -78,6 +78,18 @@ pub(crate) enum Drift {
     None,
     Changes { count: usize, class: String },
     Unknown { reason: String },
+}
+
+impl Drift {
+    /// With the class of the change, or why it is unknown.
+    pub(crate) fn with_reason(&self) -> String {
+        match self {
+            Self::None => self.to_string(),
+            Self::Changes { class: reason, .. } | Self::Unknown { reason } => {
+                format!("{self} ({reason})")
+            }
+        }
+    }
 }
 
 impl fmt::Display for Drift {
@@ -166,7 +178,6 @@ fn marker(summary: Option<&Summary>, document: Option<&Candidate>) -> Marker {
     match (&summary.flag, document) {
         (None, _) => Marker::NotSet,
         (Some(flag), Some(document)) if *flag == document.hash => Marker::Current,
-        (Some(flag), None) if *flag != DocumentHash::of(b"") => Marker::Outdated,
         (Some(_), _) => Marker::Outdated,
     }
 }
@@ -254,6 +265,7 @@ fn next_step(
 
 #[cfg(test)]
 mod tests {
+    use first_boot::DocumentHash;
     use serde_json::{Value, json};
 
     use super::*;

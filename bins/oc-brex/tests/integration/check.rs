@@ -196,7 +196,7 @@ fn machines_that_documents_name_are_compared_by_check_and_render() {
 
 #[test]
 fn several_policies_of_a_file_and_hosts_of_an_agent_config_are_checked() {
-    let policy = "kind: NodeNetworkConfigurationPolicy\nspec:\n  desiredState:\n    ovs-db:\n      \
+    let policy = "apiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata: {name: a}\nspec:\n  desiredState:\n    ovs-db:\n      \
                   external_ids: {ovn-bridge-mappings: a:b}\n";
     let agent = "apiVersion: v1beta1\nkind: AgentConfig\nhosts:\n- hostname: m0\n  role: master\n  \
                  networkConfig:\n    interfaces:\n    - {name: eno1, type: ethernet, state: up, ipv4: \
@@ -205,7 +205,7 @@ fn several_policies_of_a_file_and_hosts_of_an_agent_config_are_checked() {
     let done = check(folder.path(), &["p.yaml"]);
     assert_eq!(done.status.code(), Some(1));
     assert!(err(&done).starts_with("2 documents checked: 2 errors"), "{}", err(&done));
-    assert!(out(&done).contains("p.yaml:11:22: error: `ovn-bridge-mappings`"), "{}", out(&done));
+    assert!(out(&done).contains("p.yaml:15:22: error: `ovn-bridge-mappings`"), "{}", out(&done));
     let done = check(folder.path(), &["agent.yaml"]);
     assert!(
         err(&done).contains("so configure-ovs makes it on the interface with"),

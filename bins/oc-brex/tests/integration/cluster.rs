@@ -138,6 +138,8 @@ async fn cluster() -> ApiServer {
         node("worker-1.example.com", Some(&summary("taken-back", None))),
         node("worker-2.example.com", Some(&summary("confirmed", Some("an older text")))),
         node("worker-3.example.com", None),
+        // Without a document, a report or a state.
+        node("worker-4.example.com", None),
     ];
     apply(&server, &nodes.concat()).await;
     apply(&server, &machine_configs(&["worker-0", "worker-1", "worker-2", "worker-3"])).await;
@@ -191,9 +193,28 @@ async fn a_cluster_is_shown_planned_and_diagnosed_without_a_write() {
         "br-ex did not come up; the node has its former network",
         "worker-2.yml was changed after br-ex was configured from it",
         "the node has not reported its first boot",
+        "worker-4.example.com:\n  warning: nothing is known about br-ex of this node",
     ] {
         assert!(shown.contains(expected), "{expected}: {shown}");
     }
+    let (_, wide, _) = on_cluster(kubeconfig, &["status", "-o", "wide"]);
+    assert!(wide.contains("unknown (it has no NodeNetworkState)"), "{wide}");
+
+    // A node is shown by its name, also by the short one; a file that is missing is not a node.
+    for name in ["worker-0.example.com", "worker-0"] {
+        let (code, shown, said) = on_cluster(kubeconfig, &["show", name]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(shown.contains("br-ex (ovs-interface)") && shown.contains("192.0.2.10"), "{shown}");
+        let (code, _, said) = on_cluster(kubeconfig, &["init", "--node", name, "--yes"]);
+        assert_eq!(code, Some(0), "{said}");
+    }
+    let (code, _, said) = on_cluster(kubeconfig, &["show", "worker-1"]);
+    assert_eq!(code, Some(2), "{said}");
+    let known = "the cluster has NodeNetworkStates of worker-0.example.com, worker-2.example.com";
+    assert!(said.contains(known), "{said}");
+    let (code, _, said) = on_cluster(Path::new("missing"), &["show", "worker-0.yml"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("reading worker-0.yml: No such file"), "{said}");
 }
 
 #[tokio::test]
@@ -214,6 +235,7 @@ async fn documents_are_planned_for_every_node_and_policies_written_for_the_api_s
     assert_eq!(code, Some(0), "{shown}{said}");
     assert!(shown.contains("worker-2.example.com  worker  1"), "{shown}");
     assert!(shown.contains("oc apply --server-side -f "), "{shown}");
+    assert!(shown.contains("\nBefore:\n  br-ex") && shown.contains("\nAfter:\n"), "{shown}");
     assert!(!out.join("worker-0.example.com.yaml").exists(), "nothing changes there");
     // Nodes without a document are named.
     assert!(said.contains("worker-1.example.com: no document"), "{said}");

@@ -61,7 +61,7 @@ fn what_cannot_be_made_is_refused_with_what_to_do() {
         ),
         ("nic --uplink an-interface-name-too-long --dhcp", "1 to 15 letters"),
         ("bond --uplink eno1 --dhcp", "add another --uplink"),
-        ("vlan --uplink eno1 --vlan-id 5000 --dhcp", "numbered from 1 to 4094"),
+        ("vlan --uplink eno1 --vlan-id 5000 --dhcp", "the number of a VLAN, from 1 to 4094"),
         ("auto", "required arguments were not provided"),
     ] {
         let done = topology(arguments);

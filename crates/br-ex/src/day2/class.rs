@@ -114,7 +114,7 @@ impl<'a> Context<'a> {
     fn bridge(&self, difference: &Difference) -> Verdict {
         let field: Vec<&str> = difference.field.iter().map(String::as_str).collect();
         match field.as_slice() {
-            [] => verdict(Class::Disruptive, "the bridge is made anew, and ovnkube must find it"),
+            [] => verdict(Class::Disruptive, "the bridge is recreated, and ovnkube must find it"),
             ["bridge", "options", "mcast-snooping-enable"]
             | ["bridge", "allow-extra-patch-ports"] => {
                 verdict(Class::Hitless, "ovnkube's flows do not depend on it")
@@ -159,7 +159,7 @@ impl<'a> Context<'a> {
     fn port(&self, difference: &Difference) -> Verdict {
         let field: Vec<&str> = difference.field.iter().map(String::as_str).collect();
         match field.as_slice() {
-            [] => verdict(Class::Disruptive, "the port with the node's address is made anew"),
+            [] => verdict(Class::Disruptive, "the port with the node's address is recreated"),
             ["mtu"] => self.mtu(difference),
             ["mac-address"] | ["copy-mac-from"] => verdict(
                 Class::Disruptive,
@@ -201,7 +201,7 @@ impl<'a> Context<'a> {
             }
             ["auto-dns"] => verdict(Class::Hitless, "name servers are taken over at once"),
             ["auto-route-metric" | "auto-routes" | "auto-gateway" | "auto-route-table-id"] => {
-                verdict(Class::Interruption, "routes are made anew")
+                verdict(Class::Interruption, "routes are recreated")
             }
             [
                 "dhcp-client-id"
@@ -349,7 +349,7 @@ impl<'a> Context<'a> {
 
     fn route(&self, difference: &Difference) -> Verdict {
         let Subject::Route(route) = &difference.subject else {
-            return verdict(Class::Interruption, "routes are made anew");
+            return verdict(Class::Interruption, "routes are recreated");
         };
         let family = if route.destination.contains(':') { Family::V6 } else { Family::V4 };
         let is_gone = difference.field.is_empty() && difference.new.is_none();
@@ -357,7 +357,7 @@ impl<'a> Context<'a> {
             (true, true) if !has_way_out(self.new, family) => {
                 verdict(Class::Forbidden, "the node loses its default route")
             }
-            (true, _) => verdict(Class::Interruption, "the way out of the node is made anew"),
+            (true, _) => verdict(Class::Interruption, "the way out of the node is recreated"),
             (false, false) if difference.field.is_empty() => {
                 verdict(Class::Hitless, "other traffic keeps its way")
             }

@@ -53,7 +53,7 @@ pub struct VlanId(u16);
 
 /// Not the number of a VLAN.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no VLAN; they are numbered from 1 to 4094")]
+#[error("expected the number of a VLAN, from 1 to 4094, found {0:?}")]
 pub struct VlanIdError(String);
 
 impl FromStr for VlanId {

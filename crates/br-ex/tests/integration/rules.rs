@@ -366,7 +366,7 @@ fn policies_of_a_running_cluster_need_extra_patch_ports_and_masquerade_addresses
     assert_eq!(broken(&policy), ["B38 W 26"]);
     let without = with(&policy, "        allow-extra-patch-ports: true\n", "");
     assert_eq!(broken(&without), ["B23 W 15", "B38 W 25"]);
-    let other = "kind: NodeNetworkConfigurationPolicy\nspec:\n  desiredState:\n    interfaces:\n    - {name: eno2, type: ethernet}\n";
+    let other = "apiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata: {name: a}\nspec:\n  desiredState:\n    interfaces:\n    - {name: eno2, type: ethernet}\n";
     assert_eq!(broken(other), Vec::<String>::new());
 }
 
@@ -435,8 +435,9 @@ routes:
   - {destination: 198.51.100.0/24, next-hop-address: 203.0.113.1, next-hop-interface: bond7}
 ";
     let indented: String = state.lines().map(|line| format!("    {line}\n")).collect();
-    let policy =
-        format!("kind: NodeNetworkConfigurationPolicy\nspec:\n  desiredState:\n{indented}");
+    let policy = format!(
+        "apiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata: {{name: a}}\nspec:\n  desiredState:\n{indented}"
+    );
     let rules = |findings: Vec<String>| -> Vec<String> {
         let line = |it: &String| it.rsplit_once(' ').unwrap().0.to_owned();
         findings.iter().map(line).collect()

@@ -31,7 +31,7 @@ fn read(path: &str) -> String {
 pub(crate) fn changes() -> Vec<Change> {
     let page = read("docs/br-ex-day2.md");
     let sections = page.split("\n## ").filter(|section| section.contains("```diff\n"));
-    sections.map(change).collect()
+    sections.map(|section| change(&page, section)).collect()
 }
 
 /// The change of this title.
@@ -40,25 +40,53 @@ pub(crate) fn find(title: &str) -> Change {
     found.unwrap_or_else(|| panic!("the page has no section {title}"))
 }
 
-fn change(section: &str) -> Change {
+fn change(page: &str, section: &str) -> Change {
     let title = section.lines().next().expect("a title").to_owned();
-    let policy = block(section, "yaml");
     let (node, file) = DOCUMENTS
         .into_iter()
-        .find(|(node, _)| policy.contains(&format!("kubernetes.io/hostname: {node}.example.com\n")))
-        .unwrap_or_else(|| panic!("{title}: a policy for no node of the page"));
+        .find(|(node, _)| section.contains(&format!("On `{node}`:\n\n```diff\n")))
+        .unwrap_or_else(|| panic!("{title}: a change of no node of the page"));
     let old = read(&format!("examples/br-ex/{file}"));
-    let new = edited(&old, &block(section, "diff"), &title);
-    let says = block(section, "text");
+    let mut edits = blocks(section, "diff").into_iter();
+    let edit = edits.next().expect("an edit of the document");
+    let new = edited(&old, &edit, &title);
+    let mut policy = edited(&complete_policy(page, node), &of_policy(&edit), &title);
+    // What a policy needs besides is shown as an edit of its own.
+    for further in edits {
+        policy = edited(&policy, &further, &title);
+    }
+    let says = blocks(section, "text").remove(0);
     Change { title, node: node.to_owned(), old, new, says, policy, text: section.to_owned() }
 }
 
-/// The fenced block of this language.
-fn block(section: &str, language: &str) -> String {
-    let (_, rest) = section.split_once(&format!("```{language}\n")).unwrap_or_else(|| {
-        panic!("{}: no block {language}", section.lines().next().unwrap_or_default())
-    });
-    rest.split_once("```").expect("the end of a block").0.to_owned()
+/// The policy of a node without any change.
+fn complete_policy(page: &str, node: &str) -> String {
+    let name = format!("kubernetes.io/hostname: {node}.example.com\n");
+    let policies = blocks(page, "yaml").into_iter();
+    policies.into_iter().find(|policy| policy.contains(&name)).expect("a policy of the node")
+}
+
+/// The edit of a document, as one of the policy: the state is below `desiredState`, and texts are in
+/// double quotes.
+fn of_policy(edit: &str) -> String {
+    let line = |line: &str| match line.split_at_checked(1) {
+        Some((sign @ (" " | "+" | "-"), rest)) => {
+            format!("{sign}    {}\n", rest.replace('\'', "\""))
+        }
+        _ => format!("{line}\n"),
+    };
+    edit.lines().map(line).collect()
+}
+
+/// The fenced blocks of this language.
+fn blocks(section: &str, language: &str) -> Vec<String> {
+    let start = format!("```{language}\n");
+    let parts = section.split(&start).skip(1);
+    let block = |part: &str| part.split_once("```").expect("the end of a block").0.to_owned();
+    let blocks: Vec<String> = parts.map(block).collect();
+    let title = section.lines().next().unwrap_or_default();
+    assert!(!blocks.is_empty(), "{title}: no block {language}");
+    blocks
 }
 
 /// Makes an edit, given as lines that stay, go and come. Each part of it must be in the document
