@@ -50,7 +50,7 @@ pub(crate) struct DebugPrograms {
 impl DebugPrograms {
     fn path(&self, program: Program) -> PathBuf {
         match &self.node {
-            Some(path) if program.profile == "node" => path.clone(),
+            Some(path) if program.name == "brex-firstboot" => path.clone(),
             _ => self.folder.join(program.name),
         }
     }
