@@ -22,8 +22,9 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A document, a policy or a NodeNetworkState; `-` is standard input. If there is no such
-    /// file, the node of this name in the running cluster, which must report NodeNetworkStates
+    /// A document, a policy or a NodeNetworkState; `-` is standard input. If the
+    /// file does not exist, the node of this name in the running cluster, which must report
+    /// NodeNetworkStates
     #[arg(value_name = "FILE|NODE")]
     source: PathBuf,
     #[command(flatten)]
@@ -45,8 +46,9 @@ enum Format {
 pub(crate) fn show(arguments: &Arguments) -> Result<Ending> {
     let path = &arguments.source;
     let pictures = match node(path) {
-        Some(node) => of_node(node, &arguments.cluster)
-            .with_context(|| format!("there is no file {node}, so it is read as a node"))?,
+        Some(node) => of_node(node, &arguments.cluster).with_context(|| {
+            format!("file {node} not found; reading it as a node of the cluster")
+        })?,
         None => pictures(path)?,
     };
     let title = |name: &Option<String>| name.clone().unwrap_or_else(|| path.display().to_string());

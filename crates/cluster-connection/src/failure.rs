@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error(
-        "there is no kubeconfig (looked for {}); name one with --kubeconfig or $KUBECONFIG",
+        "kubeconfig not found (searched {}); specify one with --kubeconfig or $KUBECONFIG",
         list(searched)
     )]
     NoKubeconfig { searched: Vec<PathBuf> },

@@ -60,7 +60,7 @@ impl Connection {
     /// Prepares requests to the cluster of a kubeconfig. Nothing is sent yet.
     ///
     /// # Errors
-    /// If there is no kubeconfig, or it cannot be used.
+    /// If no kubeconfig is found, or it cannot be used.
     pub async fn connect(
         paths: KubeconfigPaths<'_>,
         context: Option<&str>,

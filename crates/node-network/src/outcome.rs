@@ -60,7 +60,7 @@ impl fmt::Display for Cause {
             Self::Apply => "NetworkManager could not make the change",
             Self::Verification => "the network did not become what the document asks for",
             Self::Facts => "the bridge does not carry the node",
-            Self::Probes => "the node reached nobody through the new network",
+            Self::Probes => "the probes did not succeed through the new network",
             Self::Expired => "the checkpoint was gone before the change was confirmed",
             Self::Persist => "the change could not be saved to disk",
         })

@@ -197,12 +197,12 @@ impl Tree {
         Ok(Self { folder: path })
     }
 
-    /// The folder to lay another one over. Nobody may write to it.
+    /// The folder to lay another one over. It must not be written to.
     pub fn root(&self) -> PathBuf {
         self.folder.join("root")
     }
 
-    /// The same as an ext4 file system in a file, of nodes only. Nobody may write to it.
+    /// The same as an ext4 file system in a file, of nodes only. It must not be written to.
     pub fn disk(&self) -> PathBuf {
         self.folder.join("root.ext4")
     }

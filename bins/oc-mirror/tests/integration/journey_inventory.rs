@@ -342,7 +342,7 @@ fn a_cluster_that_cannot_be_asked_is_named_with_the_reason() {
     site.write("lost.json", &config.to_string());
     site.write("broken.yaml", "users:\n- name: u\n  user: {token: s3cret, token: [\n");
     for (line, wanted) in [
-        ("", "there is no kubeconfig (looked for "),
+        ("", "kubeconfig not found (searched "),
         ("--kubeconfig missing", "reading missing: No such file"),
         ("--kubeconfig broken.yaml", "broken.yaml is not a kubeconfig"),
         ("--kubeconfig lost.json", "has no current context"),

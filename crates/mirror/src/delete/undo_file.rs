@@ -23,7 +23,7 @@ pub(crate) struct UndoFile {
     pub(crate) lost: Vec<Destination>,
 }
 
-/// Why there is no undo file.
+/// Why the undo file cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UndoError {
     #[error(transparent)]
