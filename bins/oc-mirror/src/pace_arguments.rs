@@ -108,15 +108,14 @@ impl PaceArguments {
             let limiter = RateLimiter::new(allowed(table.at(now, &zone)));
             Schedule { table, zone: zone.clone(), limiter, told: watch::Sender::new(None) }
         });
-        let limited = |rate: &BytesPerSecond| RateLimiter::new(Allowed::BytesPerSecond(rate.0));
         let shared: Vec<RateLimiter> = self
             .limit_rate
             .iter()
-            .map(limited)
+            .map(limiter)
             .chain(schedule.iter().map(|schedule| schedule.limiter.clone()))
             .collect();
         let side = |own: &Option<BytesPerSecond>| {
-            shared.iter().cloned().chain(own.iter().map(limited)).collect()
+            shared.iter().cloned().chain(own.iter().map(limiter)).collect()
         };
         Ok(Pace {
             source: side(&self.src_limit_rate),
@@ -125,6 +124,11 @@ impl PaceArguments {
             until,
         })
     }
+}
+
+/// A limiter that holds transfers at this rate.
+pub(crate) fn limiter(rate: &BytesPerSecond) -> RateLimiter {
+    RateLimiter::new(Allowed::BytesPerSecond(rate.0))
 }
 
 /// A rate as limiters have it.

@@ -13,7 +13,7 @@ use clap::Args;
 use mirror::{NotRepaired, Repaired, repair_workspace};
 use mirror_plan::Mode;
 use oci::Digest;
-use registry::{Allowed, Client, RateLimiter, Side};
+use registry::{Client, Side};
 use timetable::BytesPerSecond;
 use workspace::{Need, RecordedFile, Verification, Workspace};
 
@@ -22,7 +22,7 @@ use crate::console::{self, Console};
 use crate::log::Log;
 use crate::lookup_arguments::{all, wait};
 use crate::mirror_command::{self, OfV2};
-use crate::pace_arguments::parse_rate;
+use crate::pace_arguments::{limiter, parse_rate};
 use crate::quantity;
 use crate::request::Surroundings;
 use crate::retry_arguments::RetryArguments;
@@ -152,10 +152,6 @@ fn client(arguments: &RepairArguments, surroundings: &Surroundings) -> anyhow::R
         user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
         ..defaults
     })?)
-}
-
-fn limiter(rate: &BytesPerSecond) -> RateLimiter {
-    RateLimiter::new(Allowed::BytesPerSecond(rate.0))
 }
 
 fn summary(found: usize, repaired: &Repaired) -> String {

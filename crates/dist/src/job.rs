@@ -50,7 +50,7 @@ pub(crate) struct DebugPrograms {
 impl DebugPrograms {
     fn path(&self, program: Program) -> PathBuf {
         match &self.node {
-            Some(path) if program.name == "brex-firstboot" => path.clone(),
+            Some(path) if path.file_name().is_some_and(|name| name == program.name) => path.clone(),
             _ => self.folder.join(program.name),
         }
     }

@@ -2,18 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use go_template::Limits;
 use helm::Chart;
 use helm::discover::{self, Options};
 use helm::repository::Index;
 
-use crate::two_parts;
+use crate::{TEMPLATE_LIMITS, two_parts};
 
 const CHART: &[u8] = b"apiVersion: v2\nname: fuzzed\nversion: 1.0.0\n";
-
-/// Small enough that an input which uses all of it is still fast.
-const LIMITS: Limits =
-    Limits { steps: 20_000, depth: 100, output_bytes: 1 << 20, value_size: 1 << 16 };
 
 /// A chart with one template, and after a zero byte its values.
 pub fn chart(data: &[u8]) {
@@ -37,7 +32,7 @@ pub fn chart_archive(data: &[u8]) {
 
 fn images(chart: &Chart) {
     let mut options = Options::default();
-    options.rendering.limits = LIMITS;
+    options.rendering.limits = TEMPLATE_LIMITS;
     match discover::images(chart, &serde_json::Map::new(), &options) {
         Ok(found) => {
             for problem in found.problems {

@@ -90,6 +90,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "timetable", run: timetable },
 ];
 
+/// What templates may use: small enough that an input which uses all of it is still fast.
+const TEMPLATE_LIMITS: go_template::Limits =
+    go_template::Limits { steps: 20_000, depth: 100, output_bytes: 1 << 20, value_size: 1 << 16 };
+
 /// The input as text, for parsers that take text only.
 fn text(data: &[u8]) -> Option<&str> {
     std::str::from_utf8(data).ok()

@@ -1,12 +1,8 @@
 //! Templates of charts, with Go's functions only.
 
-use go_template::{Budget, Functions, Limits, MissingKey, Set, Value};
+use go_template::{Budget, Functions, MissingKey, Set, Value};
 
-use crate::{text, two_parts};
-
-/// Small enough that an input which uses all of it is still fast.
-const LIMITS: Limits =
-    Limits { steps: 20_000, depth: 100, output_bytes: 1 << 20, value_size: 1 << 16 };
+use crate::{TEMPLATE_LIMITS, text, two_parts};
 
 /// A template, and after a zero byte its data as JSON.
 pub fn template(data: &[u8]) {
@@ -18,9 +14,9 @@ pub fn template(data: &[u8]) {
         if let Err(error) = set.parse("main", template) {
             return assert!(!error.to_string().is_empty());
         }
-        let mut budget = Budget::new(LIMITS);
+        let mut budget = Budget::new(TEMPLATE_LIMITS);
         match set.execute("main", Value::from_json(&data), &mut budget) {
-            Ok(output) => assert!(output.len() <= 3 * LIMITS.output_bytes),
+            Ok(output) => assert!(output.len() <= 3 * TEMPLATE_LIMITS.output_bytes),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }

@@ -141,6 +141,14 @@ impl Bench {
         }
     }
 
+    /// A cell of the table: how a run ended.
+    fn seen(&self, ran: &Ran) -> String {
+        match ran.code {
+            0 => "succeeds".to_owned(),
+            code => format!("exit code {code}: {}", self.told(ran)),
+        }
+    }
+
     /// What the user reads, without what differs from run to run.
     fn told(&self, ran: &Ran) -> String {
         let told = match serde_json::from_str::<serde_json::Value>(&ran.out) {
@@ -216,30 +224,42 @@ fn cell(case: Case, on: On, effect: &Effect, times: Option<usize>) -> String {
     };
     bench.faulty(case).fault(fault.does(effect.clone()));
     let ran = bench.run(case);
-    let seen = match ran.code {
-        0 => "succeeds".to_owned(),
-        code => format!("exit code {code}: {}", bench.told(&ran)),
-    };
+    let seen = bench.seen(&ran);
     bench.faulty(case).clear_faults();
     bench.completes(case, ran.code, &format!("{case:?} {on:?} {effect:?} {times:?}"));
     seen
 }
 
-fn table(text: &mut String, on: On, times: Option<usize>) {
-    let heads: Vec<&str> = CASES.iter().map(|(_, head)| *head).collect();
+/// Writes the head of a table with a column for each case.
+fn head(text: &mut String, cases: &[(Case, &str)]) {
+    let heads: Vec<&str> = cases.iter().map(|(_, head)| *head).collect();
     let _ = writeln!(text, "| Fault | {} |", heads.join(" | "));
     let _ = writeln!(text, "|---{}|", "|---".repeat(heads.len()));
+}
+
+/// Writes a row; its cells are made at the same time.
+fn row(
+    text: &mut String,
+    name: &str,
+    cases: &[(Case, &str)],
+    cell: impl Fn(Case) -> String + Sync,
+) {
+    let cells: Vec<String> = thread::scope(|scope| {
+        let cell = &cell;
+        let run = |(case, _): &(Case, &str)| {
+            let case = *case;
+            scope.spawn(move || cell(case))
+        };
+        let running: Vec<_> = cases.iter().map(run).collect();
+        running.into_iter().map(|cell| cell.join().unwrap()).collect()
+    });
+    let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+}
+
+fn table(text: &mut String, on: On, times: Option<usize>) {
+    head(text, &CASES);
     for (name, effect) in effects() {
-        let cells: Vec<String> = thread::scope(|scope| {
-            let effect = &effect;
-            let run = |(case, _): &(Case, &str)| {
-                let case = *case;
-                scope.spawn(move || cell(case, on, effect, times))
-            };
-            let running: Vec<_> = CASES.iter().map(run).collect();
-            running.into_iter().map(|cell| cell.join().unwrap()).collect()
-        });
-        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+        row(text, name, &CASES, |case| cell(case, on, &effect, times));
     }
 }
 
@@ -272,10 +292,6 @@ const DISK_CASES: [(Case, &str); 3] = [
 fn disk_cell(case: Case, fault: DiskFault) -> String {
     let bench = Bench::on_empty_disk();
     let data = bench.site.path("data");
-    let seen = |ran: &Ran| match ran.code {
-        0 => "succeeds".to_owned(),
-        code => format!("exit code {code}: {}", bench.told(ran)),
-    };
     let about = format!("{case:?} {fault:?}");
     if matches!(fault, DiskFault::Full | DiskFault::ReadOnly) {
         let disk = Mounted::new(&data, 20_000);
@@ -295,7 +311,7 @@ fn disk_cell(case: Case, fault: DiskFault) -> String {
             _ => disk.make_writable(),
         }
         bench.completes(case, ran.code, &about);
-        return seen(&ran);
+        return bench.seen(&ran);
     }
     let disk = FaultyDisk::mount(&data, Kind::Posix);
     bench.prepare(case);
@@ -312,17 +328,13 @@ fn disk_cell(case: Case, fault: DiskFault) -> String {
     let ran = bench.run(case);
     disk.heal();
     bench.completes(case, ran.code, &about);
-    seen(&ran)
+    bench.seen(&ran)
 }
 
 fn disk_table(text: &mut String) {
-    let heads: Vec<&str> = DISK_CASES.iter().map(|(_, head)| *head).collect();
-    let _ = writeln!(text, "| Fault | {} |", heads.join(" | "));
-    let _ = writeln!(text, "|---{}|", "|---".repeat(heads.len()));
+    head(text, &DISK_CASES);
     for (fault, name) in DISK_FAULTS {
-        let cells: Vec<String> =
-            DISK_CASES.iter().map(|(case, _)| disk_cell(*case, fault)).collect();
-        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+        row(text, name, &DISK_CASES, |case| disk_cell(case, fault));
     }
 }
 

@@ -377,7 +377,9 @@ fn the_graph_image_of_an_archive_is_judged_too() {
     assert_ne!(ran.code, 0, "{}", ran.out);
     let told = reason(&ran, "openshift/graph-image");
     assert!(told.contains("is rejected by policy"), "{told}");
-    assert_eq!(target.requests().of(&http::Method::PUT, "openshift/graph-image").count(), 0);
+    assert_eq!(ran.image("graph-image")["outcome"], "failed", "{}", ran.out);
+    assert!(ran.total("copied") > 0);
+    assert_eq!(target.requests().of(&http::Method::PUT, "graph-image").count(), 0);
     let payload = places(&releases[1]).remove(0);
     let reference = format!("docker://{}/{}", target.address(), payload.0);
     assert_eq!(site.raw(&reference, &["--tls-verify=false"]), payload.1, "{reference}");

@@ -500,28 +500,3 @@ fn a_release_named_at_another_registry_is_read_by_the_name_in_its_signature_with
     );
     assert!(warnings.contains("registries.conf"), "{warnings}");
 }
-
-#[test]
-fn a_graph_image_from_an_archive_is_judged_by_the_policy_of_the_disconnected_side() {
-    let (world, _) = World::with(&["4.16.1"]);
-    world.offer_graph_data();
-    let site = world.site();
-    let mirror = channel("stable-4.16", "").replace("platform:\n", "platform:\n    graph: true\n");
-    site.image_set("isc.yaml", &mirror);
-    world.succeeds(&site, &format!("-c isc.yaml {PLAIN} file://data"));
-    let policy = serde_json::json!({
-        "default": [{"type": "insecureAcceptAnything"}],
-        "transports": {"docker": {"localhost/openshift/graph-image": [{"type": "reject"}]}},
-    });
-    site.write("policy.json", &policy.to_string());
-    let target = LabRegistry::start(lab::registry::Settings::default()).unwrap();
-    let to = target.address();
-    let policy = "--secure-policy --policy policy.json";
-    let line = format!("-c isc.yaml {PLAIN} {policy} --from file://data docker://{to}");
-    let ran = world.run(&site, &line);
-    let graph = ran.image("graph-image");
-    assert_eq!(graph["outcome"], "failed", "{}", ran.out);
-    assert!(graph["error"].as_str().unwrap().contains("is rejected by policy"), "{graph}");
-    assert!(ran.total("copied") > 0);
-    assert_eq!(target.requests().of(&http::Method::PUT, "graph-image").count(), 0);
-}

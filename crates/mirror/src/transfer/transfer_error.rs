@@ -114,11 +114,9 @@ impl Cause {
 
     /// Why the blob store did not take what a source sent.
     pub(crate) fn of_store(error: BlobError) -> Self {
-        match error {
-            BlobError::Mismatch { .. } | BlobError::Long { .. } | BlobError::Short { .. } => {
-                Self::Content(ContentError::Store(error))
-            }
-            BlobError::Busy { .. } | BlobError::Disk(_) => Self::Store(error),
+        match Fault::of_store(&error) {
+            Fault::Content => Self::Content(ContentError::Store(error)),
+            _ => Self::Store(error),
         }
     }
 
