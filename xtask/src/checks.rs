@@ -32,7 +32,7 @@ impl Context {
 const STEPS: [Step<Context>; 10] = [
     Step { name: "packages", about: "install missing Debian packages", run: packages },
     Step { name: "tools", about: "build missing helper tools", run: test_tools },
-    Step { name: "format", about: "check the formatting", run: format },
+    Step { name: "format", about: "check the formatting and lock files", run: format },
     Step { name: "build", about: "compile and lint everything, once", run: build_all },
     Step { name: "deny", about: "check licences, sources and advisories", run: deny },
     Step { name: "docs", about: "compare generated documents with the programs", run: check_docs },
@@ -134,6 +134,7 @@ fn machine_tools(_: &mut Context) -> Result<Outcome> {
 fn format(_: &mut Context) -> Result<Outcome> {
     repository::run(&mut repository::cargo(&["fmt", "--all", "--check"]))
         .context("`cargo fmt --all` formats it")?;
+    fuzz::check_lock_file()?;
     Ok(Outcome::Done)
 }
 

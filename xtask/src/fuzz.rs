@@ -134,9 +134,13 @@ fn target_folder() -> PathBuf {
     repository::target().join("fuzz")
 }
 
-/// Builds the programs. Only with a target that needs them are heavy dependencies compiled.
-fn build(targets: &[String]) -> Result<()> {
-    // cargo-fuzz cannot pass `--locked`.
+/// Checks that the lock file of the fuzzing workspace fits its manifests. cargo-fuzz cannot pass
+/// `--locked`.
+///
+/// # Errors
+///
+/// If it does not, with the command that updates it.
+pub(crate) fn check_lock_file() -> Result<()> {
     let manifest = fuzz_folder().join("Cargo.toml");
     let mut metadata = repository::cargo(&["metadata", "--locked", "--format-version", "1"]);
     let checked = metadata.arg("--manifest-path").arg(&manifest).stdout(Stdio::null()).status();
@@ -144,6 +148,12 @@ fn build(targets: &[String]) -> Result<()> {
         checked.context("starting cargo")?.success(),
         "fuzz/Cargo.lock is out of date; `cargo update --workspace --manifest-path fuzz/Cargo.toml` updates it"
     );
+    Ok(())
+}
+
+/// Builds the programs. Only with a target that needs them are heavy dependencies compiled.
+fn build(targets: &[String]) -> Result<()> {
+    check_lock_file()?;
     let is_light = |target: &String| SHORT_TARGETS.contains(&target.as_str());
     let program = tools::path("cargo-fuzz")?;
     let cargo_fuzz = |target: Option<&str>| {
