@@ -2,17 +2,22 @@
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{ArgAction, Args};
+use mirror::CatalogLookup;
+use registry::{CredentialSource, Side};
 use serve::Tls;
 use tempfile::NamedTempFile;
-use web_console::{Console, Place, RegistryFlags, Settings, SideFlags, Token};
+use web_console::{Console, Lookups, Place, RegistryFlags, Settings, SideFlags, Token};
 
 use crate::go_syntax;
 use crate::interrupt::{self, Ended};
+use crate::problem::chain;
+use crate::request::Surroundings;
 use crate::route;
 
 const ABOUT: &str = "\
@@ -107,9 +112,44 @@ impl ConsoleArguments {
     }
 }
 
+/// Opens catalogs by the flags of the console.
+#[derive(Debug)]
+struct ProgramLookups {
+    settings: registry::Settings,
+}
+
+impl ProgramLookups {
+    fn new(flags: &RegistryFlags, surroundings: &Surroundings) -> Self {
+        let defaults = registry::Settings::new(surroundings.registries.clone(), Side::Source);
+        let credentials = match &flags.authfile {
+            Some(file) => CredentialSource::File(file.clone()),
+            None => CredentialSource::Search,
+        };
+        Self {
+            settings: registry::Settings {
+                tls_verify: !flags.source.is_insecure,
+                cert_dir: flags.source.cert_dir.clone(),
+                credentials,
+                user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
+                ..defaults
+            },
+        }
+    }
+}
+
+impl Lookups for ProgramLookups {
+    fn catalogs(&self, carried: Option<&Path>) -> Result<CatalogLookup, String> {
+        let lookup = match carried {
+            Some(directory) => CatalogLookup::held(directory),
+            None => CatalogLookup::asking(self.settings.clone()),
+        };
+        lookup.map_err(|error| chain(&error))
+    }
+}
+
 /// Serves until a signal ends it.
-pub(crate) fn console(arguments: &ConsoleArguments) -> ExitCode {
-    match try_console(arguments) {
+pub(crate) fn console(arguments: &ConsoleArguments, surroundings: &Surroundings) -> ExitCode {
+    match try_console(arguments, surroundings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");
@@ -118,7 +158,7 @@ pub(crate) fn console(arguments: &ConsoleArguments) -> ExitCode {
     }
 }
 
-fn try_console(arguments: &ConsoleArguments) -> anyhow::Result<()> {
+fn try_console(arguments: &ConsoleArguments, surroundings: &Surroundings) -> anyhow::Result<()> {
     let directory =
         route::served_directory(&arguments.dir).map_err(|problem| anyhow::anyhow!("{problem}"))?;
     let place = Place::open(&directory)?;
@@ -134,7 +174,8 @@ fn try_console(arguments: &ConsoleArguments) -> anyhow::Result<()> {
     let hostnames = arguments.hostname.clone();
     let program = std::env::current_exe().context("finding this program")?;
     let registries = arguments.registries()?;
-    let settings = Settings { place, address, hostnames, tls, token, program, registries };
+    let lookups = Arc::new(ProgramLookups::new(&registries, surroundings));
+    let settings = Settings { place, address, hostnames, tls, token, program, registries, lookups };
     let runtime = crate::runtime().context("starting threads")?;
     let ended = runtime.block_on(async {
         let console = Console::bind(settings, arguments.token_file.is_some()).await?;

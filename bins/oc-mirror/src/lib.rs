@@ -107,7 +107,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
             delete_command::prune(arguments, line, surroundings, &log)
         }
         Some(Command::Serve(arguments)) => serve_command::serve(arguments),
-        Some(Command::Console(arguments)) => console_command::console(arguments),
+        Some(Command::Console(arguments)) => console_command::console(arguments, surroundings),
         Some(Command::Verify(arguments)) => verify_command::verify(arguments, surroundings),
         Some(Command::Repair(arguments)) => {
             repair_command::repair(arguments, line, surroundings, &log, &console)

@@ -12,6 +12,15 @@ pub struct RegistryFlags {
     pub destination: SideFlags,
 }
 
+impl RegistryFlags {
+    /// For commands that only read from source registries.
+    pub(crate) fn source_arguments(&self) -> Vec<String> {
+        let mut words = Words::default();
+        words.registries(self, true, false);
+        words.0
+    }
+}
+
 /// How the registries of one side are reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SideFlags {

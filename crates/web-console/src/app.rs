@@ -1,5 +1,6 @@
 //! What all requests share.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,8 @@ use workspace::RunStatus;
 
 use crate::access::Access;
 use crate::action::RegistryFlags;
+use crate::catalogs::{Catalogs, Lookups};
+use crate::commands::Commands;
 use crate::jobs::Jobs;
 use crate::view::images::{self, ImageIndex};
 use crate::view::place::Place;
@@ -21,6 +24,8 @@ pub(crate) struct App {
     pub(crate) place: Place,
     pub(crate) access: Access,
     pub(crate) jobs: Jobs,
+    pub(crate) commands: Commands,
+    pub(crate) catalogs: Arc<Catalogs>,
     pub(crate) registries: RegistryFlags,
     /// Cancelled when the console ends: streams of events end with it.
     pub(crate) stop: CancellationToken,
@@ -36,9 +41,23 @@ struct CachedImages {
 }
 
 impl App {
-    pub(crate) fn new(place: Place, access: Access, jobs: Jobs, registries: RegistryFlags) -> Self {
-        let (stop, images) = (CancellationToken::new(), Mutex::new(None));
-        Self { place, access, jobs, registries, stop, images }
+    pub(crate) fn new(
+        place: Place,
+        access: Access,
+        program: &Path,
+        registries: RegistryFlags,
+        lookups: Arc<dyn Lookups>,
+    ) -> Self {
+        Self {
+            jobs: Jobs::new(&place.workspace.working_dir(), program),
+            commands: Commands::new(program),
+            catalogs: Arc::new(Catalogs::new(lookups)),
+            place,
+            access,
+            registries,
+            stop: CancellationToken::new(),
+            images: Mutex::new(None),
+        }
     }
 
     /// The images. Thousands of records are read, so the list is kept until a run changes it.

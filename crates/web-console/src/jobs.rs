@@ -309,7 +309,7 @@ mod tests {
     fn a_job_is_known_to_live_without_the_console_that_started_it() {
         let dir = tempfile::tempdir().unwrap();
         let jobs = Jobs::new(dir.path(), Path::new("/bin/sh"));
-        let number = jobs.start("Test", &words(&["-c", "sleep 1000"])).unwrap();
+        let number = jobs.start("Test", &words(&["-c", "exec sleep 1000"])).unwrap();
         // Another console knows nothing but the directory.
         let other = Jobs::new(dir.path(), Path::new("/bin/false"));
         assert_eq!(other.job(number).unwrap().state, JobState::Running);

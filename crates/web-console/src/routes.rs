@@ -9,6 +9,7 @@ mod events;
 mod guard;
 mod job_events;
 mod respond;
+mod select;
 mod start;
 
 use std::sync::Arc;
@@ -34,6 +35,14 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/configuration/check", post(configurations::findings))
         .route("/configuration/check-page", post(configurations::check_page))
         .route("/configuration/download", get(configurations::download))
+        .route("/configuration/add", post(select::add_selection))
+        .route("/operators", get(select::packages))
+        .route("/operator", get(select::package))
+        .route("/operator/icon", get(select::icon))
+        .route("/operator/diagram", get(select::operator_diagram))
+        .route("/charts", get(select::chart_page))
+        .route("/releases", get(select::release_page))
+        .route("/releases/diagram", get(select::release_diagram))
         .route("/start", get(start::forms).post(start::start))
         .route("/jobs", get(start::jobs))
         .route("/jobs/{number}", get(start::job))

@@ -11,7 +11,7 @@ use serve::{Listener, Options, Tls};
 use crate::access::Access;
 use crate::action::RegistryFlags;
 use crate::app::App;
-use crate::jobs::Jobs;
+use crate::catalogs::Lookups;
 use crate::routes::router;
 use crate::token::Token;
 use crate::view::place::Place;
@@ -31,6 +31,7 @@ pub struct Settings {
     /// This program, which runs are started with.
     pub program: PathBuf,
     pub registries: RegistryFlags,
+    pub lookups: Arc<dyn Lookups>,
 }
 
 /// Why a console cannot start.
@@ -72,7 +73,8 @@ impl Console {
     /// by the user, which is required for other addresses than loopback.
     pub async fn bind(settings: Settings, has_token_file: bool) -> Result<Self, StartError> {
         let is_remote = settings.is_remote();
-        let Settings { place, address, hostnames, tls, token, program, registries } = settings;
+        let Settings { place, address, hostnames, tls, token, program, registries, lookups } =
+            settings;
         if is_remote && (tls.is_none() || !has_token_file) {
             return Err(StartError::Unprotected(address));
         }
@@ -94,8 +96,7 @@ impl Console {
         };
         let url = format!("{scheme}://{name}/?token={}", token.as_str());
         let access = Access::new(token, address, &hostnames, is_tls);
-        let jobs = Jobs::new(&place.workspace.working_dir(), &program);
-        let app = Arc::new(App::new(place, access, jobs, registries));
+        let app = Arc::new(App::new(place, access, &program, registries, lookups));
         Ok(Self { listener, app, url })
     }
 

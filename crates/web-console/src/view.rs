@@ -6,6 +6,7 @@ pub(crate) mod configurations;
 pub(crate) mod deletion;
 pub(crate) mod images;
 pub(crate) mod live;
+pub(crate) mod operators;
 pub(crate) mod overview;
 pub(crate) mod paging;
 pub(crate) mod place;

@@ -234,7 +234,7 @@ fn a_deletion_is_previewed_with_reasons_and_confirmed_by_the_name_of_its_target(
     let page = until_ended(&console, &start(&console, &form));
     assert!(page.contains("Review the plan"), "{page}");
     let preview = console.get("/deletion").body;
-    assert!(preview.contains("org/old:v1") && preview.contains("Delete 1 images"), "{preview}");
+    assert!(preview.contains("org/old:v1") && preview.contains("Delete 1 image"), "{preview}");
     let digest = preview.split("name=\"digest\" value=\"").nth(1).unwrap();
     let digest = digest.split('"').next().unwrap();
 
@@ -312,6 +312,7 @@ fn a_workspace_that_cannot_be_written_is_reported_and_the_text_is_not_lost() {
     assert_eq!(failed.status, 500);
     assert!(failed.body.contains("not saved: "), "{}", failed.body);
     assert!(failed.body.contains("kind: mine"), "{}", failed.body);
+    fs::remove_file(site.path("data/working-dir/configurations")).unwrap();
     site.write("data/working-dir/console", "");
     let failed = console.post("/start", &[("workflow", "verify")]);
     assert!(failed.status == 500 && failed.body.contains("creating"), "{}", failed.body);

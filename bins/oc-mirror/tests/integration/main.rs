@@ -4,7 +4,9 @@
 
 mod command_line;
 mod console_access;
+mod console_browser;
 mod console_runs;
+mod console_select;
 mod delete_images;
 mod delete_interrupted;
 mod delete_operators;

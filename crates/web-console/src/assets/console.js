@@ -18,6 +18,9 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
   });
 }
 
+// A page that waits for something loads itself again.
+if (document.querySelector("[data-reload]")) setTimeout(() => location.reload(), 2000);
+
 // Fragments come from this console only, with all text escaped.
 for (const section of document.querySelectorAll("[data-events]")) {
   let source = null;

@@ -1,5 +1,6 @@
 //! Configurations: the list, and the editor.
 
+use command_line::quantity;
 use maud::{Markup, html};
 
 use super::parts::{address, bytes, table};
@@ -68,8 +69,7 @@ fn purpose(checked: &Checked) -> Markup {
     match (checked.purpose, checked.errors()) {
         (Some(Purpose::Mirror), _) => html! { span .badge.good { "Mirror" } },
         (Some(Purpose::Delete), _) => html! { span .badge.good { "Delete" } },
-        (None, 1) => html! { span .badge.bad { "1 error" } },
-        (None, errors) => html! { span .badge.bad { (errors) " errors" } },
+        (None, errors) => html! { span .badge.bad { (quantity::count(errors, "error")) } },
     }
 }
 
@@ -100,6 +100,19 @@ pub(crate) fn editor(editor: &Editor<'_>) -> Markup {
                 }
             }
         }
+        @if !base.is_empty() && checked.purpose == Some(Purpose::Mirror) {
+            section aria-labelledby="add" {
+                h2 id="add" { "Add" }
+                form method="post" action="/configuration/add" {
+                    input type="hidden" name="kind" value="image";
+                    input type="hidden" name="name" value=(name);
+                    label for="image" { "Image with tag or digest" }
+                    input id="image" name="image" required size="50" placeholder="quay.io/org/image:v1" spellcheck="false";
+                    button type="submit" { "Check and add" }
+                }
+                p { "Select " a href="/operators" { "operators from a catalog" } ", " a href="/releases" { "releases" } " or " a href="/charts" { "charts" } ". An addition starts from the saved file." }
+            }
+        }
         section aria-labelledby="findings-title" {
             h2 id="findings-title" { "Check" }
             div id="findings" role="status" { (findings(checked)) }
@@ -114,7 +127,7 @@ pub(crate) fn findings(checked: &Checked) -> Markup {
             p { span .badge.good { "No errors" } }
         } @else {
             @if checked.errors() > 0 {
-                p { span .badge.bad { (checked.errors()) " errors" } }
+                p { span .badge.bad { (quantity::count(checked.errors(), "error")) } }
             }
             ol .findings {
                 @for remark in &checked.remarks {

@@ -1,5 +1,6 @@
 //! What a deletion would remove and keep.
 
+use command_line::quantity;
 use maud::{Markup, html};
 
 use super::parts::{bytes, pager, table};
@@ -16,7 +17,7 @@ pub(crate) fn content(
     let Preview { digest, target, items, kept, images, bytes: size, warnings, .. } = preview;
     html! {
         @if let Some(problem) = problem { p .fault role="alert" { (problem) } }
-        p { (images) " images would be deleted from " code { (target) } "; their content has " (bytes(*size)) "." }
+        p { (quantity::count(*images, "image")) " would be deleted from " code { (target) } "; their content has " (bytes(*size)) "." }
         @for warning in warnings { p .fault { (warning) } }
         form method="get" action="/deletion" role="search" {
             label for="q" { "Name or reason" }
@@ -46,7 +47,7 @@ pub(crate) fn content(
                     label for="confirm-target" { "Type the name of the target to confirm" }
                     input id="confirm-target" name="target" required autocomplete="off" spellcheck="false" aria-describedby="target-name";
                     p .wide id="target-name" { "The target is " code { (target) } }
-                    button .danger type="submit" { "Delete " (images) " images" }
+                    button .danger type="submit" { "Delete " (quantity::count(*images, "image")) }
                 }
             }
         }

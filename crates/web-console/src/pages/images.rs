@@ -1,5 +1,6 @@
 //! Images: the list and one of them.
 
+use command_line::quantity;
 use maud::{Markup, html};
 
 use super::layout::copyable;
@@ -26,7 +27,7 @@ pub(crate) fn list(index: &ImageIndex, page: &Page<ImageRow>, query: &ImageQuery
     let rows: Vec<Markup> = page.rows.iter().map(row).collect();
     html! {
         @if index.rows.is_empty() { p { "There are no images here yet." } } @else {
-            p { (index.rows.len()) " images, " (bytes(index.unique_bytes)) " together; shared content counts once." }
+            p { (quantity::count(index.rows.len(), "image")) ", " (bytes(index.unique_bytes)) " together; shared content counts once." }
             form method="get" action="/images" role="search" {
                 label for="q" { "Name or digest" }
                 input id="q" name="q" type="search" value=(query.words);

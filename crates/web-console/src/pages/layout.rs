@@ -11,6 +11,9 @@ use crate::view::place::Place;
 pub(crate) enum Section {
     Overview,
     Configurations,
+    Operators,
+    Releases,
+    Charts,
     Start,
     Runs,
     Images,
@@ -18,9 +21,12 @@ pub(crate) enum Section {
     Resources,
 }
 
-const SECTIONS: [(Section, &str, &str); 7] = [
+const SECTIONS: [(Section, &str, &str); 10] = [
     (Section::Overview, "/", "Overview"),
     (Section::Configurations, "/configurations", "Configurations"),
+    (Section::Operators, "/operators", "Operators"),
+    (Section::Releases, "/releases", "Releases"),
+    (Section::Charts, "/charts", "Charts"),
     (Section::Start, "/start", "Start"),
     (Section::Runs, "/runs", "Runs"),
     (Section::Images, "/images", "Images"),

@@ -46,7 +46,7 @@ pub(crate) fn content(overview: &Overview) -> Markup {
         @if !runs.is_empty() {
             section aria-labelledby="recent" {
                 h2 id="recent" { "Newest runs" }
-                (table("Newest runs", &HEADINGS, &runs.iter().map(row).collect::<Vec<_>>()))
+                (table("List of the newest runs", &HEADINGS, &runs.iter().map(row).collect::<Vec<_>>()))
             }
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use command_line::quantity;
 use maud::{Markup, html};
-use workspace::{RunProgress, RunRecord};
+use workspace::{RunProgress, RunRecord, RunStatus};
 
 use super::parts::{OUTCOMES, bytes, mode, outcome, pager, status, status_name, table, time};
 use crate::view::live::{MAX_BLOBS, Now, RunNow};
@@ -45,6 +45,7 @@ pub(crate) fn list(page: &Page<RunRecord>) -> Markup {
 pub(crate) fn detail(detail: &RunDetail, query: &RunQuery, now: Option<&Now>) -> Markup {
     let RunDetail { record, progress, images, warnings, more_warnings, has_journal, .. } = detail;
     let path = format!("/runs/{}", record.number);
+    let planned = progress.bytes_planned.max(progress.bytes_moved);
     let selected = query.outcome;
     let outcome_name =
         OUTCOMES.iter().find(|(known, ..)| Some(*known) == selected).map_or("", |(_, key, _)| key);
@@ -61,7 +62,7 @@ pub(crate) fn detail(detail: &RunDetail, query: &RunQuery, now: Option<&Now>) ->
                 div { dt { "Copied" } dd { (progress.copied) } }
                 div { dt { "Already present" } dd { (progress.present) } }
                 div { dt { "Failed" } dd { (progress.failed) } }
-                div { dt { "Moved" } dd { (bytes(progress.bytes_moved)) " of " (bytes(progress.bytes_planned.max(progress.bytes_moved))) } }
+                div { dt { "Moved" } dd { @if record.status == RunStatus::Complete { (bytes(planned)) } @else { (bytes(progress.bytes_moved)) " of " (bytes(planned)) } } }
             }
         }
         @if !record.failures.is_empty() {

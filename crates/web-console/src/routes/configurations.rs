@@ -19,7 +19,7 @@ use crate::shell_line::ShellLine;
 use crate::view::Fault;
 use crate::view::configurations::{self, ConfigurationName, Saved, StartOrigin, check};
 
-const EMPTY: &str = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  additionalImages: []\n";
+pub(super) const EMPTY: &str = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  additionalImages: []\n";
 /// A minor version to start from; the reader replaces it.
 const MINOR: &str = "4.20";
 
@@ -42,9 +42,9 @@ pub(super) struct NewQuery {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct EditedText {
-    name: String,
-    base: String,
-    text: String,
+    pub(super) name: String,
+    pub(super) base: String,
+    pub(super) text: String,
 }
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
@@ -66,7 +66,7 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-fn editor_page(
+pub(super) fn editor_page(
     app: &App,
     status: StatusCode,
     edited: &EditedText,
