@@ -10,6 +10,7 @@ mod others;
 mod own_port;
 mod perform;
 mod reports;
+mod stored_versions;
 mod watches;
 
 use std::collections::BTreeSet;
@@ -127,6 +128,7 @@ async fn operate(
         port,
         performer: Performer::new(client.clone()),
         adopter: None,
+        is_migrated: false,
     };
     loop {
         let looked = Box::pin(operation.step()).await;
@@ -166,15 +168,25 @@ struct Operation<'a> {
     performer: Performer,
     /// While documents are adopted.
     adopter: Option<Adopter>,
+    /// Whether no object is stored in a former version any more.
+    is_migrated: bool,
 }
 
 impl Operation<'_> {
     /// One look. Returns after which time the next is due, if nothing happens before.
     async fn step(&mut self) -> Result<Duration> {
-        let Self { client, settings, port, performer, adopter } = self;
+        let Self { client, settings, port, performer, adopter, is_migrated } = self;
+        if !*is_migrated {
+            // Nothing else waits for it: what is stored can be read in any version.
+            match Box::pin(stored_versions::migrate(client)).await {
+                Ok(()) => *is_migrated = true,
+                Err(error) => tracing::warn!("{error:#}"),
+            }
+        }
         let mut seen =
             Box::pin(observe::observe(client)).await.context("looking at the cluster")?;
         port.follow(&seen.tls);
+        port.observed(&seen.rollout);
         let now = requests::now();
         let mut decision = decide(settings, &seen, now);
         port.decided(&decision);
@@ -196,6 +208,9 @@ impl Operation<'_> {
         if performer.waits_for_handlers(&decision) {
             return Ok(RETRY);
         }
+        if !*is_migrated {
+            return Ok(LOOK_FOR_OTHERS);
+        }
         Ok(next_look(&seen, &decision))
     }
 }
@@ -209,6 +224,7 @@ fn next_look(seen: &Seen, decision: &Decision) -> Duration {
     if is_under_way {
         HAND_OVER
     } else if seen.others.are_here()
+        || !seen.rollout.handlers_not_ready().is_empty()
         || decision.make_default
         || seen.adoption.as_ref().is_some_and(|it| it.waiting > 0 || it.trouble.is_some())
     {

@@ -246,6 +246,17 @@ impl Draft<'_> {
         self.finish(Operand::Remove, &standing)
     }
 
+    /// Since when handlers are not ready.
+    fn unhealthy_since(&self, nmstate: &NMState) -> Timestamp {
+        let held = nmstate.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let reason: &str = NMStateReason::HandlersNotReady.into();
+        condition::find(held, NMStateConditionType::Degraded)
+            .filter(|it| it.status == ConditionStatus::True)
+            .filter(|it| it.reason.as_deref() == Some(reason))
+            .and_then(|it| Some(it.last_transition_time.as_ref()?.0))
+            .unwrap_or(self.now)
+    }
+
     fn with_hindrance(&self, message: &str) -> String {
         match &self.seen.hindrance {
             Some(why) => format!("{message}; the last attempt failed: {}", bounded(why)),
@@ -278,6 +289,10 @@ impl Draft<'_> {
             // Whoever goes back half-way must not find that it was rolled out once.
             self.memory.rolled_out = String::new();
         }
+        let not_ready = self.seen.rollout.handlers_not_ready();
+        let unhealthy = (!not_ready.is_empty()).then(|| {
+            format!("Handlers are not ready on ready nodes: {}", rollout::names(&not_ready))
+        });
         let (held, standing) = match &missing {
             Some(message) => (
                 conditions([False, True, False], NMStateReason::Deploying, message),
@@ -286,8 +301,18 @@ impl Draft<'_> {
             None => {
                 self.memory.rolled_out = fingerprint;
                 let done = NMStateReason::SuccessfullyDeployed;
-                let remark = remark.unwrap_or_default();
-                (conditions([True, False, False], done, &remark), Standing::Deployed)
+                let down = self.seen.rollout.handlers_down();
+                let down = (!down.is_empty())
+                    .then(|| format!("nodes that are not ready: {}", rollout::names(&down)));
+                let remark: Vec<String> = remark.into_iter().chain(down).collect();
+                let held = conditions([True, False, False], done, &remark.join("; "));
+                match &unhealthy {
+                    Some(message) => (
+                        degraded(held, NMStateReason::HandlersNotReady, message),
+                        Standing::Unhealthy { message, since: self.unhealthy_since(nmstate) },
+                    ),
+                    None => (held, Standing::Deployed),
+                }
             }
         };
         let mut held = self.seen.tls.noted(held);
@@ -295,6 +320,17 @@ impl Draft<'_> {
         self.tell(nmstate, held);
         self.finish(Operand::Deploy(objects), &standing)
     }
+}
+
+/// The same conditions with Degraded.
+fn degraded(mut held: Vec<Condition>, reason: NMStateReason, message: &str) -> Vec<Condition> {
+    let name: &str = NMStateConditionType::Degraded.into();
+    if let Some(place) = held.iter_mut().find(|it| it.type_ == name) {
+        *place = Condition::new(NMStateConditionType::Degraded, ConditionStatus::True)
+            .reason(reason)
+            .message(message);
+    }
+    held
 }
 
 /// Errors of servers may be long; a condition may not.

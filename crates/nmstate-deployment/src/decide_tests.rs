@@ -69,7 +69,44 @@ fn complete(seen: &Seen) -> Rollout {
     Rollout {
         handlers: serde_json::from_value(handlers).unwrap(),
         coordinator: serde_json::from_value(coordinator).unwrap(),
+        ..Rollout::default()
     }
+}
+
+#[test]
+fn handlers_that_do_not_run_are_reported_and_degrade_the_cluster_after_20_minutes() {
+    use crate::rollout::HandlerPod;
+    let mut seen = seen("BareMetal");
+    seen.nmstates = vec![nmstate(&[])];
+    seen.rollout = complete(&seen);
+    seen.memory = decided(&seen).memory;
+    seen.rollout.pods = vec![HandlerPod {
+        node: "b".into(),
+        revision: "r".into(),
+        is_ready: false,
+        is_going: false,
+        waits_for: Some("CrashLoopBackOff".into()),
+    }];
+    let first = decided(&seen);
+    let degraded = condition::find(&first.nmstates["nmstate"], "Degraded").unwrap();
+    assert_eq!(degraded.status, ConditionStatus::True);
+    assert_eq!(degraded.reason.as_deref(), Some("HandlersNotReady"));
+    assert!(degraded.message.as_deref().unwrap().contains("b (CrashLoopBackOff)"));
+    assert!(condition::is_true(&first.nmstates["nmstate"], "Available"));
+    assert_eq!(cluster(&first, "Degraded"), ("False".to_owned(), "AsExpected".to_owned()));
+
+    let conditions = first.nmstates["nmstate"].clone();
+    seen.nmstates[0].status = Some(nmstate_api::NMStateStatus { conditions });
+    let later = Timestamp::from_second(1000 + 21 * 60).unwrap();
+    let lasting = decide(&settings(), &seen, later);
+    assert_eq!(cluster(&lasting, "Degraded"), ("True".to_owned(), "HandlersNotReady".to_owned()));
+
+    // A node that is down is reported by the cluster itself; here it is only named.
+    seen.rollout.down = ["b".to_owned()].into();
+    let down = decide(&settings(), &seen, later);
+    assert_eq!(cluster(&down, "Degraded").0, "False");
+    let available = condition::find(&down.nmstates["nmstate"], "Available").unwrap();
+    assert_eq!(available.message.as_deref(), Some("nodes that are not ready: b"));
 }
 
 #[test]

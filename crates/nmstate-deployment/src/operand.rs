@@ -119,6 +119,11 @@ pub fn lease() -> Value {
     })
 }
 
+/// Names of the ClusterRoles and ClusterRoleBindings among the objects.
+pub fn cluster_names() -> [String; 2] {
+    access::cluster_names()
+}
+
 /// The rights that whoever deploys all this must have, to give them.
 pub(crate) fn rules_to_pass_on() -> Vec<Value> {
     let rules = [access::handler_rules(), access::coordinator_rules()];

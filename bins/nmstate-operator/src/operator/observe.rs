@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
 use nmstate_api::NMState;
@@ -11,10 +11,10 @@ use nmstate_deployment::cluster_operator::ClusterOperatorStatus;
 use nmstate_deployment::decide::{Memory, Seen, leading};
 use nmstate_deployment::handover::{self, Record, RecordError, Wish};
 use nmstate_deployment::names::{
-    CLUSTER_OPERATOR, COORDINATOR, HANDLER, MEMORY, NAMESPACE, TAKEN_OVER,
+    CLUSTER_OPERATOR, COMPONENT_LABEL, COORDINATOR, HANDLER, MEMORY, NAMESPACE, TAKEN_OVER,
 };
 use nmstate_deployment::platform::Platform;
-use nmstate_deployment::rollout::Rollout;
+use nmstate_deployment::rollout::{self, HandlerPod, Rollout};
 use nmstate_deployment::tls_profile::TlsProfile;
 use serde_json::Value;
 
@@ -48,6 +48,19 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
     // Nothing is done while the record cannot be read, so that a glance is enough.
     let written = record.as_ref().ok().and_then(Option::as_ref);
     let places = written.map(|record| record.namespaces.clone()).unwrap_or_default();
+    let mut rollout = Rollout {
+        handlers: within(daemon_sets.get_opt(HANDLER))
+            .await?
+            .with_context(|| format!("reading the DaemonSet {HANDLER}"))?,
+        coordinator: within(deployments.get_opt(COORDINATOR))
+            .await?
+            .with_context(|| format!("reading the Deployment {COORDINATOR}"))?,
+        ..Rollout::default()
+    };
+    // All nodes and pods of a large cluster are much to read, so only where it matters.
+    if rollout.is_incomplete() {
+        handlers(client, &mut rollout).await?;
+    }
     Ok(Seen {
         platform: Platform::of(&infrastructure),
         nmstates: nmstates.items,
@@ -56,17 +69,22 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
         record,
         adoption: None,
         hindrance: None,
-        rollout: Rollout {
-            handlers: within(daemon_sets.get_opt(HANDLER))
-                .await?
-                .with_context(|| format!("reading the DaemonSet {HANDLER}"))?,
-            coordinator: within(deployments.get_opt(COORDINATOR))
-                .await?
-                .with_context(|| format!("reading the Deployment {COORDINATOR}"))?,
-        },
+        rollout,
         cluster_operator: cluster_operator(client).await?,
         tls: tls(client).await?,
     })
+}
+
+/// The handlers one by one, and which nodes are down.
+async fn handlers(client: &Client, rollout: &mut Rollout) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let ours = ListParams::default().labels(&format!("{COMPONENT_LABEL}={HANDLER}"));
+    let pods = within(pods.list(&ours)).await?.context("listing the pods of handlers")?;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let nodes = within(nodes.list(&ListParams::default())).await?.context("listing nodes")?;
+    rollout.pods = pods.items.iter().filter_map(HandlerPod::of).collect();
+    rollout.down = rollout::down(&nodes.items);
+    Ok(())
 }
 
 /// What was taken over from another operator.

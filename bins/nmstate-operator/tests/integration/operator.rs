@@ -4,4 +4,6 @@ mod br_ex;
 mod cluster;
 mod journey;
 mod on_a_node;
+mod restored;
+mod stored_versions;
 mod take_over;
