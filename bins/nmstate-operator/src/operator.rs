@@ -25,6 +25,7 @@ use kube::{Api, Client};
 use nmstate_deployment::decide::{Decision, Seen, Settings, decide};
 use nmstate_deployment::handover::{Phase, Standing as Between};
 use nmstate_deployment::names::{NAMESPACE, OPERATOR};
+use nmstate_deployment::operand::{ControlPlane, SINGLE_NODE_LEASE};
 use tokio_util::sync::CancellationToken;
 
 use crate::leadership::{self, Candidate, Pace};
@@ -91,9 +92,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         }
         let candidate = Candidate {
             lease: OPERATOR.to_owned(),
-            // A pod that starts again is somebody else.
-            identity: format!("{}_{}", arguments.identity, std::process::id()),
-            pace: Pace::default(),
+            identity: leadership::identity(&arguments.identity),
+            pace: pace(&client).await,
         };
         let leases = Api::namespaced(client.clone(), NAMESPACE);
         leadership::lead(&leases, &candidate, &stop, async |stop| {
@@ -105,6 +105,16 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         done = work => done,
         served = service_port::serve(arguments.listen, Arc::clone(&standing)) => match served? {},
         never = metrics => match never {},
+    }
+}
+
+/// How long the lease lasts in this cluster.
+async fn pace(client: &Client) -> Pace {
+    match observe::platform(client).await {
+        Ok(platform) if platform.control_plane == ControlPlane::SingleNode => {
+            Pace::lasting(SINGLE_NODE_LEASE)
+        }
+        _ => Pace::default(),
     }
 }
 

@@ -149,14 +149,14 @@ fn column(name: &str, type_: &str, field: &str) -> Value {
 const FORMER_VERSION: &str = "v1alpha1";
 
 fn definition<K: Resource>(short_names: &[&str], versions: Vec<Version>) -> Value {
-    let former = versions.last().map(|version| {
-        json!({
-            "name": FORMER_VERSION,
-            "served": false,
-            "storage": false,
-            "schema": { "openAPIV3Schema": version.schema },
-            "subresources": { "status": {} },
-        })
+    // Nothing of what is stored is lost: each object is read in the version that is asked for.
+    let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let former = json!({
+        "name": FORMER_VERSION,
+        "served": false,
+        "storage": false,
+        "schema": { "openAPIV3Schema": any },
+        "subresources": { "status": {} },
     });
     let versions: Vec<Value> = versions
         .into_iter()
@@ -179,7 +179,7 @@ fn definition<K: Resource>(short_names: &[&str], versions: Vec<Version>) -> Valu
             }
             value
         })
-        .chain(former)
+        .chain([former])
         .collect();
     let mut names = json!({
         "kind": K::KIND,

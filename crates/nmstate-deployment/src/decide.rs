@@ -151,6 +151,7 @@ pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
     let control_plane = seen.platform.control_plane;
     match Wanted::new(&nmstate.spec, &settings.image, &settings.version, control_plane) {
         Ok(wanted) => {
+            let wanted = wanted.with_memory_only(options.memory_only);
             let decision = draft.deploy(
                 nmstate,
                 operand::objects(&wanted.with_tls(seen.tls.settings.as_ref())),

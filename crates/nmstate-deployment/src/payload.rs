@@ -71,6 +71,36 @@ pub fn hosted_files(namespace: &str) -> Vec<PayloadFile> {
     }]
 }
 
+/// What a cluster that is not OpenShift needs, for `kubectl apply -f`: without kinds that it does not
+/// have, and with this image.
+pub fn kubernetes_files(image: &str, version: &str) -> Vec<PayloadFile> {
+    let kept = ["_namespace", "_crd-", "_admission", "_access", "_network-policy", "_deployment"];
+    let is_kept = |file: &PayloadFile| kept.iter().any(|part| file.name.contains(part));
+    let mut files: Vec<PayloadFile> = files().into_iter().filter(is_kept).collect();
+    for file in &mut files {
+        let name = file.name.strip_prefix("0000_50_nmstate-operator_").unwrap_or(&file.name);
+        file.name = name.to_owned();
+        for object in &mut file.objects {
+            replace(object, IMAGE, image);
+            replace(object, VERSION, version);
+            if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+                annotations.retain(|key, _| !key.starts_with("include.release.openshift.io/"));
+            }
+        }
+    }
+    files
+}
+
+/// Replaces every text that is `from`.
+fn replace(value: &mut Value, from: &str, to: &str) {
+    match value {
+        Value::String(text) if text == from => to.clone_into(text),
+        Value::Array(list) => list.iter_mut().for_each(|value| replace(value, from, to)),
+        Value::Object(map) => map.values_mut().for_each(|value| replace(value, from, to)),
+        _ => {}
+    }
+}
+
 fn everywhere(level: &str, order: &str, what: &str, objects: Vec<Value>) -> PayloadFile {
     let profiles: Vec<&str> = SELF_MANAGED.into_iter().chain(HOSTED).collect();
     file(level, order, what, objects, &profiles)
@@ -181,6 +211,20 @@ mod tests {
         }
         assert!(!used.is_empty());
         assert_eq!(listed, used);
+    }
+
+    #[test]
+    fn other_clusters_get_the_image_that_is_named_and_no_kind_of_openshift() {
+        let files = kubernetes_files("example.com/i:1", "1.2.3");
+        assert!(files.iter().map(|file| &file.name).is_sorted());
+        let objects: Vec<&Value> = files.iter().flat_map(|file| &file.objects).collect();
+        for object in &objects {
+            let group = object["apiVersion"].as_str().unwrap();
+            assert!(!group.contains("openshift.io") && !group.contains("coreos.com"), "{group}");
+        }
+        let text = json!(objects).to_string();
+        assert!(text.contains("example.com/i:1") && text.contains("1.2.3"));
+        assert!(!text.contains(IMAGE) && !text.contains(VERSION));
     }
 
     #[test]

@@ -12,12 +12,13 @@ use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use nmstate_api::annotations::{Canary, PolicyOptions};
 use nmstate_api::{
-    NODE_LABEL, NodeNetworkConfigurationEnactment as Enactment,
-    NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, PolicyReason,
-    StoredPolicy,
+    EnactmentConditionType, NODE_LABEL, NodeNetworkConfigurationEnactment as Enactment,
+    NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, PolicyName,
+    PolicyReason, StoredPolicy, condition,
 };
 use node_policy::rollout::NodeView;
 use node_policy::selection::{self, Labels};
+use node_policy::verdict::is_refusal;
 use node_policy::{Phase, overlap, terms};
 
 use crate::handler::is_ready;
@@ -73,6 +74,7 @@ pub(super) struct EnactmentFacts {
     used: Option<Timestamp>,
     pub(super) features: Vec<String>,
     tried_with: Option<String>,
+    refusal: Option<String>,
 }
 
 impl EnactmentFacts {
@@ -172,7 +174,8 @@ impl View {
             let mut scene = PolicyScene::default();
             for (node, about) in self.nodes.iter() {
                 let has_handler = self.reporters.get(node).is_some();
-                let is_wanted = selection::matches(&facts.policy.spec.node_selector, &about.labels);
+                let is_wanted = selection::matches(&facts.policy.spec.node_selector, &about.labels)
+                    && facts.options.as_ref().is_ok_and(|it| it.select(&about.labels));
                 let said = said.get(node);
                 let is_matching = has_handler && is_wanted;
                 if !is_matching && said.is_none() {
@@ -187,6 +190,7 @@ impl View {
                     said: said.and_then(|it| it.said),
                     used: said.and_then(|it| it.used),
                     is_free: !busy.contains(node),
+                    refusal: said.and_then(|it| it.refusal.clone()),
                 };
                 let nodes = if is_matching { &mut scene.nodes } else { &mut scene.leaving };
                 nodes.insert(node.to_owned(), view);
@@ -239,7 +243,8 @@ pub(super) fn policy_facts(stored: &StoredPolicy) -> PolicyFacts {
         reason,
         why: error.to_string(),
     };
-    let (mut policy, options) = match stored.read() {
+    let name: Result<PolicyName, _> = stored.metadata.name.as_deref().unwrap_or_default().parse();
+    let (mut policy, mut options) = match stored.read() {
         Ok(policy) => {
             let options = PolicyOptions::parse(policy.metadata.annotations.as_ref());
             let reason = PolicyReason::InvalidAnnotation;
@@ -250,6 +255,9 @@ pub(super) fn policy_facts(stored: &StoredPolicy) -> PolicyFacts {
             (stored.without_spec(), Err(unreadable))
         }
     };
+    if let Err(error) = name {
+        options = Err(unusable(PolicyReason::InvalidName, &error));
+    }
     policy.metadata.managed_fields = None;
     PolicyFacts { options, subjects: overlap::subjects(&policy.spec.desired_state), policy }
 }
@@ -265,6 +273,7 @@ pub(super) fn node_view(enactment: Option<Enactment>) -> NodeView {
         said: facts.as_ref().and_then(|it| it.said),
         used: facts.as_ref().and_then(|it| it.used),
         is_free: true,
+        refusal: None,
     }
 }
 
@@ -273,6 +282,9 @@ fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
     let (node, policy) = (label(NODE_LABEL), label(POLICY_LABEL));
     let uid = enactment.metadata.uid.clone();
     let status = enactment.status.unwrap_or_default();
+    let refusal = status.failure.as_ref().is_some_and(|it| is_refusal(&it.kind));
+    let failing = condition::find(&status.conditions, EnactmentConditionType::Failing);
+    let refusal = failing.filter(|_| refusal).and_then(|it| it.message.clone());
     let heartbeats = status.conditions.iter().filter_map(|it| it.last_heartbeat_time.as_ref());
     EnactmentFacts {
         node,
@@ -284,6 +296,7 @@ fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
         used: status.used_slot.map(|time| time.0),
         features: status.features,
         tried_with: status.tried_with,
+        refusal,
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) struct Evaluated {
     pub(super) rendered: Rendered,
     pub(super) features: Vec<String>,
     pub(super) differs: bool,
-    /// nmstate's refusal. It is reported by nodes that hold a slot, so that the others need not fail.
+    /// Why nmstate cannot make the node so.
     pub(super) refusal: Option<String>,
     /// How to take it back.
     pub(super) revert: NetworkDocument,
@@ -241,7 +241,7 @@ impl Desk {
         let options = self.view.options(policy).transpose();
         let is_for_us = view.as_ref().is_some_and(|view| view.is_for_us);
         // The coordinator reports what cannot be read, and annotations that cannot be honoured.
-        if self.view.is_unreadable(policy) || (is_for_us && options.is_err()) {
+        if self.view.is_unusable(policy) || (is_for_us && options.is_err()) {
             return Step::Nothing;
         }
         let options = options.ok().flatten().unwrap_or_default();

@@ -219,7 +219,7 @@ impl<M: Machine> Handler<M> {
             let count = held.retry_count.get(&generation.to_string());
             memory.attempts = count.and_then(|it| u32::try_from(*it).ok()).unwrap_or_default();
         }
-        let refused = match &rendered {
+        let mut refused = match &rendered {
             Ok(rendered) => guard::forbidden(&current, &rendered.desired),
             Err(error) => Some(Attempt::NotRendered { why: error.to_string() }),
         };
@@ -230,8 +230,13 @@ impl<M: Machine> Handler<M> {
             // A drift that is only to be reported is no reason to act for a handler that starts.
             let is_left = memory.made == Some(generation)
                 && memory.options.drift == Drift::Report
-                && memory.options.persistence == Persistence::AcrossReboots;
+                && self.machine.persistence(memory.options.persistence)
+                    == Persistence::AcrossReboots;
             let keeps_way_back = memory.options.on_delete == OnDelete::Revert;
+            // Reported at once, without a slot: no node is changed before all have compared it.
+            if !is_left && let Err(why) = &compared {
+                refused = Some(Attempt::Invalid { why: why.clone() });
+            }
             memory.evaluation = Some(Evaluated {
                 features,
                 differs: !is_left && compared.as_ref() != Ok(&false),
@@ -300,8 +305,9 @@ impl<M: Machine> Handler<M> {
                 label: &label,
                 desired: &desired,
                 probes: &options.probes,
-                persistence: options.persistence,
+                persistence: self.machine.persistence(options.persistence),
                 patience: options.probe_timeout.map(|it| Duration::from_secs(it.into())),
+                dns_name: options.probe_dns_name.as_deref(),
             };
             self.machine.change(&change).await
         };
@@ -328,13 +334,23 @@ impl<M: Machine> Handler<M> {
         let job = Job { policy: policy.to_owned(), kind: JobKind::TakeBack, since: Instant::now() };
         let label = label(policy, 0);
         let change = async move {
+            match self.machine.state().await {
+                // What the policy made may have become a part of br-ex since.
+                Ok(current) => {
+                    if let Some(refused) = guard::forbidden(&current, &desired) {
+                        return refused;
+                    }
+                }
+                Err(error) => return Attempt::NotBegun { why: error.to_string() },
+            }
             let probes = Probes::default();
             let change = Change {
                 label: &label,
                 desired: &desired,
                 probes: &probes,
-                persistence: Default::default(),
+                persistence: self.machine.persistence(None),
                 patience: None,
+                dns_name: None,
             };
             self.machine.change(&change).await
         };

@@ -18,7 +18,7 @@ use nmstate_deployment::rollout::{self, HandlerPod, Rollout};
 use nmstate_deployment::tls_profile::TlsProfile;
 use serde_json::Value;
 
-use super::others;
+use super::others::{self, known};
 use super::watches::openshift;
 use crate::requests::within;
 
@@ -28,13 +28,7 @@ pub(super) const ROLLED_OUT: &str = "rolledOut";
 
 /// Looks at everything that is decided by.
 pub(super) async fn observe(client: &Client) -> Result<Seen> {
-    let infrastructures: Api<DynamicObject> =
-        Api::all_with(client.clone(), &openshift("Infrastructure", "infrastructures"));
-    // A cluster that does not say what it is gets no defaults.
-    let infrastructure = within(infrastructures.get_opt("cluster"))
-        .await?
-        .context("reading the Infrastructure cluster")?
-        .map_or(Value::Null, |object| object.data);
+    let platform = platform(client).await?;
     let nmstates: Api<NMState> = Api::all(client.clone());
     let nmstates =
         within(nmstates.list(&ListParams::default())).await?.context("listing NMStates")?;
@@ -62,7 +56,7 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
         handlers(client, &mut rollout).await?;
     }
     Ok(Seen {
-        platform: Platform::of(&infrastructure),
+        platform,
         nmstates: nmstates.items,
         memory: memory(client).await?,
         others: others::others(client, handover::look(wish, written), &places).await?,
@@ -73,6 +67,16 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
         cluster_operator: cluster_operator(client).await?,
         tls: tls(client).await?,
     })
+}
+
+/// What kind of cluster it is. One that does not say so gets no defaults, as one that is not
+/// OpenShift.
+pub(super) async fn platform(client: &Client) -> Result<Platform> {
+    let infrastructures: Api<DynamicObject> =
+        Api::all_with(client.clone(), &openshift("Infrastructure", "infrastructures"));
+    let found = known(within(infrastructures.get_opt("cluster")).await?)
+        .context("reading the Infrastructure cluster")?;
+    Ok(Platform::of(&found.flatten().map_or(Value::Null, |object| object.data)))
 }
 
 /// The handlers one by one, and which nodes are down.
@@ -100,11 +104,9 @@ async fn record(client: &Client) -> Result<Result<Option<Record>, RecordError>> 
 async fn tls(client: &Client) -> Result<TlsProfile> {
     let servers: Api<DynamicObject> =
         Api::all_with(client.clone(), &openshift("APIServer", "apiservers"));
-    let server = match within(servers.get_opt("cluster")).await? {
-        // A server that does not know the kind answers in words, which is not taken for an absence.
-        Err(kube::Error::Api(status)) if status.code == 404 => None,
-        found => found.context("reading the APIServer cluster")?,
-    };
+    let server = known(within(servers.get_opt("cluster")).await?)
+        .context("reading the APIServer cluster")?
+        .flatten();
     Ok(server.map_or_else(TlsProfile::default, |object| TlsProfile::of(&object.data)))
 }
 
@@ -123,9 +125,9 @@ async fn memory(client: &Client) -> Result<Memory> {
 async fn cluster_operator(client: &Client) -> Result<ClusterOperatorStatus> {
     let operators: Api<DynamicObject> =
         Api::all_with(client.clone(), &openshift("ClusterOperator", "clusteroperators"));
-    let object = within(operators.get_opt(CLUSTER_OPERATOR))
-        .await?
-        .with_context(|| format!("reading the ClusterOperator {CLUSTER_OPERATOR}"))?;
+    let object = known(within(operators.get_opt(CLUSTER_OPERATOR)).await?)
+        .with_context(|| format!("reading the ClusterOperator {CLUSTER_OPERATOR}"))?
+        .flatten();
     let status = object.map(|object| object.data["status"].clone()).unwrap_or_default();
     // What cannot be read is not ours, and is written anew.
     Ok(serde_json::from_value(status).unwrap_or_default())

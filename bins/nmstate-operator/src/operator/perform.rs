@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::handover;
 use super::observe::{HAD_NMSTATE, ROLLED_OUT};
+use super::others::known;
 use super::reports;
 use super::watches::openshift;
 use crate::requests::within;
@@ -249,9 +250,11 @@ impl Performer {
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 let mut object = DynamicObject::new(CLUSTER_OPERATOR, &resource);
                 object.data = json!({ "spec": {} });
-                within(operators.create(&PostParams::default(), &object))
-                    .await?
-                    .with_context(doing)?;
+                // Clusters other than OpenShift do not have the kind.
+                let created = within(operators.create(&PostParams::default(), &object)).await?;
+                if known(created).with_context(doing)?.is_none() {
+                    return Ok(());
+                }
                 within(write()).await?.map(drop).with_context(doing)
             }
             result => result.map(drop).with_context(doing),
