@@ -14,7 +14,7 @@ use nmstate_api::annotations::{Canary, PolicyOptions};
 use nmstate_api::{
     EnactmentConditionType, NODE_LABEL, NodeNetworkConfigurationEnactment as Enactment,
     NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, PolicyName,
-    PolicyReason, StoredPolicy, condition,
+    PolicyReason, PolicyStatus, StoredPolicy, condition,
 };
 use node_policy::rollout::NodeView;
 use node_policy::selection::{self, Labels};
@@ -196,8 +196,11 @@ impl View {
                 nodes.insert(node.to_owned(), view);
             }
             if let Ok(options) = &facts.options {
-                // It is unknown when an absent canary comes: what has not begun blocks nothing.
-                let may_begin = !has_absent_canary(options, &scene.nodes);
+                // It is unknown when an absent canary comes, a pause ends, or a policy that a node
+                // refuses is corrected: what has not begun blocks nothing.
+                let may_begin = !has_absent_canary(options, &scene.nodes)
+                    && !options.is_paused
+                    && !is_refused(&facts.policy, &scene);
                 let is_busy = |view: &NodeView| match may_begin {
                     true => view.generation != generation || !view.phase.is_settled(),
                     false => view.phase.is_under_way(),
@@ -227,6 +230,31 @@ impl View {
             .iter()
             .filter_map(|(name, with)| Some((name.clone(), overlap::sentence(with)?)))
             .collect()
+    }
+}
+
+/// Whether a policy waits because it cannot be applied to one of its nodes.
+fn is_refused(policy: &Policy, scene: &PolicyScene) -> bool {
+    let generation = policy.metadata.generation.unwrap_or_default();
+    let held = policy.status.clone().unwrap_or_default();
+    let refuses = |view: &NodeView| {
+        let is_failed = view.generation == Some(generation) && view.phase == Phase::Failed;
+        is_failed && view.refusal.is_some()
+    };
+    scene.nodes.values().any(refuses) && !has_begun(&held, generation, scene)
+}
+
+/// Whether a node was given a slot for this generation. Earlier versions did not write that down.
+pub(super) fn has_begun(held: &PolicyStatus, generation: i64, of: &PolicyScene) -> bool {
+    let is_available =
+        |view: &NodeView| view.generation == Some(generation) && view.phase == Phase::Available;
+    match held.begun_generation {
+        Some(begun) => begun == generation,
+        None => {
+            held.slots.iter().any(|slot| slot.generation == generation)
+                || (held.observed_generation == Some(generation)
+                    && of.nodes.values().any(is_available))
+        }
     }
 }
 
@@ -372,6 +400,22 @@ mod tests {
         assert!(!view.scenes()["two"].nodes["a"].is_free);
         view.take(waits_for("b"));
         assert!(!view.scenes()["two"].nodes["b"].is_free, "one after the other");
+    }
+
+    #[test]
+    fn a_policy_that_a_node_refuses_or_that_is_paused_holds_up_no_other() {
+        let mut view = seen();
+        assert!(!view.scenes()["two"].nodes["b"].is_free, "one after the other");
+        let mut refused = enactment("a", "one", Phase::Failed);
+        let failure = nmstate_api::Failure { kind: "Invalid".into(), ..Default::default() };
+        refused.status.as_mut().unwrap().failure = Some(failure);
+        view.take(News::Enactment(Box::new(Event::Apply(refused))));
+        assert!(view.scenes()["two"].nodes["b"].is_free);
+        let mut view = seen();
+        let annotations = json!({"nmstate.landfall.dev/paused": "true"});
+        let metadata = json!({"name": "one", "generation": 1, "annotations": annotations});
+        view.take(News::Policy(Event::Apply(of(json!({"metadata": metadata})))));
+        assert!(view.scenes()["two"].nodes["b"].is_free);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::announcement::{Announcement, announcement};
 use super::features;
-use super::view::{PolicyFacts, PolicyScene, View, news, node_view};
+use super::view::{PolicyFacts, PolicyScene, View, has_begun, news, node_view};
 use crate::events::Events;
 use crate::requests::{now, within};
 use crate::service_port::Standing;
@@ -301,20 +301,6 @@ fn decide(
     }
     let doubtful = scene.doubtful().into_iter().cloned().collect();
     Decided { status, slots: rollout.slots, doubtful, is_checking: rollout.is_checking }
-}
-
-/// Whether a node was given a slot for this generation. Earlier versions did not write that down.
-fn has_begun(held: &PolicyStatus, generation: i64, of: &PolicyScene) -> bool {
-    let is_available =
-        |view: &NodeView| view.generation == Some(generation) && view.phase == Phase::Available;
-    match held.begun_generation {
-        Some(begun) => begun == generation,
-        None => {
-            held.slots.iter().any(|slot| slot.generation == generation)
-                || (held.observed_generation == Some(generation)
-                    && of.nodes.values().any(is_available))
-        }
-    }
 }
 
 /// Nodes to which a policy cannot be applied, with the reasons.
