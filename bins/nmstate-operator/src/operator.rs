@@ -3,10 +3,10 @@
 //! Observe, decide, perform, report; what is decided is in `nmstate-deployment`.
 
 mod adoption;
-mod handover;
+pub(crate) mod handover;
 mod notes;
-mod observe;
-mod others;
+pub(crate) mod observe;
+pub(crate) mod others;
 mod own_port;
 mod perform;
 mod reports;
@@ -23,7 +23,7 @@ use clap::Args;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use kube::{Api, Client};
 use nmstate_deployment::decide::{Decision, Seen, Settings, decide};
-use nmstate_deployment::handover::{Phase, Standing as Between};
+use nmstate_deployment::handover::Standing as Between;
 use nmstate_deployment::names::{NAMESPACE, OPERATOR};
 use nmstate_deployment::operand::{ControlPlane, SINGLE_NODE_LEASE};
 use tokio_util::sync::CancellationToken;
@@ -200,7 +200,7 @@ impl Operation<'_> {
         let now = requests::now();
         let mut decision = decide(settings, &seen, now);
         port.decided(&decision);
-        let performed = performer.perform(&seen, &decision).await;
+        let performed = performer.perform(&decision).await;
         // What failed reaches the status, too: the next look starts from there.
         seen.hindrance = performed.as_ref().err().map(requests::why);
         match decision.adopt_br_ex {
@@ -226,11 +226,8 @@ impl Operation<'_> {
 }
 
 fn next_look(seen: &Seen, decision: &Decision) -> Duration {
-    let is_under_way = decision.handover.as_ref().is_some_and(|plan| {
-        (matches!(plan.standing, Between::TakingOver { .. } | Between::GivingBack { .. })
-            && !plan.is_repeated)
-            || plan.record.as_ref().is_some_and(|record| record.phase == Phase::Clearing)
-    });
+    let is_under_way =
+        matches!(decision.handover, Some(Between::TakingOver { .. } | Between::GivingBack { .. }));
     if is_under_way {
         HAND_OVER
     } else if seen.others.are_here()

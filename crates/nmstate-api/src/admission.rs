@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::annotations::{
-    ADOPT, ADOPT_BR_EX, CANARY, DRIFT, MEMORY_ONLY, NODE_EXPRESSIONS, OFF, ON_NMSTATES,
+    ADOPT, ADOPT_BR_EX, ADOPTED, CANARY, DRIFT, MEMORY_ONLY, NODE_EXPRESSIONS, OFF, ON_NMSTATES,
     ON_POLICIES, PAUSED, PREFIX, PROBE_DNS_NAME, PROBE_TIMEOUT, PROBES, RETRY, REVERT_ON_DELETE,
 };
 use crate::{GROUP, NODE_LABEL, POLICY_LABEL};
@@ -157,32 +157,23 @@ fn handlers(accounts: Accounts<'_>) -> [Value; 2] {
     [policy, binding]
 }
 
-/// The operator makes way for itself on request, where kubernetes-nmstate is. It may remove objects
-/// of kinds that everybody uses, but only its own and those that an `NMState` owns; of what OLM
-/// goes by, only what is about kubernetes-nmstate.
+/// The operator removes its own objects only, and creates policies only of documents of nodes.
 fn operator(accounts: Accounts<'_>) -> [Value; 2] {
-    let package = "kubernetes-nmstate-operator";
-    let is = |plural: &str| format!("request.resource.resource == '{plural}'");
-    let (subscription, version) = (is("subscriptions"), is("clusterserviceversions"));
     let rules = [
         rule(
-            &format!("!({subscription}) || variables.it.spec.name == '{package}'"),
-            "nmstate-operator touches Subscriptions of kubernetes-nmstate only",
-        ),
-        rule(
-            &format!("!({version}) || variables.it.metadata.name.startsWith('{package}.')"),
-            "nmstate-operator touches ClusterServiceVersions of kubernetes-nmstate only",
+            "request.operation != 'DELETE' || variables.ours",
+            "nmstate-operator removes its own objects only",
         ),
         rule(
             &format!(
-                "{subscription} || {version} || request.operation != 'DELETE' || variables.ours || variables.theirs"
+                "request.operation != 'CREATE' || object.metadata.?labels['{ADOPTED}'].orValue('') == 'br-ex'"
             ),
-            "nmstate-operator removes its own objects and those of kubernetes-nmstate only",
+            "nmstate-operator creates policies of documents of nodes only",
         ),
     ];
     let user = accounts.is_user(accounts.operator);
     let [mut policy, binding] =
-        policy("nmstate-operator", "subscriptions", &["DELETE"], &rules, Some(&user));
+        policy("nmstate-operator", "nodenetworkconfigurationpolicies", &[], &rules, Some(&user));
     let of = |groups: &[&str], resources: &[&str], operations: &[&str]| {
         json!({
             "apiGroups": groups,
@@ -191,35 +182,22 @@ fn operator(accounts: Accounts<'_>) -> [Value; 2] {
             "resources": resources,
         })
     };
-    let olm = ["subscriptions", "clusterserviceversions"];
     let rbac = ["roles", "rolebindings", "clusterroles", "clusterrolebindings"];
     policy["spec"]["matchConstraints"]["resourceRules"] = json!([
-        of(&["operators.coreos.com"], &olm, &["CREATE", "DELETE"]),
+        of(&[GROUP], &["nodenetworkconfigurationpolicies"], &["CREATE"]),
         of(&[""], &["services", "serviceaccounts", "configmaps"], &["DELETE"]),
         of(&["apps"], &["daemonsets", "deployments"], &["DELETE"]),
         of(&["networking.k8s.io"], &["networkpolicies"], &["DELETE"]),
         of(&["policy"], &["poddisruptionbudgets"], &["DELETE"]),
-        of(&["monitoring.coreos.com"], &["servicemonitors", "prometheusrules"], &["DELETE"]),
         of(&["rbac.authorization.k8s.io"], &rbac, &["DELETE"]),
     ]);
-    let variable =
-        |name: &str, expression: String| json!({ "name": name, "expression": expression });
     let namespace = accounts.namespace;
-    policy["spec"]["variables"] = json!([
-        variable("it", "request.operation == 'DELETE' ? oldObject : object".to_owned()),
-        variable(
-            "ours",
-            format!(
-                "request.?namespace.orValue('') == '{namespace}' || variables.it.metadata.?labels['app.kubernetes.io/part-of'].orValue('') == 'nmstate-operator'"
-            ),
+    policy["spec"]["variables"] = json!([{
+        "name": "ours",
+        "expression": format!(
+            "request.?namespace.orValue('') == '{namespace}' || oldObject.metadata.?labels['app.kubernetes.io/part-of'].orValue('') == 'nmstate-operator'"
         ),
-        variable(
-            "theirs",
-            format!(
-                "variables.it.metadata.?labels['app'].orValue('') == 'kubernetes-nmstate' || variables.it.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'NMState' && o.apiVersion.startsWith('{GROUP}/'))"
-            ),
-        ),
-    ]);
+    }]);
     [policy, binding]
 }
 

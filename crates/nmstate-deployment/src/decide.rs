@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::adoption::Progress;
 use crate::cluster_operator::{self, ClusterOperatorStatus, Standing};
-use crate::handover::{self, Others, Plan, Record, RecordError, Wish};
+use crate::handover::{self, Others, Record, RecordError, Wish};
 use crate::names::TAKEN_OVER;
 use crate::operand::{self, ControlPlane, Wanted};
 use crate::platform::Platform;
@@ -78,8 +78,8 @@ pub struct Decision {
     pub clear_reports: bool,
     /// Whether policies are made of the documents that nodes took at their first boot.
     pub adopt_br_ex: bool,
-    /// What is done about another operator. Without it, nothing.
-    pub handover: Option<Plan>,
+    /// How things stand with another operator, where that matters.
+    pub handover: Option<handover::Standing>,
     /// Conditions of each `NMState`, by name.
     pub nmstates: BTreeMap<String, Vec<Condition>>,
     pub cluster_operator: ClusterOperatorStatus,
@@ -123,29 +123,28 @@ pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
         }
     };
     let wish = if options.adopt { Wish::TakeOver } else { Wish::Leave };
-    let plan = handover::plan(wish, &seen.others, record);
-    // What is owed is given back also by those who turned everything off.
-    if options.off && !matches!(plan.standing, handover::Standing::GivingBack { .. }) {
+    let standing = handover::standing(wish, &seen.others, record);
+    if options.off && !matches!(standing, handover::Standing::GivingBack { .. }) {
         let message = "An annotation of the NMState turned it off".to_owned();
         let off = Off { reason: "TurnedOff", nmstate: NMStateReason::TurnedOff, message };
         return draft.off(Some(nmstate), &off);
     }
     let unknown = NMStateOptions::unknown(nmstate.metadata.annotations.as_ref());
     let unknown = unknown.map(|error| format!("Without effect: {error}"));
-    let remark = match &plan.standing {
+    let remark = match &standing {
         handover::Standing::Ours { remark } => remark.clone().or(unknown),
         handover::Standing::Theirs { message } => {
             let reason = NMStateReason::OtherOperatorPresent;
             let off = Off { reason: reason.into(), nmstate: reason, message: message.clone() };
-            return Decision { handover: Some(plan), ..draft.off(Some(nmstate), &off) };
+            return Decision { handover: Some(standing), ..draft.off(Some(nmstate), &off) };
         }
         handover::Standing::TakingOver { message } => {
             let decision = draft.handing_over(nmstate, NMStateReason::TakingOver, message);
-            return Decision { handover: Some(plan), ..decision };
+            return Decision { handover: Some(standing), ..decision };
         }
         handover::Standing::GivingBack { message } => {
             let decision = draft.handing_over(nmstate, NMStateReason::GivingBack, message);
-            return Decision { handover: Some(plan), ..decision };
+            return Decision { handover: Some(standing), ..decision };
         }
     };
     let control_plane = seen.platform.control_plane;
@@ -157,7 +156,7 @@ pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
                 operand::objects(&wanted.with_tls(seen.tls.settings.as_ref())),
                 remark,
             );
-            Decision { handover: Some(plan), adopt_br_ex: options.adopt_br_ex, ..decision }
+            Decision { handover: Some(standing), adopt_br_ex: options.adopt_br_ex, ..decision }
         }
         Err(error) => draft.broken(nmstate, NMStateReason::InternalError, &error.to_string()),
     }

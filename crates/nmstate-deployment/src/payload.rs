@@ -53,7 +53,9 @@ pub fn files() -> Vec<PayloadFile> {
         self_managed("50", "05", "network-policy", vec![deployment::network_policy()]),
         self_managed("50", "05", "service", vec![deployment::service()]),
         self_managed("50", "06", "deployment", vec![deployment::deployment()]),
-        everywhere("50", "07", "clusteroperator", vec![cluster_operator()]),
+        // The cluster-version operator of a hosted cluster must not wait for it: what reports there is
+        // deployed beside the control plane, and creates it.
+        self_managed("50", "07", "clusteroperator", vec![cluster_operator()]),
         everywhere("90", "01", "monitoring", monitoring::objects()),
         self_managed("90", "02", "monitoring-control-plane", monitoring::control_plane()),
         PayloadFile { name: "image-references".to_owned(), objects: vec![image_references()] },
@@ -235,6 +237,21 @@ mod tests {
                 let of_profile = |name: &&String| name.starts_with("include.release.openshift.io/");
                 assert!(annotations.keys().any(|name| of_profile(&name)), "{}", file.name);
             }
+        }
+    }
+
+    #[test]
+    fn no_cluster_waits_for_an_operator_that_its_payload_does_not_bring() {
+        let includes = |object: &Value, profile: &str| {
+            let name = format!("include.release.openshift.io/{profile}");
+            object["metadata"]["annotations"][name] == "true"
+        };
+        let objects: Vec<Value> = files().into_iter().flat_map(|file| file.objects).collect();
+        for profile in SELF_MANAGED.into_iter().chain(HOSTED) {
+            let has = |kind: &str| {
+                objects.iter().any(|object| object["kind"] == kind && includes(object, profile))
+            };
+            assert_eq!(has("ClusterOperator"), has("Deployment"), "{profile}");
         }
     }
 

@@ -1,15 +1,16 @@
 //! What is seen of the cluster.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
 use nmstate_api::NMState;
-use nmstate_api::annotations::NMStateOptions;
 use nmstate_deployment::cluster_operator::ClusterOperatorStatus;
-use nmstate_deployment::decide::{Memory, Seen, leading};
-use nmstate_deployment::handover::{self, Record, RecordError, Wish};
+use nmstate_deployment::decide::{Memory, Seen};
+use nmstate_deployment::handover::{Look, Record, RecordError};
 use nmstate_deployment::names::{
     CLUSTER_OPERATOR, COMPONENT_LABEL, COORDINATOR, HANDLER, MEMORY, NAMESPACE, TAKEN_OVER,
 };
@@ -35,13 +36,6 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
     let daemon_sets: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
     let record = record(client).await?;
-    let options = leading(&nmstates.items)
-        .and_then(|nmstate| NMStateOptions::parse(nmstate.metadata.annotations.as_ref()).ok())
-        .unwrap_or_default();
-    let wish = if options.adopt && !options.off { Wish::TakeOver } else { Wish::Leave };
-    // Nothing is done while the record cannot be read, so that a glance is enough.
-    let written = record.as_ref().ok().and_then(Option::as_ref);
-    let places = written.map(|record| record.namespaces.clone()).unwrap_or_default();
     let mut rollout = Rollout {
         handlers: within(daemon_sets.get_opt(HANDLER))
             .await?
@@ -59,7 +53,7 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
         platform,
         nmstates: nmstates.items,
         memory: memory(client).await?,
-        others: others::others(client, handover::look(wish, written), &places).await?,
+        others: others::others(client, Look::Glance, &BTreeSet::new()).await?,
         record,
         adoption: None,
         hindrance: None,
@@ -92,7 +86,7 @@ async fn handlers(client: &Client, rollout: &mut Rollout) -> Result<()> {
 }
 
 /// What was taken over from another operator.
-async fn record(client: &Client) -> Result<Result<Option<Record>, RecordError>> {
+pub(crate) async fn record(client: &Client) -> Result<Result<Option<Record>, RecordError>> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     let map = within(maps.get_opt(TAKEN_OVER))
         .await?

@@ -24,7 +24,7 @@ const OPERAND: &str = "app=kubernetes-nmstate";
 const USUAL_PLACES: [&str; 3] = ["default", "nmstate", "openshift-nmstate"];
 
 /// Looks for it, as closely as is asked for.
-pub(super) async fn others(
+pub(crate) async fn others(
     client: &Client,
     look: Look,
     known: &BTreeSet<String>,

@@ -17,7 +17,6 @@ use nmstate_deployment::names::{CLUSTER_OPERATOR, MEMORY, NAMESPACE, OPERATOR};
 use nmstate_deployment::operand;
 use serde_json::{Value, json};
 
-use super::handover;
 use super::observe::{HAD_NMSTATE, ROLLED_OUT};
 use super::others::known;
 use super::reports;
@@ -65,13 +64,9 @@ impl Performer {
     }
 
     /// Makes the cluster what was decided.
-    pub(super) async fn perform(&mut self, seen: &Seen, decision: &Decision) -> Result<()> {
+    pub(super) async fn perform(&mut self, decision: &Decision) -> Result<()> {
         if decision.make_default {
             self.make_default().await?;
-        }
-        let record = seen.record.as_ref().ok().and_then(Option::as_ref);
-        if let Some(plan) = &decision.handover {
-            handover::begin(&self.client, plan, record).await?;
         }
         match &decision.operand {
             Operand::Deploy(objects) => self.deploy(objects).await?,
@@ -83,10 +78,7 @@ impl Performer {
             }
             Operand::Leave => {}
         }
-        match &decision.handover {
-            Some(plan) => handover::end(&self.client, plan, record).await,
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Tells the cluster, and remembers.

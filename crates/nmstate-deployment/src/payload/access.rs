@@ -4,8 +4,7 @@
 use nmstate_api::crd;
 use serde_json::{Value, json};
 
-use crate::handover;
-use crate::names::{NAMESPACE, OPERATOR, TAKEN_OVER};
+use crate::names::{NAMESPACE, OPERATOR};
 use crate::operand;
 
 const ROLES: [&str; 2] = ["clusterroles", "clusterrolebindings"];
@@ -85,7 +84,8 @@ fn cluster_rules() -> Value {
         named("apiextensions.k8s.io", &["customresourcedefinitions"], &crds, &["get"]),
         named("apiextensions.k8s.io", &["customresourcedefinitions/status"], &crds, &["patch"]),
     ];
-    rules.extend(handover::rules());
+    // To see whether kubernetes-nmstate runs. Its removal is a command of the administrator.
+    rules.push(rule("apps", &["deployments", "daemonsets"], &["list"]));
     // To make policies of the documents of nodes when asked; those that are there are not touched.
     let machine_configs = ["machineconfigs"];
     rules.push(rule("machineconfiguration.openshift.io", &machine_configs, &write[..3]));
@@ -105,7 +105,6 @@ fn namespace_rules() -> Value {
         rule("", &["pods"], &["list"]),
         rule("", &["services", "serviceaccounts"], &all),
         rule("", &["configmaps"], &["get", "create", "patch", "update"]),
-        named("", &["configmaps"], &[TAKEN_OVER], &["delete"]),
         rule("coordination.k8s.io", &["leases"], &["get", "create", "update", "delete"]),
         rule("networking.k8s.io", &["networkpolicies"], &all),
         rule("policy", &["poddisruptionbudgets"], &all),
