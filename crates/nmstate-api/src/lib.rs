@@ -19,6 +19,7 @@ mod enactment;
 mod name;
 mod network_document;
 mod nmstate;
+mod node_expressions;
 mod node_state;
 mod object;
 mod policy;
@@ -36,6 +37,7 @@ pub use nmstate::{
     DnsProbe, LogLevel, MetricsConfiguration, NMState, NMStateConditionType, NMStateReason,
     NMStateSpec, NMStateStatus, ProbeConfiguration, SelfSignConfiguration,
 };
+pub use node_expressions::{ExpressionError, NodeExpressions};
 pub use node_state::{NodeNetworkState, NodeNetworkStateStatus};
 pub use policy::{
     IntOrText, NodeNetworkConfigurationPolicy, PolicyConditionType, PolicyReason, PolicySpec,
