@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use crate::console_command::ConsoleArguments;
 use crate::delete_command::{DeleteArguments, PruneArguments};
 use crate::gc_command::GcArguments;
 use crate::go_syntax;
@@ -54,6 +55,8 @@ Examples:
     oc-mirror repair file:///data
   The workspace itself as a read-only registry:
     oc-mirror serve file:///data --listen 127.0.0.1:5000
+  The workspace in a browser:
+    oc-mirror console file:///data
 
 Exit code: 0 done; 1 wrong usage or a general failure; else the sum of what failed:
 2 releases, 4 operators, 8 additional images, 16 Helm charts. 32: stopped by --until; run again to continue. 64: damage found. 130: interrupted.";
@@ -297,6 +300,8 @@ pub(crate) enum Command {
     Prune(Box<PruneArguments>),
     /// Serve a workspace as a read-only registry, under the names a target would have
     Serve(ServeArguments),
+    /// Work with a workspace in a browser: configurations, runs and their progress, images, archives
+    Console(ConsoleArguments),
     /// Show the runs of a workspace, live progress, and what is missing; pause, resume or stop a run
     Status(StatusArguments),
     /// Check a workspace, archives or a registry: every byte against its digest, every reference

@@ -10,6 +10,7 @@ mod cluster_survey;
 mod completion;
 mod configuration;
 mod console;
+mod console_command;
 mod delete_command;
 mod gc_command;
 mod go_syntax;
@@ -33,7 +34,6 @@ mod path_format;
 mod policy_file;
 mod problem;
 mod progress;
-mod quantity;
 mod reference;
 mod refused;
 mod registries_d;
@@ -57,6 +57,7 @@ use std::io;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
+use command_line::quantity;
 use console::Console;
 use log::{Log, Verbosity};
 use mirror_command::OfV2;
@@ -106,6 +107,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
             delete_command::prune(arguments, line, surroundings, &log)
         }
         Some(Command::Serve(arguments)) => serve_command::serve(arguments),
+        Some(Command::Console(arguments)) => console_command::console(arguments, surroundings),
         Some(Command::Verify(arguments)) => verify_command::verify(arguments, surroundings),
         Some(Command::Repair(arguments)) => {
             repair_command::repair(arguments, line, surroundings, &log, &console)
@@ -137,7 +139,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
             tracing::error!(
-                "`{name}` is not part of this version; it has: mirroring, migrate, status, delete, prune, verify, repair, gc, list, upgrade-path, inventory, init, serve, version, completion"
+                "`{name}` is not part of this version; it has: mirroring, migrate, status, delete, prune, verify, repair, gc, list, upgrade-path, inventory, init, serve, console, version, completion"
             );
             ExitCode::FAILURE
         }

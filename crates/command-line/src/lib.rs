@@ -6,6 +6,7 @@ mod ending;
 pub mod former;
 pub mod manual;
 mod output;
+pub mod quantity;
 
 pub use ending::{Ending, run};
 pub use output::{print, say};

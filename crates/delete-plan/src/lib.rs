@@ -20,7 +20,7 @@ mod undo;
 pub use catalogs::{Narrowed, narrowed};
 pub use choose::{Choice, ChoiceError, Item, Keep, Kept, KeptBecause, Request, Requested, choose};
 pub use image_list::{ImageList, ListError, ListedImage, ListedType};
-pub use reasons::{Reasons, ReasonsError};
+pub use reasons::{ItemReason, KeptReason, Reasons, ReasonsError};
 pub use repository::{
     ChangedTag, RepositoryPlan, RepositoryState, Step, plan_repository, subject_of_tag,
 };

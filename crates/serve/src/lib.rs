@@ -38,6 +38,7 @@
 
 mod answer;
 mod cause;
+mod connections;
 mod current;
 mod from_workspace;
 mod listing;
@@ -49,8 +50,9 @@ mod server;
 mod shelf;
 mod tls;
 
+pub use connections::{BindError, Listener, Options};
 pub use current::CurrentShelf;
 pub use from_workspace::{Offer, OfferError, Seen, Stocked};
-pub use server::{BindError, Options, Server};
+pub use server::Server;
 pub use shelf::{Blob, Note, ReadError, Shelf, Shelved, Store};
 pub use tls::{Tls, TlsError};

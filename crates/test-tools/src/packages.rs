@@ -14,7 +14,7 @@ pub struct Package {
 
 /// All of them. The program decides whether a package is missing, so that a machine which has it
 /// from elsewhere is left alone.
-pub const PACKAGES: [Package; 14] = [
+pub const PACKAGES: [Package; 17] = [
     Package {
         name: "apache2-utils",
         program: "htpasswd",
@@ -25,6 +25,13 @@ pub const PACKAGES: [Package; 14] = [
         program: "busybox",
         purpose: "the shell of trees that packages are installed into",
     },
+    Package { name: "chromium", program: "chromium", purpose: "opens the pages of the console" },
+    Package {
+        name: "chromium-driver",
+        program: "chromedriver",
+        purpose: "controls the browser of the console's tests",
+    },
+    Package { name: "curl", program: "curl", purpose: "an independent client of the console" },
     Package { name: "docker-registry", program: "docker-registry", purpose: "a real registry" },
     Package { name: "e2fsprogs", program: "mke2fs", purpose: "makes the disk of a test machine" },
     Package { name: "g++", program: "c++", purpose: "compiles libFuzzer" },

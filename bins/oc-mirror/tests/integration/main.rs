@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
 mod command_line;
+mod console_access;
+mod console_browser;
+mod console_runs;
+mod console_select;
 mod delete_images;
 mod delete_interrupted;
 mod delete_operators;

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod browser;
 pub(crate) mod charts;
+pub(crate) mod console;
 pub(crate) mod deletion;
 pub(crate) mod faulty_disk;
 pub(crate) mod forky_skopeo;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// `1.5 GiB`: three digits at most before the unit changes.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if count < 1024 {
         return format!("{count} B");
@@ -26,7 +26,7 @@ pub(crate) fn bytes(count: u64) -> String {
     clippy::cast_sign_loss,
     reason = "a rate is a rough number"
 )]
-pub(crate) fn rate(count: u64, seconds: f64) -> String {
+pub fn rate(count: u64, seconds: f64) -> String {
     match seconds > 0.0 {
         true => format!("{}/s", bytes((count as f64 / seconds) as u64)),
         false => "-".to_owned(),
@@ -34,7 +34,7 @@ pub(crate) fn rate(count: u64, seconds: f64) -> String {
 }
 
 /// `4.2s`, `3m07s`, `1h02m`.
-pub(crate) fn time(duration: Duration) -> String {
+pub fn time(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..60 => format!("{:.1}s", duration.as_secs_f64().min(59.9)),
@@ -44,7 +44,7 @@ pub(crate) fn time(duration: Duration) -> String {
 }
 
 /// `1 image`, `2 images`.
-pub(crate) fn count(number: usize, noun: &str) -> String {
+pub fn count(number: usize, noun: &str) -> String {
     match number {
         1 => format!("1 {noun}"),
         _ => format!("{number} {noun}s"),

@@ -1,0 +1,166 @@
+//! Debian's chromium, controlled through WebDriver.
+//!
+//! `thirtyfour` would do this, but turns on `serde_json/preserve_order` for the whole workspace, so
+//! that tests would run another program than users. The few commands that are needed are here.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Far more than anything here takes; what takes longer hangs.
+const DEADLINE: Duration = Duration::from_secs(300);
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// A browser with one window. It ends when dropped.
+#[derive(Debug)]
+pub(crate) struct Browser {
+    driver: Child,
+    address: String,
+    session: String,
+    _profile: TempDir,
+}
+
+impl Browser {
+    pub(crate) fn start() -> Self {
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut driver = command.spawn().expect("chromedriver of Debian's chromium-driver");
+        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let port = lines.find_map(|line| {
+            let port = line.split_once("started successfully on port ")?.1;
+            Some(port.trim_end_matches('.').to_owned())
+        });
+        thread::spawn(move || lines.for_each(drop));
+        let address = format!("127.0.0.1:{}", port.expect("the port of chromedriver"));
+        let profile = tempfile::tempdir().unwrap();
+        let folder = format!("--user-data-dir={}", profile.path().display());
+        let options = json!({
+            "args": [
+                "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                "--no-first-run", "--window-size=1280,1000", folder,
+            ],
+        });
+        let mut browser = Self { driver, address, session: String::new(), _profile: profile };
+        let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}});
+        let session = browser.request("POST", "/session", &wanted);
+        browser.session = session["sessionId"].as_str().expect("a session").to_owned();
+        browser
+    }
+
+    fn request(&self, method: &str, path: &str, body: &Value) -> Value {
+        self.try_request(method, path, body)
+            .unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
+    fn try_request(&self, method: &str, path: &str, body: &Value) -> Result<Value, Value> {
+        let body = body.to_string();
+        let text = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let mut value: Value = serde_json::from_str(body).unwrap();
+        match head.split(' ').nth(1) {
+            Some("200") => Ok(value["value"].take()),
+            _ => Err(value["value"].take()),
+        }
+    }
+
+    fn command(&self, method: &str, command: &str, body: &Value) -> Value {
+        self.request(method, &format!("/session/{}{command}", self.session), body)
+    }
+
+    pub(crate) fn open(&self, address: &str) {
+        self.command("POST", "/url", &json!({"url": address}));
+    }
+
+    fn element(&self, selector: &str) -> String {
+        let wanted = json!({"using": "css selector", "value": selector});
+        let found = self.command("POST", "/element", &wanted);
+        found[ELEMENT].as_str().unwrap().to_owned()
+    }
+
+    /// Clicks the first element that a selector finds.
+    pub(crate) fn click(&self, selector: &str) {
+        let element = self.element(selector);
+        self.command("POST", &format!("/element/{element}/click"), &json!({}));
+    }
+
+    /// Types into a field, instead of what it has.
+    pub(crate) fn fill(&self, selector: &str, text: &str) {
+        let element = self.element(selector);
+        self.command("POST", &format!("/element/{element}/clear"), &json!({}));
+        self.command("POST", &format!("/element/{element}/value"), &json!({"text": text}));
+    }
+
+    /// Runs a script in the page, as a test tool does; the policy of the page does not apply.
+    pub(crate) fn script(&self, text: &str) -> Value {
+        self.command("POST", "/execute/sync", &json!({"script": text, "args": []}))
+    }
+
+    /// Everything that a reader of the page sees.
+    pub(crate) fn text(&self) -> String {
+        let text = self.script("return document.body ? document.body.innerText : ''");
+        text.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the page shows a text, without loading it again.
+    pub(crate) fn until_shown(&self, text: &str) {
+        let deadline = Instant::now() + DEADLINE;
+        while !self.text().contains(text) {
+            assert!(Instant::now() < deadline, "{text:?} is not shown: {}", self.text());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Shows pages as a system in light or dark mode does.
+    pub(crate) fn use_scheme(&self, scheme: &str) {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        let command =
+            json!({"cmd": "Emulation.setEmulatedMedia", "params": {"features": features}});
+        self.command("POST", "/goog/cdp/execute", &command);
+    }
+
+    /// Turns scripts of pages on or off.
+    pub(crate) fn use_scripts(&self, are_on: bool) {
+        let params = json!({"value": !are_on});
+        let command = json!({"cmd": "Emulation.setScriptExecutionDisabled", "params": params});
+        self.command("POST", "/goog/cdp/execute", &command);
+    }
+
+    pub(crate) fn resize(&self, width: u32, height: u32) {
+        self.command("POST", "/window/rect", &json!({"width": width, "height": height}));
+    }
+
+    pub(crate) fn save_picture(&self, path: &Path) {
+        let picture = self.command("GET", "/screenshot", &json!({}));
+        let bytes = STANDARD.decode(picture.as_str().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if !self.session.is_empty() {
+            let _ = self.try_request("DELETE", &format!("/session/{}", self.session), &json!({}));
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}

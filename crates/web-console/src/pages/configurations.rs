@@ -1,0 +1,144 @@
+//! Configurations: the list, and the editor.
+
+use command_line::quantity;
+use maud::{Markup, html};
+
+use super::parts::{address, bytes, table};
+use crate::view::configurations::{Checked, ConfigurationRow, Purpose, Start, StartOrigin};
+
+/// A text in the editor.
+#[derive(Debug)]
+pub(crate) struct Editor<'a> {
+    /// Empty for a new one.
+    pub(crate) name: &'a str,
+    pub(crate) text: &'a str,
+    /// The digest of the file that is edited; empty for a new one.
+    pub(crate) base: &'a str,
+    pub(crate) checked: &'a Checked,
+    pub(crate) message: Option<Message<'a>>,
+}
+
+/// What became of the last request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Message<'a> {
+    Saved,
+    NotSaved(&'a str),
+    Draft(&'a str),
+}
+
+pub(crate) fn list(rows: &[ConfigurationRow], starts: &[Start], minor: &str) -> Markup {
+    let row = |row: &ConfigurationRow| {
+        let name = row.name.to_string();
+        html! {
+            tr {
+                th scope="row" { a href=(address("/configuration", &[("name", &name)])) { code { (name) } } }
+                td { (purpose(&row.checked)) }
+                td { (bytes(row.bytes as u64)) }
+                td { a href=(address("/configuration/download", &[("name", &name)])) { "Download" } }
+            }
+        }
+    };
+    html! {
+        @if rows.is_empty() { p { "There are no configurations in this workspace yet." } } @else {
+            (table("Configurations", &["Name", "State", "Size", "File"], &rows.iter().map(row).collect::<Vec<_>>()))
+        }
+        section aria-labelledby="new" {
+            h2 id="new" { "New configuration" }
+            ul {
+                li { a href="/configuration/new" { "Empty" } }
+                @for start in starts {
+                    li { @match start.origin {
+                        StartOrigin::Run(number) => {
+                            a href=(address("/configuration/new", &[("run", &number.to_string())])) { "The configuration of run " (number) }
+                        },
+                        StartOrigin::Archive => { a href="/configuration/new?archive=true" { "The configuration in the newest archive" } },
+                    } " " code { (start.name) } }
+                }
+            }
+            form method="get" action="/configuration/new" {
+                label for="minor" { "Example for OpenShift" }
+                input id="minor" name="minor" required pattern="4\\.[0-9]+" size="6" value=(minor);
+                button type="submit" { "Start from the example" }
+            }
+            p .note { "To upload a file, open an empty configuration and choose the file there, or drop it on the text." }
+        }
+    }
+}
+
+fn purpose(checked: &Checked) -> Markup {
+    match (checked.purpose, checked.errors()) {
+        (Some(Purpose::Mirror), _) => html! { span .badge.good { "Mirror" } },
+        (Some(Purpose::Delete), _) => html! { span .badge.good { "Delete" } },
+        (None, errors) => html! { span .badge.bad { (quantity::count(errors, "error")) } },
+    }
+}
+
+pub(crate) fn editor(editor: &Editor<'_>) -> Markup {
+    let Editor { name, text, base, checked, message } = editor;
+    html! {
+        @match message {
+            Some(Message::Saved) => p .saved role="status" { "Saved." },
+            Some(Message::NotSaved(why)) => p .fault role="alert" { (why) },
+            Some(Message::Draft(what)) => p .note role="status" { (what) },
+            None => {},
+        }
+        form .editor method="post" action="/configuration/save" data-check="/configuration/check" {
+            input type="hidden" name="base" value=(base);
+            label for="name" { "File name" }
+            input id="name" name="name" required value=(name) placeholder="isc.yaml" autocomplete="off" spellcheck="false";
+            label .upload for="upload" hidden { "Upload" }
+            input id="upload" type="file" accept=".yaml,.yml,text/yaml" hidden;
+            label .wide for="text" { "Configuration (YAML)" }
+            textarea id="text" name="text" spellcheck="false" autocapitalize="off" aria-describedby="findings" { (text) }
+            button type="submit" { "Save" }
+            button .quiet type="submit" formaction="/configuration/check-page" { "Check" }
+            @if !base.is_empty() {
+                a href=(address("/configuration/download", &[("name", name)])) { "Download" }
+                @if checked.purpose == Some(Purpose::Mirror) {
+                    a href=(address("/configuration/new", &[("delete", name)])) { "Make a delete configuration of it" }
+                    a href="/start" { "Start a run" }
+                }
+            }
+        }
+        @if !base.is_empty() && checked.purpose == Some(Purpose::Mirror) {
+            section aria-labelledby="add" {
+                h2 id="add" { "Add" }
+                form method="post" action="/configuration/add" {
+                    input type="hidden" name="kind" value="image";
+                    input type="hidden" name="name" value=(name);
+                    label for="image" { "Image with tag or digest" }
+                    input id="image" name="image" required size="50" placeholder="quay.io/org/image:v1" spellcheck="false";
+                    button type="submit" { "Check and add" }
+                }
+                p { "Select " a href="/operators" { "operators from a catalog" } ", " a href="/releases" { "releases" } " or " a href="/charts" { "charts" } ". An addition starts from the saved file." }
+            }
+        }
+        section aria-labelledby="findings-title" {
+            h2 id="findings-title" { "Check" }
+            div id="findings" role="status" { (findings(checked)) }
+        }
+    }
+}
+
+/// What is wrong with the text, line by line.
+pub(crate) fn findings(checked: &Checked) -> Markup {
+    html! {
+        @if checked.remarks.is_empty() {
+            p { span .badge.good { "No errors" } }
+        } @else {
+            @if checked.errors() > 0 {
+                p { span .badge.bad { (quantity::count(checked.errors(), "error")) } }
+            }
+            ol .findings {
+                @for remark in &checked.remarks {
+                    li {
+                        a href="#text" data-line=(remark.line) { "Line " (remark.line) ", column " (remark.column) }
+                        @if !remark.is_error { " " span .badge.warn { "warning" } }
+                        ": " (remark.message)
+                        pre { code { (remark.line) " | " (remark.excerpt) } }
+                    }
+                }
+            }
+        }
+    }
+}

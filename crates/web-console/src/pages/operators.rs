@@ -1,0 +1,166 @@
+//! Operators of a catalog.
+
+use maud::{Markup, html};
+
+use super::parts::{address, pager, table};
+use crate::view::configurations::{ConfigurationRow, Purpose};
+use crate::view::operators::{CatalogView, PackageView};
+use crate::view::paging::Page;
+
+/// Which catalog a page is about, as in its address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CatalogAddress<'a> {
+    pub(crate) catalog: &'a str,
+    pub(crate) is_carried: bool,
+}
+
+impl<'a> CatalogAddress<'a> {
+    fn query(&self) -> [(&'static str, &'a str); 2] {
+        [("catalog", self.catalog), ("carried", if self.is_carried { "true" } else { "" })]
+    }
+
+    fn with(&self, path: &str, name: &'static str, value: &str) -> String {
+        let [first, second] = self.query();
+        address(path, &[first, second, (name, value)])
+    }
+}
+
+pub(crate) fn choose(at: CatalogAddress<'_>, carried: &[String], problem: Option<&str>) -> Markup {
+    html! {
+        @if let Some(problem) = problem { p .fault role="alert" { (problem) } }
+        form method="get" action="/operators" {
+            label for="catalog" { "Catalog image" }
+            input id="catalog" name="catalog" required size="60" value=(at.catalog) spellcheck="false"
+                placeholder="registry.redhat.io/redhat/redhat-operator-index:v4.20";
+            button type="submit" { "Open" }
+        }
+        @if !carried.is_empty() {
+            h2 { "Catalogs in this workspace" }
+            ul { @for catalog in carried {
+                li { a href=(CatalogAddress { catalog, is_carried: true }.with("/operators", "", "")) { code { (catalog) } } }
+            } }
+        }
+    }
+}
+
+/// While a catalog is being read. The page loads itself again.
+pub(crate) fn loading(at: CatalogAddress<'_>) -> Markup {
+    html! {
+        p role="status" data-reload { "Reading " code { (at.catalog) } ". Large catalogs take a minute." }
+        p { a href=(at.with("/operators", "", "")) { "Reload" } }
+    }
+}
+
+pub(crate) fn failed(at: CatalogAddress<'_>, why: &str) -> Markup {
+    html! {
+        p .fault role="alert" { (why) }
+        p { a href=(at.with("/operators", "retry", "true")) { "Try again" } }
+    }
+}
+
+pub(crate) fn list(
+    at: CatalogAddress<'_>,
+    view: &CatalogView,
+    page: &Page<&PackageView>,
+    words: &str,
+) -> Markup {
+    let row = |package: &&PackageView| {
+        html! {
+            tr {
+                td { (icon(at, package)) }
+                th scope="row" { a href=(at.with("/operator", "name", &package.name)) { (package.shown_name()) } }
+                td { (package.display_name) }
+                td { (package.default_channel) }
+                td { (package.channels.len()) }
+                td { (package.bundles) }
+            }
+        }
+    };
+    let [first, second] = at.query();
+    html! {
+        p { code { (at.catalog) } ": " (view.packages.len()) " packages, " (view.bundles) " bundles, "
+            code .digest { (view.digest) } @if at.is_carried { ", read from this workspace" } }
+        @for notice in view.notices.iter().take(10) { p .note { (notice) } }
+        form method="get" action="/operators" role="search" {
+            input type="hidden" name="catalog" value=(at.catalog);
+            @if at.is_carried { input type="hidden" name="carried" value="true"; }
+            label for="q" { "Name or description" }
+            input id="q" name="q" type="search" value=(words);
+            button type="submit" { "Search" }
+        }
+        (table("Packages", &["Icon", "Package", "Name", "Default channel", "Channels", "Bundles"],
+            &page.rows.iter().map(row).collect::<Vec<_>>()))
+        (pager(page, "/operators", &[first, second, ("q", words)]))
+        p { a href="/operators" { "Another catalog" } }
+    }
+}
+
+fn icon(at: CatalogAddress<'_>, package: &PackageView) -> Markup {
+    html! {
+        @if package.icon.is_some() {
+            img .icon src=(at.with("/operator/icon", "name", &package.name)) alt="" loading="lazy";
+        }
+    }
+}
+
+pub(crate) fn detail(
+    at: CatalogAddress<'_>,
+    package: &PackageView,
+    configurations: &[ConfigurationRow],
+) -> Markup {
+    let rows: Vec<Markup> = package.channels.iter().map(|channel| html! {
+        tr {
+            th scope="row" { (channel.name) @if channel.name == package.default_channel { " " span .badge.good { "default" } } }
+            td { code { (channel.head) } }
+            td { @if channel.versions.len() > 12 {
+                (channel.versions[..12].join(", "))
+                details { summary { (channel.versions.len() - 12) " more" } (channel.versions[12..].join(", ")) }
+            } @else { (channel.versions.join(", ")) } }
+            td { a href=(address("/operator/diagram", &[
+                ("catalog", at.catalog), ("carried", if at.is_carried { "true" } else { "" }),
+                ("name", &package.name), ("channel", &channel.name)])) { "Upgrade diagram" } }
+        }
+    }).collect();
+    html! {
+        p { (icon(at, package)) " " strong { (package.display_name) } " in "
+            a href=(at.with("/operators", "", "")) { code { (at.catalog) } } }
+        @if !package.description.is_empty() { p .prose { (package.description) } }
+        h2 { "Channels" }
+        (table("Channels", &["Channel", "Head", "Versions, newest first", "Diagram"], &rows))
+        h2 { "Needs" }
+        @if package.requires.is_empty() { p { "The newest version of the default channel states no dependencies." } } @else {
+            p { "The newest version of the default channel needs:" }
+            ul { @for line in &package.requires { li { (line) } } }
+            p .note { code { "includeDependencies: true" } " of the catalog adds packages that provide them." }
+        }
+        h2 { "Add to a configuration" }
+        (add_form(configurations, &html! {
+            input type="hidden" name="kind" value="package";
+            input type="hidden" name="catalog" value=(at.catalog);
+            @if at.is_carried { input type="hidden" name="carried" value="true"; }
+            input type="hidden" name="package" value=(package.name);
+            label for="channel" { "Channel" }
+            select id="channel" name="channel" {
+                option value="" { "All: the newest version of each" }
+                @for channel in &package.channels { option value=(channel.name) { (channel.name) } }
+            }
+        }))
+    }
+}
+
+/// A form that adds a selection to a configuration, and opens it in the editor.
+pub(crate) fn add_form(configurations: &[ConfigurationRow], fields: &Markup) -> Markup {
+    let usable: Vec<&ConfigurationRow> =
+        configurations.iter().filter(|row| row.checked.purpose == Some(Purpose::Mirror)).collect();
+    html! {
+        form .stacked method="post" action="/configuration/add" {
+            (fields)
+            label for="config" { "Configuration" }
+            select id="config" name="name" {
+                @for row in usable { option value=(row.name) { (row.name) } }
+                option value="" { "A new one" }
+            }
+            button type="submit" { "Add" }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What pages show: values made from a workspace, its journals and archives. Nothing here knows
+//! HTML or HTTP; functions that read the disk block.
+
+pub(crate) mod archives;
+pub(crate) mod configurations;
+pub(crate) mod deletion;
+pub(crate) mod images;
+pub(crate) mod live;
+pub(crate) mod operators;
+pub(crate) mod overview;
+pub(crate) mod paging;
+pub(crate) mod place;
+pub(crate) mod resources;
+pub(crate) mod runs;
+
+use std::error::Error;
+
+/// Why a page cannot be shown, with its causes, for the reader of the page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// There is no such thing.
+    Absent(String),
+    /// It could not be determined.
+    Failed(String),
+}
+
+impl Fault {
+    pub(crate) fn failed(doing: &str, error: &dyn Error) -> Self {
+        Self::Failed(format!("{doing}: {}", chain(error)))
+    }
+}
+
+/// An error and its causes on one line. A cause that its error repeats is not repeated.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let words = next.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        cause = next.source();
+    }
+    text
+}

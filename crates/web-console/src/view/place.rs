@@ -1,0 +1,82 @@
+//! The directory that the console shows.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use workspace::Workspace;
+
+/// A workspace, archives, or an empty directory.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub(crate) workspace: Workspace,
+    /// `file://DIR`, for command lines.
+    pub(crate) argument: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    #[error("the directory {} does not exist; create it, or name another", .0.display())]
+    Absent(PathBuf),
+    #[error("reading {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error(
+        "{} is not a workspace: expected a folder working-dir, archives (mirror_NNNNNN.tar), or an empty directory",
+        .0.display()
+    )]
+    Other(PathBuf),
+}
+
+impl Place {
+    /// Opens a directory, which must be a workspace, hold archives, or be empty.
+    pub fn open(directory: &Path) -> Result<Self, PlaceError> {
+        let read = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => PlaceError::Absent(directory.to_owned()),
+            _ => PlaceError::Read { path: directory.to_owned(), source },
+        };
+        let directory = fs::canonicalize(directory).map_err(read)?;
+        let mut is_empty = true;
+        let mut is_known = false;
+        for entry in fs::read_dir(&directory).map_err(read)? {
+            let name = entry.map_err(read)?.file_name();
+            is_empty = false;
+            is_known |= name == "working-dir" || is_archive(&name.to_string_lossy());
+        }
+        if !is_known && !is_empty {
+            return Err(PlaceError::Other(directory));
+        }
+        let argument = format!("file://{}", directory.display());
+        Ok(Self { workspace: Workspace::open(&directory), argument })
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.workspace.root()
+    }
+}
+
+/// The name of a chunk of an archive.
+pub(crate) fn is_archive(name: &str) -> bool {
+    let number = name.strip_prefix("mirror_").and_then(|rest| rest.strip_suffix(".tar"));
+    number.is_some_and(|digits| digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_with_other_content_is_refused_and_an_empty_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::open(dir.path()).unwrap();
+        assert!(place.argument.starts_with("file:///"), "{}", place.argument);
+        fs::write(dir.path().join("thesis.txt"), "").unwrap();
+        let error = Place::open(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("is not a workspace: expected a folder working-dir"), "{error}");
+        fs::write(dir.path().join("mirror_000001.tar"), "").unwrap();
+        assert!(Place::open(dir.path()).is_ok());
+        assert!(matches!(Place::open(&dir.path().join("absent")), Err(PlaceError::Absent(_))));
+        let file = Place::open(&dir.path().join("thesis.txt")).unwrap_err();
+        assert!(matches!(file, PlaceError::Read { .. }), "{file}");
+        assert!(!is_archive("mirror_1.tar") && !is_archive("mirror_000001.tar.sig"));
+    }
+}
