@@ -52,5 +52,8 @@ pub const GROUP: &str = "nmstate.io";
 pub const POLICY_LABEL: &str = "nmstate.io/policy";
 /// On an enactment: the node it belongs to.
 pub const NODE_LABEL: &str = "nmstate.io/node";
+/// On an enactment, as an annotation: the generation of the policy that the node accepted when it
+/// created the enactment; 0 where its status follows at once. Older handlers do not write it.
+pub const ACCEPTED_GENERATION: &str = "nmstate.landfall.dev/accepted-generation";
 /// On a node's state: a new value asks for it to be read again at once.
 pub const REFRESH_LABEL: &str = "nmstate.io/force-nns-refresh";

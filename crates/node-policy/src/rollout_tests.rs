@@ -326,7 +326,9 @@ fn the_first_slot_waits_until_every_ready_node_has_compared_the_policy() {
         assert!(!scene.decide().slots.is_empty(), "a handler that hangs stops no other node");
         rollout.is_checking
     };
+    let follows = NodeView { generation: Some(0), ..node(Phase::Unknown) };
     let ready = ("a", node(Phase::Pending));
+    assert!(waits(&[ready.clone(), ("b", follows)]));
     assert!(waits(&[ready.clone(), ("b", new)]));
     assert!(waits(&[ready.clone(), ("b", behind)]));
     assert!(!waits(&[ready.clone(), ("b", down)]));

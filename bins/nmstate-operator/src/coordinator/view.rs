@@ -12,9 +12,10 @@ use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use nmstate_api::annotations::{Canary, PolicyOptions};
 use nmstate_api::{
-    EnactmentConditionType, NODE_LABEL, NodeNetworkConfigurationEnactment as Enactment,
-    NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, PolicyName,
-    PolicyReason, PolicyStatus, StoredPolicy, condition,
+    ACCEPTED_GENERATION, EnactmentConditionType, NODE_LABEL,
+    NodeNetworkConfigurationEnactment as Enactment, NodeNetworkConfigurationPolicy as Policy,
+    NodeNetworkState, POLICY_LABEL, PolicyName, PolicyReason, PolicyStatus, StoredPolicy,
+    condition,
 };
 use node_policy::rollout::NodeView;
 use node_policy::selection::{self, Labels};
@@ -309,6 +310,8 @@ fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
     let label = |key: &str| enactment.labels().get(key).cloned().unwrap_or_default();
     let (node, policy) = (label(NODE_LABEL), label(POLICY_LABEL));
     let uid = enactment.metadata.uid.clone();
+    let accepted = enactment.annotations().get(ACCEPTED_GENERATION);
+    let accepted: Option<i64> = accepted.and_then(|text| text.parse().ok());
     let status = enactment.status.unwrap_or_default();
     let refusal = status.failure.as_ref().is_some_and(|it| is_refusal(&it.kind));
     let failing = condition::find(&status.conditions, EnactmentConditionType::Failing);
@@ -318,7 +321,7 @@ fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
         node,
         policy,
         phase: Phase::of(&status.conditions),
-        generation: status.policy_generation,
+        generation: status.policy_generation.or(accepted),
         said: heartbeats.map(|time| time.0).max(),
         uid,
         used: status.used_slot.map(|time| time.0),
@@ -400,6 +403,26 @@ mod tests {
         assert!(!view.scenes()["two"].nodes["a"].is_free);
         view.take(waits_for("b"));
         assert!(!view.scenes()["two"].nodes["b"].is_free, "one after the other");
+    }
+
+    #[test]
+    fn a_report_whose_status_follows_is_no_consent() {
+        let mut view = seen();
+        let created = |accepted: &str| -> Enactment {
+            let mut created = enactment("a", "one", Phase::Unknown);
+            created.status = None;
+            let annotations = [(ACCEPTED_GENERATION.to_owned(), accepted.to_owned())];
+            created.metadata.annotations = Some(annotations.into());
+            created
+        };
+        view.take(News::Enactment(Box::new(Event::Apply(created("0")))));
+        assert_eq!(view.scenes()["one"].nodes["a"].generation, Some(0));
+        view.take(News::Enactment(Box::new(Event::Apply(created("1")))));
+        assert_eq!(view.scenes()["one"].nodes["a"].generation, Some(1));
+        let mut older = created("1");
+        older.metadata.annotations = None;
+        view.take(News::Enactment(Box::new(Event::Apply(older))));
+        assert_eq!(view.scenes()["one"].nodes["a"].generation, None, "an older handler's");
     }
 
     #[test]

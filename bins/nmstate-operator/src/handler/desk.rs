@@ -291,9 +291,15 @@ impl Desk {
         policy.map(|it| Secrets::of(&it.spec.desired_state)).unwrap_or_default()
     }
 
+    /// Reports that the policy is known here, and can be applied.
     pub(super) async fn accept(&mut self, policy: &str) -> Result<()> {
+        let generation = self.view.policy_view(policy).map(|it| it.generation);
+        self.create(policy, generation.unwrap_or_default()).await
+    }
+
+    async fn create(&mut self, policy: &str, accepted: i64) -> Result<()> {
         let Some(owner) = self.view.owner().cloned() else { return Ok(()) };
-        let made = self.enactments.create(policy, &owner).await?;
+        let made = self.enactments.create(policy, &owner, accepted).await?;
         self.view.wrote(made);
         Ok(())
     }
@@ -335,7 +341,8 @@ impl Desk {
 
     pub(super) async fn write_now(&mut self, policy: &str, saying: &Saying) -> Result<()> {
         if self.view.enactment(policy).is_none() {
-            self.accept(policy).await?;
+            // What is to be said follows at once: until then no one may take it for a consent.
+            self.create(policy, 0).await?;
         }
         let Some(held) = self.view.enactment(policy).cloned() else { return Ok(()) };
         let slot = self.view.slot(policy);

@@ -7,8 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference,
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use nmstate_api::{
-    CapturedState, EnactmentName, EnactmentStatus, Failure, IntOrText, NODE_LABEL, NetworkDocument,
-    NodeName, NodeNetworkConfigurationEnactment as Enactment, POLICY_LABEL, PolicyName, condition,
+    ACCEPTED_GENERATION, CapturedState, EnactmentName, EnactmentStatus, Failure, IntOrText,
+    NODE_LABEL, NetworkDocument, NodeName, NodeNetworkConfigurationEnactment as Enactment,
+    POLICY_LABEL, PolicyName, condition,
 };
 use node_policy::Phase;
 
@@ -50,8 +51,14 @@ impl Enactments {
         Self { api: Api::all(client), node }
     }
 
-    /// Makes the report. One that is there already is as good.
-    pub(crate) async fn create(&self, policy: &str, owner: &OwnerReference) -> Result<Enactment> {
+    /// Creates the report, for a node that accepts this generation of the policy. One that is there
+    /// already is as good.
+    pub(crate) async fn create(
+        &self,
+        policy: &str,
+        owner: &OwnerReference,
+        accepted: i64,
+    ) -> Result<Enactment> {
         let doing = || format!("making the report about policy {policy}");
         let policy: PolicyName = policy.parse().with_context(doing)?;
         let name = EnactmentName::new(&self.node, &policy);
@@ -66,6 +73,7 @@ impl Enactments {
         enactment.metadata = ObjectMeta {
             name: Some(name.as_str().to_owned()),
             labels: Some(labels),
+            annotations: Some([(ACCEPTED_GENERATION.to_owned(), accepted.to_string())].into()),
             owner_references: Some(vec![owner.clone()]),
             ..ObjectMeta::default()
         };
