@@ -20,6 +20,7 @@ use crate::pace_arguments::PaceArguments;
 use crate::refused::Refused;
 use crate::repair_command::RepairArguments;
 use crate::retry_arguments::RetryArguments;
+use crate::shards::arguments::ShardArguments;
 use crate::side_arguments::{DestinationArguments, SourceArguments};
 use crate::status_command::StatusArguments;
 use crate::upgrade_path_command::UpgradePathArguments;
@@ -33,6 +34,8 @@ Examples:
     oc-mirror -c isc.yaml --from file:///data docker://reg.local:5000/ocp
   From registries straight into a registry:
     oc-mirror -c isc.yaml --workspace file:///data docker://reg.local:5000
+  The same with four processes:
+    oc-mirror -c isc.yaml --workspace file:///data --shards 4 docker://reg.local:5000
   Review a plan, then execute exactly that plan:
     oc-mirror -c isc.yaml --dry-run file:///data
     oc-mirror --plan /data/working-dir/dry-run/plan.json file:///data
@@ -245,6 +248,8 @@ pub(crate) struct MirrorArguments {
     /// Layers copied at once, of each image
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_once, help_heading = SPEED)]
     pub(crate) parallel_layers: u16,
+    #[command(flatten)]
+    pub(crate) shards: ShardArguments,
     #[command(flatten)]
     pub(crate) retry: RetryArguments,
     #[command(flatten)]

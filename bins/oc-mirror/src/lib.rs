@@ -45,6 +45,7 @@ mod retry_arguments;
 mod route;
 mod secret;
 mod serve_command;
+mod shards;
 mod side_arguments;
 mod status_command;
 mod upgrade_path_command;
@@ -81,7 +82,9 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         }
     };
     let console = Console::default();
-    let verbosity = Verbosity::new(arguments.log_level, arguments.mirror.quiet);
+    // What a shard has to tell, it reports to its run.
+    let is_quiet = arguments.mirror.quiet || arguments.mirror.shards.shard_part.is_some();
+    let verbosity = Verbosity::new(arguments.log_level, is_quiet);
     let log = Log::start(verbosity, console.clone());
     let reads_cache = matches!(arguments.command, None | Some(Command::Migrate(_)));
     let former = arguments.former.iter().cloned();

@@ -34,6 +34,7 @@ use crate::registries_d;
 use crate::release_sources::ReleaseVariables;
 use crate::report_text::{self, Surround};
 use crate::request::{SelectionFile, Surroundings, request};
+use crate::shards::{self, LocalShards};
 
 /// Exit code of a request that could not be started.
 const USAGE: u8 = 1;
@@ -64,6 +65,9 @@ pub(crate) fn mirror(
     };
     settings.cache = of_v2.cache;
     settings.migrate_from = of_v2.migrate_from;
+    if let Some(part) = &arguments.shards.shard_part {
+        return shards::process::run(&arguments.shards, part, settings, &pace);
+    }
     let mode = settings.workflow.name();
     let log_path = match settings.dry_run {
         DryRun::No => {
@@ -252,6 +256,13 @@ fn settings(
     let mut settings = request.settings(arguments, surroundings, selected, checks, &pace, line);
     settings.archiving.signing_key = keys.signing;
     settings.archive_key = keys.verifying;
+    if let Some(count) = arguments.shards.shards {
+        let shards = LocalShards::new(count, command_line).map_err(|error| {
+            let text = format!("finding the file of this program, to start shards: {error}");
+            Refusal::Usage(vec![Problem::new(text)])
+        })?;
+        settings.shards = Some(Arc::new(shards));
+    }
     Ok((settings, pace))
 }
 

@@ -207,6 +207,23 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
              oc-mirror v2 does not verify signatures of archives",
         ));
     }
+    if arguments.shards.shards.is_some() {
+        if matches!(mode, Some(Workflow::MirrorToDisk { .. } | Workflow::DiskToMirror { .. })) {
+            problems.push(Problem::new(
+                "--shards is supported for mirror to mirror only: use --workspace and docker://",
+            ));
+        }
+        for (flag, given) in [
+            ("--through-workspace", arguments.through_workspace),
+            ("--dry-run", dry_run != DryRun::No),
+        ] {
+            if given {
+                problems.push(Problem::new(format!(
+                    "--shards and {flag} cannot be used together: shards copy to the destination directly"
+                )));
+            }
+        }
+    }
     if arguments.remove_signatures && arguments.refresh_signatures {
         problems.push(Problem::new(
             "--remove-signatures and --refresh-signatures cannot be used together: \
@@ -321,6 +338,7 @@ impl Request {
             helm_program: arguments.helm_binary.clone(),
             trust,
             through_workspace: arguments.through_workspace,
+            shards: None,
             max_nested_paths: match &plan {
                 Some(plan) => plan.max_nested_paths(),
                 None => NonZeroUsize::new(arguments.max_nested_paths),

@@ -43,6 +43,7 @@ mod journey_policy;
 mod journey_policy_skopeo;
 mod journey_release_resources;
 mod journey_releases;
+mod journey_shards;
 mod journey_signatures;
 mod journey_signed_archives;
 mod journey_status;
