@@ -13,7 +13,7 @@ use crate::dependencies::{self, DependencyError};
 use crate::documents::{self, DocumentError};
 use crate::images::{self, Candidate, Images, Origin, place, traced};
 use crate::json_path::{JsonPath, JsonPathError};
-use crate::rendering::{Rendering, Settings, render};
+use crate::rendering::{self, FileDocument, Rendering, Settings, render};
 use crate::values::{self, ValuesError};
 use crate::version::{Constraint, VersionError, version};
 
@@ -162,15 +162,30 @@ pub fn images(
         problems.insert(Problem { file: None, line: None, cause });
     }
     let mut found: BTreeMap<ImageRef, BTreeSet<Origin>> = BTreeMap::new();
+    let search = Search { chart: &chart, paths: &paths, environment: &options.environment };
+    let nothing = Rendering::default();
+    search.collect(rendering::crd_documents(&chart), &nothing, &mut found, &mut problems);
+    // Most templates render to the same text for every set of APIs. Reading that text takes longer
+    // than rendering it.
+    let mut first: Option<Rendering> = None;
     for set in &options.api_sets {
         let capabilities = Capabilities::new(*set, &options.kube_version);
         let capabilities = capabilities.map_err(DiscoverError::KubeVersion)?;
         problems.extend(kube_version_problem(&chart, &capabilities));
+        // Renderings are deterministic: the same reads give the same text.
+        let has = |wanted: &str| capabilities.has(wanted);
+        if first.as_ref().is_some_and(|first| first.api_reads.hold_for(has)) {
+            continue;
+        }
         // Templates may change values in place, so that each rendering has its own.
         let scope = values::coalesce(&chart, given)?;
-        let rendering = render(&chart, &scope, &capabilities, &options.rendering);
+        let mut rendering = render(&chart, &scope, &capabilities, &options.rendering);
         problems.extend(rendering.failures.iter().cloned());
-        collect(&chart, &rendering, &paths, &options.environment, &mut found, &mut problems);
+        if let Some(first) = &first {
+            rendering.remove_known(first);
+        }
+        search.collect(rendering.rendered_documents(), &rendering, &mut found, &mut problems);
+        first.get_or_insert(rendering);
     }
     collect_annotated(&chart, &mut found, &mut problems);
     let candidates = images::candidates(&chart, &values::coalesce(&chart, given)?);
@@ -231,49 +246,57 @@ fn kube_version_problem(chart: &Chart, capabilities: &Capabilities) -> Option<Pr
     Some(Problem { file: Some(format!("{}/Chart.yaml", chart.name())), line: None, cause })
 }
 
-fn collect(
-    chart: &Chart,
-    rendering: &Rendering,
-    paths: &[(String, JsonPath)],
-    environment: &[String],
-    found: &mut BTreeMap<ImageRef, BTreeSet<Origin>>,
-    problems: &mut BTreeSet<Problem>,
-) {
-    let templates = chart.template_files();
-    for document in rendering.documents(chart) {
-        let document = match document {
-            Ok(document) => document,
-            Err((file, error)) => {
-                problems.insert(document_problem(file, &error));
-                continue;
-            }
-        };
-        let object = images::object_name(&document);
-        for named in images::named(&document, paths, environment) {
-            let file = document.file.clone();
-            let at = match (templates.get(&file), rendering.texts.get(&file)) {
-                (Some(template), Some(text)) => {
-                    let template = template.text();
-                    let source = rendering.sources.get(&file);
-                    source
-                        .and_then(|s| traced(&template, text, named.line, named.text, s))
-                        .unwrap_or_else(|| place(&template, text, named.line))
+/// What is searched for in documents.
+struct Search<'a> {
+    chart: &'a Chart,
+    paths: &'a [(String, JsonPath)],
+    environment: &'a [String],
+}
+
+impl Search<'_> {
+    fn collect(
+        &self,
+        documents: impl Iterator<Item = FileDocument>,
+        rendering: &Rendering,
+        found: &mut BTreeMap<ImageRef, BTreeSet<Origin>>,
+        problems: &mut BTreeSet<Problem>,
+    ) {
+        let templates = self.chart.template_files();
+        for document in documents {
+            let document = match document {
+                Ok(document) => document,
+                Err((file, error)) => {
+                    problems.insert(document_problem(file, &error));
+                    continue;
                 }
-                // A CRD file is not rendered: its lines are what they are.
-                _ => images::TemplatePlace { line: Some(named.line), values: Vec::new() },
             };
-            match named.text.parse::<ImageRef>() {
-                Ok(image) => {
-                    let (path, reason) = (named.path, named.reason);
-                    let (line, object, values) = (at.line, object.clone(), at.values);
-                    let origin = Origin::Document { file, line, object, path, values, reason };
-                    found.entry(image).or_default().insert(origin);
-                }
-                Err(error) => {
-                    let (path, text, reason) =
-                        (named.path, named.text.to_owned(), error.to_string());
-                    let cause = Cause::NotAnImage { path, text, reason };
-                    problems.insert(Problem { file: Some(file), line: at.line, cause });
+            let object = images::object_name(&document);
+            for named in images::named(&document, self.paths, self.environment) {
+                let file = document.file.clone();
+                let at = match (templates.get(&file), rendering.texts.get(&file)) {
+                    (Some(template), Some(text)) => {
+                        let template = template.text();
+                        let source = rendering.sources.get(&file);
+                        source
+                            .and_then(|s| traced(&template, text, named.line, named.text, s))
+                            .unwrap_or_else(|| place(&template, text, named.line))
+                    }
+                    // A CRD file is not rendered: its lines are what they are.
+                    _ => images::TemplatePlace { line: Some(named.line), values: Vec::new() },
+                };
+                match named.text.parse::<ImageRef>() {
+                    Ok(image) => {
+                        let (path, reason) = (named.path, named.reason);
+                        let (line, object, values) = (at.line, object.clone(), at.values);
+                        let origin = Origin::Document { file, line, object, path, values, reason };
+                        found.entry(image).or_default().insert(origin);
+                    }
+                    Err(error) => {
+                        let (path, text, reason) =
+                            (named.path, named.text.to_owned(), error.to_string());
+                        let cause = Cause::NotAnImage { path, text, reason };
+                        problems.insert(Problem { file: Some(file), line: at.line, cause });
+                    }
                 }
             }
         }

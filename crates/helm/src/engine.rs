@@ -17,7 +17,7 @@ use std::rc::Rc;
 use go_template::{Budget, Error, Limits, MissingKey, Names, Set, Stop, Trace, Value};
 
 use crate::functions::{Environment, library, without_no_value};
-pub use capabilities::Capabilities;
+pub use capabilities::{ApiReads, ApiVersions, Capabilities};
 pub use files::Files;
 pub use metadata::chart;
 pub use scope::{Release, Scope, ValuesObject};

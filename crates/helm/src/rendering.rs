@@ -9,7 +9,7 @@ use crate::capabilities::Capabilities;
 use crate::chart::{Chart, File};
 use crate::discover::{Cause, Problem};
 use crate::documents::{self, Document, DocumentError};
-use crate::engine;
+use crate::engine::{self, ApiReads, ApiVersions};
 use crate::functions::Environment;
 use crate::images::values_in;
 use crate::values::{Table, Tree};
@@ -49,35 +49,56 @@ pub struct Rendering {
     pub failures: Vec<Problem>,
     /// Where the texts came from.
     pub sources: BTreeMap<String, TextSource>,
+    /// What templates read of the cluster's APIs: everything else is the same for all clusters of a
+    /// version.
+    pub api_reads: ApiReads,
 }
 
 /// Where a rendered text came from.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TextSource {
     pub pieces: Vec<Piece>,
     /// The values that variables of the template were set from.
     pub assigned: Reads,
 }
 
+/// A document of a chart, or the file and the reason why it cannot be read.
+pub type FileDocument = Result<Document, (String, DocumentError)>;
+
 impl Rendering {
-    /// The documents of all files in order, those of CRD files first. Notes are left out. An error
-    /// comes with its file.
-    pub fn documents(
-        &self,
-        chart: &Chart,
-    ) -> impl Iterator<Item = Result<Document, (String, DocumentError)>> {
-        let of_file = |file: &str, read: Vec<Result<Document, DocumentError>>| {
-            let file = file.to_owned();
-            read.into_iter().map(move |document| document.map_err(|error| (file.clone(), error)))
-        };
-        let crds = chart.crds().into_iter();
-        let crds: Vec<_> = crds
-            .flat_map(|(path, file)| of_file(&path, documents::read_crds(&path, &file.text())))
-            .collect();
-        let files = self.texts.iter().filter(|(file, _)| documents::holds_objects(file));
-        crds.into_iter()
-            .chain(files.flat_map(move |(file, text)| of_file(file, documents::read(file, text))))
+    /// The documents of all files in order, those of CRD files first. Notes are left out.
+    pub fn documents(&self, chart: &Chart) -> impl Iterator<Item = FileDocument> {
+        crd_documents(chart).chain(self.rendered_documents())
     }
+
+    /// The documents of rendered files only.
+    pub fn rendered_documents(&self) -> impl Iterator<Item = FileDocument> {
+        let files = self.texts.iter().filter(|(file, _)| documents::holds_objects(file));
+        files.flat_map(|(file, text)| of_file(file, documents::read(file, text)))
+    }
+
+    /// Removes files that another rendering of the chart has as well, with the same text from the
+    /// same sources: what they name is known from there.
+    pub fn remove_known(&mut self, other: &Self) {
+        let Self { texts, sources, .. } = self;
+        texts.retain(|file, text| {
+            other.texts.get(file) != Some(text) || other.sources.get(file) != sources.get(file)
+        });
+    }
+}
+
+/// The documents of a chart's CRD files, which are not rendered.
+pub fn crd_documents(chart: &Chart) -> impl Iterator<Item = FileDocument> {
+    let files = chart.crds().into_iter();
+    files.flat_map(|(path, file)| of_file(&path, documents::read_crds(&path, &file.text())))
+}
+
+fn of_file(
+    file: &str,
+    read: Vec<Result<Document, DocumentError>>,
+) -> impl Iterator<Item = FileDocument> + use<> {
+    let file = file.to_owned();
+    read.into_iter().map(move |document| document.map_err(|error| (file.clone(), error)))
 }
 
 /// Renders every template of the chart. `values` are those that the root chart sees; templates change
@@ -92,7 +113,7 @@ pub fn render(
         major: capabilities.kube_version.major.clone(),
         minor: capabilities.kube_version.minor.clone(),
         version: capabilities.kube_version.version.clone(),
-        api_versions: capabilities.api_versions.clone(),
+        api_versions: ApiVersions::new(capabilities.api_versions.clone()),
     };
     let Release { name, namespace } = settings.release.clone();
     let release = engine::Release { name, namespace };
@@ -120,6 +141,7 @@ pub fn render(
             Err(error) => rendering.failures.push(failure(&rendered.path, &error, &sources)),
         }
     }
+    rendering.api_reads = capabilities.api_versions.reads();
     rendering
 }
 

@@ -262,13 +262,13 @@ impl<'a> Loader<'a> {
         first: &mut BTreeMap<String, (Position, usize)>,
         written: &mut Vec<Entry>,
     ) {
-        match first.get(&self.folded(&key)) {
+        match first.get(self.folded(&key).as_ref()) {
             Some((_, place)) if self.keys == Keys::AsJson => {
                 written[*place] = Entry { key, at, value };
             }
             Some((first, _)) => self.report(at, Problem::DuplicateKey { key, first: *first }),
             None => {
-                first.insert(self.folded(&key), (at, written.len()));
+                first.insert(self.folded(&key).into_owned(), (at, written.len()));
                 written.push(Entry { key, at, value });
             }
         }
@@ -278,8 +278,11 @@ impl<'a> Loader<'a> {
     /// what is merged, and what is merged first over what comes later.
     fn merge(&mut self, source: Node, taken: &mut BTreeSet<String>, into: &mut Vec<Entry>) {
         match source.value {
-            Value::Map(entries) => into
-                .extend(entries.into_iter().filter(|entry| taken.insert(self.folded(&entry.key)))),
+            Value::Map(entries) => into.extend(
+                entries
+                    .into_iter()
+                    .filter(|entry| taken.insert(self.folded(&entry.key).into_owned())),
+            ),
             Value::List(maps) if maps.iter().all(|map| matches!(map.value, Value::Map(_))) => {
                 for map in maps {
                     self.merge(map, taken, into);
@@ -291,10 +294,10 @@ impl<'a> Loader<'a> {
     }
 
     /// The form in which keys are compared.
-    fn folded(&self, key: &str) -> String {
+    fn folded<'k>(&self, key: &'k str) -> Cow<'k, str> {
         match self.keys {
-            Keys::Exact | Keys::AsJson => key.to_owned(),
-            Keys::IgnoreCase => key.to_ascii_lowercase(),
+            Keys::Exact | Keys::AsJson => Cow::Borrowed(key),
+            Keys::IgnoreCase => Cow::Owned(key.to_ascii_lowercase()),
         }
     }
 

@@ -31,7 +31,7 @@ struct Arguments {
     /// How many runs are killed, in all modes together
     #[arg(long, value_name = "N", default_value_t = 300)]
     kills: usize,
-    /// 24 kills
+    /// 12 kills
     #[arg(long, conflicts_with = "kills")]
     short: bool,
     /// Repeats the moments of an earlier campaign
@@ -41,7 +41,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let Command::Mirror(arguments) = Torture::parse().command;
-    let kills = if arguments.short { 24 } else { arguments.kills };
+    let kills = if arguments.short { 12 } else { arguments.kills };
     match mirror::run(&arguments.program, kills, arguments.seed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

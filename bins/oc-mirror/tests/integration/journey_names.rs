@@ -98,6 +98,34 @@ fn deep_paths_are_joined_short_names_completed_and_ports_told_from_tags() {
     assert!(itms.contains("source: docker.io/library/busybox\n"), "{itms}");
 }
 
+/// Host names have no case; paths have.
+#[test]
+fn host_names_in_upper_case_work_on_both_sides_and_in_every_mode() {
+    let (source, target) = (registry(), registry());
+    let image = Image::tiny("app").unwrap();
+    source.put_image(&image, "team/app", "v1").unwrap();
+    let named = |registry: &LabRegistry| format!("LocalHost:{}", registry.address().port());
+    let (from, to) = (named(&source), named(&target));
+    let site = Site::new();
+    site.images(
+        "isc.yaml",
+        &[format!("{from}/team/app:v1"), format!("{from}/team/app@{}", image.digest())],
+    );
+    let pulled = |place: &str| {
+        let plain = place.replace("LocalHost", "127.0.0.1");
+        site.pull(&format!("docker://{plain}/team/app:v1"), &["--src-tls-verify=false"]);
+    };
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --workspace file://direct docker://{to}/one"));
+    pulled(&format!("{to}/one"));
+    site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
+    site.succeeds(&format!("-c isc.yaml {PLAIN} --from file://data docker://{to}/two"));
+    pulled(&format!("{to}/two"));
+    // Nodes match these names with those in pod specs as they are written.
+    let itms = site.read("data/working-dir/cluster-resources/itms-oc-mirror.yaml");
+    assert!(itms.contains(&format!("source: {from}/team\n")), "{itms}");
+    assert!(itms.contains(&format!("- {to}/two/team\n")), "{itms}");
+}
+
 /// skopeo 1.22 reads a short name as one at docker.io, whatever registries.conf contains. So does this
 /// program, unless registries.conf resolves the name to another image.
 #[test]

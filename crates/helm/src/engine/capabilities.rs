@@ -1,5 +1,7 @@
 //! `.Capabilities`: what the cluster is believed to offer.
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use go_template::{Arguments, FunctionError, Kind, Object, Value};
@@ -9,6 +11,11 @@ use super::record::Record;
 /// The version of Helm that charts see.
 const HELM_VERSION: &str = "v3.22.0";
 
+/// What templates ask for is remembered within these bounds. Beyond them, they count as having read
+/// the whole list.
+const MAX_ASKED: usize = 1000;
+const MAX_VERSION_BYTES: usize = 512;
+
 /// A cluster as charts see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
@@ -16,8 +23,58 @@ pub struct Capabilities {
     pub major: String,
     pub minor: String,
     pub version: String,
+    pub api_versions: ApiVersions,
+}
+
+/// The APIs of a cluster, and what templates read of them. Copies share both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiVersions(Rc<Known>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Known {
     /// Such as `apps/v1` and `apps/v1/Deployment`.
-    pub api_versions: Vec<String>,
+    versions: Vec<String>,
+    asked: RefCell<BTreeMap<String, bool>>,
+    is_listed: Cell<bool>,
+}
+
+/// What templates read of a cluster's APIs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApiReads {
+    /// Arguments of `.Capabilities.APIVersions.Has`, and the results.
+    asked: BTreeMap<String, bool>,
+    /// Whether the whole list was read.
+    is_listed: bool,
+}
+
+impl ApiVersions {
+    pub fn new(versions: Vec<String>) -> Self {
+        let (asked, is_listed) = Default::default();
+        Self(Rc::new(Known { versions, asked, is_listed }))
+    }
+
+    /// What was read until now.
+    pub fn reads(&self) -> ApiReads {
+        ApiReads { asked: self.0.asked.borrow().clone(), is_listed: self.0.is_listed.get() }
+    }
+
+    fn has(&self, wanted: &str) -> bool {
+        let has = self.0.versions.iter().any(|version| version == wanted);
+        let mut asked = self.0.asked.borrow_mut();
+        if asked.len() < MAX_ASKED && wanted.len() <= MAX_VERSION_BYTES {
+            asked.insert(wanted.to_owned(), has);
+        } else {
+            self.0.is_listed.set(true);
+        }
+        has
+    }
+}
+
+impl ApiReads {
+    /// Whether a cluster with other APIs would have given the same results.
+    pub fn hold_for(&self, has: impl Fn(&str) -> bool) -> bool {
+        !self.is_listed && self.asked.iter().all(|(wanted, found)| has(wanted) == *found)
+    }
 }
 
 impl Capabilities {
@@ -55,7 +112,7 @@ impl Capabilities {
             methods: Vec::new(),
             text: None,
         });
-        let versions = Value::object(Versions(Rc::new(self.api_versions.clone())));
+        let versions = Value::object(self.api_versions.clone());
         let plain = [
             ("KubeVersion".to_owned(), kube.clone()),
             ("APIVersions".to_owned(), versions.clone()),
@@ -73,9 +130,7 @@ impl Capabilities {
 }
 
 /// The list of versions, with its method `Has`.
-struct Versions(Rc<Vec<String>>);
-
-impl Object for Versions {
+impl Object for ApiVersions {
     fn type_name(&self) -> String {
         "chartutil.VersionSet".to_owned()
     }
@@ -91,15 +146,48 @@ impl Object for Versions {
     fn call(&self, name: &str, arguments: &[Value]) -> Option<Result<Value, FunctionError>> {
         (name == "Has").then(|| {
             let wanted = arguments.text(0)?;
-            Ok(self.0.iter().any(|version| **version == *wanted).into())
+            Ok(self.has(&wanted).into())
         })
     }
 
     fn items(&self) -> Option<Vec<Value>> {
-        Some(self.0.iter().map(Value::string).collect())
+        self.0.is_listed.set(true);
+        Some(self.0.versions.iter().map(Value::string).collect())
     }
 
     fn plain(&self) -> Value {
         Value::list(self.items().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_hold_for_clusters_that_give_the_same_results() {
+        let versions = ApiVersions::new(vec!["apps/v1".to_owned()]);
+        assert!(versions.reads().hold_for(|_| false), "nothing was read");
+        assert!(versions.has("apps/v1") && !versions.has("route.openshift.io/v1"));
+        let reads = versions.reads();
+        assert!(reads.hold_for(|wanted| wanted == "apps/v1"));
+        assert!(!reads.hold_for(|_| true));
+        assert!(!reads.hold_for(|_| false));
+        versions.items();
+        assert!(!versions.reads().hold_for(|wanted| wanted == "apps/v1"));
+    }
+
+    #[test]
+    fn a_template_that_asks_for_too_much_counts_as_having_read_the_list() {
+        let many = ApiVersions::new(Vec::new());
+        for number in 0..=MAX_ASKED {
+            many.has(&number.to_string());
+        }
+        let long = ApiVersions::new(Vec::new());
+        long.has(&"x".repeat(MAX_VERSION_BYTES + 1));
+        for versions in [many, long] {
+            assert!(!versions.reads().hold_for(|_| false));
+            assert!(versions.reads().asked.len() <= MAX_ASKED);
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use go_template::{Limits, Value};
-use helm::engine::{Capabilities, Files, Options, Release, Scope, Template, render};
+use helm::engine::{ApiVersions, Capabilities, Files, Options, Release, Scope, Template, render};
 use helm::functions::Environment;
 use serde_json::{Value as Json, json};
 use test_tools::Tool;
@@ -63,7 +63,7 @@ pub(crate) fn with_ours(templates: &[(&str, &str)], values: &Json) -> Result<Str
         major: "1".to_owned(),
         minor: "34".to_owned(),
         version: format!("v{KUBE_VERSION}"),
-        api_versions: vec!["v1".to_owned(), "apps/v1".to_owned()],
+        api_versions: ApiVersions::new(vec!["v1".to_owned(), "apps/v1".to_owned()]),
     };
     let scope = Scope {
         values: Value::from_json(values).as_map().expect("values are a map"),
