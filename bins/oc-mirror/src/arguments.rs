@@ -14,6 +14,8 @@ use crate::ignored::Ignored;
 use crate::init_command::InitArguments;
 #[cfg(feature = "cluster")]
 use crate::inventory_command::InventoryArguments;
+#[cfg(feature = "cluster")]
+use crate::job_command::JobArguments;
 use crate::list_command::ListArguments;
 use crate::migrate_command::MigrateArguments;
 use crate::pace_arguments::PaceArguments;
@@ -21,6 +23,7 @@ use crate::refused::Refused;
 use crate::repair_command::RepairArguments;
 use crate::retry_arguments::RetryArguments;
 use crate::shards::arguments::ShardArguments;
+use crate::shards::pod::PodArguments;
 use crate::side_arguments::{DestinationArguments, SourceArguments};
 use crate::status_command::StatusArguments;
 use crate::upgrade_path_command::UpgradePathArguments;
@@ -36,6 +39,8 @@ Examples:
     oc-mirror -c isc.yaml --workspace file:///data docker://reg.local:5000
   The same with four processes:
     oc-mirror -c isc.yaml --workspace file:///data --shards 4 docker://reg.local:5000
+  The same with pods of a cluster:
+    oc-mirror job -c isc.yaml --workspace file:///data --shards 16 --image REG/oc-mirror:TAG --submit --follow docker://reg.local:5000
   Review a plan, then execute exactly that plan:
     oc-mirror -c isc.yaml --dry-run file:///data
     oc-mirror --plan /data/working-dir/dry-run/plan.json file:///data
@@ -134,7 +139,7 @@ pub(crate) enum ArchiveFormatArgument {
     OcMirrorV2,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct MirrorArguments {
     /// Where to: file://DIR, or docker://REGISTRY[/NAMESPACE]
     #[arg(value_name = "DESTINATION", num_args = 0..)]
@@ -281,6 +286,10 @@ pub(crate) struct MirrorArguments {
     )]
     pub(crate) output: ReportFormat,
 
+    /// Keep metrics of the run in this file, in the text format of Prometheus; it is rewritten every 5 seconds
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) metrics_file: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) refused: Refused,
 }
@@ -319,6 +328,12 @@ pub(crate) enum Command {
     /// Write down what a cluster has: release, channel, operators, catalogs, mirrors
     #[cfg(feature = "cluster")]
     Inventory(InventoryArguments),
+    /// Mirror with pods of a cluster: write or create Jobs, follow, inspect and cancel them
+    #[cfg(feature = "cluster")]
+    Job(Box<JobArguments>),
+    /// Work as a pod of a run in a cluster
+    #[command(hide = true)]
+    Shard(Box<PodArguments>),
     /// Print the version
     Version(VersionArguments),
     /// Print a completion script for a shell

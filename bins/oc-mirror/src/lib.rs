@@ -18,12 +18,15 @@ mod init_command;
 mod interrupt;
 #[cfg(feature = "cluster")]
 mod inventory_command;
+#[cfg(feature = "cluster")]
+mod job_command;
 mod list_charts;
 mod list_command;
 mod list_format;
 mod list_operators;
 mod log;
 mod lookup_arguments;
+mod metrics;
 mod migrate_command;
 mod mirror_command;
 mod output_file;
@@ -132,6 +135,9 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(Command::Inventory(arguments)) => {
             print(inventory_command::inventory(arguments, surroundings).map(String::into_bytes))
         }
+        #[cfg(feature = "cluster")]
+        Some(Command::Job(arguments)) => job_command::job(arguments, line, surroundings, &console),
+        Some(Command::Shard(arguments)) => shards::pod::run(arguments, surroundings, &console),
         Some(Command::Version(arguments)) => {
             print(version::text(arguments).map(String::into_bytes))
         }
@@ -140,7 +146,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
             tracing::error!(
-                "`{name}` is not part of this version; it has: mirroring, migrate, status, delete, prune, verify, repair, gc, list, upgrade-path, inventory, init, serve, version, completion"
+                "`{name}` is not part of this version; it has: mirroring, migrate, status, delete, prune, verify, repair, gc, list, upgrade-path, inventory, init, job, serve, version, completion"
             );
             ExitCode::FAILURE
         }

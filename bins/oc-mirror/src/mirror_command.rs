@@ -25,6 +25,7 @@ use crate::configuration::{self, Checked, Compatibility, ConfigurationError};
 use crate::console::{self, Console};
 use crate::interrupt::{self, Ended};
 use crate::log::Log;
+use crate::metrics::Metrics;
 use crate::pace_arguments::Pace;
 use crate::pacing;
 use crate::policy_file::{self, PolicyChoice};
@@ -115,8 +116,12 @@ pub(crate) fn mirror(
         }
         _ => None,
     };
-    let display = Display::choose(arguments.quiet, io::stderr().is_terminal());
-    let report = match execute(settings, &pace, display, console) {
+    let view = View {
+        display: Display::choose(arguments.quiet, io::stderr().is_terminal()),
+        console,
+        metrics: arguments.metrics_file.clone(),
+    };
+    let report = match execute(settings, &pace, view) {
         Ok(report) => report,
         Err(stopped) => return stopped,
     };
@@ -148,13 +153,13 @@ pub(crate) fn mirror(
 }
 
 /// Why a run does not start.
-enum Refusal {
+pub(crate) enum Refusal {
     Usage(Vec<Problem>),
     Configuration(ConfigurationError),
 }
 
 impl Refusal {
-    fn tell(&self, console: &Console) {
+    pub(crate) fn tell(&self, console: &Console) {
         match self {
             Self::Usage(problems) => {
                 for problem in problems {
@@ -189,7 +194,7 @@ impl Refusal {
     }
 }
 
-fn settings(
+pub(crate) fn settings(
     arguments: &MirrorArguments,
     command_line: &[OsString],
     surroundings: &Surroundings,
@@ -330,18 +335,27 @@ fn release_sources(
     variables.sources(check).map_err(Refusal::Usage)
 }
 
+/// How a run is shown while it runs.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) display: Display,
+    pub(crate) console: Console,
+    /// The file of `--metrics-file`.
+    pub(crate) metrics: Option<PathBuf>,
+}
+
 /// Runs the engine, with progress, until it ends or a signal ends it.
-fn execute(
-    settings: Settings,
-    pace: &Pace,
-    display: Display,
-    console: Console,
-) -> Result<Report, ExitCode> {
+pub(crate) fn execute(settings: Settings, pace: &Pace, view: View) -> Result<Report, ExitCode> {
     let runtime = crate::runtime().map_err(|error| {
         tracing::error!("starting threads: {error}");
         ExitCode::from(USAGE)
     })?;
-    let progress = Arc::new(Progress::new(display, console));
+    let progress = Arc::new(Progress::new(view.display, view.console));
+    let mode = settings.workflow.name();
+    let metrics = view.metrics.map(|path| {
+        let progress = Arc::clone(&progress) as Arc<dyn mirror::Observer>;
+        Arc::new(Metrics::new(path, mode, progress))
+    });
     let ended = runtime.block_on(async {
         let watch = async {
             let mut interval = tokio::time::interval(PLAIN_INTERVAL);
@@ -351,17 +365,34 @@ fn execute(
                 progress.tick();
             }
         };
-        let observer = Arc::clone(&progress) as Arc<dyn mirror::Observer>;
+        let observer = match &metrics {
+            Some(metrics) => Arc::clone(metrics) as Arc<dyn mirror::Observer>,
+            None => Arc::clone(&progress) as Arc<dyn mirror::Observer>,
+        };
+        let measure = async {
+            match &metrics {
+                Some(metrics) => metrics.follow().await,
+                None => std::future::pending().await,
+            }
+        };
         let run = interrupt::until_ended(|cancel| mirror::run(settings, observer, cancel));
         tokio::select! {
             ended = run => ended,
             () = watch => unreachable!("watching never ends"),
+            () = measure => unreachable!("measuring never ends"),
             () = pacing::follow(pace.schedule.as_ref()) => unreachable!("a timetable never ends"),
         }
     });
     progress.finish();
     // Blocking threads may still wait for a slow disk; their work is of no use any more.
     runtime.shutdown_background();
+    if let Some(metrics) = metrics {
+        metrics.end(match &ended {
+            Ok(Ended::Result(report)) => report.exit_code(),
+            Ok(Ended::Abandoned) => interrupt::EXIT_CODE,
+            Err(_) => USAGE,
+        });
+    }
     match ended {
         Ok(Ended::Result(report)) => Ok(report),
         Ok(Ended::Abandoned) => {
@@ -390,7 +421,7 @@ fn lenient_exit_code(report: &Report) -> u8 {
 }
 
 /// Logs what went wrong, for those who read or search lines and not the report.
-fn tell_failures(report: &Report) {
+pub(crate) fn tell_failures(report: &Report) {
     for line in failure_lines(report) {
         tracing::error!("{line}");
     }
@@ -473,7 +504,7 @@ struct Document<'a> {
     log: Option<&'a Path>,
 }
 
-fn json(report: &Report, exit_code: u8, log: Option<&Path>) -> io::Result<String> {
+pub(crate) fn json(report: &Report, exit_code: u8, log: Option<&Path>) -> io::Result<String> {
     let document = Document { report, exit_code, log };
     Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
 }

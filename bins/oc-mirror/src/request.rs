@@ -12,7 +12,7 @@ use mirror::{
     ArchiveFormat, Archiving, Attachments, BrokenBundles, Configuration, DryRun, ReleaseSources,
     Settings, StoredPlan, TrustPolicy, Workflow,
 };
-use registry::{RateLimiter, Retry, Side};
+use registry::{RateLimiter, Side};
 
 use crate::arguments::{ArchiveFormatArgument, MirrorArguments};
 use crate::pace_arguments::Pace;
@@ -28,6 +28,8 @@ use crate::side_arguments::SideChoice;
 pub struct Surroundings {
     /// `OC_MIRROR_CACHE`
     pub cache_variable: Option<OsString>,
+    /// `JOB_COMPLETION_INDEX`
+    pub completion_index: Option<u32>,
     /// `COSIGN_PASSWORD`
     pub cosign_password: Option<Secret>,
     pub registries: registry::Environment,
@@ -44,6 +46,9 @@ impl Surroundings {
     pub fn of_process() -> Self {
         Self {
             cache_variable: std::env::var_os("OC_MIRROR_CACHE"),
+            completion_index: std::env::var("JOB_COMPLETION_INDEX")
+                .ok()
+                .and_then(|index| index.parse().ok()),
             cosign_password: std::env::var("COSIGN_PASSWORD").ok().map(Secret::new),
             registries: registry::Environment::from_process(),
             releases: ReleaseVariables::of_process(),
@@ -86,7 +91,6 @@ pub(crate) struct Request {
     pub(crate) dry_run: DryRun,
     source: SideChoice,
     destination: SideChoice,
-    retry: Retry,
     archiving: Archiving,
 }
 
@@ -254,7 +258,6 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         dry_run,
         source,
         destination,
-        retry: arguments.retry.retry(),
         archiving: Archiving {
             write: !arguments.no_archive,
             since: since.flatten(),
@@ -299,22 +302,8 @@ impl Request {
     ) -> Settings {
         let version = crate::version::NUMBER;
         let (releases, trust) = checks;
-        let blobs_at_once =
-            usize::from(arguments.parallel_images) * usize::from(arguments.parallel_layers);
-        let side = |side: Side, choice: SideChoice, limits: &[RateLimiter]| {
-            let defaults = registry::Settings::new(surroundings.registries.clone(), side);
-            registry::Settings {
-                tls_verify: choice.tls_verify,
-                credentials: choice.credentials,
-                cert_dir: choice.cert_dir,
-                retry: self.retry,
-                timeouts: arguments.retry.timeouts(),
-                per_host: at_least_one(blobs_at_once),
-                limits: limits.to_vec(),
-                user_agent: format!("oc-mirror/{version}"),
-                ..defaults
-            }
-        };
+        let side =
+            |side, choice, limits| side_settings(arguments, surroundings, side, choice, limits);
         Settings {
             source: side(Side::Source, self.source, &pace.source),
             destination: side(Side::Destination, self.destination, &pace.destination),
@@ -359,8 +348,48 @@ impl Request {
     }
 }
 
+/// How the registries of both sides are connected to. Reads nothing.
+pub(crate) fn registries(
+    arguments: &MirrorArguments,
+    surroundings: &Surroundings,
+    pace: &Pace,
+) -> Result<(registry::Settings, registry::Settings), Vec<Problem>> {
+    let mut problems = Vec::new();
+    let authfile = arguments.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
+    let source = keep(&mut problems, arguments.source.side(authfile));
+    let destination = keep(&mut problems, arguments.destination.side(authfile));
+    let (Some(source), Some(destination)) = (source, destination) else { return Err(problems) };
+    let side = |side, choice, limits| side_settings(arguments, surroundings, side, choice, limits);
+    Ok((
+        side(Side::Source, source, &pace.source),
+        side(Side::Destination, destination, &pace.destination),
+    ))
+}
+
+fn side_settings(
+    arguments: &MirrorArguments,
+    surroundings: &Surroundings,
+    side: Side,
+    choice: SideChoice,
+    limits: &[RateLimiter],
+) -> registry::Settings {
+    let blobs_at_once =
+        usize::from(arguments.parallel_images) * usize::from(arguments.parallel_layers);
+    registry::Settings {
+        tls_verify: choice.tls_verify,
+        credentials: choice.credentials,
+        cert_dir: choice.cert_dir,
+        retry: arguments.retry.retry(),
+        timeouts: arguments.retry.timeouts(),
+        per_host: at_least_one(blobs_at_once),
+        limits: limits.to_vec(),
+        user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
+        ..registry::Settings::new(surroundings.registries.clone(), side)
+    }
+}
+
 /// The command line refuses 0 already.
-fn at_least_one(number: usize) -> NonZeroUsize {
+pub(crate) fn at_least_one(number: usize) -> NonZeroUsize {
     NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
 }
 

@@ -7,6 +7,7 @@
 
 pub(crate) mod arguments;
 mod line;
+pub(crate) mod pod;
 pub(crate) mod process;
 
 use std::collections::BTreeMap;

@@ -11,6 +11,7 @@
 //! copies by itself, so that its result and its errors do not depend on them.
 
 mod delegate;
+mod run_store;
 mod shard;
 
 use std::fmt;
@@ -28,6 +29,7 @@ use crate::progress::Observer;
 use crate::reason::Reason;
 
 pub(crate) use delegate::delegate;
+pub use run_store::{Files, RunStore, RunStoreError};
 pub use shard::{ShardSettings, transfer_shard};
 
 /// Runs shards, as processes of this machine for example.

@@ -26,7 +26,7 @@ fn registry() -> LabRegistry {
 }
 
 /// The report without what differs by time, place and number of requests.
-fn lasting(ran: &Ran, target: &str, workspace: &str) -> Value {
+pub(crate) fn lasting(ran: &Ran, target: &str, workspace: &str) -> Value {
     let text = ran.out.replace(target, "TARGET").replace(workspace, "WORKSPACE");
     let mut report: Value = serde_json::from_str(&text).unwrap();
     for key in ["seconds", "sourceRequests", "destinationRequests", "retries"] {
@@ -40,7 +40,7 @@ fn lasting(ran: &Ran, target: &str, workspace: &str) -> Value {
 }
 
 /// Every tag, manifest and blob link of a registry, as its storage has them.
-fn stored(storage: &Path) -> BTreeMap<PathBuf, String> {
+pub(crate) fn stored(storage: &Path) -> BTreeMap<PathBuf, String> {
     let root = storage.join("docker/registry/v2/repositories");
     let mut found = BTreeMap::new();
     let mut folders = vec![root.clone()];
@@ -72,7 +72,11 @@ fn blob_gets(source: &LabRegistry) -> BTreeMap<String, usize> {
 }
 
 /// Starts a registry that keeps its content in a directory of this machine.
-fn target(site: &Site, name: &str, settings: docker_registry::Settings) -> DockerRegistry {
+pub(crate) fn target(
+    site: &Site,
+    name: &str,
+    settings: docker_registry::Settings,
+) -> DockerRegistry {
     let storage = Some(site.path(name));
     DockerRegistry::start(&docker_registry::Settings { storage, ..settings }).unwrap()
 }
@@ -308,4 +312,49 @@ fn a_pause_holds_the_shards() {
     let ran = run.end();
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(target.content(), expected);
+}
+
+#[test]
+fn registries_that_respond_with_429_change_nothing_but_the_time() {
+    let site = Site::new();
+    let (source, expected) = slow_source(&site);
+    let target = registry();
+    for (registry, method, part) in
+        [(&source, Method::GET, "/blobs/"), (&target, Method::POST, "/blobs/uploads")]
+    {
+        let fault = Fault::on(method, part).after(3).times(12);
+        registry.fault(fault.does(Effect::too_many_requests(0)));
+    }
+    let ran = site.succeeds(&format!(
+        "-c isc.yaml {PLAIN} --workspace file://data --shards 3 docker://{}",
+        target.address()
+    ));
+    assert!(ran.total("retries") >= 12, "{}", ran.out);
+    assert_eq!(ran.report()["warnings"], json!([]));
+    assert_eq!(target.content(), expected);
+}
+
+#[test]
+fn metrics_of_a_run_are_in_the_file_when_it_has_ended() {
+    let corpus = Corpus::tiny(12).unwrap();
+    let (source, target) = (registry(), registry());
+    corpus.fill(&source).unwrap();
+    let site = Site::new();
+    site.write("isc.yaml", &corpus.image_set(&source.host().unwrap()));
+    let ran = site.succeeds(&format!(
+        "-c isc.yaml {PLAIN} --workspace file://data --shards 2 --metrics-file m/oc-mirror.prom docker://{}",
+        target.address()
+    ));
+    let text = site.read("m/oc-mirror.prom");
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name}\n{text}")).parse::<u64>().unwrap()
+    };
+    assert_eq!(value("oc_mirror_images{state=\"copied\"}"), 12);
+    assert_eq!(value("oc_mirror_bytes_transferred_total"), ran.total("bytes"));
+    assert_eq!(value("oc_mirror_bytes_planned"), ran.total("bytes"));
+    assert_eq!(
+        (value("oc_mirror_exit_code"), value("oc_mirror_running{mode=\"mirrorToMirror\"}")),
+        (0, 0)
+    );
 }

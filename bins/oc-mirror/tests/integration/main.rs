@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
+mod cluster_jobs;
 mod command_line;
 mod delete_images;
 mod delete_interrupted;
