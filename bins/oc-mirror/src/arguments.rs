@@ -18,6 +18,7 @@ use crate::inventory_command::InventoryArguments;
 use crate::job_command::JobArguments;
 use crate::list_command::ListArguments;
 use crate::migrate_command::MigrateArguments;
+use crate::object_store::StoreArguments;
 use crate::pace_arguments::PaceArguments;
 use crate::refused::Refused;
 use crate::repair_command::RepairArguments;
@@ -141,7 +142,7 @@ pub(crate) enum ArchiveFormatArgument {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MirrorArguments {
-    /// Where to: file://DIR, or docker://REGISTRY[/NAMESPACE]
+    /// Where to: file://DIR, docker://REGISTRY[/NAMESPACE], or s3://BUCKET[/PREFIX] for archives in an object store
     #[arg(value_name = "DESTINATION", num_args = 0..)]
     pub(crate) destinations: Vec<String>,
     /// The image set configuration
@@ -150,10 +151,10 @@ pub(crate) struct MirrorArguments {
     /// Execute a stored plan, of working-dir/plans or of a dry run, instead of making one from a configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
-    /// Disk to mirror: the directory that was carried over, with archives or a whole workspace
+    /// Disk to mirror: the directory that was carried over, with archives or a whole workspace, or s3://BUCKET[/PREFIX] with archives
     #[arg(long, value_name = "file://DIR")]
     pub(crate) from: Option<String>,
-    /// Mirror to mirror: the directory that keeps manifests, plan and log
+    /// Mirror to mirror: the directory that keeps manifests, plan and log; with s3://, the directory of the workspace and its archives
     #[arg(long, value_name = "file://DIR")]
     pub(crate) workspace: Option<String>,
     /// Mirror to mirror: keep all content in the workspace too, instead of copying it directly
@@ -253,6 +254,8 @@ pub(crate) struct MirrorArguments {
     /// Layers copied at once, of each image
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_once, help_heading = SPEED)]
     pub(crate) parallel_layers: u16,
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
     #[command(flatten)]
     pub(crate) shards: ShardArguments,
     #[command(flatten)]

@@ -29,6 +29,7 @@ mod lookup_arguments;
 mod metrics;
 mod migrate_command;
 mod mirror_command;
+mod object_store;
 mod output_file;
 mod pace_arguments;
 mod pacing;

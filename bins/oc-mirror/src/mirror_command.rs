@@ -26,6 +26,7 @@ use crate::console::{self, Console};
 use crate::interrupt::{self, Ended};
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::object_store::Transfer;
 use crate::pace_arguments::Pace;
 use crate::pacing;
 use crate::policy_file::{self, PolicyChoice};
@@ -57,6 +58,13 @@ pub(crate) fn mirror(
     log: &Log,
     console: Console,
 ) -> ExitCode {
+    let transfer = match begin_transfer(arguments) {
+        Ok(transfer) => transfer,
+        Err(problem) => {
+            tracing::error!("{problem}");
+            return ExitCode::from(USAGE);
+        }
+    };
     let (mut settings, pace) = match settings(arguments, command_line, surroundings) {
         Ok(settings) => settings,
         Err(refusal) => {
@@ -107,7 +115,8 @@ pub(crate) fn mirror(
         && !matches!(settings.workflow, Workflow::DiskToMirror { .. });
     let pins = settings.dry_run == DryRun::No
         && !matches!(settings.workflow, Workflow::DiskToMirror { .. });
-    let working_dir = Workspace::open(settings.workflow.directory()).working_dir();
+    let directory = settings.workflow.directory().to_owned();
+    let working_dir = Workspace::open(&directory).working_dir();
     let pushed_to = match &settings.workflow {
         Workflow::DiskToMirror { dir, target } | Workflow::MirrorToMirror { dir, target }
             if settings.dry_run == DryRun::No =>
@@ -132,7 +141,14 @@ pub(crate) fn mirror(
     if pins && matches!(report.ending, Ending::Complete | Ending::Partial) {
         tell_pinned(&report, &working_dir);
     }
-    let code = if lenient { lenient_exit_code(&report) } else { report.exit_code() };
+    let mut code = if lenient { lenient_exit_code(&report) } else { report.exit_code() };
+    if let Some(Transfer::Store(place)) = &transfer
+        && matches!(report.ending, Ending::Complete | Ending::Partial)
+        && let Err(problem) = arguments.store.store(place, &directory)
+    {
+        tracing::error!("{problem}");
+        code |= USAGE;
+    }
     let chunk_sizes = chunk_sizes(&report);
     let surround =
         Surround { log: log_path.as_deref(), chunk_sizes: &chunk_sizes, config: &config };
@@ -150,6 +166,22 @@ pub(crate) fn mirror(
             ExitCode::from(code | USAGE)
         }
     }
+}
+
+/// Fetches archives from an object store before the run that reads them, and checks one that
+/// archives are stored in after the run.
+fn begin_transfer(arguments: &MirrorArguments) -> Result<Option<Transfer>, Problem> {
+    // Wrong flags are reported by the run.
+    let transfer = request(arguments).ok().and_then(|request| request.transfer);
+    match &transfer {
+        Some(Transfer::Fetch(place)) => {
+            let workspace = arguments.workspace.as_deref().unwrap_or_default();
+            arguments.store.fetch(place, workspace)?;
+        }
+        Some(Transfer::Store(place)) => arguments.store.check(place)?,
+        None => {}
+    }
+    Ok(transfer)
 }
 
 /// Why a run does not start.

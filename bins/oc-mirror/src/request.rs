@@ -15,6 +15,7 @@ use mirror::{
 use registry::{RateLimiter, Side};
 
 use crate::arguments::{ArchiveFormatArgument, MirrorArguments};
+use crate::object_store::{Places, Transfer};
 use crate::pace_arguments::Pace;
 use crate::policy_file::PolicyChoice;
 use crate::problem::Problem;
@@ -89,6 +90,8 @@ pub(crate) struct Request {
     /// What is worth telling and does not keep the run from starting.
     pub(crate) warnings: Vec<String>,
     pub(crate) dry_run: DryRun,
+    /// What is done with an object store.
+    pub(crate) transfer: Option<Transfer>,
     source: SideChoice,
     destination: SideChoice,
     archiving: Archiving,
@@ -133,14 +136,16 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
             Some(SelectionFile::Plan(plan))
         }
     };
-    let mode = keep(
-        &mut problems,
-        route::mode(
-            &arguments.destinations,
-            arguments.from.as_deref(),
-            arguments.workspace.as_deref(),
-        ),
-    );
+    let places = keep(&mut problems, arguments.places());
+    let transfer = places.as_ref().and_then(|places| places.transfer.clone());
+    let mode = places.and_then(|Places { destinations, from, workspace, .. }| {
+        keep(&mut problems, route::mode(&destinations, from.as_deref(), workspace.as_deref()))
+    });
+    if matches!(transfer, Some(Transfer::Store(_))) && arguments.no_archive {
+        problems.push(Problem::new(
+            "--no-archive cannot be used with a destination of s3://: archives are what is stored there",
+        ));
+    }
     let since = keep(&mut problems, since(arguments.since.as_deref()).map_err(|p| vec![p]));
     if since.flatten().is_some() && arguments.from.is_some() {
         warnings.push("--since has no effect together with --from: no archive is made".to_owned());
@@ -256,6 +261,7 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         policy,
         warnings,
         dry_run,
+        transfer,
         source,
         destination,
         archiving: Archiving {

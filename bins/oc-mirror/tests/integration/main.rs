@@ -36,6 +36,7 @@ mod journey_maintenance;
 mod journey_many_runs;
 mod journey_mirror_to_mirror;
 mod journey_names;
+mod journey_object_store;
 mod journey_oc_mirror_v2;
 mod journey_operators;
 mod journey_plan;
