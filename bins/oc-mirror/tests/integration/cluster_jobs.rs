@@ -152,9 +152,12 @@ async fn pods_leave_the_same_registry_and_report_as_one_process_also_when_they_a
     // Some pods are killed as they appear.
     let mut kills = 0;
     let mut under_way = UnderWay::of(child);
-    under_way.until("4 kills", || {
-        kills += usize::from(pods.kill("blobs", kills));
-        kills >= 4
+    under_way.until("4 kills and 3 evictions", || {
+        kills += usize::from(match kills % 2 {
+            0 => pods.kill("blobs", kills),
+            _ => pods.evict("blobs", kills),
+        });
+        kills >= 7
     });
     let ran = under_way.end();
     assert_eq!(ran.code, 0, "{}\n{}\n{:?}", ran.err, ran.out, pods.problem());

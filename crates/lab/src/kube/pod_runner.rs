@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -45,6 +45,8 @@ struct Running {
     name: String,
     child: Child,
     log: PathBuf,
+    is_killed: bool,
+    is_evicted: bool,
 }
 
 /// What pods are started with.
@@ -95,12 +97,27 @@ impl PodRunner {
     /// Kills the process of a running pod whose name contains `part`; `choice` picks one of several.
     /// False if none runs.
     pub fn kill(&self, part: &str, choice: usize) -> bool {
+        self.end(part, choice, false)
+    }
+
+    /// The same as an eviction from the node: the pod has the condition of a disruption.
+    pub fn evict(&self, part: &str, choice: usize) -> bool {
+        self.end(part, choice, true)
+    }
+
+    fn end(&self, part: &str, choice: usize, is_evicted: bool) -> bool {
         let mut pods = self.pods();
-        let mut fitting: Vec<&mut Running> =
-            pods.running.values_mut().filter(|pod| pod.name.contains(part)).collect();
+        let mut fitting: Vec<&mut Running> = pods
+            .running
+            .values_mut()
+            .filter(|pod| pod.name.contains(part) && !pod.is_killed)
+            .collect();
         let count = fitting.len();
         match fitting.get_mut(choice % count.max(1)) {
-            Some(pod) => pod.child.kill().is_ok(),
+            Some(pod) => {
+                (pod.is_killed, pod.is_evicted) = (true, is_evicted);
+                pod.child.kill().is_ok()
+            }
             None => false,
         }
     }
@@ -145,8 +162,8 @@ impl Worker {
         for pod in list["items"].as_array().into_iter().flatten() {
             let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
             let ended = self.ended(uid);
-            if let Some((code, log)) = ended {
-                self.tell_end(pod, code, &log).await?;
+            if let Some((code, ended)) = ended {
+                self.tell_end(pod, code, &ended).await?;
             }
             if !pod["metadata"]["deletionTimestamp"].is_null() {
                 self.remove(name, uid).await?;
@@ -175,14 +192,14 @@ impl Worker {
         Ok(())
     }
 
-    /// The exit code and log of a pod whose process has ended.
-    fn ended(&self, uid: &str) -> Option<(i32, PathBuf)> {
+    /// A pod whose process has ended, and its exit code.
+    fn ended(&self, uid: &str) -> Option<(i32, Running)> {
         let mut pods = self.pods();
         let status = pods.running.get_mut(uid)?.child.try_wait().ok()??;
         let pod = pods.running.remove(uid)?;
         pods.ended += 1;
         let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(-1);
-        Some((code, pod.log))
+        Some((code, pod))
     }
 
     fn start(&self, pod: &Value, name: &str, uid: &str) {
@@ -209,14 +226,21 @@ impl Worker {
         let mut pods = self.pods();
         match started {
             Ok(child) => {
-                pods.running.insert(uid.to_owned(), Running { name: name.to_owned(), child, log });
+                let running = Running {
+                    name: name.to_owned(),
+                    child,
+                    log,
+                    is_killed: false,
+                    is_evicted: false,
+                };
+                pods.running.insert(uid.to_owned(), running);
             }
             Err(error) => pods.problem = Some(format!("starting {name}: {error}")),
         }
     }
 
-    async fn tell_end(&self, pod: &Value, code: i32, log: &Path) -> Result<(), ApiError> {
-        let log = fs::read_to_string(log).unwrap_or_default();
+    async fn tell_end(&self, pod: &Value, code: i32, ended: &Running) -> Result<(), ApiError> {
+        let log = fs::read_to_string(&ended.log).unwrap_or_default();
         let last: Vec<&str> = log.lines().rev().take(20).collect();
         let last = last.into_iter().rev().collect::<Vec<_>>().join("\n");
         let (phase, reason) =
@@ -228,10 +252,29 @@ impl Worker {
             "startedAt": "2026-01-01T00:00:00Z",
             "finishedAt": "2026-01-01T00:00:01Z",
         } });
-        self.tell(pod, phase, &terminated).await
+        let conditions = match ended.is_evicted {
+            true => json!([{
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "EvictionByEvictionAPI",
+                "lastTransitionTime": "2026-01-01T00:00:01Z",
+            }]),
+            false => json!([]),
+        };
+        self.tell_with(pod, phase, &terminated, &conditions).await
     }
 
     async fn tell(&self, pod: &Value, phase: &str, state: &Value) -> Result<(), ApiError> {
+        self.tell_with(pod, phase, state, &json!([])).await
+    }
+
+    async fn tell_with(
+        &self,
+        pod: &Value,
+        phase: &str,
+        state: &Value,
+        conditions: &Value,
+    ) -> Result<(), ApiError> {
         let image = text(pod, "/spec/containers/0/image");
         let status = json!({
             "apiVersion": "v1",
@@ -239,6 +282,7 @@ impl Worker {
             "metadata": { "name": pod["metadata"]["name"], "namespace": self.options.namespace },
             "status": {
                 "phase": phase,
+                "conditions": conditions,
                 "containerStatuses": [{
                     "name": text(pod, "/spec/containers/0/name"),
                     "image": image,
