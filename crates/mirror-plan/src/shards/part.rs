@@ -1,11 +1,12 @@
 //! The part of one shard, as a document. It has no secrets: names, digests and sizes only.
 
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use oci::{Digest, RegistryHost, Repository};
 use serde::{Deserialize, Serialize};
 
-use crate::{BlobRef, SealError, seal, unseal};
+use crate::{BlobRef, SealError, Sealing, unseal};
 
 const SCHEMA: &str = "oc-mirror/shard";
 /// Raised when a reader of the old form would misread the new.
@@ -94,7 +95,7 @@ pub enum PartError {
     #[error("the part of the shard cannot be read as JSON")]
     Json(#[source] serde_json::Error),
     #[error("the part of the shard cannot be written as JSON")]
-    Write(#[source] serde_json::Error),
+    Write(#[from] io::Error),
     #[error(
         "expected a document of the schema {SCHEMA:?} version {VERSION}, found {schema:?} version {version}"
     )]
@@ -157,9 +158,12 @@ impl ShardPart {
     /// # Errors
     /// It cannot be written as JSON.
     pub fn to_text(&self) -> Result<String, PartError> {
-        let mut text = serde_json::to_string_pretty(self).map_err(PartError::Write)?;
-        text.push('\n');
-        Ok(seal(&text))
+        // The encoder writes a few bytes at a time.
+        let mut out = BufWriter::new(Sealing::new(Vec::new()));
+        serde_json::to_writer_pretty(&mut out, self).map_err(io::Error::from)?;
+        out.write_all(b"\n")?;
+        let sealing = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(String::from_utf8(sealing.finish()?).map_err(io::Error::other)?)
     }
 
     /// Reads what [`ShardPart::to_text`] wrote.

@@ -62,7 +62,7 @@ pub(crate) async fn mirror_to_mirror(
     let stored = context.planned(&bound.plan, &sections, &results.issues);
     if context.settings.dry_run != DryRun::No {
         results.needs = std::mem::take(&mut sections.catalogs.needs);
-        conclude_dry_run(context, &route, (&bound.plan, &stored), &sections, results);
+        conclude_dry_run(context, &route, (&bound.plan, stored.as_ref()), &sections, results);
     } else {
         let digests = digests(&bound.plan, &sections);
         results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
@@ -91,7 +91,7 @@ pub(crate) async fn mirror_to_mirror(
             route.supplies = Supplies::FromDisk(Arc::clone(&route.holdings));
         }
         if let Some(runner) = &context.settings.shards {
-            let shards = delegate(context, &**runner, &route, &bound, &inspected, &stored).await?;
+            let shards = delegate(context, &**runner, &route, &bound, &inspected).await?;
             inspected.there.extend(shards.there);
             // Shards that failed may have left blobs anywhere.
             bound.presence.new_repositories.clear();

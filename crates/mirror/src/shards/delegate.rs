@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use mirror_plan::{RunIdentity, ShardPart, split};
 use oci::{Digest, Repository};
+use workspace::Run;
 use workspace::atomic_file::{self, Durability};
 
 use super::{ShardEnding, ShardReport, ShardRunner, ShardWatch, StoredPart};
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::modes::push::{Bound, Inspected, Route};
-use crate::plan::stored_plan::StoredText;
 use crate::results::{Halt, Moved, Requests};
 
 /// What shards did.
@@ -32,9 +32,12 @@ pub(crate) async fn delegate(
     route: &Route<'_>,
     bound: &Bound,
     inspected: &Inspected,
-    stored: &StoredText,
 ) -> Result<Delegated, Halt> {
-    let run = RunIdentity { plan: Digest::of(stored.0.as_bytes()), program: runner.program() };
+    let Some(digest) = context.run().and_then(Run::plan) else {
+        context.warn("shards are not used: the plan, which names them, is not stored".to_owned());
+        return Ok(Delegated::default());
+    };
+    let run = RunIdentity { plan: digest, program: runner.program() };
     let plan = &bound.plan;
     let split = split(plan, runner.shards(), |image, _| !inspected.given_up.contains_key(&image));
     let is_new = |repository: &Repository| {
