@@ -11,6 +11,7 @@ mod pinned;
 mod plan;
 mod referrers;
 mod resources;
+mod shards;
 mod target;
 mod target_record;
 
@@ -31,6 +32,10 @@ pub use resources::{
     CatalogSourceTemplate, IMAGE_DIGEST_SOURCES, Placed, PlacedCatalog, ResourceError,
     ResourceFile, ResourceOptions, Scope, TemplateError, catalog_resources, cluster_resources,
     hosts_clusters_refuse, image_digest_sources, same_but_for_time,
+};
+pub use shards::{
+    ContentSource, Load, PartBlob, PartError, PartNeed, PartRepository, RunIdentity, ShardPart,
+    Split, split,
 };
 pub use target::{Target, TargetError};
 pub use target_record::{

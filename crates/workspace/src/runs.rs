@@ -344,6 +344,11 @@ impl Run {
         self.workspace.save_run(&record, Durability::Later)
     }
 
+    /// Digest of the plan, once it is kept.
+    pub fn plan(&self) -> Option<Digest> {
+        self.plan.get().copied()
+    }
+
     /// What was repaired at the start, when the machine had lost power.
     pub fn recovery(&self) -> Option<&Recovery> {
         self.recovery.as_ref()

@@ -150,6 +150,16 @@ impl StoredPlan {
         (&self.run.configuration.path, &self.run.configuration.text)
     }
 
+    /// What is copied.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Documents by which images were selected, and that cluster resources are made from.
+    pub(crate) fn documents(&self) -> impl Iterator<Item = Digest> {
+        self.run.sections.documents().into_values().map(|document| document.digest)
+    }
+
     /// The longest path of a repository that the plan was made with.
     pub fn max_nested_paths(&self) -> Option<NonZeroUsize> {
         self.run.max_nested_paths
