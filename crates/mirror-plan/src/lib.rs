@@ -23,8 +23,8 @@ pub use naming::{Destination, NameError, Naming};
 pub use pinned::{Pin, PinnedFiles};
 pub use plan::{
     Action, BlobIndex, Found, Held, Journey, Lines, Mode, Nothing, Plan, PlanError,
-    PlannedAttachment, PlannedBlob, PlannedImage, PlannedManifest, PlannedTree, SealError, Totals,
-    plan, seal, size_text, unseal,
+    PlannedAttachment, PlannedBlob, PlannedImage, PlannedManifest, PlannedTree, SealError, Sealing,
+    Totals, plan, size_text, unseal,
 };
 pub use referrers::Names;
 pub use resources::{

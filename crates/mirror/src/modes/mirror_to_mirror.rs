@@ -60,7 +60,7 @@ pub(crate) async fn mirror_to_mirror(
     let stored = context.planned(&bound.plan, &sections, &results.issues);
     if context.settings.dry_run != DryRun::No {
         results.needs = std::mem::take(&mut sections.catalogs.needs);
-        conclude_dry_run(context, &route, (&bound.plan, &stored), &sections, results);
+        conclude_dry_run(context, &route, (&bound.plan, stored.as_ref()), &sections, results);
     } else {
         let digests = digests(&bound.plan, &sections);
         results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
