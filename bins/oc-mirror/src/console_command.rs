@@ -21,9 +21,9 @@ use crate::request::Surroundings;
 use crate::route;
 
 const ABOUT: &str = "\
-The command prints an address with a token; open it in a browser on this machine. Edit configurations,
-start runs and watch them, and see images, archives and cluster resources of the workspace, on both
-sides of the air gap.
+The command prints an address with a token; open it in a browser on this machine. Select content,
+edit configurations, start runs and watch them, and see images, archives and cluster resources,
+on both sides of the air gap.
 
 Examples:
   A workspace, in the browser of this machine:
