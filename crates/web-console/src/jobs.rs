@@ -186,12 +186,13 @@ impl Jobs {
         Ok((text, start > 0))
     }
 
-    /// Asks a job to end, as Ctrl-C does.
+    /// Requests a job to end. Not with SIGINT: a console in the background of a shell script ignores it,
+    /// and its jobs inherit that.
     pub(crate) fn stop(&self, number: u64) -> Result<(), JobError> {
         let job = self.job(number)?;
         let pid = i32::try_from(job.record.pid).ok().and_then(Pid::from_raw);
         match (job.state, pid) {
-            (JobState::Running, Some(pid)) => kill_process(pid, Signal::INT)
+            (JobState::Running, Some(pid)) => kill_process(pid, Signal::TERM)
                 .map_err(io::Error::from)
                 .at("stopping", &self.program),
             _ => Err(JobError::Ended(number)),
@@ -315,7 +316,7 @@ mod tests {
         assert_eq!(other.job(number).unwrap().state, JobState::Running);
         other.stop(number).unwrap();
         let job = until_ended(&jobs, number);
-        assert_eq!(job.state, JobState::Ended(Exit::Signal(Signal::INT.as_raw())));
+        assert_eq!(job.state, JobState::Ended(Exit::Signal(Signal::TERM.as_raw())));
         assert!(matches!(other.stop(number), Err(JobError::Ended(_))));
         fs::remove_file(jobs.folder(number).join("exit.json")).unwrap();
         assert_eq!(other.job(number).unwrap().state, JobState::EndedUnseen);

@@ -206,7 +206,12 @@ fn releases_are_listed_with_a_diagram_of_the_path_and_added() {
         ("name", ""),
     ];
     let draft = console.post("/configuration/add", &form).body;
-    for words in ["stable-4.14", "minVersion: 4.14.0", "maxVersion: 4.14.9", "shortestPath: true"] {
+    for words in [
+        "stable-4.14",
+        "minVersion: &quot;4.14.0&quot;",
+        "maxVersion: &quot;4.14.9&quot;",
+        "shortestPath: true",
+    ] {
         assert!(draft.contains(words), "{words}: {draft}");
     }
     // Text of a request is never taken for a flag.
@@ -260,7 +265,7 @@ fn a_chart_of_a_repository_is_listed_and_added_with_its_version() {
         ("name", ""),
     ];
     let draft = console.post("/configuration/add", &form).body;
-    for words in ["name: web", "version: 1.2.3", "charts:"] {
+    for words in ["name: web", "version: &quot;1.2.3&quot;", "charts:"] {
         assert!(draft.contains(words), "{words}: {draft}");
     }
     let absent = console.get(&format!("/charts?repository={url}none")).body;

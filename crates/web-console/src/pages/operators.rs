@@ -68,9 +68,13 @@ pub(crate) fn list(
         html! {
             tr {
                 td { (icon(at, package)) }
-                th scope="row" { a href=(at.with("/operator", "name", &package.name)) { (package.shown_name()) } }
+                th scope="row" {
+                @if package.has_plain_name() {
+                    a href=(at.with("/operator", "name", &package.name)) { (package.shown_name()) }
+                } @else { (package.shown_name()) }
+            }
                 td { (package.display_name) }
-                td { (package.default_channel) }
+                td { (package.shown_default_channel()) }
                 td { (package.channels.len()) }
                 td { (package.bundles) }
             }
@@ -97,7 +101,7 @@ pub(crate) fn list(
 
 fn icon(at: CatalogAddress<'_>, package: &PackageView) -> Markup {
     html! {
-        @if package.icon.is_some() {
+        @if package.icon.is_some() && package.has_plain_name() {
             img .icon src=(at.with("/operator/icon", "name", &package.name)) alt="" loading="lazy";
         }
     }

@@ -128,6 +128,15 @@ impl PackageView {
         }
     }
 
+    pub(crate) fn shown_default_channel(&self) -> String {
+        short(&self.default_channel, MAX_NAME)
+    }
+
+    /// Whether its name is one that a cluster accepts, and an address has room for.
+    pub(crate) fn has_plain_name(&self) -> bool {
+        self.name.len() <= MAX_NAME
+    }
+
     /// The name as a page shows it.
     pub(crate) fn shown_name(&self) -> String {
         short(&self.name, MAX_NAME)

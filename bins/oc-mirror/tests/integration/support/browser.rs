@@ -71,12 +71,22 @@ impl Browser {
         );
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(text.as_bytes()).unwrap();
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
-        let text = String::from_utf8(bytes).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        let mut value: Value = serde_json::from_str(body).unwrap();
-        match head.split(' ').nth(1) {
+        // The driver keeps the connection open: the head tells how long the response is.
+        let mut reader = BufReader::new(stream);
+        let (mut status, mut length) = (String::new(), 0);
+        reader.read_line(&mut status).unwrap();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            let Some((name, value)) = line.split_once(':') else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut bytes = vec![0; length];
+        reader.read_exact(&mut bytes).unwrap();
+        let mut value: Value = serde_json::from_slice(&bytes).unwrap();
+        match status.split(' ').nth(1) {
             Some("200") => Ok(value["value"].take()),
             _ => Err(value["value"].take()),
         }
