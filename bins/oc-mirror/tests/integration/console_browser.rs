@@ -50,7 +50,7 @@ fn a_user_edits_saves_mirrors_and_pushes_from_a_second_console() {
     browser.click("nav a[href='/configurations']");
     browser.click("main a[href='/configuration/new']");
     browser.fill("#name", "isc.yaml");
-    browser.fill("#text", &image_set(&format!("additionalImages:\n  - nam: {name}\n")));
+    browser.fill("#text", &image_set(&format!("  additionalImages:\n  - nam: {name}\n")));
     browser.until_shown("unknown field \"nam\"");
     picture(&browser, "configuration-errors");
     browser.fill("#text", &image_set(&format!("  additionalImages:\n  - name: {name}\n")));
