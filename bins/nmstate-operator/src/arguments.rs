@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
-use crate::{coordinator, handler, log, manifests, operator, retry};
+use crate::{coordinator, handler, log, manifests, operator, retry, take_over};
 
 const NOTES: &str = "\
 Parts that talk to a cluster find it as kubectl does: KUBECONFIG, ~/.kube/config, or the service account of their pod.
@@ -33,6 +33,10 @@ pub(crate) enum Command {
     Coordinator(coordinator::Arguments),
     /// Ask the nodes on which a policy failed to try again
     Retry(retry::Arguments),
+    /// Replace kubernetes-nmstate in this cluster, with your permissions
+    TakeOver(take_over::Arguments),
+    /// Restore kubernetes-nmstate after a take-over, with your permissions
+    GiveBack(take_over::Arguments),
     /// Write the files of a release payload
     Manifests(manifests::Arguments),
     /// Print the version

@@ -61,8 +61,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let work = async {
         let candidate = Candidate {
             lease: LEASE.to_owned(),
-            // A pod that starts again is somebody else.
-            identity: format!("{}_{}", arguments.identity, std::process::id()),
+            identity: leadership::identity(&arguments.identity),
             pace: Pace::lasting(arguments.lease),
         };
         let leases = Api::namespaced(client.clone(), &arguments.namespace);

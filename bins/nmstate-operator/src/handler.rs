@@ -21,8 +21,9 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use kube::Config;
 use nmstate_api::NodeName;
+use nmstate_api::annotations::Persistence;
 use node_network::probe::Endpoint;
-use node_network::{RecordFile, Timing};
+use node_network::{ApiTrust, RecordFile, Timing};
 use tokio::sync::{Mutex, watch};
 
 use crate::metrics_port::{self, Offer};
@@ -60,6 +61,9 @@ pub(crate) struct Arguments {
     /// Seconds that the network may take to be good after a change, before it is taken back
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     patience: u64,
+    /// Undo changes at the next reboot, unless their policy asks for the contrary
+    #[arg(long)]
+    memory_only: bool,
     /// Where health is served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:29089")]
     listen: SocketAddr,
@@ -76,6 +80,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let offer = watch::Sender::new(Offer::Tls(arguments.terms.settings()?));
     let config = requests::config().await?;
     let api = endpoint(&config)?;
+    let trust = trust(&config)?;
     let client = requests::client(config)?;
     let metrics =
         metrics_port::serve(&arguments.metrics, client.clone(), offer.subscribe(), &standing);
@@ -92,8 +97,13 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             node: arguments.node_name.clone(),
             surroundings: Surroundings {
                 api,
+                trust,
                 dns_name: arguments.dns_probe_name.clone(),
                 timing: Timing::patient(Duration::from_secs(arguments.patience)),
+                persistence: match arguments.memory_only {
+                    true => Persistence::MemoryOnly,
+                    false => Persistence::AcrossReboots,
+                },
             },
             record: RecordFile::new(folder.join(RECORD), boot.trim()),
             events: Mutex::new(None),
@@ -117,6 +127,14 @@ fn endpoint(config: &Config) -> Result<Endpoint> {
     let host = url.host().with_context(|| format!("the cluster's address {url} names no host"))?;
     let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 });
     Ok(Endpoint { host: host.trim_matches(['[', ']']).to_owned(), port })
+}
+
+/// By what the API server proves who it is, for the probe.
+fn trust(config: &Config) -> Result<Option<ApiTrust>> {
+    let is_tls = config.cluster_url.scheme_str() != Some("http") && !config.accept_invalid_certs;
+    let authorities = config.root_cert.clone().filter(|_| is_tls);
+    let trust = authorities.map(|it| ApiTrust::new(it, config.tls_server_name.clone()));
+    Ok(trust.transpose()?)
 }
 
 #[cfg(test)]

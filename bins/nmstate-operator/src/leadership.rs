@@ -63,6 +63,32 @@ struct Seen {
     since: Instant,
 }
 
+/// An identity of this process among all that ever run in this pod: its number is the same each time
+/// a container starts.
+pub(crate) fn identity(pod: &str) -> String {
+    let unique = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
+    let unique = unique.unwrap_or_else(|_| std::process::id().to_string());
+    format!("{pod}_{}", unique.trim())
+}
+
+/// What came of an attempt to take or renew a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Ours,
+    /// Another candidate holds it.
+    Others,
+    /// It was written between our request to read it and the one to write it. That may be a change
+    /// of its labels.
+    Conflict,
+}
+
+impl Taken {
+    /// Whether a leader must stop. After a conflict it reads the lease again in time.
+    fn ends_leadership(self) -> bool {
+        self == Self::Others
+    }
+}
+
 /// What to do about a lease.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
@@ -101,8 +127,8 @@ async fn acquire(leases: &Api<Lease>, candidate: &Candidate) -> Result<()> {
     let mut seen = None;
     loop {
         match try_take(leases, candidate, &mut seen).await {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
+            Ok(Taken::Ours) => return Ok(()),
+            Ok(Taken::Others | Taken::Conflict) => {}
             Err(error) => tracing::warn!("{error:#}"),
         }
         sleep(candidate.pace.retry).await;
@@ -116,8 +142,11 @@ async fn keep(leases: &Api<Lease>, candidate: &Candidate) -> Result<()> {
         sleep(candidate.pace.retry).await;
         let left = candidate.pace.renew_deadline.saturating_sub(renewed.elapsed());
         match timeout(left, try_take(leases, candidate, &mut None)).await {
-            Ok(Ok(true)) => renewed = Instant::now(),
-            Ok(Ok(false)) => bail!("somebody else holds the lease {} now", candidate.lease),
+            Ok(Ok(Taken::Ours)) => renewed = Instant::now(),
+            Ok(Ok(taken)) if taken.ends_leadership() => {
+                bail!("another process holds the lease {} now", candidate.lease)
+            }
+            Ok(Ok(_)) => tracing::debug!("the lease {} was changed meanwhile", candidate.lease),
             Ok(Err(error)) => tracing::warn!("{error:#}"),
             Err(_) => {}
         }
@@ -131,16 +160,16 @@ async fn keep(leases: &Api<Lease>, candidate: &Candidate) -> Result<()> {
     }
 }
 
-/// Whether the lease is ours now.
+/// Takes or renews the lease if that is possible.
 async fn try_take(
     leases: &Api<Lease>,
     candidate: &Candidate,
     seen: &mut Option<Seen>,
-) -> Result<bool> {
+) -> Result<Taken> {
     let doing = || format!("taking the lease {}", candidate.lease);
     let held = leases.get_opt(&candidate.lease).await.with_context(doing)?;
     let written = match step(held.as_ref(), candidate, seen, Instant::now()) {
-        Step::Wait => return Ok(false),
+        Step::Wait => return Ok(Taken::Others),
         Step::Create => {
             let lease = ours(None, candidate);
             leases.create(&PostParams::default(), &lease).await
@@ -151,9 +180,8 @@ async fn try_take(
         }
     };
     match written {
-        Ok(_) => Ok(true),
-        // Somebody was quicker.
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Ok(_) => Ok(Taken::Ours),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Taken::Conflict),
         Err(error) => Err(error).with_context(doing),
     }
 }
@@ -247,6 +275,18 @@ mod tests {
         let usual = Pace::default();
         let same = Pace::lasting(137);
         assert_eq!((same.duration, same.renew_deadline), (usual.duration, usual.renew_deadline));
+    }
+
+    #[test]
+    fn only_another_holder_ends_leadership() {
+        let ends = [Taken::Ours, Taken::Conflict, Taken::Others].map(Taken::ends_leadership);
+        assert_eq!(ends, [false, false, true]);
+    }
+
+    #[test]
+    fn a_container_that_starts_again_in_its_pod_is_another_candidate() {
+        assert_ne!(identity("pod"), identity("pod"));
+        assert!(identity("pod").starts_with("pod_"));
     }
 
     #[test]

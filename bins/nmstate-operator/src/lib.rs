@@ -4,6 +4,7 @@
 //! - `coordinator`, once per cluster: grants slots and writes the status of policies.
 //! - `handler`, once per node: applies policies and reports the node's network.
 //! - `retry`: asks nodes on which a policy failed to try again.
+//! - `take-over`, `give-back`: replace kubernetes-nmstate by this operator, and the other way round.
 //! - `manifests`: writes what a release payload needs to bring the operator along.
 
 mod arguments;
@@ -22,6 +23,7 @@ mod retry;
 pub mod service_port;
 mod shown;
 mod stop;
+mod take_over;
 mod watching;
 
 use std::ffi::OsString;
@@ -47,6 +49,8 @@ fn act(command: &Command) -> Result<Ending> {
         Command::Handler(arguments) => serve(handler::run(arguments))?,
         Command::Coordinator(arguments) => serve(coordinator::run(arguments))?,
         Command::Retry(arguments) => serve(retry::run(arguments))?,
+        Command::TakeOver(arguments) => serve(take_over::take_over(arguments))?,
+        Command::GiveBack(arguments) => serve(take_over::give_back(arguments))?,
         Command::Manifests(arguments) => manifests::manifests(arguments)?,
         Command::Version => print(format!("nmstate-operator {}\n", build_info::VERSION))?,
         Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,

@@ -3,13 +3,14 @@
 //! Observe, decide, perform, report; what is decided is in `nmstate-deployment`.
 
 mod adoption;
-mod handover;
+pub(crate) mod handover;
 mod notes;
-mod observe;
-mod others;
+pub(crate) mod observe;
+pub(crate) mod others;
 mod own_port;
 mod perform;
 mod reports;
+mod stored_versions;
 mod watches;
 
 use std::collections::BTreeSet;
@@ -22,8 +23,9 @@ use clap::Args;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use kube::{Api, Client};
 use nmstate_deployment::decide::{Decision, Seen, Settings, decide};
-use nmstate_deployment::handover::{Phase, Standing as Between};
+use nmstate_deployment::handover::Standing as Between;
 use nmstate_deployment::names::{NAMESPACE, OPERATOR};
+use nmstate_deployment::operand::{ControlPlane, SINGLE_NODE_LEASE};
 use tokio_util::sync::CancellationToken;
 
 use crate::leadership::{self, Candidate, Pace};
@@ -90,9 +92,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         }
         let candidate = Candidate {
             lease: OPERATOR.to_owned(),
-            // A pod that starts again is somebody else.
-            identity: format!("{}_{}", arguments.identity, std::process::id()),
-            pace: Pace::default(),
+            identity: leadership::identity(&arguments.identity),
+            pace: pace(&client).await,
         };
         let leases = Api::namespaced(client.clone(), NAMESPACE);
         leadership::lead(&leases, &candidate, &stop, async |stop| {
@@ -104,6 +105,16 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         done = work => done,
         served = service_port::serve(arguments.listen, Arc::clone(&standing)) => match served? {},
         never = metrics => match never {},
+    }
+}
+
+/// How long the lease lasts in this cluster.
+async fn pace(client: &Client) -> Pace {
+    match observe::platform(client).await {
+        Ok(platform) if platform.control_plane == ControlPlane::SingleNode => {
+            Pace::lasting(SINGLE_NODE_LEASE)
+        }
+        _ => Pace::default(),
     }
 }
 
@@ -127,6 +138,7 @@ async fn operate(
         port,
         performer: Performer::new(client.clone()),
         adopter: None,
+        is_migrated: false,
     };
     loop {
         let looked = Box::pin(operation.step()).await;
@@ -166,19 +178,29 @@ struct Operation<'a> {
     performer: Performer,
     /// While documents are adopted.
     adopter: Option<Adopter>,
+    /// Whether no object is stored in a former version any more.
+    is_migrated: bool,
 }
 
 impl Operation<'_> {
     /// One look. Returns after which time the next is due, if nothing happens before.
     async fn step(&mut self) -> Result<Duration> {
-        let Self { client, settings, port, performer, adopter } = self;
+        let Self { client, settings, port, performer, adopter, is_migrated } = self;
+        if !*is_migrated {
+            // Nothing else waits for it: what is stored can be read in any version.
+            match Box::pin(stored_versions::migrate(client)).await {
+                Ok(()) => *is_migrated = true,
+                Err(error) => tracing::warn!("{error:#}"),
+            }
+        }
         let mut seen =
             Box::pin(observe::observe(client)).await.context("looking at the cluster")?;
         port.follow(&seen.tls);
+        port.observed(&seen.rollout);
         let now = requests::now();
         let mut decision = decide(settings, &seen, now);
         port.decided(&decision);
-        let performed = performer.perform(&seen, &decision).await;
+        let performed = performer.perform(&decision).await;
         // What failed reaches the status, too: the next look starts from there.
         seen.hindrance = performed.as_ref().err().map(requests::why);
         match decision.adopt_br_ex {
@@ -196,19 +218,20 @@ impl Operation<'_> {
         if performer.waits_for_handlers(&decision) {
             return Ok(RETRY);
         }
+        if !*is_migrated {
+            return Ok(LOOK_FOR_OTHERS);
+        }
         Ok(next_look(&seen, &decision))
     }
 }
 
 fn next_look(seen: &Seen, decision: &Decision) -> Duration {
-    let is_under_way = decision.handover.as_ref().is_some_and(|plan| {
-        (matches!(plan.standing, Between::TakingOver { .. } | Between::GivingBack { .. })
-            && !plan.is_repeated)
-            || plan.record.as_ref().is_some_and(|record| record.phase == Phase::Clearing)
-    });
+    let is_under_way =
+        matches!(decision.handover, Some(Between::TakingOver { .. } | Between::GivingBack { .. }));
     if is_under_way {
         HAND_OVER
     } else if seen.others.are_here()
+        || !seen.rollout.handlers_not_ready().is_empty()
         || decision.make_default
         || seen.adoption.as_ref().is_some_and(|it| it.waiting > 0 || it.trouble.is_some())
     {

@@ -15,12 +15,17 @@ use crate::ignored::Ignored;
 use crate::init_command::InitArguments;
 #[cfg(feature = "cluster")]
 use crate::inventory_command::InventoryArguments;
+#[cfg(feature = "cluster")]
+use crate::job_command::JobArguments;
 use crate::list_command::ListArguments;
 use crate::migrate_command::MigrateArguments;
+use crate::object_store::StoreArguments;
 use crate::pace_arguments::PaceArguments;
 use crate::refused::Refused;
 use crate::repair_command::RepairArguments;
 use crate::retry_arguments::RetryArguments;
+use crate::shards::arguments::ShardArguments;
+use crate::shards::pod::PodArguments;
 use crate::side_arguments::{DestinationArguments, SourceArguments};
 use crate::status_command::StatusArguments;
 use crate::upgrade_path_command::UpgradePathArguments;
@@ -34,6 +39,10 @@ Examples:
     oc-mirror -c isc.yaml --from file:///data docker://reg.local:5000/ocp
   From registries straight into a registry:
     oc-mirror -c isc.yaml --workspace file:///data docker://reg.local:5000
+  The same with four processes:
+    oc-mirror -c isc.yaml --workspace file:///data --shards 4 docker://reg.local:5000
+  The same with pods of a cluster:
+    oc-mirror job -c isc.yaml --workspace file:///data --shards 16 --image REG/oc-mirror:TAG --submit --follow docker://reg.local:5000
   Review a plan, then execute exactly that plan:
     oc-mirror -c isc.yaml --dry-run file:///data
     oc-mirror --plan /data/working-dir/dry-run/plan.json file:///data
@@ -134,9 +143,9 @@ pub(crate) enum ArchiveFormatArgument {
     OcMirrorV2,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct MirrorArguments {
-    /// Where to: file://DIR, or docker://REGISTRY[/NAMESPACE]
+    /// Where to: file://DIR, docker://REGISTRY[/NAMESPACE], or s3://BUCKET[/PREFIX] for archives in an object store
     #[arg(value_name = "DESTINATION", num_args = 0..)]
     pub(crate) destinations: Vec<String>,
     /// The image set configuration
@@ -145,10 +154,10 @@ pub(crate) struct MirrorArguments {
     /// Execute a stored plan, of working-dir/plans or of a dry run, instead of making one from a configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
-    /// Disk to mirror: the directory that was carried over, with archives or a whole workspace
+    /// Disk to mirror: the directory that was carried over, with archives or a whole workspace, or s3://BUCKET[/PREFIX] with archives
     #[arg(long, value_name = "file://DIR")]
     pub(crate) from: Option<String>,
-    /// Mirror to mirror: the directory that keeps manifests, plan and log
+    /// Mirror to mirror: the directory that keeps manifests, plan and log; with s3://, the directory of the workspace and its archives
     #[arg(long, value_name = "file://DIR")]
     pub(crate) workspace: Option<String>,
     /// Mirror to mirror: keep all content in the workspace too, instead of copying it directly
@@ -249,6 +258,10 @@ pub(crate) struct MirrorArguments {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_once, help_heading = SPEED)]
     pub(crate) parallel_layers: u16,
     #[command(flatten)]
+    pub(crate) store: StoreArguments,
+    #[command(flatten)]
+    pub(crate) shards: ShardArguments,
+    #[command(flatten)]
     pub(crate) retry: RetryArguments,
     #[command(flatten)]
     pub(crate) pace: PaceArguments,
@@ -278,6 +291,10 @@ pub(crate) struct MirrorArguments {
         help_heading = OUTPUT
     )]
     pub(crate) output: ReportFormat,
+
+    /// Keep metrics of the run in this file, in the text format of Prometheus; it is rewritten every 5 seconds
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) metrics_file: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) refused: Refused,
@@ -319,6 +336,12 @@ pub(crate) enum Command {
     /// Write down what a cluster has: release, channel, operators, catalogs, mirrors
     #[cfg(feature = "cluster")]
     Inventory(InventoryArguments),
+    /// Mirror with pods of a cluster: write or create Jobs, follow, inspect and cancel them
+    #[cfg(feature = "cluster")]
+    Job(Box<JobArguments>),
+    /// Work as a pod of a run in a cluster
+    #[command(hide = true)]
+    Shard(Box<PodArguments>),
     /// Print the version
     Version(VersionArguments),
     /// Print a completion script for a shell

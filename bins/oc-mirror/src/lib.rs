@@ -19,14 +19,18 @@ mod init_command;
 mod interrupt;
 #[cfg(feature = "cluster")]
 mod inventory_command;
+#[cfg(feature = "cluster")]
+mod job_command;
 mod list_charts;
 mod list_command;
 mod list_format;
 mod list_operators;
 mod log;
 mod lookup_arguments;
+mod metrics;
 mod migrate_command;
 mod mirror_command;
+mod object_store;
 mod output_file;
 mod pace_arguments;
 mod pacing;
@@ -45,6 +49,7 @@ mod retry_arguments;
 mod route;
 mod secret;
 mod serve_command;
+mod shards;
 mod side_arguments;
 mod status_command;
 mod upgrade_path_command;
@@ -82,7 +87,9 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         }
     };
     let console = Console::default();
-    let verbosity = Verbosity::new(arguments.log_level, arguments.mirror.quiet);
+    // What a shard has to tell, it reports to its run.
+    let is_quiet = arguments.mirror.quiet || arguments.mirror.shards.shard_part.is_some();
+    let verbosity = Verbosity::new(arguments.log_level, is_quiet);
     let log = Log::start(verbosity, console.clone());
     let reads_cache = matches!(arguments.command, None | Some(Command::Migrate(_)));
     let former = arguments.former.iter().cloned();
@@ -131,6 +138,9 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(Command::Inventory(arguments)) => {
             print(inventory_command::inventory(arguments, surroundings).map(String::into_bytes))
         }
+        #[cfg(feature = "cluster")]
+        Some(Command::Job(arguments)) => job_command::job(arguments, line, surroundings, &console),
+        Some(Command::Shard(arguments)) => shards::pod::run(arguments, surroundings, &console),
         Some(Command::Version(arguments)) => {
             print(version::text(arguments).map(String::into_bytes))
         }
@@ -139,7 +149,7 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
             tracing::error!(
-                "`{name}` is not part of this version; it has: mirroring, migrate, status, delete, prune, verify, repair, gc, list, upgrade-path, inventory, init, serve, console, version, completion"
+                "`{name}` is not part of this version; it has: mirroring, migrate, status, delete, prune, verify, repair, gc, list, upgrade-path, inventory, init, job, serve, console, version, completion"
             );
             ExitCode::FAILURE
         }

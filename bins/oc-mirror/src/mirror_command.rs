@@ -25,6 +25,8 @@ use crate::configuration::{self, Checked, Compatibility, ConfigurationError};
 use crate::console::{self, Console};
 use crate::interrupt::{self, Ended};
 use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::object_store::Transfer;
 use crate::pace_arguments::Pace;
 use crate::pacing;
 use crate::policy_file::{self, PolicyChoice};
@@ -34,6 +36,7 @@ use crate::registries_d;
 use crate::release_sources::ReleaseVariables;
 use crate::report_text::{self, Surround};
 use crate::request::{SelectionFile, Surroundings, request};
+use crate::shards::{self, LocalShards};
 
 /// Exit code of a request that could not be started.
 const USAGE: u8 = 1;
@@ -55,6 +58,13 @@ pub(crate) fn mirror(
     log: &Log,
     console: Console,
 ) -> ExitCode {
+    let transfer = match begin_transfer(arguments) {
+        Ok(transfer) => transfer,
+        Err(problem) => {
+            tracing::error!("{problem}");
+            return ExitCode::from(USAGE);
+        }
+    };
     let (mut settings, pace) = match settings(arguments, command_line, surroundings) {
         Ok(settings) => settings,
         Err(refusal) => {
@@ -64,6 +74,9 @@ pub(crate) fn mirror(
     };
     settings.cache = of_v2.cache;
     settings.migrate_from = of_v2.migrate_from;
+    if let Some(part) = &arguments.shards.shard_part {
+        return shards::process::run(&arguments.shards, part, settings, &pace);
+    }
     let mode = settings.workflow.name();
     let log_path = match settings.dry_run {
         DryRun::No => {
@@ -102,7 +115,8 @@ pub(crate) fn mirror(
         && !matches!(settings.workflow, Workflow::DiskToMirror { .. });
     let pins = settings.dry_run == DryRun::No
         && !matches!(settings.workflow, Workflow::DiskToMirror { .. });
-    let working_dir = Workspace::open(settings.workflow.directory()).working_dir();
+    let directory = settings.workflow.directory().to_owned();
+    let working_dir = Workspace::open(&directory).working_dir();
     let pushed_to = match &settings.workflow {
         Workflow::DiskToMirror { dir, target } | Workflow::MirrorToMirror { dir, target }
             if settings.dry_run == DryRun::No =>
@@ -111,8 +125,12 @@ pub(crate) fn mirror(
         }
         _ => None,
     };
-    let display = Display::choose(arguments.quiet, io::stderr().is_terminal());
-    let report = match execute(settings, &pace, display, console) {
+    let view = View {
+        display: Display::choose(arguments.quiet, io::stderr().is_terminal()),
+        console,
+        metrics: arguments.metrics_file.clone(),
+    };
+    let report = match execute(settings, &pace, view) {
         Ok(report) => report,
         Err(stopped) => return stopped,
     };
@@ -123,7 +141,14 @@ pub(crate) fn mirror(
     if pins && matches!(report.ending, Ending::Complete | Ending::Partial) {
         tell_pinned(&report, &working_dir);
     }
-    let code = if lenient { lenient_exit_code(&report) } else { report.exit_code() };
+    let mut code = if lenient { lenient_exit_code(&report) } else { report.exit_code() };
+    if let Some(Transfer::Store(place)) = &transfer
+        && matches!(report.ending, Ending::Complete | Ending::Partial)
+        && let Err(problem) = arguments.store.store(place, &directory)
+    {
+        tracing::error!("{problem}");
+        code |= USAGE;
+    }
     let chunk_sizes = chunk_sizes(&report);
     let surround =
         Surround { log: log_path.as_deref(), chunk_sizes: &chunk_sizes, config: &config };
@@ -143,14 +168,30 @@ pub(crate) fn mirror(
     }
 }
 
+/// Fetches archives from an object store before the run that reads them, and checks one that
+/// archives are stored in after the run.
+fn begin_transfer(arguments: &MirrorArguments) -> Result<Option<Transfer>, Problem> {
+    // Wrong flags are reported by the run.
+    let transfer = request(arguments).ok().and_then(|request| request.transfer);
+    match &transfer {
+        Some(Transfer::Fetch(place)) => {
+            let workspace = arguments.workspace.as_deref().unwrap_or_default();
+            arguments.store.fetch(place, workspace)?;
+        }
+        Some(Transfer::Store(place)) => arguments.store.check(place)?,
+        None => {}
+    }
+    Ok(transfer)
+}
+
 /// Why a run does not start.
-enum Refusal {
+pub(crate) enum Refusal {
     Usage(Vec<Problem>),
     Configuration(ConfigurationError),
 }
 
 impl Refusal {
-    fn tell(&self, console: &Console) {
+    pub(crate) fn tell(&self, console: &Console) {
         match self {
             Self::Usage(problems) => {
                 for problem in problems {
@@ -185,7 +226,7 @@ impl Refusal {
     }
 }
 
-fn settings(
+pub(crate) fn settings(
     arguments: &MirrorArguments,
     command_line: &[OsString],
     surroundings: &Surroundings,
@@ -252,6 +293,13 @@ fn settings(
     let mut settings = request.settings(arguments, surroundings, selected, checks, &pace, line);
     settings.archiving.signing_key = keys.signing;
     settings.archive_key = keys.verifying;
+    if let Some(count) = arguments.shards.shards {
+        let shards = LocalShards::new(count, command_line).map_err(|error| {
+            let text = format!("finding the file of this program, to start shards: {error}");
+            Refusal::Usage(vec![Problem::new(text)])
+        })?;
+        settings.shards = Some(Arc::new(shards));
+    }
     Ok((settings, pace))
 }
 
@@ -319,18 +367,27 @@ fn release_sources(
     variables.sources(check).map_err(Refusal::Usage)
 }
 
+/// How a run is shown while it runs.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) display: Display,
+    pub(crate) console: Console,
+    /// The file of `--metrics-file`.
+    pub(crate) metrics: Option<PathBuf>,
+}
+
 /// Runs the engine, with progress, until it ends or a signal ends it.
-fn execute(
-    settings: Settings,
-    pace: &Pace,
-    display: Display,
-    console: Console,
-) -> Result<Report, ExitCode> {
+pub(crate) fn execute(settings: Settings, pace: &Pace, view: View) -> Result<Report, ExitCode> {
     let runtime = crate::runtime().map_err(|error| {
         tracing::error!("starting threads: {error}");
         ExitCode::from(USAGE)
     })?;
-    let progress = Arc::new(Progress::new(display, console));
+    let progress = Arc::new(Progress::new(view.display, view.console));
+    let mode = settings.workflow.name();
+    let metrics = view.metrics.map(|path| {
+        let progress = Arc::clone(&progress) as Arc<dyn mirror::Observer>;
+        Arc::new(Metrics::new(path, mode, progress))
+    });
     let ended = runtime.block_on(async {
         let watch = async {
             let mut interval = tokio::time::interval(PLAIN_INTERVAL);
@@ -340,17 +397,34 @@ fn execute(
                 progress.tick();
             }
         };
-        let observer = Arc::clone(&progress) as Arc<dyn mirror::Observer>;
+        let observer = match &metrics {
+            Some(metrics) => Arc::clone(metrics) as Arc<dyn mirror::Observer>,
+            None => Arc::clone(&progress) as Arc<dyn mirror::Observer>,
+        };
+        let measure = async {
+            match &metrics {
+                Some(metrics) => metrics.follow().await,
+                None => std::future::pending().await,
+            }
+        };
         let run = interrupt::until_ended(|cancel| mirror::run(settings, observer, cancel));
         tokio::select! {
             ended = run => ended,
             () = watch => unreachable!("watching never ends"),
+            () = measure => unreachable!("measuring never ends"),
             () = pacing::follow(pace.schedule.as_ref()) => unreachable!("a timetable never ends"),
         }
     });
     progress.finish();
     // Blocking threads may still wait for a slow disk; their work is of no use any more.
     runtime.shutdown_background();
+    if let Some(metrics) = metrics {
+        metrics.end(match &ended {
+            Ok(Ended::Result(report)) => report.exit_code(),
+            Ok(Ended::Abandoned) => interrupt::EXIT_CODE,
+            Err(_) => USAGE,
+        });
+    }
     match ended {
         Ok(Ended::Result(report)) => Ok(report),
         Ok(Ended::Abandoned) => {
@@ -379,7 +453,7 @@ fn lenient_exit_code(report: &Report) -> u8 {
 }
 
 /// Logs what went wrong, for those who read or search lines and not the report.
-fn tell_failures(report: &Report) {
+pub(crate) fn tell_failures(report: &Report) {
     for line in failure_lines(report) {
         tracing::error!("{line}");
     }
@@ -462,7 +536,7 @@ struct Document<'a> {
     log: Option<&'a Path>,
 }
 
-fn json(report: &Report, exit_code: u8, log: Option<&Path>) -> io::Result<String> {
+pub(crate) fn json(report: &Report, exit_code: u8, log: Option<&Path>) -> io::Result<String> {
     let document = Document { report, exit_code, log };
     Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
 }

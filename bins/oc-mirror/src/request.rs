@@ -12,9 +12,10 @@ use mirror::{
     ArchiveFormat, Archiving, Attachments, BrokenBundles, Configuration, DryRun, ReleaseSources,
     Settings, StoredPlan, TrustPolicy, Workflow,
 };
-use registry::{RateLimiter, Retry, Side};
+use registry::{RateLimiter, Side};
 
 use crate::arguments::{ArchiveFormatArgument, MirrorArguments};
+use crate::object_store::{Places, Transfer};
 use crate::pace_arguments::Pace;
 use crate::policy_file::PolicyChoice;
 use crate::problem::Problem;
@@ -28,6 +29,8 @@ use crate::side_arguments::SideChoice;
 pub struct Surroundings {
     /// `OC_MIRROR_CACHE`
     pub cache_variable: Option<OsString>,
+    /// `JOB_COMPLETION_INDEX`
+    pub completion_index: Option<u32>,
     /// `COSIGN_PASSWORD`
     pub cosign_password: Option<Secret>,
     pub registries: registry::Environment,
@@ -44,6 +47,9 @@ impl Surroundings {
     pub fn of_process() -> Self {
         Self {
             cache_variable: std::env::var_os("OC_MIRROR_CACHE"),
+            completion_index: std::env::var("JOB_COMPLETION_INDEX")
+                .ok()
+                .and_then(|index| index.parse().ok()),
             cosign_password: std::env::var("COSIGN_PASSWORD").ok().map(Secret::new),
             registries: registry::Environment::from_process(),
             releases: ReleaseVariables::of_process(),
@@ -84,9 +90,10 @@ pub(crate) struct Request {
     /// What is worth telling and does not keep the run from starting.
     pub(crate) warnings: Vec<String>,
     pub(crate) dry_run: DryRun,
+    /// What is done with an object store.
+    pub(crate) transfer: Option<Transfer>,
     source: SideChoice,
     destination: SideChoice,
-    retry: Retry,
     archiving: Archiving,
 }
 
@@ -129,14 +136,16 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
             Some(SelectionFile::Plan(plan))
         }
     };
-    let mode = keep(
-        &mut problems,
-        route::mode(
-            &arguments.destinations,
-            arguments.from.as_deref(),
-            arguments.workspace.as_deref(),
-        ),
-    );
+    let places = keep(&mut problems, arguments.places());
+    let transfer = places.as_ref().and_then(|places| places.transfer.clone());
+    let mode = places.and_then(|Places { destinations, from, workspace, .. }| {
+        keep(&mut problems, route::mode(&destinations, from.as_deref(), workspace.as_deref()))
+    });
+    if matches!(transfer, Some(Transfer::Store(_))) && arguments.no_archive {
+        problems.push(Problem::new(
+            "--no-archive cannot be used with a destination of s3://: archives are what is stored there",
+        ));
+    }
     let since = keep(&mut problems, since(arguments.since.as_deref()).map_err(|p| vec![p]));
     if since.flatten().is_some() && arguments.from.is_some() {
         warnings.push("--since has no effect together with --from: no archive is made".to_owned());
@@ -207,6 +216,23 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
              oc-mirror v2 does not verify signatures of archives",
         ));
     }
+    if arguments.shards.shards.is_some() {
+        if matches!(mode, Some(Workflow::MirrorToDisk { .. } | Workflow::DiskToMirror { .. })) {
+            problems.push(Problem::new(
+                "--shards is supported for mirror to mirror only: use --workspace and docker://",
+            ));
+        }
+        for (flag, given) in [
+            ("--through-workspace", arguments.through_workspace),
+            ("--dry-run", dry_run != DryRun::No),
+        ] {
+            if given {
+                problems.push(Problem::new(format!(
+                    "--shards and {flag} cannot be used together: shards copy to the destination directly"
+                )));
+            }
+        }
+    }
     if arguments.remove_signatures && arguments.refresh_signatures {
         problems.push(Problem::new(
             "--remove-signatures and --refresh-signatures cannot be used together: \
@@ -235,9 +261,9 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         policy,
         warnings,
         dry_run,
+        transfer,
         source,
         destination,
-        retry: arguments.retry.retry(),
         archiving: Archiving {
             write: !arguments.no_archive,
             since: since.flatten(),
@@ -282,22 +308,8 @@ impl Request {
     ) -> Settings {
         let version = crate::version::NUMBER;
         let (releases, trust) = checks;
-        let blobs_at_once =
-            usize::from(arguments.parallel_images) * usize::from(arguments.parallel_layers);
-        let side = |side: Side, choice: SideChoice, limits: &[RateLimiter]| {
-            let defaults = registry::Settings::new(surroundings.registries.clone(), side);
-            registry::Settings {
-                tls_verify: choice.tls_verify,
-                credentials: choice.credentials,
-                cert_dir: choice.cert_dir,
-                retry: self.retry,
-                timeouts: arguments.retry.timeouts(),
-                per_host: at_least_one(blobs_at_once),
-                limits: limits.to_vec(),
-                user_agent: format!("oc-mirror/{version}"),
-                ..defaults
-            }
-        };
+        let side =
+            |side, choice, limits| side_settings(arguments, surroundings, side, choice, limits);
         Settings {
             source: side(Side::Source, self.source, &pace.source),
             destination: side(Side::Destination, self.destination, &pace.destination),
@@ -321,6 +333,7 @@ impl Request {
             helm_program: arguments.helm_binary.clone(),
             trust,
             through_workspace: arguments.through_workspace,
+            shards: None,
             max_nested_paths: match &plan {
                 Some(plan) => plan.max_nested_paths(),
                 None => NonZeroUsize::new(arguments.max_nested_paths),
@@ -341,8 +354,48 @@ impl Request {
     }
 }
 
+/// How the registries of both sides are connected to. Reads nothing.
+pub(crate) fn registries(
+    arguments: &MirrorArguments,
+    surroundings: &Surroundings,
+    pace: &Pace,
+) -> Result<(registry::Settings, registry::Settings), Vec<Problem>> {
+    let mut problems = Vec::new();
+    let authfile = arguments.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
+    let source = keep(&mut problems, arguments.source.side(authfile));
+    let destination = keep(&mut problems, arguments.destination.side(authfile));
+    let (Some(source), Some(destination)) = (source, destination) else { return Err(problems) };
+    let side = |side, choice, limits| side_settings(arguments, surroundings, side, choice, limits);
+    Ok((
+        side(Side::Source, source, &pace.source),
+        side(Side::Destination, destination, &pace.destination),
+    ))
+}
+
+fn side_settings(
+    arguments: &MirrorArguments,
+    surroundings: &Surroundings,
+    side: Side,
+    choice: SideChoice,
+    limits: &[RateLimiter],
+) -> registry::Settings {
+    let blobs_at_once =
+        usize::from(arguments.parallel_images) * usize::from(arguments.parallel_layers);
+    registry::Settings {
+        tls_verify: choice.tls_verify,
+        credentials: choice.credentials,
+        cert_dir: choice.cert_dir,
+        retry: arguments.retry.retry(),
+        timeouts: arguments.retry.timeouts(),
+        per_host: at_least_one(blobs_at_once),
+        limits: limits.to_vec(),
+        user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
+        ..registry::Settings::new(surroundings.registries.clone(), side)
+    }
+}
+
 /// The command line refuses 0 already.
-fn at_least_one(number: usize) -> NonZeroUsize {
+pub(crate) fn at_least_one(number: usize) -> NonZeroUsize {
     NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
 }
 

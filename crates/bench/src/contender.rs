@@ -35,6 +35,8 @@ pub(crate) struct Programs {
     /// Other programs of this kind: the newest oc-mirror, or an older build of ours.
     pub(crate) others: Vec<PathBuf>,
     pub(crate) regsync: PathBuf,
+    /// Whether skopeo and regsync are left out.
+    pub(crate) only_oc_mirror: bool,
 }
 
 /// One thing to do, for any contender.
@@ -106,6 +108,11 @@ impl Contender {
 
     pub(crate) fn is_ours(self) -> bool {
         matches!(self, Self::OcMirror | Self::OcMirrorNoArchive)
+    }
+
+    /// Whether the program has the interface of oc-mirror.
+    pub(crate) fn is_oc_mirror(self) -> bool {
+        self.is_ours() || matches!(self, Self::Other(_))
     }
 
     pub(crate) fn is_skopeo(self) -> bool {

@@ -4,12 +4,16 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process;
 
 use anyhow::{Context, Result};
 use lab::corpus::Corpus;
 use lab::docker_registry::{DockerRegistry, Settings, Storage};
 use oci::RegistryHost;
 use tempfile::TempDir;
+
+/// How folders of single benchmarks start; the process's number follows.
+const WORK: &str = "work-";
 
 /// Which content stands behind the names at the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +30,8 @@ pub(crate) struct Ground {
     pub(crate) source: DockerRegistry,
     storage: PathBuf,
     work: TempDir,
+    /// Released last.
+    _lock: File,
 }
 
 /// A registry that nobody has used yet. It goes with its content when dropped.
@@ -45,16 +51,24 @@ impl Ground {
         let cache = cache_folder()?;
         let storage = cache.join(format!("corpus-{shrink}"));
         fs::create_dir_all(&storage).with_context(|| format!("making {}", storage.display()))?;
+        let lock = lock(&cache, shrink)?;
+        remove_leftovers(&cache)?;
         let work = tempfile::Builder::new()
-            .prefix("work-")
+            .prefix(&format!("{WORK}{}-", process::id()))
             .tempdir_in(&cache)
             .with_context(|| format!("making a folder in {}", cache.display()))?;
         let held = Storage::new(&storage);
         held.put_corpus(&changed)?;
         held.put_corpus(&corpus)?;
         let settings = Settings { storage: Some(storage.clone()), ..Settings::default() };
-        let ground =
-            Self { corpus, changed, source: DockerRegistry::start(&settings)?, storage, work };
+        let ground = Self {
+            corpus,
+            changed,
+            source: DockerRegistry::start(&settings)?,
+            storage,
+            work,
+            _lock: lock,
+        };
         ground.fill_page_cache()?;
         ground.settle();
         Ok(ground)
@@ -115,6 +129,30 @@ impl Ground {
 }
 
 /// `${XDG_CACHE_HOME:-~/.cache}/landfall/bench`.
+/// Waits until no other benchmark uses the corpus: each changes what it serves.
+fn lock(cache: &Path, shrink: u64) -> Result<File> {
+    let path = cache.join(format!("corpus-{shrink}.lock"));
+    let file = File::create(&path).with_context(|| format!("making {}", path.display()))?;
+    file.lock().with_context(|| format!("locking {}", path.display()))?;
+    Ok(file)
+}
+
+/// Removes folders of benchmarks that were killed: each has gigabytes.
+fn remove_leftovers(cache: &Path) -> Result<()> {
+    let reading = || format!("reading {}", cache.display());
+    for entry in fs::read_dir(cache).with_context(reading)? {
+        let path = entry.with_context(reading)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some(owner) = name.strip_prefix(WORK) else { continue };
+        let process = owner.split('-').next().and_then(|process| process.parse::<u32>().ok());
+        let is_running = process.is_some_and(|id| Path::new("/proc").join(id.to_string()).exists());
+        if !is_running {
+            fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 fn cache_folder() -> Result<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     set("XDG_CACHE_HOME")

@@ -33,7 +33,10 @@ pub(crate) fn measure(
     job: Job,
     runs: usize,
 ) -> Result<Vec<Row>> {
-    let contenders = Contender::at(job, programs.others.len());
+    let mut contenders = Contender::at(job, programs.others.len());
+    if programs.only_oc_mirror {
+        contenders.retain(|contender| contender.is_oc_mirror());
+    }
     let mut carried: Vec<Carried> = Vec::new();
     if job == Job::FromDisk {
         for contender in &contenders {

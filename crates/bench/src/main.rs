@@ -79,6 +79,9 @@ struct Arguments {
     /// Another oc-mirror to compare with, such as the newest one or an older build; may be given several times
     #[arg(long, value_name = "FILE")]
     peer: Vec<PathBuf>,
+    /// Compare with the programs of `--peer` only, not with skopeo and regsync
+    #[arg(long, requires = "peer")]
+    only_peers: bool,
 }
 
 /// What can be measured by itself.
@@ -116,6 +119,7 @@ fn mirror(arguments: &Arguments) -> Result<()> {
         oc_mirror: find(&arguments.program)?,
         others: arguments.peer.iter().map(find).collect::<Result<_>>()?,
         regsync: tools::path(Tool::Regsync)?,
+        only_oc_mirror: arguments.only_peers,
     };
     let chosen = |part: Part| arguments.only.is_empty() || arguments.only.contains(&part);
     let runs = if arguments.short { 1 } else { arguments.runs.get() };

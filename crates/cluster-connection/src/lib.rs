@@ -3,6 +3,7 @@
 
 mod failure;
 mod kubeconfig;
+mod objects;
 
 use std::fmt;
 use std::path::Path;
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 pub use failure::{ConnectError, ListError, explain};
 pub use kubeconfig::{KubeconfigPaths, default_paths};
+pub use objects::ObjectError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// A page of large objects has tens of megabytes, and links are slow.

@@ -11,6 +11,7 @@ mod crds;
 mod credentials;
 mod daemon;
 mod document;
+mod pod_runner;
 mod published;
 mod table;
 
@@ -28,6 +29,7 @@ use tempfile::TempDir;
 pub use client::{ApiError, Client, FieldValidation, Persistence};
 pub use crds::open_crd;
 pub use document::DocumentError;
+pub use pod_runner::{PodOptions, PodRunner};
 pub use published::{CLUSTER_CRDS, PublishedCrdError, published_crd};
 pub use table::Table;
 

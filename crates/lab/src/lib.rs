@@ -18,6 +18,7 @@
 //! | [`operators`] | a small operator catalog with images for all that it lists |
 //! | [`netns`] | a network namespace without any route |
 //! | [`node`] | nodes with real NetworkManager and Open vSwitch |
+//! | [`object_store`] | an object store that speaks S3 |
 //! | [`kube`] | a real Kubernetes API server, with real controllers on request |
 //! | [`tools`] | programs of others, built once in exact versions |
 //!
@@ -37,6 +38,7 @@ pub mod kube;
 pub mod line;
 pub mod netns;
 pub mod node;
+pub mod object_store;
 pub mod operators;
 mod parallel;
 pub mod proxy;

@@ -11,6 +11,7 @@ mod pinned;
 mod plan;
 mod referrers;
 mod resources;
+mod shards;
 mod target;
 mod target_record;
 
@@ -23,14 +24,18 @@ pub use naming::{Destination, NameError, Naming};
 pub use pinned::{Pin, PinnedFiles};
 pub use plan::{
     Action, BlobIndex, Found, Held, Journey, Lines, Mode, Nothing, Plan, PlanError,
-    PlannedAttachment, PlannedBlob, PlannedImage, PlannedManifest, PlannedTree, SealError, Totals,
-    plan, seal, size_text, unseal,
+    PlannedAttachment, PlannedBlob, PlannedImage, PlannedManifest, PlannedTree, SealError, Sealing,
+    Totals, plan, size_text, unseal,
 };
 pub use referrers::Names;
 pub use resources::{
     CatalogSourceTemplate, IMAGE_DIGEST_SOURCES, Placed, PlacedCatalog, ResourceError,
     ResourceFile, ResourceOptions, Scope, TemplateError, catalog_resources, cluster_resources,
     hosts_clusters_refuse, image_digest_sources, same_but_for_time,
+};
+pub use shards::{
+    ContentSource, Load, PartBlob, PartError, PartNeed, PartRepository, RunIdentity, ShardPart,
+    Split, split,
 };
 pub use target::{Target, TargetError};
 pub use target_record::{

@@ -15,7 +15,7 @@ mod table;
 mod tree;
 
 pub use mapping::Lines;
-pub use seal::{SealError, seal, unseal};
+pub use seal::{SealError, Sealing, unseal};
 pub use table::size_text;
 pub use tree::{BlobIndex, PlannedAttachment, PlannedManifest, PlannedTree};
 

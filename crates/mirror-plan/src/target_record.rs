@@ -5,6 +5,7 @@
 //! `working-dir/targets/<registry>.json`; version 1 has only a fingerprint per image.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
 
 use oci::{Digest, Hasher, Repository};
 use serde::{Deserialize, Serialize};
@@ -127,7 +128,7 @@ pub enum RecordFormatError {
 }
 
 /// As it is written. Version 1 has a digest in place of each image.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Document {
     version: u32,
@@ -138,11 +139,24 @@ struct Document {
     images: BTreeMap<String, Listed>,
     #[serde(default)]
     trees: BTreeMap<Digest, ImageTree>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     unfinished: BTreeMap<Repository, BTreeSet<Digest>>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// The same without copies, to be written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenDocument<'a> {
+    version: u32,
+    configurations: &'a BTreeMap<String, RecordedConfiguration>,
+    texts: BTreeMap<&'a Digest, &'a String>,
+    images: BTreeMap<String, &'a RecordedImage>,
+    trees: BTreeMap<&'a Digest, &'a ImageTree>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unfinished: &'a BTreeMap<Repository, BTreeSet<Digest>>,
+}
+
+#[derive(Deserialize)]
 #[serde(untagged)]
 enum Listed {
     Image(Box<RecordedImage>),
@@ -151,8 +165,8 @@ enum Listed {
 
 impl TargetRecord {
     /// Reads a record of `registry` of any version so far.
-    pub fn parse(registry: &str, text: &[u8]) -> Result<Self, RecordFormatError> {
-        let document: Document = serde_json::from_slice(text)?;
+    pub fn read(registry: &str, text: impl Read) -> Result<Self, RecordFormatError> {
+        let document: Document = serde_json::from_reader(text)?;
         if document.version > VERSION {
             return Err(RecordFormatError::Newer(document.version));
         }
@@ -171,29 +185,25 @@ impl TargetRecord {
         Ok(Self { configurations, texts, images, trees, unfinished })
     }
 
-    /// The record as text that [`Self::parse`] reads; what nothing refers to is left out.
-    pub fn to_json(&self, registry: &str) -> Result<Vec<u8>, serde_json::Error> {
+    /// Writes the record as [`Self::read`] reads it; what nothing refers to is left out.
+    pub fn write(&self, registry: &str, out: impl Write) -> Result<(), serde_json::Error> {
         let used: BTreeSet<&Digest> =
             self.images.values().map(|image| &image.fingerprint).collect();
         let texts: BTreeSet<&Digest> =
             self.configurations.values().map(|known| &known.text).collect();
         let trees = self.trees.iter().filter(|(print, _)| used.contains(print));
-        let named = |(place, image): (&Destination, &RecordedImage)| {
-            (format!("{registry}/{place}"), Listed::Image(Box::new(image.clone())))
-        };
-        serde_json::to_vec(&Document {
+        let texts = self.texts.iter().filter(|(digest, _)| texts.contains(digest));
+        let images =
+            self.images.iter().map(|(place, image)| (format!("{registry}/{place}"), image));
+        let document = WrittenDocument {
             version: VERSION,
-            configurations: self.configurations.clone(),
-            texts: self
-                .texts
-                .iter()
-                .filter(|(digest, _)| texts.contains(digest))
-                .map(|(digest, text)| (*digest, text.clone()))
-                .collect(),
-            images: self.images.iter().map(named).collect(),
-            trees: trees.map(|(print, tree)| (*print, tree.clone())).collect(),
-            unfinished: self.unfinished.clone(),
-        })
+            configurations: &self.configurations,
+            texts: texts.collect(),
+            images: images.collect(),
+            trees: trees.collect(),
+            unfinished: &self.unfinished,
+        };
+        serde_json::to_writer(out, &document)
     }
 
     /// What an image consists of, where that is recorded.
@@ -308,6 +318,12 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn written_and_read(record: &TargetRecord) -> TargetRecord {
+        let mut text = Vec::new();
+        record.write("r.io", &mut text).unwrap();
+        TargetRecord::read("r.io", text.as_slice()).unwrap()
+    }
+
     fn insert(record: &mut TargetRecord, name: &str, run: u64) {
         let origin = Origin::Registry(format!("quay.io/{name}").parse().unwrap());
         let tree = tree(name);
@@ -337,10 +353,10 @@ mod tests {
     fn version_1_is_read_and_written_as_version_2() {
         let print = Digest::of(b"x");
         let text = format!(r#"{{"version":1,"images":{{"r.io/ns/a:1":"{print}"}}}}"#);
-        let record = TargetRecord::parse("r.io", text.as_bytes()).unwrap();
+        let record = TargetRecord::read("r.io", text.as_bytes()).unwrap();
         let image = &record.images[&place("ns/a:1")];
         assert_eq!((image.fingerprint, &image.details), (print, &None));
-        let again = TargetRecord::parse("r.io", &record.to_json("r.io").unwrap()).unwrap();
+        let again = written_and_read(&record);
         assert_eq!(again, record);
     }
 
@@ -350,13 +366,13 @@ mod tests {
         insert(&mut record, "a/b:1", 3);
         select(&mut record, "/etc/isc.yaml", 3, &["a/b:1"], true);
         record.unfinished.insert("a/b".parse().unwrap(), [Digest::of(b"child")].into());
-        let again = TargetRecord::parse("r.io", &record.to_json("r.io").unwrap()).unwrap();
+        let again = written_and_read(&record);
         assert_eq!(again, record);
         assert_eq!(again.tree(&place("a/b:1")), Some(&tree("a/b:1")));
         assert!(again.has(&place("a/b:1"), &tree("a/b:1")));
         assert!(!again.has(&place("a/b:1"), &tree("other")));
         assert!(matches!(
-            TargetRecord::parse("r.io", br#"{"version":3,"images":{}}"#),
+            TargetRecord::read("r.io", &br#"{"version":3,"images":{}}"#[..]),
             Err(RecordFormatError::Newer(3))
         ));
     }

@@ -20,7 +20,7 @@ use crate::transfer::execute::Executed;
 pub(crate) fn conclude_dry_run(
     context: &Context,
     route: &Route<'_>,
-    (plan, stored): (&Plan, &StoredText),
+    (plan, stored): (&Plan, Option<&StoredText>),
     sections: &Sections,
     results: &mut Results,
 ) {
@@ -49,8 +49,10 @@ pub(crate) fn conclude(
     results.requests.retries += traffic.retries;
     results.moved += delivered.moved;
     results.issues.extend(delivered.issues);
-    let mut held = Vec::new();
     let parts = delivered.parts;
+    // Before the lines of the report are made: the record of a target may be large.
+    record_selection(context, route, &parts, sections, results, delivered.executed);
+    let mut held = Vec::new();
     for part in &parts {
         for (index, image) in part.plan.images.iter().enumerate() {
             if part.replaced.contains(&index) {
@@ -66,7 +68,6 @@ pub(crate) fn conclude(
             results.images.push(line);
         }
     }
-    record_selection(context, route, &parts, sections, results, delivered.executed);
     results.needs = std::mem::take(&mut sections.catalogs.needs);
     if delivered.executed == Executed::Interrupted {
         results.is_interrupted = true;

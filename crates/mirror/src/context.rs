@@ -1,6 +1,7 @@
 //! What all stages of a run share: settings, the workspace, and who watches. Nothing here carries
 //! results from one stage to another.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -209,8 +210,13 @@ impl Context {
     }
 
     /// Tells how much there is to do; stores the plan, and records the images that need no transfer
-    /// or cannot have one. Returns the plan as it is stored.
-    pub(crate) fn planned(&self, plan: &Plan, sections: &Sections, issues: &Issues) -> StoredText {
+    /// or cannot have one. A dry run stores nothing and gets the text.
+    pub(crate) fn planned(
+        &self,
+        plan: &Plan,
+        sections: &Sections,
+        issues: &Issues,
+    ) -> Option<StoredText> {
         let totals = &plan.totals;
         self.observer.notice(Event::Planned {
             images: totals.images,
@@ -219,12 +225,15 @@ impl Context {
             bytes: totals.bytes_to_move,
         });
         charts::warn_of_whole_repositories(self, plan);
-        let text = stored_plan::text(self, plan, sections, issues).unwrap_or_else(|error| {
-            self.warn(format!("the plan could not be written: {}", chain(&error)));
-            StoredText(String::new())
-        });
-        let Some(writing) = &self.writing else { return text };
-        if let Err(error) = writing.run.keep_plan(&text.0) {
+        let Some(writing) = &self.writing else {
+            let text = stored_plan::text(self, plan, sections, issues);
+            let warn = |error| {
+                self.warn(format!("the plan could not be written: {}", chain(&error)));
+            };
+            return text.map_err(warn).ok();
+        };
+        let write = |out: &mut dyn Write| stored_plan::write(self, plan, sections, issues, out);
+        if let Err(error) = writing.run.keep_plan(write) {
             self.warn(format!("the plan could not be stored: {}", chain(&error)));
         }
         for image in plan.images.iter().filter(|image| image.action == Action::Present) {
@@ -238,7 +247,7 @@ impl Context {
             });
         }
         self.record_lost(&issues.lost);
-        text
+        None
     }
 
     /// Records images that cannot be mirrored.

@@ -33,6 +33,11 @@ impl RunControl {
         Hold(self.held.subscribe())
     }
 
+    /// Whether transfers are held, for other processes that work for the run.
+    pub(crate) fn held(&self) -> watch::Receiver<bool> {
+        self.held.subscribe()
+    }
+
     #[cfg(test)]
     pub(crate) fn token(&self) -> CancellationToken {
         self.cancel.clone()

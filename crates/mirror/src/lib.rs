@@ -29,6 +29,7 @@ mod results;
 mod run;
 mod select;
 mod settings;
+mod shards;
 mod transfer;
 mod verify_target;
 
@@ -53,5 +54,9 @@ pub use run::run;
 pub use settings::{
     ArchiveFormat, Archiving, Attachments, BrokenBundles, CacheChoice, Configuration, DryRun,
     Lookaside, PaceChange, ReleaseSources, Settings, SignatureCheck, TrustPolicy, Workflow,
+};
+pub use shards::{
+    Files, RunStore, RunStoreError, ShardEnding, ShardReport, ShardRunner, ShardSettings,
+    ShardWatch, StoredPart, UnfinishedNeed, transfer_shard,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

@@ -1,5 +1,6 @@
 //! Execution of a plan: blobs and images move to a disk or a registry.
 
+pub(crate) mod blob_target;
 pub(crate) mod destination_disk;
 pub(crate) mod destination_registry;
 pub(crate) mod execute;

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::annotations::{
-    ADOPT, ADOPT_BR_EX, CANARY, DRIFT, MEMORY_ONLY, OFF, ON_NMSTATES, ON_POLICIES, PREFIX,
-    PROBE_TIMEOUT, PROBES, RETRY, REVERT_ON_DELETE,
+    ADOPT, ADOPT_BR_EX, ADOPTED, CANARY, DRIFT, MEMORY_ONLY, NODE_EXPRESSIONS, OFF, ON_NMSTATES,
+    ON_POLICIES, PAUSED, PREFIX, PROBE_DNS_NAME, PROBE_TIMEOUT, PROBES, RETRY, REVERT_ON_DELETE,
 };
 use crate::{GROUP, NODE_LABEL, POLICY_LABEL};
 
@@ -31,14 +31,19 @@ const CANARY_FORM: &str = "a number of nodes, at least 1, or a list of their nam
 
 /// All policies of admission with their bindings.
 pub fn all(accounts: Accounts<'_>) -> Vec<Value> {
-    let rules = [policies(), nmstates(), handlers(accounts), operator(accounts)];
-    rules.into_iter().flatten().collect()
+    let others = [nmstates(), handlers(accounts), operator(accounts)];
+    policies().into_iter().chain(others).flatten().collect()
 }
+
+/// Who applies the manifests of an installation. A policy that is rejected there fails the whole
+/// installation, after an hour; so it is stored with a warning, and its status says why no node is
+/// changed.
+const INSTALLER: &str = "system:admin";
 
 /// What no policy may be: one whose name cannot become a label, one that selects by values that no
 /// node can have, one with an annotation of ours that cannot be honoured. A policy in progress may
 /// be edited: the edit supersedes what is under way.
-fn policies() -> [Value; 2] {
+fn policies() -> [[Value; 2]; 2] {
     let label = "!format.labelValue().validate";
     let mut rules = vec![
         rule(
@@ -60,6 +65,7 @@ fn policies() -> [Value; 2] {
     rules.extend([
         one_of(REVERT_ON_DELETE, "true|false"),
         one_of(MEMORY_ONLY, "true|false"),
+        one_of(PAUSED, "true|false"),
         one_of(DRIFT, "ignore|report|enforce"),
         matching(
             PROBES,
@@ -71,6 +77,12 @@ fn policies() -> [Value; 2] {
             "^([1-9][0-9]?|[1-5][0-9]{2}|600)$",
             "a number of seconds from 1 to 600",
         ),
+        matching(PROBE_DNS_NAME, "^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$", "a host name"),
+        matching(
+            NODE_EXPRESSIONS,
+            "^[A-Za-z0-9_./(), !=-]+$",
+            "a selector of labels such as zone in (a, b), !gpu",
+        ),
         matching(
             RETRY,
             "^[^ ]+( [a-z0-9.-]+(,[a-z0-9.-]+)*)?$",
@@ -80,13 +92,14 @@ fn policies() -> [Value; 2] {
         // An expression of the server's kind cannot say "not all of them zeros" in one go.
         unlike(CANARY, "^ *0+ *$", CANARY_FORM),
     ]);
-    policy(
-        "nmstate-policies",
-        "nodenetworkconfigurationpolicies",
-        &["CREATE", "UPDATE"],
-        &rules,
-        None,
-    )
+    let of = |name: &str, operator: &str| {
+        let user = format!("request.userInfo.username {operator} '{INSTALLER}'");
+        let operations = ["CREATE", "UPDATE"];
+        policy(name, "nodenetworkconfigurationpolicies", &operations, &rules, Some(&user))
+    };
+    let mut at_installation = of("nmstate-policies-at-installation", "==");
+    at_installation[1]["spec"]["validationActions"] = json!(["Warn", "Audit"]);
+    [of("nmstate-policies", "!="), at_installation]
 }
 
 /// An `NMState` with an annotation of ours that cannot be honoured is not taken.
@@ -96,6 +109,7 @@ fn nmstates() -> [Value; 2] {
         matching(OFF, "^(true|false)$", "true|false"),
         matching(ADOPT, "^(true|false)$", "true|false"),
         matching(ADOPT_BR_EX, "^(true|false)$", "true|false"),
+        matching(MEMORY_ONLY, "^(true|false)$", "true|false"),
     ];
     policy("nmstate-nmstates", "nmstates", &["CREATE", "UPDATE"], &rules, None)
 }
@@ -143,32 +157,23 @@ fn handlers(accounts: Accounts<'_>) -> [Value; 2] {
     [policy, binding]
 }
 
-/// The operator makes way for itself on request, where kubernetes-nmstate is. It may remove objects
-/// of kinds that everybody uses, but only its own and those that an `NMState` owns; of what OLM
-/// goes by, only what is about kubernetes-nmstate.
+/// The operator removes its own objects only, and creates policies only of documents of nodes.
 fn operator(accounts: Accounts<'_>) -> [Value; 2] {
-    let package = "kubernetes-nmstate-operator";
-    let is = |plural: &str| format!("request.resource.resource == '{plural}'");
-    let (subscription, version) = (is("subscriptions"), is("clusterserviceversions"));
     let rules = [
         rule(
-            &format!("!({subscription}) || variables.it.spec.name == '{package}'"),
-            "nmstate-operator touches Subscriptions of kubernetes-nmstate only",
-        ),
-        rule(
-            &format!("!({version}) || variables.it.metadata.name.startsWith('{package}.')"),
-            "nmstate-operator touches ClusterServiceVersions of kubernetes-nmstate only",
+            "request.operation != 'DELETE' || variables.ours",
+            "nmstate-operator removes its own objects only",
         ),
         rule(
             &format!(
-                "{subscription} || {version} || request.operation != 'DELETE' || variables.ours || variables.theirs"
+                "request.operation != 'CREATE' || object.metadata.?labels['{ADOPTED}'].orValue('') == 'br-ex'"
             ),
-            "nmstate-operator removes its own objects and those of kubernetes-nmstate only",
+            "nmstate-operator creates policies of documents of nodes only",
         ),
     ];
     let user = accounts.is_user(accounts.operator);
     let [mut policy, binding] =
-        policy("nmstate-operator", "subscriptions", &["DELETE"], &rules, Some(&user));
+        policy("nmstate-operator", "nodenetworkconfigurationpolicies", &[], &rules, Some(&user));
     let of = |groups: &[&str], resources: &[&str], operations: &[&str]| {
         json!({
             "apiGroups": groups,
@@ -177,35 +182,22 @@ fn operator(accounts: Accounts<'_>) -> [Value; 2] {
             "resources": resources,
         })
     };
-    let olm = ["subscriptions", "clusterserviceversions"];
     let rbac = ["roles", "rolebindings", "clusterroles", "clusterrolebindings"];
     policy["spec"]["matchConstraints"]["resourceRules"] = json!([
-        of(&["operators.coreos.com"], &olm, &["CREATE", "DELETE"]),
+        of(&[GROUP], &["nodenetworkconfigurationpolicies"], &["CREATE"]),
         of(&[""], &["services", "serviceaccounts", "configmaps"], &["DELETE"]),
         of(&["apps"], &["daemonsets", "deployments"], &["DELETE"]),
         of(&["networking.k8s.io"], &["networkpolicies"], &["DELETE"]),
         of(&["policy"], &["poddisruptionbudgets"], &["DELETE"]),
-        of(&["monitoring.coreos.com"], &["servicemonitors", "prometheusrules"], &["DELETE"]),
         of(&["rbac.authorization.k8s.io"], &rbac, &["DELETE"]),
     ]);
-    let variable =
-        |name: &str, expression: String| json!({ "name": name, "expression": expression });
     let namespace = accounts.namespace;
-    policy["spec"]["variables"] = json!([
-        variable("it", "request.operation == 'DELETE' ? oldObject : object".to_owned()),
-        variable(
-            "ours",
-            format!(
-                "request.?namespace.orValue('') == '{namespace}' || variables.it.metadata.?labels['app.kubernetes.io/part-of'].orValue('') == 'nmstate-operator'"
-            ),
+    policy["spec"]["variables"] = json!([{
+        "name": "ours",
+        "expression": format!(
+            "request.?namespace.orValue('') == '{namespace}' || oldObject.metadata.?labels['app.kubernetes.io/part-of'].orValue('') == 'nmstate-operator'"
         ),
-        variable(
-            "theirs",
-            format!(
-                "variables.it.metadata.?labels['app'].orValue('') == 'kubernetes-nmstate' || variables.it.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'NMState' && o.apiVersion.startsWith('{GROUP}/'))"
-            ),
-        ),
-    ]);
+    }]);
     [policy, binding]
 }
 

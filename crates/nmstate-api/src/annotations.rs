@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use crate::name::{NameError, NodeName};
+use crate::node_expressions::{ExpressionError, NodeExpressions};
 
 /// The prefix of all our annotations.
 pub const PREFIX: &str = "nmstate.landfall.dev/";
@@ -19,13 +20,21 @@ pub const CANARY: &str = "nmstate.landfall.dev/canary";
 pub const REVERT_ON_DELETE: &str = "nmstate.landfall.dev/revert-on-delete";
 /// On a policy: what to do when a node's network no longer is what the policy made it.
 pub const DRIFT: &str = "nmstate.landfall.dev/drift";
-/// On a policy: apply without keeping the change across a reboot of the node.
+/// On a policy: apply without keeping the change across a reboot of the node. On an `NMState`: the
+/// default of all policies that do not have the annotation.
 pub const MEMORY_ONLY: &str = "nmstate.landfall.dev/memory-only";
 /// On a policy: seconds that the network may take to be good after a change.
 pub const PROBE_TIMEOUT: &str = "nmstate.landfall.dev/probe-timeout";
 /// On a policy: try again where it failed. A new value asks anew; names of nodes after a space
 /// restrict it to these.
 pub const RETRY: &str = "nmstate.landfall.dev/retry";
+/// On a policy: the name that name servers are asked about after a change.
+pub const PROBE_DNS_NAME: &str = "nmstate.landfall.dev/probe-dns-name";
+/// On a policy: change no further node.
+pub const PAUSED: &str = "nmstate.landfall.dev/paused";
+/// On a policy: expressions about labels that a node must meet beside `spec.nodeSelector`, as for
+/// `kubectl get nodes -l`.
+pub const NODE_EXPRESSIONS: &str = "nmstate.landfall.dev/node-selector";
 /// On an `NMState`: deploy nothing.
 pub const OFF: &str = "nmstate.landfall.dev/off";
 /// On an `NMState`: take over from kubernetes-nmstate.
@@ -38,11 +47,22 @@ pub const ADOPTED_FROM: &str = "nmstate.landfall.dev/adopted-from";
 /// A label, on policies that were made of a node's own document.
 pub const ADOPTED: &str = "nmstate.landfall.dev/adopted";
 
-pub(crate) const ON_POLICIES: [&str; 8] =
-    [PROBES, CANARY, REVERT_ON_DELETE, DRIFT, MEMORY_ONLY, PROBE_TIMEOUT, RETRY, ADOPTED_FROM];
+pub(crate) const ON_POLICIES: [&str; 11] = [
+    PROBES,
+    CANARY,
+    REVERT_ON_DELETE,
+    DRIFT,
+    MEMORY_ONLY,
+    PROBE_TIMEOUT,
+    PROBE_DNS_NAME,
+    RETRY,
+    PAUSED,
+    NODE_EXPRESSIONS,
+    ADOPTED_FROM,
+];
 /// Seconds that [`PROBE_TIMEOUT`] may ask for.
 pub const PROBE_TIMEOUTS: std::ops::RangeInclusive<u16> = 1..=600;
-pub(crate) const ON_NMSTATES: [&str; 3] = [OFF, ADOPT, ADOPT_BR_EX];
+pub(crate) const ON_NMSTATES: [&str; 4] = [OFF, ADOPT, ADOPT_BR_EX, MEMORY_ONLY];
 
 /// An annotation that cannot be honoured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +78,8 @@ pub enum AnnotationError {
     CanaryNode(#[source] NameError),
     #[error("the annotation {RETRY} names no node")]
     RetryNode(#[source] NameError),
+    #[error("the annotation {NODE_EXPRESSIONS} is not a selector of labels: {0}")]
+    NodeExpressions(ExpressionError),
 }
 
 /// Something that must answer after a change, or the change is taken back.
@@ -150,10 +172,16 @@ pub struct PolicyOptions {
     pub canary: Option<Canary>,
     pub on_delete: OnDelete,
     pub drift: Drift,
-    pub persistence: Persistence,
+    /// The default of the `NMState` without it.
+    pub persistence: Option<Persistence>,
     /// In seconds; the handler's own without it.
     pub probe_timeout: Option<u16>,
+    /// The name that name servers are asked about; that of the `NMState` without it.
+    pub probe_dns_name: Option<String>,
     pub retry: Option<Retry>,
+    /// Whether no further node is changed.
+    pub is_paused: bool,
+    pub node_expressions: Option<NodeExpressions>,
 }
 
 /// What the annotations of an `NMState` ask for.
@@ -162,6 +190,8 @@ pub struct NMStateOptions {
     pub off: bool,
     pub adopt: bool,
     pub adopt_br_ex: bool,
+    /// The default for policies.
+    pub memory_only: bool,
 }
 
 /// Annotations as objects carry them.
@@ -185,17 +215,31 @@ impl PolicyOptions {
                 OnDelete::LeaveAsIs
             },
             drift: annotations.get(DRIFT).map(|text| drift(text)).transpose()?.unwrap_or_default(),
-            persistence: if flag(annotations, MEMORY_ONLY)? {
-                Persistence::MemoryOnly
-            } else {
-                Persistence::AcrossReboots
+            persistence: match flag(annotations, MEMORY_ONLY)? {
+                true => Some(Persistence::MemoryOnly),
+                false => annotations.get(MEMORY_ONLY).map(|_| Persistence::AcrossReboots),
             },
             probe_timeout: annotations
                 .get(PROBE_TIMEOUT)
                 .map(|text| probe_timeout(text))
                 .transpose()?,
+            probe_dns_name: annotations
+                .get(PROBE_DNS_NAME)
+                .map(|text| dns_name(text))
+                .transpose()?,
             retry: annotations.get(RETRY).map(|text| retry(text)).transpose()?,
+            is_paused: flag(annotations, PAUSED)?,
+            node_expressions: annotations
+                .get(NODE_EXPRESSIONS)
+                .map(|text| NodeExpressions::parse(text))
+                .transpose()
+                .map_err(AnnotationError::NodeExpressions)?,
         })
+    }
+
+    /// Whether a node with these labels is among those that the expressions select.
+    pub fn select(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.node_expressions.as_ref().is_none_or(|it| it.match_labels(labels))
     }
 
     /// The options as far as they concern one node.
@@ -217,6 +261,7 @@ impl NMStateOptions {
             off: flag(annotations, OFF)?,
             adopt: flag(annotations, ADOPT)?,
             adopt_br_ex: flag(annotations, ADOPT_BR_EX)?,
+            memory_only: flag(annotations, MEMORY_ONLY)?,
         })
     }
 
@@ -281,6 +326,14 @@ fn probe_timeout(text: &str) -> Result<u16, AnnotationError> {
     seconds.ok_or_else(|| bad(PROBE_TIMEOUT, text, "a number of seconds from 1 to 600"))
 }
 
+fn dns_name(text: &str) -> Result<String, AnnotationError> {
+    let name: Result<NodeName, _> = text.parse();
+    match name {
+        Ok(name) => Ok(name.as_str().to_owned()),
+        Err(_) => Err(bad(PROBE_DNS_NAME, text, "a host name")),
+    }
+}
+
 fn retry(text: &str) -> Result<Retry, AnnotationError> {
     let (id, nodes) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
     let nodes = nodes.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -331,14 +384,26 @@ mod tests {
         assert_eq!(policy(CANARY, "b.c,a").unwrap().canary, Some(Canary::Nodes(nodes)));
         assert_eq!(policy(REVERT_ON_DELETE, "true").unwrap().on_delete, OnDelete::Revert);
         assert_eq!(policy(DRIFT, "enforce").unwrap().drift, Drift::Enforce);
-        assert_eq!(policy(MEMORY_ONLY, "true").unwrap().persistence, Persistence::MemoryOnly);
+        let memory_only = |value| policy(MEMORY_ONLY, value).unwrap().persistence;
+        assert_eq!(memory_only("true"), Some(Persistence::MemoryOnly));
+        assert_eq!(memory_only("false"), Some(Persistence::AcrossReboots));
+        assert_eq!(PolicyOptions::default().persistence, None);
+        assert!(policy(PAUSED, "true").unwrap().is_paused);
+        let named = policy(PROBE_DNS_NAME, "api.example.com").unwrap();
+        assert_eq!(named.probe_dns_name.as_deref(), Some("api.example.com"));
+        let selected = policy(NODE_EXPRESSIONS, "zone in (a, b), !gpu").unwrap();
+        assert!(selected.select(&[("zone".to_owned(), "b".to_owned())].into()));
+        assert!(!selected.select(&BTreeMap::new()));
         assert_eq!(policy(PROBE_TIMEOUT, "120").unwrap().probe_timeout, Some(120));
         let nmstate = NMStateOptions::parse(Some(&annotations(&[
             (OFF, "true"),
             (ADOPT, "false"),
             (ADOPT_BR_EX, "true"),
+            (MEMORY_ONLY, "true"),
         ])));
-        assert_eq!(nmstate, Ok(NMStateOptions { off: true, adopt: false, adopt_br_ex: true }));
+        let expected =
+            NMStateOptions { off: true, adopt: false, adopt_br_ex: true, memory_only: true };
+        assert_eq!(nmstate, Ok(expected));
     }
 
     #[test]
@@ -357,6 +422,10 @@ mod tests {
             (PROBE_TIMEOUT, "601"),
             (PROBE_TIMEOUT, "1m"),
             (RETRY, "2026-01-01T00:00:00Z a_b"),
+            (PAUSED, "yes"),
+            (PROBE_DNS_NAME, "a b"),
+            (NODE_EXPRESSIONS, ""),
+            (NODE_EXPRESSIONS, "zone in a"),
         ] {
             assert!(policy(name, value).is_err(), "{name}: {value:?}");
         }

@@ -143,7 +143,21 @@ fn column(name: &str, type_: &str, field: &str) -> Value {
     })
 }
 
+/// A version that kubernetes-nmstate stored once and that is not served any more. The API server
+/// rejects a CRD that lacks a version in which objects may be stored; the operator migrates them
+/// and removes it from `status.storedVersions`.
+const FORMER_VERSION: &str = "v1alpha1";
+
 fn definition<K: Resource>(short_names: &[&str], versions: Vec<Version>) -> Value {
+    // Nothing of what is stored is lost: each object is read in the version that is asked for.
+    let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let former = json!({
+        "name": FORMER_VERSION,
+        "served": false,
+        "storage": false,
+        "schema": { "openAPIV3Schema": any },
+        "subresources": { "status": {} },
+    });
     let versions: Vec<Value> = versions
         .into_iter()
         .map(|version| {
@@ -165,6 +179,7 @@ fn definition<K: Resource>(short_names: &[&str], versions: Vec<Version>) -> Valu
             }
             value
         })
+        .chain([former])
         .collect();
     let mut names = json!({
         "kind": K::KIND,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::network_document::NetworkDocument;
 use crate::object::cluster_object;
-use crate::policy::Integer;
+use crate::policy::{IntOrText, Integer};
 
 /// The report of one node about one policy, written by that node's handler alone. It is named
 /// after both: see [`crate::EnactmentName`].
@@ -80,6 +80,10 @@ pub struct EnactmentStatus {
     /// What to apply to take the policy back, kept when the policy asks for that.
     #[serde(default, skip_serializing_if = "NetworkDocument::is_empty")]
     pub revert_state: NetworkDocument,
+    /// How many nodes may be reverted at the same time: what the policy asked for when it was
+    /// applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revert_max_unavailable: Option<IntOrText>,
 }
 
 /// What one capture found.

@@ -19,6 +19,7 @@ mod enactment;
 mod name;
 mod network_document;
 mod nmstate;
+mod node_expressions;
 mod node_state;
 mod object;
 mod policy;
@@ -36,6 +37,7 @@ pub use nmstate::{
     DnsProbe, LogLevel, MetricsConfiguration, NMState, NMStateConditionType, NMStateReason,
     NMStateSpec, NMStateStatus, ProbeConfiguration, SelfSignConfiguration,
 };
+pub use node_expressions::{ExpressionError, NodeExpressions};
 pub use node_state::{NodeNetworkState, NodeNetworkStateStatus};
 pub use policy::{
     IntOrText, NodeNetworkConfigurationPolicy, PolicyConditionType, PolicyReason, PolicySpec,
@@ -50,5 +52,8 @@ pub const GROUP: &str = "nmstate.io";
 pub const POLICY_LABEL: &str = "nmstate.io/policy";
 /// On an enactment: the node it belongs to.
 pub const NODE_LABEL: &str = "nmstate.io/node";
+/// On an enactment, as an annotation: the generation of the policy that the node accepted when it
+/// created the enactment; 0 where its status follows at once. Older handlers do not write it.
+pub const ACCEPTED_GENERATION: &str = "nmstate.landfall.dev/accepted-generation";
 /// On a node's state: a new value asks for it to be read again at once.
 pub const REFRESH_LABEL: &str = "nmstate.io/force-nns-refresh";

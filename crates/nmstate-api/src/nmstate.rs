@@ -203,6 +203,8 @@ pub enum NMStateReason {
     NotTheOldest,
     /// Ours: an annotation cannot be honoured.
     InvalidAnnotation,
+    /// Ours: handlers do not run on some nodes that are ready.
+    HandlersNotReady,
 }
 
 impl From<NMStateReason> for &'static str {
@@ -221,6 +223,7 @@ impl From<NMStateReason> for &'static str {
             NMStateReason::WaitingForNodes => "WaitingForNodes",
             NMStateReason::NotTheOldest => "NotTheOldest",
             NMStateReason::InvalidAnnotation => "InvalidAnnotation",
+            NMStateReason::HandlersNotReady => "HandlersNotReady",
         }
     }
 }

@@ -112,6 +112,9 @@ pub struct PolicyStatus {
     /// Nodes that may change their network now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<Slot>,
+    /// The generation of which a node was given a slot. Before that, every node checks it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_generation: Option<i64>,
     /// The generation of which no further node is changed, as too many nodes failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted_generation: Option<i64>,
@@ -202,6 +205,8 @@ pub enum PolicyReason {
     InvalidAnnotation,
     /// Ours: the spec cannot be read, so it is not acted on.
     UnreadableSpec,
+    /// Ours: the name cannot become the value of a label, so it is not acted on.
+    InvalidName,
 }
 
 impl From<PolicyReason> for &'static str {
@@ -214,6 +219,7 @@ impl From<PolicyReason> for &'static str {
             PolicyReason::OperandNotDeployed => "OperandNotDeployed",
             PolicyReason::InvalidAnnotation => "InvalidAnnotation",
             PolicyReason::UnreadableSpec => "UnreadableSpec",
+            PolicyReason::InvalidName => "InvalidName",
         }
     }
 }

@@ -41,6 +41,8 @@ pub(crate) enum Standing<'a> {
     Disabled { reason: &'a str, message: &'a str },
     /// What is deployed is as it should be.
     Deployed,
+    /// The same, but handlers do not run on some nodes that are ready.
+    Unhealthy { message: &'a str, since: Timestamp },
     /// A roll-out is under way.
     RollingOut { message: &'a str },
     /// One operator of this API makes way for the other.
@@ -76,6 +78,11 @@ pub(crate) fn status(
     let (progressing, degraded, disabled) = match standing {
         Standing::Disabled { reason, message } => (no(good), no(good), yes((reason, message))),
         Standing::Deployed => (no(good), no(good), no(good)),
+        Standing::Unhealthy { message, since } => {
+            let is_lasting = now.as_second() - since.as_second() > ROLL_OUT_SECONDS;
+            let told = ("HandlersNotReady", *message);
+            (no(good), if is_lasting { yes(told) } else { no(good) }, no(good))
+        }
         Standing::RollingOut { message } => {
             (yes(("RollingOut", message)), stuck("RolloutStuck", message), no(good))
         }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::adoption::Progress;
 use crate::cluster_operator::{self, ClusterOperatorStatus, Standing};
-use crate::handover::{self, Others, Plan, Record, RecordError, Wish};
+use crate::handover::{self, Others, Record, RecordError, Wish};
 use crate::names::TAKEN_OVER;
 use crate::operand::{self, ControlPlane, Wanted};
 use crate::platform::Platform;
@@ -78,8 +78,8 @@ pub struct Decision {
     pub clear_reports: bool,
     /// Whether policies are made of the documents that nodes took at their first boot.
     pub adopt_br_ex: bool,
-    /// What is done about another operator. Without it, nothing.
-    pub handover: Option<Plan>,
+    /// How things stand with another operator, where that matters.
+    pub handover: Option<handover::Standing>,
     /// Conditions of each `NMState`, by name.
     pub nmstates: BTreeMap<String, Vec<Condition>>,
     pub cluster_operator: ClusterOperatorStatus,
@@ -123,40 +123,40 @@ pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
         }
     };
     let wish = if options.adopt { Wish::TakeOver } else { Wish::Leave };
-    let plan = handover::plan(wish, &seen.others, record);
-    // What is owed is given back also by those who turned everything off.
-    if options.off && !matches!(plan.standing, handover::Standing::GivingBack { .. }) {
+    let standing = handover::standing(wish, &seen.others, record);
+    if options.off && !matches!(standing, handover::Standing::GivingBack { .. }) {
         let message = "An annotation of the NMState turned it off".to_owned();
         let off = Off { reason: "TurnedOff", nmstate: NMStateReason::TurnedOff, message };
         return draft.off(Some(nmstate), &off);
     }
     let unknown = NMStateOptions::unknown(nmstate.metadata.annotations.as_ref());
     let unknown = unknown.map(|error| format!("Without effect: {error}"));
-    let remark = match &plan.standing {
+    let remark = match &standing {
         handover::Standing::Ours { remark } => remark.clone().or(unknown),
         handover::Standing::Theirs { message } => {
             let reason = NMStateReason::OtherOperatorPresent;
             let off = Off { reason: reason.into(), nmstate: reason, message: message.clone() };
-            return Decision { handover: Some(plan), ..draft.off(Some(nmstate), &off) };
+            return Decision { handover: Some(standing), ..draft.off(Some(nmstate), &off) };
         }
         handover::Standing::TakingOver { message } => {
             let decision = draft.handing_over(nmstate, NMStateReason::TakingOver, message);
-            return Decision { handover: Some(plan), ..decision };
+            return Decision { handover: Some(standing), ..decision };
         }
         handover::Standing::GivingBack { message } => {
             let decision = draft.handing_over(nmstate, NMStateReason::GivingBack, message);
-            return Decision { handover: Some(plan), ..decision };
+            return Decision { handover: Some(standing), ..decision };
         }
     };
     let control_plane = seen.platform.control_plane;
     match Wanted::new(&nmstate.spec, &settings.image, &settings.version, control_plane) {
         Ok(wanted) => {
+            let wanted = wanted.with_memory_only(options.memory_only);
             let decision = draft.deploy(
                 nmstate,
                 operand::objects(&wanted.with_tls(seen.tls.settings.as_ref())),
                 remark,
             );
-            Decision { handover: Some(plan), adopt_br_ex: options.adopt_br_ex, ..decision }
+            Decision { handover: Some(standing), adopt_br_ex: options.adopt_br_ex, ..decision }
         }
         Err(error) => draft.broken(nmstate, NMStateReason::InternalError, &error.to_string()),
     }
@@ -246,6 +246,17 @@ impl Draft<'_> {
         self.finish(Operand::Remove, &standing)
     }
 
+    /// Since when handlers are not ready.
+    fn unhealthy_since(&self, nmstate: &NMState) -> Timestamp {
+        let held = nmstate.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let reason: &str = NMStateReason::HandlersNotReady.into();
+        condition::find(held, NMStateConditionType::Degraded)
+            .filter(|it| it.status == ConditionStatus::True)
+            .filter(|it| it.reason.as_deref() == Some(reason))
+            .and_then(|it| Some(it.last_transition_time.as_ref()?.0))
+            .unwrap_or(self.now)
+    }
+
     fn with_hindrance(&self, message: &str) -> String {
         match &self.seen.hindrance {
             Some(why) => format!("{message}; the last attempt failed: {}", bounded(why)),
@@ -278,6 +289,10 @@ impl Draft<'_> {
             // Whoever goes back half-way must not find that it was rolled out once.
             self.memory.rolled_out = String::new();
         }
+        let not_ready = self.seen.rollout.handlers_not_ready();
+        let unhealthy = (!not_ready.is_empty()).then(|| {
+            format!("Handlers are not ready on ready nodes: {}", rollout::names(&not_ready))
+        });
         let (held, standing) = match &missing {
             Some(message) => (
                 conditions([False, True, False], NMStateReason::Deploying, message),
@@ -286,8 +301,18 @@ impl Draft<'_> {
             None => {
                 self.memory.rolled_out = fingerprint;
                 let done = NMStateReason::SuccessfullyDeployed;
-                let remark = remark.unwrap_or_default();
-                (conditions([True, False, False], done, &remark), Standing::Deployed)
+                let down = self.seen.rollout.handlers_down();
+                let down = (!down.is_empty())
+                    .then(|| format!("nodes that are not ready: {}", rollout::names(&down)));
+                let remark: Vec<String> = remark.into_iter().chain(down).collect();
+                let held = conditions([True, False, False], done, &remark.join("; "));
+                match &unhealthy {
+                    Some(message) => (
+                        degraded(held, NMStateReason::HandlersNotReady, message),
+                        Standing::Unhealthy { message, since: self.unhealthy_since(nmstate) },
+                    ),
+                    None => (held, Standing::Deployed),
+                }
             }
         };
         let mut held = self.seen.tls.noted(held);
@@ -295,6 +320,17 @@ impl Draft<'_> {
         self.tell(nmstate, held);
         self.finish(Operand::Deploy(objects), &standing)
     }
+}
+
+/// The same conditions with Degraded.
+fn degraded(mut held: Vec<Condition>, reason: NMStateReason, message: &str) -> Vec<Condition> {
+    let name: &str = NMStateConditionType::Degraded.into();
+    if let Some(place) = held.iter_mut().find(|it| it.type_ == name) {
+        *place = Condition::new(NMStateConditionType::Degraded, ConditionStatus::True)
+            .reason(reason)
+            .message(message);
+    }
+    held
 }
 
 /// Errors of servers may be long; a condition may not.

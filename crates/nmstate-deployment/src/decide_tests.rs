@@ -69,7 +69,44 @@ fn complete(seen: &Seen) -> Rollout {
     Rollout {
         handlers: serde_json::from_value(handlers).unwrap(),
         coordinator: serde_json::from_value(coordinator).unwrap(),
+        ..Rollout::default()
     }
+}
+
+#[test]
+fn handlers_that_do_not_run_are_reported_and_degrade_the_cluster_after_20_minutes() {
+    use crate::rollout::HandlerPod;
+    let mut seen = seen("BareMetal");
+    seen.nmstates = vec![nmstate(&[])];
+    seen.rollout = complete(&seen);
+    seen.memory = decided(&seen).memory;
+    seen.rollout.pods = vec![HandlerPod {
+        node: "b".into(),
+        revision: "r".into(),
+        is_ready: false,
+        is_going: false,
+        waits_for: Some("CrashLoopBackOff".into()),
+    }];
+    let first = decided(&seen);
+    let degraded = condition::find(&first.nmstates["nmstate"], "Degraded").unwrap();
+    assert_eq!(degraded.status, ConditionStatus::True);
+    assert_eq!(degraded.reason.as_deref(), Some("HandlersNotReady"));
+    assert!(degraded.message.as_deref().unwrap().contains("b (CrashLoopBackOff)"));
+    assert!(condition::is_true(&first.nmstates["nmstate"], "Available"));
+    assert_eq!(cluster(&first, "Degraded"), ("False".to_owned(), "AsExpected".to_owned()));
+
+    let conditions = first.nmstates["nmstate"].clone();
+    seen.nmstates[0].status = Some(nmstate_api::NMStateStatus { conditions });
+    let later = Timestamp::from_second(1000 + 21 * 60).unwrap();
+    let lasting = decide(&settings(), &seen, later);
+    assert_eq!(cluster(&lasting, "Degraded"), ("True".to_owned(), "HandlersNotReady".to_owned()));
+
+    // A node that is down is reported by the cluster itself; here it is only named.
+    seen.rollout.down = ["b".to_owned()].into();
+    let down = decide(&settings(), &seen, later);
+    assert_eq!(cluster(&down, "Degraded").0, "False");
+    let available = condition::find(&down.nmstates["nmstate"], "Available").unwrap();
+    assert_eq!(available.message.as_deref(), Some("nodes that are not ready: b"));
 }
 
 #[test]
@@ -283,8 +320,6 @@ fn another_operator_of_this_api_is_left_alone() {
     assert_eq!(cluster(&aside, "Disabled").1, "OtherOperatorPresent");
     // The status of policies is the other one's.
     assert_eq!(aside.policies, None);
-    let plan = aside.handover.unwrap();
-    assert!(plan.record.is_none() && plan.dismiss.is_empty() && plan.clear.is_empty());
 }
 
 #[test]
@@ -293,17 +328,21 @@ fn a_take_over_is_progress_and_policies_are_told_nothing() {
     let mut seen = seen("BareMetal");
     seen.others = others();
     seen.nmstates = vec![nmstate(&[(ADOPT, "true")])];
+    // The annotation alone takes nothing over; the command writes a record first.
+    assert_eq!(cluster(&decided(&seen), "Disabled").1, "OtherOperatorPresent");
+    let plan = handover::plan(Wish::TakeOver, &seen.others, None);
+    assert_eq!(plan.dismiss.len(), 1);
+    seen.record = Ok(plan.record);
     let taking = decided(&seen);
     assert_eq!((&taking.operand, &taking.policies), (&Operand::Remove, &None));
     assert_eq!(cluster(&taking, "Disabled"), ("True".into(), "TakingOver".into()));
     assert_eq!(cluster(&taking, "Progressing"), ("True".into(), "TakingOver".into()));
     assert_eq!(told(&taking, Progressing), (ConditionStatus::True, "TakingOver".into()));
-    let plan = taking.handover.unwrap();
-    assert_eq!(plan.dismiss.len(), 1);
 
     // Its operator is gone, and ours is deployed.
     seen.others = Others::default();
-    seen.record = Ok(plan.record);
+    let record = seen.record.clone().unwrap();
+    seen.record = Ok(handover::plan(Wish::TakeOver, &seen.others, record.as_ref()).record);
     assert!(matches!(decided(&seen).operand, Operand::Deploy(_)));
 
     // The wish is gone, and the cluster is given back, even if everything is turned off.
@@ -312,7 +351,6 @@ fn a_take_over_is_progress_and_policies_are_told_nothing() {
         let giving = decided(&seen);
         assert_eq!((&giving.operand, &giving.policies), (&Operand::Remove, &None));
         assert_eq!(cluster(&giving, "Disabled"), ("True".into(), "GivingBack".into()));
-        assert_eq!(giving.handover.unwrap().give_back.len(), 1);
     }
 }
 
@@ -332,6 +370,7 @@ fn what_went_wrong_is_told_and_is_not_long() {
     let mut seen = seen("BareMetal");
     seen.others = others();
     seen.nmstates = vec![nmstate(&[(ADOPT, "true")])];
+    seen.record = Ok(handover::plan(Wish::TakeOver, &seen.others, None).record);
     seen.hindrance = Some("e".repeat(10_000));
     let taking = decided(&seen);
     let held = &taking.nmstates["nmstate"][1];

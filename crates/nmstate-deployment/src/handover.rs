@@ -1,18 +1,16 @@
-//! Taking a cluster over from kubernetes-nmstate, and giving it back. Either is one wish of the
-//! administrator, and many steps: each is decided from what is seen and from what was written
-//! down, so that it may be interrupted anywhere. Nothing is removed before it is written down.
+//! Taking a cluster over from kubernetes-nmstate, and giving it back. Either is one command of the
+//! administrator, and many steps: each is decided from what is in the cluster and from the record,
+//! so that it may be interrupted anywhere. Nothing is removed before it is recorded. The operator
+//! itself only deploys or removes its own part meanwhile ([`standing`]).
 
-mod access;
 mod installer;
 mod record;
 
 use std::collections::BTreeSet;
 
-pub(crate) use access::rules;
 pub use installer::{
     Installer, InstallerKind, NETWORK_ADDONS, NETWORK_ADDONS_GROUP, OLM_GROUP, PACKAGE, is_version,
 };
-use nmstate_api::annotations::ADOPT;
 pub use record::{Phase, Record, RecordError};
 
 use crate::leftovers::{self, Leftover};
@@ -55,16 +53,6 @@ pub enum Look {
     Installers,
     /// What installs it, and whatever it left.
     Everything,
-}
-
-/// How closely to look, for a wish and what is written down.
-pub fn look(wish: Wish, record: Option<&Record>) -> Look {
-    match (wish, record.map(|record| record.phase)) {
-        (Wish::Leave, None) => Look::Glance,
-        (Wish::Leave, Some(_)) => Look::Installers,
-        (Wish::TakeOver, None | Some(Phase::Dismissing | Phase::Clearing)) => Look::Everything,
-        (Wish::TakeOver, Some(Phase::Done)) => Look::Glance,
-    }
 }
 
 /// How things stand between the two.
@@ -116,7 +104,56 @@ impl Plan {
     }
 }
 
-/// Decides.
+/// How things stand for the operator, which sees only what runs, and changes nothing but its own.
+pub fn standing(wish: Wish, others: &Others, record: Option<&Record>) -> Standing {
+    let is_owed = record.is_some_and(|record| !record.installers.is_empty());
+    match (wish, record.map(|record| record.phase)) {
+        (Wish::Leave, Some(_)) if is_owed && others.running.is_empty() => Standing::GivingBack {
+            message: format!("Waiting for kubernetes-nmstate; {CONTINUE_BACK}"),
+        },
+        (Wish::TakeOver, Some(Phase::Dismissing)) => Standing::TakingOver {
+            message: match others.running.is_empty() {
+                true => format!("Taking over from kubernetes-nmstate; {CONTINUE}"),
+                false => format!(
+                    "Taking over from kubernetes-nmstate: waiting for {} to end; {CONTINUE}",
+                    all(&others.running)
+                ),
+            },
+        },
+        (Wish::TakeOver, Some(Phase::Clearing | Phase::Done)) => match others.running.first() {
+            Some(who) => Standing::Theirs { message: back(who) },
+            None => Standing::Ours { remark: ending(&others.leftovers) },
+        },
+        (Wish::Leave, _) | (Wish::TakeOver, None) => aside(others).standing,
+    }
+}
+
+const CONTINUE: &str = "`nmstate-operator take-over --yes` continues it";
+const CONTINUE_BACK: &str = "`nmstate-operator give-back --yes` continues it";
+
+/// Another operator is there again after a take-over.
+fn back(who: &str) -> String {
+    format!(
+        "{} is back after this cluster was taken over; remove what installs it, or run \
+         `nmstate-operator give-back` to leave the cluster to it",
+        capital(who)
+    )
+}
+
+/// Pods that have not ended yet.
+fn ending(leftovers: &[Leftover]) -> Option<String> {
+    let ending: Vec<&Leftover> =
+        leftovers::workloads(leftovers).filter(|left| left.is_going).collect();
+    (!ending.is_empty()).then(|| {
+        format!(
+            "Pods of kubernetes-nmstate are ending still, those of {}; what they need goes after \
+             them",
+            all(&ending)
+        )
+    })
+}
+
+/// Decides the next step of a command.
 pub fn plan(wish: Wish, others: &Others, record: Option<&Record>) -> Plan {
     match (wish, record) {
         (Wish::TakeOver, record) => take_over(others, record),
@@ -127,7 +164,14 @@ pub fn plan(wish: Wish, others: &Others, record: Option<&Record>) -> Plan {
 
 /// Nothing is wished: whoever is here stays.
 fn aside(others: &Others) -> Plan {
-    let how = format!("to take over, set the annotation {ADOPT} of the NMState to \"true\"");
+    let is_of_addons = others.running.iter().any(|who| who.contains("NetworkAddonsConfig"));
+    let how = match is_of_addons {
+        true => {
+            "to take over, run `nmstate-operator take-over`, or remove the field spec.nmstate of \
+             the NetworkAddonsConfig"
+        }
+        false => "to take over, run `nmstate-operator take-over`",
+    };
     let message = match (others.running.first(), others.leftovers.first()) {
         (Some(who), _) => format!("{} serves this API in this cluster; {how}", capital(who)),
         (None, Some(left)) => format!(
@@ -144,12 +188,7 @@ fn take_over(others: &Others, record: Option<&Record>) -> Plan {
     if !began && let Some(who) = others.running.first() {
         // It was removed, and somebody installed it again: two who remove each other's work help
         // nobody.
-        let message = format!(
-            "{} is back after this cluster was taken over; remove what installs it, or remove the \
-             annotation {ADOPT} from the NMState to leave the cluster to it",
-            capital(who)
-        );
-        return Plan::new(Standing::Theirs { message }, record.cloned());
+        return Plan::new(Standing::Theirs { message: back(who) }, record.cloned());
     }
     if !began || (others.running.is_empty() && others.installers.is_empty()) {
         return clear(others, record);
@@ -166,7 +205,7 @@ fn take_over(others: &Others, record: Option<&Record>) -> Plan {
     if others.installers.is_empty() && kept.installers.is_empty() {
         let message = format!(
             "{} was installed neither by a Subscription nor by the network add-ons; remove it the \
-             way it was installed, but not its CRDs: the take-over then goes on by itself",
+             way it was installed, but not its CRDs, and run the command again",
             others.running.first().map_or_else(String::new, |who| capital(who))
         );
         return Plan::new(Standing::Theirs { message }, None);
@@ -214,15 +253,7 @@ fn clear(others: &Others, record: Option<&Record>) -> Plan {
         namespaces: known.chain(&others.namespaces).cloned().collect(),
         installers: record.map(|record| record.installers.clone()).unwrap_or_default(),
     };
-    let ending: Vec<&Leftover> =
-        leftovers::workloads(&others.leftovers).filter(|left| left.is_going).collect();
-    let remark = (!ending.is_empty()).then(|| {
-        format!(
-            "Pods of kubernetes-nmstate are ending still, those of {}; what they need goes after \
-             them",
-            all(&ending)
-        )
-    });
+    let remark = ending(&others.leftovers);
     let clear = leftovers::may_go(&others.leftovers);
     Plan { clear, ..Plan::new(Standing::Ours { remark }, Some(record)) }
 }

@@ -153,8 +153,8 @@ fn without_a_wish_whoever_is_here_stays() {
     let Standing::Theirs { message } = theirs else { panic!("{theirs:?}") };
     assert_eq!(
         message,
-        "The operator o serves this API in this cluster; to take over, set the annotation \
-         nmstate.landfall.dev/adopt of the NMState to \"true\""
+        "The operator o serves this API in this cluster; to take over, run \
+         `nmstate-operator take-over`"
     );
     assert!(cluster.record.is_none() && !cluster.ours && cluster.leftovers.len() == 2);
 }
@@ -186,6 +186,42 @@ fn a_take_over_and_the_way_back_end_well_wherever_they_are_interrupted() {
             assert_eq!(after, before, "{steps} steps");
         }
     }
+}
+
+#[test]
+fn network_add_ons_that_come_later_are_named_with_the_field_to_remove() {
+    let running = vec!["the DaemonSet n/nmstate-handler of the NetworkAddonsConfig cluster".into()];
+    let others = Others { running, ..Others::default() };
+    let Standing::Theirs { message } = standing(Wish::Leave, &others, None) else { panic!() };
+    assert!(message.ends_with("remove the field spec.nmstate of the NetworkAddonsConfig"));
+}
+
+/// What the operator makes of each moment, by a glance.
+#[test]
+fn the_operator_deploys_only_once_the_other_one_is_gone() {
+    let mut cluster = Cluster::with(&[subscription(), version()]);
+    let at = |cluster: &Cluster, wish| {
+        let others = Others { installers: vec![], ..cluster.others() };
+        standing(wish, &others, cluster.record.as_ref())
+    };
+    assert!(matches!(at(&cluster, Wish::Leave), Standing::Theirs { .. }));
+    assert!(matches!(at(&cluster, Wish::TakeOver), Standing::Theirs { .. }), "not begun");
+    let first = plan(Wish::TakeOver, &cluster.others(), None);
+    cluster.perform(&first, 99);
+    let Standing::TakingOver { message } = at(&cluster, Wish::TakeOver) else { panic!() };
+    assert!(message.contains("waiting for the operator o to end"), "{message}");
+    // Its operator ended; what it left goes while ours is deployed.
+    cluster.others_act();
+    cluster.leftovers[0].is_going = true;
+    let cleared = plan(Wish::TakeOver, &cluster.others(), cluster.record.as_ref());
+    cluster.record = cleared.record;
+    let Standing::Ours { remark: Some(_) } = at(&cluster, Wish::TakeOver) else { panic!() };
+    cluster.leftovers[0].is_going = false;
+    cluster.settle(Wish::TakeOver, 99);
+    assert_eq!(at(&cluster, Wish::TakeOver), Standing::Ours { remark: None });
+    assert!(matches!(at(&cluster, Wish::Leave), Standing::GivingBack { .. }));
+    cluster.settle(Wish::Leave, 99);
+    assert!(matches!(at(&cluster, Wish::Leave), Standing::Theirs { .. }));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::names::{COMPONENT_LABEL, COORDINATOR, NAMESPACE, PART_OF, PART_OF_LABEL};
 use crate::tls::TlsSettings;
 
+pub use coordinator::SINGLE_NODE_LEASE;
 pub(crate) use coordinator::{egress, pod as coordinator_pod};
 
 /// Where the coordinator runs.
@@ -35,6 +36,8 @@ pub struct Wanted<'a> {
     pub image: &'a str,
     pub version: &'a str,
     pub control_plane: ControlPlane,
+    /// Whether changes of policies that do not ask for anything end with the next reboot.
+    pub memory_only: bool,
     metrics: Option<Metrics>,
 }
 
@@ -64,7 +67,12 @@ impl<'a> Wanted<'a> {
         let handlers = bind_address(&spec.metrics_configuration.bind_address)?;
         let tls = TlsSettings::default();
         let metrics = handlers.map(|handlers| Metrics { handlers, tls });
-        Ok(Self { spec, image, version, control_plane, metrics })
+        Ok(Self { spec, image, version, control_plane, memory_only: false, metrics })
+    }
+
+    /// The same with another default for policies.
+    pub fn with_memory_only(self, memory_only: bool) -> Self {
+        Self { memory_only, ..self }
     }
 
     /// Metrics are served under these terms; without any, they are served to nobody.
@@ -107,7 +115,9 @@ pub fn objects(wanted: &Wanted<'_>) -> Vec<Value> {
 pub fn everything() -> Vec<Value> {
     let spec = NMStateSpec::default();
     let control_plane = ControlPlane::HighlyAvailable;
-    objects(&Wanted { spec: &spec, image: "", version: "", control_plane, metrics: None })
+    let memory_only = false;
+    let metrics = None;
+    objects(&Wanted { spec: &spec, image: "", version: "", control_plane, memory_only, metrics })
 }
 
 /// What the coordinator makes for itself, and leaves behind when it goes.
@@ -117,6 +127,11 @@ pub fn lease() -> Value {
         "kind": "Lease",
         "metadata": { "name": COORDINATOR, "namespace": NAMESPACE },
     })
+}
+
+/// Names of the ClusterRoles and ClusterRoleBindings among the objects.
+pub fn cluster_names() -> [String; 2] {
+    access::cluster_names()
 }
 
 /// The rights that whoever deploys all this must have, to give them.
@@ -152,6 +167,17 @@ mod tests {
             assert!(made.contains(&"DaemonSet nmstate-handler".to_owned()), "{made:?}");
             let coordinator = made.contains(&"Deployment nmstate-coordinator".to_owned());
             assert_eq!(coordinator, control_plane != ControlPlane::Hosted);
+        }
+    }
+
+    #[test]
+    fn leases_last_longer_where_the_control_plane_is_a_single_node() {
+        for (control_plane, expected) in
+            [(ControlPlane::HighlyAvailable, false), (ControlPlane::SingleNode, true)]
+        {
+            let spec = NMStateSpec::default();
+            let made = objects(&Wanted::new(&spec, "i", "1", control_plane).unwrap());
+            assert_eq!(json!(made).to_string().contains("--lease=270"), expected);
         }
     }
 

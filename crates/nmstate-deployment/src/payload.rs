@@ -53,7 +53,9 @@ pub fn files() -> Vec<PayloadFile> {
         self_managed("50", "05", "network-policy", vec![deployment::network_policy()]),
         self_managed("50", "05", "service", vec![deployment::service()]),
         self_managed("50", "06", "deployment", vec![deployment::deployment()]),
-        everywhere("50", "07", "clusteroperator", vec![cluster_operator()]),
+        // The cluster-version operator of a hosted cluster must not wait for it: what reports there is
+        // deployed beside the control plane, and creates it.
+        self_managed("50", "07", "clusteroperator", vec![cluster_operator()]),
         everywhere("90", "01", "monitoring", monitoring::objects()),
         self_managed("90", "02", "monitoring-control-plane", monitoring::control_plane()),
         PayloadFile { name: "image-references".to_owned(), objects: vec![image_references()] },
@@ -69,6 +71,36 @@ pub fn hosted_files(namespace: &str) -> Vec<PayloadFile> {
         name: "nmstate-operator.yaml".to_owned(),
         objects: hosted::objects(namespace),
     }]
+}
+
+/// What a cluster that is not OpenShift needs, for `kubectl apply -f`: without kinds that it does not
+/// have, and with this image.
+pub fn kubernetes_files(image: &str, version: &str) -> Vec<PayloadFile> {
+    let kept = ["_namespace", "_crd-", "_admission", "_access", "_network-policy", "_deployment"];
+    let is_kept = |file: &PayloadFile| kept.iter().any(|part| file.name.contains(part));
+    let mut files: Vec<PayloadFile> = files().into_iter().filter(is_kept).collect();
+    for file in &mut files {
+        let name = file.name.strip_prefix("0000_50_nmstate-operator_").unwrap_or(&file.name);
+        file.name = name.to_owned();
+        for object in &mut file.objects {
+            replace(object, IMAGE, image);
+            replace(object, VERSION, version);
+            if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+                annotations.retain(|key, _| !key.starts_with("include.release.openshift.io/"));
+            }
+        }
+    }
+    files
+}
+
+/// Replaces every text that is `from`.
+fn replace(value: &mut Value, from: &str, to: &str) {
+    match value {
+        Value::String(text) if text == from => to.clone_into(text),
+        Value::Array(list) => list.iter_mut().for_each(|value| replace(value, from, to)),
+        Value::Object(map) => map.values_mut().for_each(|value| replace(value, from, to)),
+        _ => {}
+    }
 }
 
 fn everywhere(level: &str, order: &str, what: &str, objects: Vec<Value>) -> PayloadFile {
@@ -184,6 +216,20 @@ mod tests {
     }
 
     #[test]
+    fn other_clusters_get_the_image_that_is_named_and_no_kind_of_openshift() {
+        let files = kubernetes_files("example.com/i:1", "1.2.3");
+        assert!(files.iter().map(|file| &file.name).is_sorted());
+        let objects: Vec<&Value> = files.iter().flat_map(|file| &file.objects).collect();
+        for object in &objects {
+            let group = object["apiVersion"].as_str().unwrap();
+            assert!(!group.contains("openshift.io") && !group.contains("coreos.com"), "{group}");
+        }
+        let text = json!(objects).to_string();
+        assert!(text.contains("example.com/i:1") && text.contains("1.2.3"));
+        assert!(!text.contains(IMAGE) && !text.contains(VERSION));
+    }
+
+    #[test]
     fn every_manifest_names_the_profiles_it_is_for() {
         for file in files().iter().filter(|file| file.name != "image-references") {
             for object in &file.objects {
@@ -191,6 +237,21 @@ mod tests {
                 let of_profile = |name: &&String| name.starts_with("include.release.openshift.io/");
                 assert!(annotations.keys().any(|name| of_profile(&name)), "{}", file.name);
             }
+        }
+    }
+
+    #[test]
+    fn no_cluster_waits_for_an_operator_that_its_payload_does_not_bring() {
+        let includes = |object: &Value, profile: &str| {
+            let name = format!("include.release.openshift.io/{profile}");
+            object["metadata"]["annotations"][name] == "true"
+        };
+        let objects: Vec<Value> = files().into_iter().flat_map(|file| file.objects).collect();
+        for profile in SELF_MANAGED.into_iter().chain(HOSTED) {
+            let has = |kind: &str| {
+                objects.iter().any(|object| object["kind"] == kind && includes(object, profile))
+            };
+            assert_eq!(has("ClusterOperator"), has("Deployment"), "{profile}");
         }
     }
 

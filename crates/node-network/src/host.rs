@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nmstate::{ErrorKind, NetworkState, NmstateError};
 
+use crate::api_trust::ApiTrust;
 use crate::network_manager::{Checkpoint, Manager, ManagerError};
 use crate::persistence;
 use crate::probe::{ClauseReport, Question};
@@ -29,6 +30,18 @@ impl Host {
         };
         read.map_err(|_| hangs())??;
         Ok(state)
+    }
+}
+
+impl Host {
+    /// As [`Network::ask`], with API servers that must prove who they are.
+    pub async fn ask_trusted(
+        &self,
+        questions: &[Question],
+        limit: Duration,
+        trust: Option<&ApiTrust>,
+    ) -> Vec<ClauseReport> {
+        reach::ask(questions, limit, trust).await
     }
 }
 
@@ -85,7 +98,7 @@ impl Network for Host {
     }
 
     async fn ask(&self, questions: &[Question], limit: Duration) -> Vec<ClauseReport> {
-        reach::ask(questions, limit).await
+        reach::ask(questions, limit, None).await
     }
 }
 

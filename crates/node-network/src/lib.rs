@@ -29,6 +29,7 @@
 //! let outcome = transaction.run(&Host).await;
 //! ```
 
+mod api_trust;
 pub mod demand;
 mod dns_query;
 pub mod events;
@@ -48,6 +49,7 @@ pub mod settings;
 pub mod transaction;
 pub mod view;
 
+pub use api_trust::{ApiTrust, ApiTrustError};
 pub use demand::Demand;
 pub use host::Host;
 pub use message::Message;

@@ -8,24 +8,30 @@ use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
+use crate::api_trust::ApiTrust;
 use crate::dns_query;
 use crate::message::Message;
 use crate::neighbour;
 use crate::probe::{ClauseReport, Endpoint, Probe, ProbeReport, Question};
 use crate::view::Family;
 
-/// Asks everything at once; each probe has `limit` to be answered.
-pub(crate) async fn ask(questions: &[Question], limit: Duration) -> Vec<ClauseReport> {
+/// Asks everything at once; each probe has `limit` to be answered. Without `trust` nothing tells an
+/// API server from others that respond at its address.
+pub(crate) async fn ask(
+    questions: &[Question],
+    limit: Duration,
+    trust: Option<&ApiTrust>,
+) -> Vec<ClauseReport> {
     let clauses = questions.iter().map(|question| async {
-        let probes = question.probes.iter().map(|probe| ask_one(probe, limit));
+        let probes = question.probes.iter().map(|probe| ask_one(probe, limit, trust));
         question.judge(join_all(probes).await)
     });
     join_all(clauses).await
 }
 
-async fn ask_one(probe: &Probe, limit: Duration) -> ProbeReport {
+async fn ask_one(probe: &Probe, limit: Duration, trust: Option<&ApiTrust>) -> ProbeReport {
     let start = Instant::now();
-    let result = tokio::time::timeout(limit, answer(probe)).await;
+    let result = tokio::time::timeout(limit, answer(probe, trust)).await;
     let (answered, detail) = match result {
         Ok(Ok(detail)) => (true, detail),
         Ok(Err(detail)) => (false, detail),
@@ -35,7 +41,7 @@ async fn ask_one(probe: &Probe, limit: Duration) -> ProbeReport {
     ProbeReport { probe: probe.to_string().into(), answered, detail, milliseconds }
 }
 
-async fn answer(probe: &Probe) -> Result<Message, Message> {
+async fn answer(probe: &Probe, trust: Option<&ApiTrust>) -> Result<Message, Message> {
     match probe {
         Probe::Neighbour { interface, address } => {
             neighbour::resolve(interface, *address).await.map_err(|e| chain(&e))?;
@@ -47,11 +53,12 @@ async fn answer(probe: &Probe) -> Result<Message, Message> {
         Probe::Answer(endpoint) => {
             let target = (endpoint.host.as_str(), endpoint.port);
             let stream = TcpStream::connect(target).await;
-            ask_api(endpoint, stream.map_err(|error| Message::new(error.to_string()))?).await
+            let stream = stream.map_err(|error| Message::new(error.to_string()))?;
+            ask_api(endpoint, stream, trust).await
         }
         Probe::AnswerThrough { endpoint, interface, family } => {
             let stream = connect_through(endpoint, interface, *family).await?;
-            ask_api(endpoint, stream).await
+            ask_api(endpoint, stream, trust).await
         }
         Probe::Bind(address) => match UdpSocket::bind((*address, 0)).await {
             Ok(_) => Ok("usable".into()),
@@ -100,9 +107,15 @@ fn scoped(server: SocketAddr, interface: Option<&str>) -> SocketAddr {
     }
 }
 
-/// Any byte that comes back shows that an API server is there: one that speaks TLS answers a
-/// plain request with a refusal. A connection alone shows no more than a load balancer.
-async fn ask_api(endpoint: &Endpoint, mut stream: TcpStream) -> Result<Message, Message> {
+/// Without `trust` any byte that comes back counts: a server that speaks TLS rejects a plain request.
+async fn ask_api(
+    endpoint: &Endpoint,
+    mut stream: TcpStream,
+    trust: Option<&ApiTrust>,
+) -> Result<Message, Message> {
+    if let Some(trust) = trust {
+        return trust.ask(endpoint, stream).await;
+    }
     let say = |error: std::io::Error| Message::new(error.to_string());
     let request = format!("GET /readyz HTTP/1.0\r\nHost: {}\r\n\r\n", endpoint.host);
     stream.write_all(request.as_bytes()).await.map_err(say)?;

@@ -44,11 +44,29 @@ pub fn report(state: &NetworkState) -> Result<NetworkDocument, NotWritable> {
     Ok(NetworkDocument(sections))
 }
 
-/// A report that the API server's store takes, and the parts that were left out for that: the
-/// largest ones, as few as possible.
-pub fn bounded(report: NetworkDocument) -> (NetworkDocument, Vec<String>) {
+/// A report that the API server's store accepts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bounded {
+    pub document: NetworkDocument,
+    /// Whether settings of interfaces were left out that few clients read.
+    pub is_compact: bool,
+    /// Sections that do not fit even so.
+    pub left_out: Vec<String>,
+}
+
+/// Settings of an interface that take most of its place and describe its driver rather than the
+/// network.
+const DRIVER_SETTINGS: [&str; 4] = ["ethtool", "statistics", "min-mtu", "max-mtu"];
+
+/// Makes a report fit: first interfaces lose what describes their drivers and what is not set, then
+/// the largest sections go, as few as possible.
+pub fn bounded(report: NetworkDocument) -> Bounded {
     let mut report = report;
     let mut left_out = Vec::new();
+    let is_compact = bounds::size(&report) > bounds::REPORT_LIMIT;
+    if is_compact && let Some(Value::Array(interfaces)) = report.0.get_mut("interfaces") {
+        interfaces.iter_mut().filter_map(Value::as_object_mut).for_each(compact);
+    }
     while bounds::size(&report) > bounds::REPORT_LIMIT {
         let sizes = report.0.iter().map(|(section, value)| (bounds::size(value), section.clone()));
         let Some((_, largest)) = sizes.max() else { break };
@@ -63,7 +81,33 @@ pub fn bounded(report: NetworkDocument) -> (NetworkDocument, Vec<String>) {
         };
         left_out.push(part);
     }
-    (report, left_out)
+    Bounded { document: report, is_compact, left_out }
+}
+
+/// Removes from an interface what describes its driver, and what is not set.
+fn compact(interface: &mut Map<String, Value>) {
+    interface.retain(|key, value| !DRIVER_SETTINGS.contains(&key.as_str()) && !is_unset(value));
+    let is_off = |value: &Value| value.get("enabled") == Some(&Value::Bool(false));
+    for part in interface.values_mut().filter(|it| it.is_object()) {
+        let is_off = is_off(part);
+        let Some(part) = part.as_object_mut() else { continue };
+        part.retain(|key, value| if is_off { key == "enabled" } else { !is_unset(value) });
+    }
+    let is_noise = |key: &str, value: &Value| match key {
+        "lldp" | "mptcp" => is_off(value),
+        "wait-ip" => value == "any",
+        _ => false,
+    };
+    interface.retain(|key, value| !is_noise(key, value));
+}
+
+fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
 }
 
 fn is_wire_of_a_pod(interface: &Value) -> bool {
@@ -158,15 +202,67 @@ routes:
             let report = json!({"interfaces": interfaces, "routes": routes});
             bounded(serde_json::from_value(report).unwrap())
         };
-        let (small, left_out) = report(10, 10);
-        assert!(left_out.is_empty() && small.0["routes"]["running"].is_array());
-        let (large, left_out) = report(30_000, 10);
-        assert_eq!(left_out, ["routes.running"]);
-        assert_eq!(large.0["routes"]["config"].as_array().unwrap().len(), 2);
-        assert_eq!(large.0["interfaces"].as_array().unwrap().len(), 10);
-        let (huge, left_out) = report(30_000, 50_000);
-        assert_eq!(left_out, ["interfaces", "routes.running"]);
-        assert!(bounds::size(&huge) <= bounds::REPORT_LIMIT);
+        let small = report(10, 10);
+        assert!(small.left_out.is_empty() && !small.is_compact);
+        assert!(small.document.0["routes"]["running"].is_array());
+        let large = report(30_000, 10);
+        assert_eq!(large.left_out, ["routes.running"]);
+        assert_eq!(large.document.0["routes"]["config"].as_array().unwrap().len(), 2);
+        assert_eq!(large.document.0["interfaces"].as_array().unwrap().len(), 10);
+        let huge = report(30_000, 50_000);
+        assert_eq!(huge.left_out, ["interfaces", "routes.running"]);
+        assert!(bounds::size(&huge.document) <= bounds::REPORT_LIMIT);
+    }
+
+    /// A VLAN as nmstate reports it on a node, with the features of its driver.
+    fn vlan(number: usize) -> Value {
+        let features: Map<String, Value> =
+            (0..30).map(|feature| (format!("tx-feature-{feature}"), json!(false))).collect();
+        json!({
+            "name": format!("bond0.{number}"), "profile-name": format!("bond0.{number}"),
+            "type": "vlan", "state": "up", "identifier": "name",
+            "mac-address": "52:54:00:00:00:01", "mtu": 1500, "min-mtu": 0, "max-mtu": 65535,
+            "wait-ip": "any", "accept-all-mac-addresses": false,
+            "ipv4": {"enabled": true, "dhcp": false, "address": [
+                {"ip": format!("10.{}.{}.2", number / 256, number % 256), "prefix-length": 24},
+            ]},
+            "ipv6": {"enabled": false, "autoconf": false, "dhcp": false, "address": []},
+            "mptcp": {"enabled": false, "address-flags": []},
+            "lldp": {"enabled": false},
+            "ethtool": {"feature": features},
+            "vlan": {"base-iface": "bond0", "id": number, "protocol": "802.1q",
+                "registration-protocol": "none", "reorder-headers": true, "loose-binding": false},
+        })
+    }
+
+    #[test]
+    fn a_node_with_1500_vlans_is_reported_with_all_of_them() {
+        let route = |number: usize| {
+            json!({
+                "destination": format!("10.{}.{}.0/24", number / 256, number % 256),
+                "next-hop-interface": format!("bond0.{number}"), "next-hop-address": "0.0.0.0",
+                "metric": 400, "table-id": 254,
+            })
+        };
+        let interfaces: Vec<Value> = (0..1500).map(vlan).collect();
+        let routes: Vec<Value> = (0..1500).map(route).collect();
+        let report = json!({"interfaces": interfaces, "routes": {"running": routes}});
+        assert!(bounds::size(&report) > bounds::REPORT_LIMIT, "otherwise this test says nothing");
+        let bounded = bounded(serde_json::from_value(report).unwrap());
+        assert_eq!((bounded.is_compact, bounded.left_out.len()), (true, 0));
+        assert!(bounds::size(&bounded.document) <= bounds::REPORT_LIMIT);
+        let report = bounded.document.to_value();
+        assert_eq!(names(&report).len(), 1500);
+        let expected = json!({
+            "name": "bond0.300", "profile-name": "bond0.300", "type": "vlan", "state": "up",
+            "identifier": "name", "mac-address": "52:54:00:00:00:01", "mtu": 1500,
+            "ipv4": {"enabled": true, "address": [{"ip": "10.1.44.2", "prefix-length": 24}]},
+            "ipv6": {"enabled": false},
+            "vlan": {"base-iface": "bond0", "id": 300, "protocol": "802.1q",
+                "registration-protocol": "none", "reorder-headers": true},
+        });
+        assert_eq!(report["interfaces"][300], expected);
+        assert_eq!(report["routes"]["running"].as_array().unwrap().len(), 1500);
     }
 
     #[test]

@@ -1,8 +1,40 @@
-//! How a policy is taken back: the state that was there before it.
+//! How a policy is reverted: the state that was there before it, and which nodes go first.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use nmstate::{NetworkState, NmstateError};
 use nmstate_api::NetworkDocument;
 use serde_json::{Map, Value};
+
+use crate::limit::MaxUnavailable;
+
+/// Before the reports that are left are read again, for each turn that others have first.
+const TURN: Duration = Duration::from_secs(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// A node that is down holds up the others for so long, and not for ever.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// When a node may revert a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    Now,
+    /// To be asked again after this time.
+    In(Duration),
+}
+
+/// Whose turn it is: of the nodes that are `left`, by their names, as many as the policy allowed at a
+/// time. A node is left until it has reverted the policy and deleted its report, so no more than that
+/// are reverted at the same time.
+pub fn turn(node: &str, left: &BTreeSet<String>, limit: MaxUnavailable, waited: Duration) -> Turn {
+    let before = left.iter().take_while(|it| it.as_str() < node).count();
+    let at_a_time = limit.of(left.len());
+    if before < at_a_time || waited >= PATIENCE {
+        return Turn::Now;
+    }
+    let turns = u32::try_from(before / at_a_time).unwrap_or(u32::MAX);
+    Turn::In(TURN.saturating_mul(turns).min(LONGEST_WAIT))
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum RevertError {
@@ -49,6 +81,44 @@ mod tests {
 
     fn state(yaml: &str) -> NetworkState {
         NetworkState::new_from_yaml(yaml).unwrap()
+    }
+
+    #[test]
+    fn nodes_are_reverted_in_turn() {
+        let left = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
+        let all: BTreeSet<String> = left(&["a", "b", "c", "d"]);
+        let now = |nodes: &BTreeSet<String>, limit| -> Vec<String> {
+            let is_now = |node: &&String| turn(node, nodes, limit, Duration::ZERO) == Turn::Now;
+            nodes.iter().filter(is_now).cloned().collect()
+        };
+        let one = MaxUnavailable::Nodes(1);
+        assert_eq!(now(&all, one), ["a"]);
+        assert_eq!(now(&left(&["b", "c", "d"]), one), ["b"], "a is done");
+        assert_eq!(now(&all, MaxUnavailable::default()), ["a", "b"], "half of them");
+        assert_eq!(now(&all, MaxUnavailable::Nodes(9)), ["a", "b", "c", "d"]);
+        assert_eq!(turn("d", &all, one, Duration::ZERO), Turn::In(TURN * 3));
+        assert_eq!(turn("d", &all, one, PATIENCE), Turn::Now, "a may be down");
+    }
+
+    /// However nodes come to their turn, no more are reverted at a time than the limit allows.
+    #[test]
+    fn turns_never_exceed_the_limit() {
+        for limit in 1..4 {
+            let mut left: BTreeSet<String> = (0..9).map(|number| format!("n{number}")).collect();
+            let mut under_way = BTreeSet::new();
+            while !left.is_empty() {
+                for node in &left {
+                    let limit = MaxUnavailable::Nodes(limit);
+                    if turn(node, &left, limit, Duration::ZERO) == Turn::Now {
+                        under_way.insert(node.clone());
+                    }
+                }
+                assert!(under_way.len() <= limit, "{under_way:?}");
+                // The last of them is done first.
+                let done = under_way.pop_last().unwrap();
+                left.remove(&done);
+            }
+        }
     }
 
     #[test]

@@ -13,6 +13,9 @@
 //! - the node is deleted from the cluster.
 //!
 //! A node that failed counts against the limit, so that a bad policy stops by itself.
+//!
+//! Before the first slot of a generation every ready node compares it with its network. If it
+//! cannot be applied to one of them, no node is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,6 +56,8 @@ pub struct NodeView {
     pub used: Option<Timestamp>,
     /// Whether policies that come before this one are done with it.
     pub is_free: bool,
+    /// Why the policy cannot be applied to it, if it reported so without a change.
+    pub refusal: Option<String>,
 }
 
 /// All that slots are decided by.
@@ -69,6 +74,12 @@ pub struct Scene<'a> {
     pub held: &'a [Slot],
     /// Whether this generation was stopped already. It stays so.
     pub was_aborted: bool,
+    /// Whether a slot was given for this generation already.
+    pub has_begun: bool,
+    /// Whether the first slot waits for nodes that have not reported about this generation.
+    pub awaits_reports: bool,
+    /// Whether no further node is to be changed, by request.
+    pub is_paused: bool,
     pub now: Timestamp,
 }
 
@@ -85,18 +96,28 @@ pub struct Rollout {
     pub unavailable: usize,
     /// Holders that have been silent for longer than a change takes.
     pub silent: Vec<String>,
+    /// Whether a slot was given for this generation, now or before.
+    pub has_begun: bool,
+    /// Nodes to which the policy cannot be applied, with the reasons; all others wait.
+    pub refusals: Vec<(String, String)>,
+    /// Whether the first slot waits for reports of nodes.
+    pub is_checking: bool,
 }
 
 impl Scene<'_> {
     /// Decides. The same scene gives the same slots.
     pub fn decide(&self) -> Rollout {
         let limit = self.limit.of(self.nodes.len());
-        let mut slots = self.kept();
+        let refusals = if self.has_begun { Vec::new() } else { self.refusals() };
+        let is_checking = !self.has_begun && self.awaits_reports && self.has_unheard();
+        let may_begin = refusals.is_empty() && !is_checking && !self.is_paused;
+        let mut slots = self.kept(may_begin);
         let silent: Vec<String> =
             slots.values().filter(|slot| self.is_silent(slot)).map(|it| it.node.clone()).collect();
         // A node that vanished in the middle of the change counts as failed.
         let lost = silent.iter().filter(|node| self.is_lost(node)).count();
-        let failed = self.in_phase(Phase::Failed).count() + lost;
+        // What was refused stops the policy as long as it is refused, and not for good.
+        let failed = self.in_phase(Phase::Failed).count() + lost - refusals.len();
         let available = self.in_phase(Phase::Available).count();
         let stage = self.stage(available);
         let is_stopped = match stage {
@@ -109,12 +130,12 @@ impl Scene<'_> {
         let mut unavailable =
             slots.len() + without_slot.len() + self.in_phase(Phase::Failed).count();
         // They count already, so they may have a slot to go on with.
-        if matches!(stage, Stage::All) && unavailable <= limit {
+        if matches!(stage, Stage::All) && unavailable <= limit && may_begin {
             for node in without_slot.iter().filter(|node| self.nodes.contains_key(**node)) {
                 slots.insert(node, self.slot(node, &self.nodes[*node]));
             }
         }
-        if !is_aborted {
+        if !is_aborted && may_begin {
             let busy = unavailable;
             let room = match &stage {
                 Stage::All | Stage::Only(_) => limit.saturating_sub(busy),
@@ -138,12 +159,16 @@ impl Scene<'_> {
                 .collect(),
             Stage::All | Stage::First(_) => Vec::new(),
         };
+        let slots: Vec<Slot> = slots.into_values().collect();
         Rollout {
             unavailable,
-            slots: slots.into_values().collect(),
+            has_begun: self.has_begun || slots.iter().any(|it| it.generation == self.generation),
+            slots,
             is_aborted,
             missing_canaries,
             silent,
+            refusals,
+            is_checking,
         }
     }
 
@@ -204,12 +229,27 @@ impl Scene<'_> {
         self.nodes.iter().filter(is_in).map(|(name, _)| name.as_str())
     }
 
+    /// Nodes to which this generation cannot be applied.
+    fn refusals(&self) -> Vec<(String, String)> {
+        let failed = self.nodes.iter().filter(|(_, node)| self.phase(node) == Phase::Failed);
+        failed.filter_map(|(name, node)| Some((name.clone(), node.refusal.clone()?))).collect()
+    }
+
+    /// Whether a ready node has not compared this generation with its network yet.
+    fn has_unheard(&self) -> bool {
+        let has_compared = |node: &NodeView| {
+            let generation = node.generation;
+            node.enactment.is_some() && generation.is_none_or(|it| it == self.generation)
+        };
+        self.nodes.values().any(|node| node.is_ready && !has_compared(node))
+    }
+
     /// Slots that may still be used.
-    fn kept(&self) -> BTreeMap<&str, Slot> {
+    fn kept(&self, may_begin: bool) -> BTreeMap<&str, Slot> {
         let held = |name: &str| self.held.iter().find(|slot| slot.node == name);
         let mut kept = BTreeMap::new();
         for (name, node) in self.nodes {
-            let slot = held(name).and_then(|slot| self.kept_by(name, node, slot));
+            let slot = held(name).and_then(|slot| self.kept_by(name, node, slot, may_begin));
             kept.extend(slot.map(|slot| (name.as_str(), slot)));
         }
         for (name, node) in self.leaving {
@@ -219,7 +259,7 @@ impl Scene<'_> {
         kept
     }
 
-    fn kept_by(&self, name: &str, node: &NodeView, held: &Slot) -> Option<Slot> {
+    fn kept_by(&self, name: &str, node: &NodeView, held: &Slot, may_begin: bool) -> Option<Slot> {
         if held.generation == self.generation {
             return may_use(node, held).then(|| held.clone());
         }
@@ -228,8 +268,8 @@ impl Scene<'_> {
         let is_open = node.phase.is_under_way() || (!has_seen && may_use(node, held));
         // So the new generation may go there first, unless others have to.
         is_open.then(|| match self.canary {
-            None => self.slot(name, node),
-            Some(_) => held.clone(),
+            None if may_begin => self.slot(name, node),
+            _ => held.clone(),
         })
     }
 

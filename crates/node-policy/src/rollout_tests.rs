@@ -15,6 +15,7 @@ fn node(phase: Phase) -> NodeView {
         said: Some(at(NOW)),
         used: None,
         is_free: true,
+        refusal: None,
     }
 }
 
@@ -35,6 +36,9 @@ fn scene<'a>(nodes: &'a BTreeMap<String, NodeView>, held: &'a [Slot], limit: usi
         leaving: const { &BTreeMap::new() },
         held,
         was_aborted: false,
+        has_begun: true,
+        awaits_reports: false,
+        is_paused: false,
         now: at(NOW),
     }
 }
@@ -285,4 +289,72 @@ fn the_limit_is_never_exceeded_whatever_the_nodes_say() {
             }
         }
     }
+}
+
+#[test]
+fn no_node_is_changed_while_the_policy_cannot_be_applied_to_one_of_them() {
+    let refused = NodeView { refusal: Some("no NIC".into()), ..node(Phase::Failed) };
+    let nodes = nodes(&[("a", refused), ("b", node(Phase::Pending)), ("c", node(Phase::Unknown))]);
+    let mut first = scene(&nodes, &[], 3);
+    first.has_begun = false;
+    let rollout = first.decide();
+    assert_eq!(holders(&rollout), Vec::<&str>::new());
+    assert_eq!(rollout.refusals, [("a".to_owned(), "no NIC".to_owned())]);
+    assert!(!rollout.is_aborted && !rollout.has_begun, "it may be corrected on the node, too");
+    // A limit of one does not make it final either.
+    let mut strict = scene(&nodes, &[], 1);
+    strict.has_begun = false;
+    assert!(!strict.decide().is_aborted);
+    // A node that joins later stops no roll-out that has begun; it counts as failed.
+    let rollout = scene(&nodes, &[], 2).decide();
+    assert_eq!(holders(&rollout), ["b"]);
+    assert!(rollout.refusals.is_empty() && rollout.has_begun);
+}
+
+#[test]
+fn the_first_slot_waits_until_every_ready_node_has_compared_the_policy() {
+    let new = NodeView { enactment: None, generation: None, ..node(Phase::Unknown) };
+    let behind = NodeView { generation: Some(1), ..node(Phase::Available) };
+    let down = NodeView { is_ready: false, ..new.clone() };
+    let waits = |list: &[(&str, NodeView)]| {
+        let nodes = nodes(list);
+        let mut scene = scene(&nodes, &[], 2);
+        (scene.has_begun, scene.awaits_reports) = (false, true);
+        let rollout = scene.decide();
+        assert_eq!(rollout.is_checking, rollout.slots.is_empty());
+        scene.awaits_reports = false;
+        assert!(!scene.decide().slots.is_empty(), "a handler that hangs stops no other node");
+        rollout.is_checking
+    };
+    let follows = NodeView { generation: Some(0), ..node(Phase::Unknown) };
+    let ready = ("a", node(Phase::Pending));
+    assert!(waits(&[ready.clone(), ("b", follows)]));
+    assert!(waits(&[ready.clone(), ("b", new)]));
+    assert!(waits(&[ready.clone(), ("b", behind)]));
+    assert!(!waits(&[ready.clone(), ("b", down)]));
+    assert!(!waits(&[ready, ("b", node(Phase::Available))]));
+}
+
+#[test]
+fn an_edit_takes_no_slot_over_before_every_node_has_compared_it() {
+    let behind = NodeView { generation: Some(1), ..node(Phase::Progressing) };
+    let nodes = nodes(&[("a", behind)]);
+    let held = [slot("a", 1, NOW + 60)];
+    let mut edited = scene(&nodes, &held, 1);
+    (edited.has_begun, edited.awaits_reports) = (false, true);
+    let rollout = edited.decide();
+    assert_eq!(rollout.slots, held, "what is under way keeps its place");
+    assert!(!rollout.has_begun);
+}
+
+#[test]
+fn a_paused_policy_begins_on_no_further_node() {
+    let nodes = nodes(&[("a", node(Phase::Progressing)), ("b", node(Phase::Pending))]);
+    let mut paused = scene(&nodes, &[], 2);
+    paused.is_paused = true;
+    let held = [slot("a", 2, NOW + 60)];
+    paused.held = &held;
+    assert_eq!(holders(&paused.decide()), ["a"]);
+    paused.is_paused = false;
+    assert_eq!(holders(&paused.decide()), ["a", "b"]);
 }

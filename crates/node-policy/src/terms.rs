@@ -13,11 +13,14 @@ pub fn terms(options: &PolicyOptions) -> String {
             these.iter().map(|probe| probe.name()).collect::<Vec<_>>().join(",")
         }
     };
-    let memory_only = options.persistence == Persistence::MemoryOnly;
+    let memory_only = options.persistence == Some(Persistence::MemoryOnly);
     let mut text = format!("probes: {probes}; memory-only: {memory_only}");
     // What is not asked for is not written: reports of earlier versions stay comparable.
     if let Some(seconds) = options.probe_timeout {
         text.push_str(&format!("; probe-timeout: {seconds}"));
+    }
+    if let Some(name) = &options.probe_dns_name {
+        text.push_str(&format!("; probe-dns-name: {name}"));
     }
     if let Some(retry) = &options.retry {
         text.push_str(&format!("; retry: {}", retry.id));

@@ -261,6 +261,12 @@ impl Attempt {
     }
 }
 
+/// Whether a failure of this kind was found before anything was changed: the policy cannot be
+/// applied to the node as it is.
+pub fn is_refusal(kind: &str) -> bool {
+    matches!(kind, "NotRendered" | "Forbidden" | "Invalid")
+}
+
 fn wait(number: u32) -> Duration {
     let doubled = FIRST_WAIT.saturating_mul(1_u32.checked_shl(number - 1).unwrap_or(u32::MAX));
     doubled.min(LONGEST_WAIT)
@@ -306,6 +312,23 @@ mod tests {
             assert_eq!(verdict.phase, Phase::Failed, "{attempt:?}");
             assert_eq!(verdict.again_after, None);
             assert!(verdict.failure.is_some());
+        }
+    }
+
+    #[test]
+    fn what_is_refused_was_not_begun() {
+        let why = || "why".to_owned();
+        let kind = |attempt: &Attempt| attempt.judge(1).failure.unwrap().kind;
+        for refused in [
+            Attempt::NotRendered { why: why() },
+            Attempt::Forbidden { rule: "forbidden".into(), interface: None, why: why() },
+            Attempt::Invalid { why: why() },
+        ] {
+            assert!(is_refusal(&kind(&refused)), "{refused:?}");
+            assert!(refused.judge(1).message.starts_with("nothing was changed"));
+        }
+        for other in [Attempt::Interrupted, taken_back(Fault::Apply, Afterwards::Works)] {
+            assert!(!is_refusal(&kind(&other)), "{other:?}");
         }
     }
 

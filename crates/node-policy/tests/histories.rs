@@ -41,6 +41,7 @@ struct Policy {
     generation: i64,
     slots: Vec<Slot>,
     was_aborted: bool,
+    has_begun: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -100,7 +101,13 @@ struct World {
 
 impl World {
     fn new(dice: &mut Dice, with_old_handlers: bool) -> Self {
-        let policy = Policy { version: 0, generation: 1, slots: vec![], was_aborted: false };
+        let policy = Policy {
+            version: 0,
+            generation: 1,
+            slots: vec![],
+            was_aborted: false,
+            has_begun: false,
+        };
         let mut store = Store { policy, reports: BTreeMap::new(), nodes: BTreeMap::new() };
         let mut handlers = BTreeMap::new();
         for number in 0..NODES {
@@ -156,6 +163,9 @@ impl World {
             leaving: &leaving,
             held: &policy.slots,
             was_aborted: policy.was_aborted,
+            has_begun: policy.has_begun,
+            awaits_reports: self.now.as_second() % 3 == 0,
+            is_paused: false,
             now: self.now,
         };
         let latest = self.latest();
@@ -174,6 +184,7 @@ impl World {
                 store.policy.version += 1;
                 store.policy.slots = rollout.slots;
                 store.policy.was_aborted = rollout.is_aborted;
+                store.policy.has_begun = rollout.has_begun;
             });
         }
     }
@@ -396,6 +407,7 @@ fn view(node: Node, report: Option<&Report>) -> NodeView {
         said: report.and_then(|it| it.said),
         used: report.and_then(|it| it.used),
         is_free: true,
+        refusal: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A limit on bytes per second that all transfers share. The rate may change while they run, down to
 //! nothing at all: transfers then wait and continue later.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,13 +34,20 @@ struct Shared {
 #[derive(Debug)]
 struct Bucket {
     allowed: Allowed,
+    /// Processes that share the rate.
+    processes: NonZeroU32,
     bytes: f64,
     filled: Instant,
 }
 
 impl Default for Bucket {
     fn default() -> Self {
-        Self { allowed: Allowed::Everything, bytes: 0.0, filled: Instant::now() }
+        Self {
+            allowed: Allowed::Everything,
+            processes: NonZeroU32::MIN,
+            bytes: 0.0,
+            filled: Instant::now(),
+        }
     }
 }
 
@@ -58,7 +65,7 @@ impl Bucket {
         let rate = match self.allowed {
             Allowed::Everything => return Turn::Now,
             Allowed::Nothing => return Turn::AfterAChange,
-            Allowed::BytesPerSecond(rate) => rate.get() as f64,
+            Allowed::BytesPerSecond(rate) => rate.get() as f64 / f64::from(self.processes.get()),
         };
         let passed = now.duration_since(self.filled).as_secs_f64();
         self.filled = now;
@@ -82,10 +89,16 @@ impl RateLimiter {
     pub fn set(&self, allowed: Allowed) {
         let mut bucket = self.bucket();
         if bucket.allowed != allowed {
-            *bucket = Bucket { allowed, ..Bucket::default() };
+            let processes = bucket.processes;
+            *bucket = Bucket { allowed, processes, ..Bucket::default() };
             drop(bucket);
             self.0.changed.notify_waiters();
         }
+    }
+
+    /// Allows this process an equal part of the rate, as so many processes share it.
+    pub fn share(&self, processes: NonZeroU32) {
+        self.bucket().processes = processes;
     }
 
     pub fn allowed(&self) -> Allowed {
@@ -158,6 +171,18 @@ mod tests {
             limiter.pass(size).await;
         }
         start.elapsed().as_secs_f64()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn processes_that_share_a_rate_get_an_equal_part_of_it() {
+        let limiter = RateLimiter::new(per_second(1000));
+        let alone = seconds_for(&limiter, 101, 100).await;
+        limiter.share(NonZeroU32::new(4).unwrap());
+        let shared = seconds_for(&limiter, 101, 100).await;
+        assert!((shared / alone - 4.0).abs() < 0.2, "{alone} {shared}");
+        limiter.set(per_second(2000));
+        let faster = seconds_for(&limiter, 101, 100).await;
+        assert!((shared / faster - 2.0).abs() < 0.2, "{shared} {faster}");
     }
 
     #[tokio::test(start_paused = true)]

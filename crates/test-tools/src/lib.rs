@@ -65,6 +65,8 @@ pub enum Tool {
     Opm,
     /// A peer in the benchmark.
     Regsync,
+    /// An object store that speaks S3.
+    Versitygw,
     /// Compiles C code for other architectures.
     Zig,
 }
@@ -130,7 +132,7 @@ enum Source {
 }
 
 impl Tool {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::CargoAuditable,
         Self::CargoDeb,
         Self::CargoDeny,
@@ -151,6 +153,7 @@ impl Tool {
         Self::Nmstatectl,
         Self::Opm,
         Self::Regsync,
+        Self::Versitygw,
         Self::Zig,
     ];
 
@@ -329,6 +332,14 @@ impl Tool {
                 minutes: 1,
                 need: Need::Test,
                 source: Source::GoInstall { package: "github.com/regclient/regclient/cmd/regsync" },
+            },
+            Self::Versitygw => Recipe {
+                name: "versitygw",
+                version: "1.8.0",
+                purpose: "object store that speaks S3",
+                minutes: 2,
+                need: Need::Test,
+                source: Source::GoInstall { package: "github.com/versity/versitygw/cmd/versitygw" },
             },
             Self::Zig => Recipe {
                 name: "zig",

@@ -29,6 +29,7 @@ mod write;
 
 pub use finding::{Finding, Severity};
 pub use history::{Base, RemoveError, RemovedArchives, SealedRun};
+pub(crate) use index::Hashing;
 pub use index::{ArchiveStatus, BlobEntry, ChunkEntry, Index, IndexError, Part};
 pub(crate) use open::RunArchive;
 pub use open::{Archives, OpenError, Whereabouts};

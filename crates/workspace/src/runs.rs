@@ -1,7 +1,7 @@
 //! Runs: numbered, recorded while they last, audited.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -12,7 +12,8 @@ use oci::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
-use crate::atomic_file::{self, Durability};
+use crate::archive::Hashing;
+use crate::atomic_file::{self, Durability, draft_in};
 use crate::audit::{self, AuditLog};
 use crate::disk_error::{At, DiskError, unless_absent};
 use crate::durability::{Boot, Recovery};
@@ -285,6 +286,24 @@ impl Workspace {
         self.working_dir().join("plans").join(format!("{}.json", digest.hex()))
     }
 
+    /// Stores a plan under the digest of what `write` writes.
+    fn save_plan(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<Digest, DiskError> {
+        let directory = self.working_dir().join("plans");
+        fs::create_dir_all(&directory).at("creating", &directory)?;
+        let draft = draft_in(&directory, ".new-").at("writing in", &directory)?;
+        let mut hashing = Hashing::new(BufWriter::new(draft.as_file()));
+        write(&mut hashing).and_then(|()| hashing.flush()).at("writing", &directory)?;
+        let digest = hashing.finish();
+        let path = self.plan_path(&digest);
+        if !path.exists() {
+            draft.persist(&path).map_err(|failed| failed.error).at("writing", &path)?;
+        }
+        Ok(digest)
+    }
+
     /// Where the audit log of a run is.
     fn audit_path(&self, run: &RunRecord) -> PathBuf {
         self.logs().join(format!("audit-{:06}-{}.jsonl", run.number, file_time(run.started)))
@@ -314,15 +333,20 @@ impl Run {
     }
 
     /// Keeps the plan that this run carries out. Runs with the same plan share the file.
-    pub fn keep_plan(&self, json: &str) -> Result<(), DiskError> {
-        let digest = Digest::of(json.as_bytes());
-        let path = self.workspace.plan_path(&digest);
-        if !path.exists() {
-            atomic_file::write(&path, json.as_bytes(), Durability::Later)?;
-        }
+    /// `write` writes it.
+    pub fn keep_plan(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), DiskError> {
+        let digest = self.workspace.save_plan(write)?;
         let plan = *self.plan.get_or_init(|| digest);
         let record = RunRecord { plan: Some(plan), ..self.record.clone() };
         self.workspace.save_run(&record, Durability::Later)
+    }
+
+    /// Digest of the plan, once it is kept.
+    pub fn plan(&self) -> Option<Digest> {
+        self.plan.get().copied()
     }
 
     /// What was repaired at the start, when the machine had lost power.

@@ -12,12 +12,14 @@ use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use nmstate_api::annotations::{Canary, PolicyOptions};
 use nmstate_api::{
-    NODE_LABEL, NodeNetworkConfigurationEnactment as Enactment,
-    NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, PolicyReason,
-    StoredPolicy,
+    ACCEPTED_GENERATION, EnactmentConditionType, NODE_LABEL,
+    NodeNetworkConfigurationEnactment as Enactment, NodeNetworkConfigurationPolicy as Policy,
+    NodeNetworkState, POLICY_LABEL, PolicyName, PolicyReason, PolicyStatus, StoredPolicy,
+    condition,
 };
 use node_policy::rollout::NodeView;
 use node_policy::selection::{self, Labels};
+use node_policy::verdict::is_refusal;
 use node_policy::{Phase, overlap, terms};
 
 use crate::handler::is_ready;
@@ -73,6 +75,7 @@ pub(super) struct EnactmentFacts {
     used: Option<Timestamp>,
     pub(super) features: Vec<String>,
     tried_with: Option<String>,
+    refusal: Option<String>,
 }
 
 impl EnactmentFacts {
@@ -172,7 +175,8 @@ impl View {
             let mut scene = PolicyScene::default();
             for (node, about) in self.nodes.iter() {
                 let has_handler = self.reporters.get(node).is_some();
-                let is_wanted = selection::matches(&facts.policy.spec.node_selector, &about.labels);
+                let is_wanted = selection::matches(&facts.policy.spec.node_selector, &about.labels)
+                    && facts.options.as_ref().is_ok_and(|it| it.select(&about.labels));
                 let said = said.get(node);
                 let is_matching = has_handler && is_wanted;
                 if !is_matching && said.is_none() {
@@ -187,13 +191,17 @@ impl View {
                     said: said.and_then(|it| it.said),
                     used: said.and_then(|it| it.used),
                     is_free: !busy.contains(node),
+                    refusal: said.and_then(|it| it.refusal.clone()),
                 };
                 let nodes = if is_matching { &mut scene.nodes } else { &mut scene.leaving };
                 nodes.insert(node.to_owned(), view);
             }
             if let Ok(options) = &facts.options {
-                // It is unknown when an absent canary comes: what has not begun blocks nothing.
-                let may_begin = !has_absent_canary(options, &scene.nodes);
+                // It is unknown when an absent canary comes, a pause ends, or a policy that a node
+                // refuses is corrected: what has not begun blocks nothing.
+                let may_begin = !has_absent_canary(options, &scene.nodes)
+                    && !options.is_paused
+                    && !is_refused(&facts.policy, &scene);
                 let is_busy = |view: &NodeView| match may_begin {
                     true => view.generation != generation || !view.phase.is_settled(),
                     false => view.phase.is_under_way(),
@@ -226,6 +234,31 @@ impl View {
     }
 }
 
+/// Whether a policy waits because it cannot be applied to one of its nodes.
+fn is_refused(policy: &Policy, scene: &PolicyScene) -> bool {
+    let generation = policy.metadata.generation.unwrap_or_default();
+    let held = policy.status.clone().unwrap_or_default();
+    let refuses = |view: &NodeView| {
+        let is_failed = view.generation == Some(generation) && view.phase == Phase::Failed;
+        is_failed && view.refusal.is_some()
+    };
+    scene.nodes.values().any(refuses) && !has_begun(&held, generation, scene)
+}
+
+/// Whether a node was given a slot for this generation. Earlier versions did not write that down.
+pub(super) fn has_begun(held: &PolicyStatus, generation: i64, of: &PolicyScene) -> bool {
+    let is_available =
+        |view: &NodeView| view.generation == Some(generation) && view.phase == Phase::Available;
+    match held.begun_generation {
+        Some(begun) => begun == generation,
+        None => {
+            held.slots.iter().any(|slot| slot.generation == generation)
+                || (held.observed_generation == Some(generation)
+                    && of.nodes.values().any(is_available))
+        }
+    }
+}
+
 /// Whether a policy waits for a canary that is not among its nodes.
 fn has_absent_canary(options: &PolicyOptions, nodes: &BTreeMap<String, NodeView>) -> bool {
     match &options.canary {
@@ -239,7 +272,8 @@ pub(super) fn policy_facts(stored: &StoredPolicy) -> PolicyFacts {
         reason,
         why: error.to_string(),
     };
-    let (mut policy, options) = match stored.read() {
+    let name: Result<PolicyName, _> = stored.metadata.name.as_deref().unwrap_or_default().parse();
+    let (mut policy, mut options) = match stored.read() {
         Ok(policy) => {
             let options = PolicyOptions::parse(policy.metadata.annotations.as_ref());
             let reason = PolicyReason::InvalidAnnotation;
@@ -250,6 +284,9 @@ pub(super) fn policy_facts(stored: &StoredPolicy) -> PolicyFacts {
             (stored.without_spec(), Err(unreadable))
         }
     };
+    if let Err(error) = name {
+        options = Err(unusable(PolicyReason::InvalidName, &error));
+    }
     policy.metadata.managed_fields = None;
     PolicyFacts { options, subjects: overlap::subjects(&policy.spec.desired_state), policy }
 }
@@ -265,6 +302,7 @@ pub(super) fn node_view(enactment: Option<Enactment>) -> NodeView {
         said: facts.as_ref().and_then(|it| it.said),
         used: facts.as_ref().and_then(|it| it.used),
         is_free: true,
+        refusal: None,
     }
 }
 
@@ -272,18 +310,24 @@ fn enactment_facts(enactment: Enactment) -> EnactmentFacts {
     let label = |key: &str| enactment.labels().get(key).cloned().unwrap_or_default();
     let (node, policy) = (label(NODE_LABEL), label(POLICY_LABEL));
     let uid = enactment.metadata.uid.clone();
+    let accepted = enactment.annotations().get(ACCEPTED_GENERATION);
+    let accepted: Option<i64> = accepted.and_then(|text| text.parse().ok());
     let status = enactment.status.unwrap_or_default();
+    let refusal = status.failure.as_ref().is_some_and(|it| is_refusal(&it.kind));
+    let failing = condition::find(&status.conditions, EnactmentConditionType::Failing);
+    let refusal = failing.filter(|_| refusal).and_then(|it| it.message.clone());
     let heartbeats = status.conditions.iter().filter_map(|it| it.last_heartbeat_time.as_ref());
     EnactmentFacts {
         node,
         policy,
         phase: Phase::of(&status.conditions),
-        generation: status.policy_generation,
+        generation: status.policy_generation.or(accepted),
         said: heartbeats.map(|time| time.0).max(),
         uid,
         used: status.used_slot.map(|time| time.0),
         features: status.features,
         tried_with: status.tried_with,
+        refusal,
     }
 }
 
@@ -359,6 +403,42 @@ mod tests {
         assert!(!view.scenes()["two"].nodes["a"].is_free);
         view.take(waits_for("b"));
         assert!(!view.scenes()["two"].nodes["b"].is_free, "one after the other");
+    }
+
+    #[test]
+    fn a_report_whose_status_follows_is_no_consent() {
+        let mut view = seen();
+        let created = |accepted: &str| -> Enactment {
+            let mut created = enactment("a", "one", Phase::Unknown);
+            created.status = None;
+            let annotations = [(ACCEPTED_GENERATION.to_owned(), accepted.to_owned())];
+            created.metadata.annotations = Some(annotations.into());
+            created
+        };
+        view.take(News::Enactment(Box::new(Event::Apply(created("0")))));
+        assert_eq!(view.scenes()["one"].nodes["a"].generation, Some(0));
+        view.take(News::Enactment(Box::new(Event::Apply(created("1")))));
+        assert_eq!(view.scenes()["one"].nodes["a"].generation, Some(1));
+        let mut older = created("1");
+        older.metadata.annotations = None;
+        view.take(News::Enactment(Box::new(Event::Apply(older))));
+        assert_eq!(view.scenes()["one"].nodes["a"].generation, None, "an older handler's");
+    }
+
+    #[test]
+    fn a_policy_that_a_node_refuses_or_that_is_paused_holds_up_no_other() {
+        let mut view = seen();
+        assert!(!view.scenes()["two"].nodes["b"].is_free, "one after the other");
+        let mut refused = enactment("a", "one", Phase::Failed);
+        let failure = nmstate_api::Failure { kind: "Invalid".into(), ..Default::default() };
+        refused.status.as_mut().unwrap().failure = Some(failure);
+        view.take(News::Enactment(Box::new(Event::Apply(refused))));
+        assert!(view.scenes()["two"].nodes["b"].is_free);
+        let mut view = seen();
+        let annotations = json!({"nmstate.landfall.dev/paused": "true"});
+        let metadata = json!({"name": "one", "generation": 1, "annotations": annotations});
+        view.take(News::Policy(Event::Apply(of(json!({"metadata": metadata})))));
+        assert!(view.scenes()["two"].nodes["b"].is_free);
     }
 
     #[test]

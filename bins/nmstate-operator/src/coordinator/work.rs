@@ -1,6 +1,7 @@
 //! The coordinator at work: it sees what happens, decides about all policies, and writes what
 //! differs, each policy at most once a second.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use nmstate_api::annotations::PAUSED;
 use nmstate_api::{
     NodeNetworkConfigurationEnactment as Enactment, PolicyStatus, Slot as ApiSlot, StoredPolicy,
     condition,
@@ -26,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::announcement::{Announcement, announcement};
 use super::features;
-use super::view::{PolicyFacts, PolicyScene, View, news, node_view};
+use super::view::{PolicyFacts, PolicyScene, View, has_begun, news, node_view};
 use crate::events::Events;
 use crate::requests::{now, within};
 use crate::service_port::Standing;
@@ -35,6 +37,11 @@ use crate::service_port::Standing;
 const WRITE_AGAIN: SignedDuration = SignedDuration::from_secs(1);
 /// Before something is tried again that the API server did not take.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(2);
+/// How long the first slot of a generation waits for nodes that have not compared it with their
+/// network. A handler that hangs must not stop all others for good.
+const CHECK: SignedDuration = SignedDuration::from_secs(30);
+/// Nodes that a message names.
+const MOST_REFUSALS: usize = 3;
 
 /// A coordinator, with all it knows.
 pub struct Coordinator {
@@ -44,6 +51,8 @@ pub struct Coordinator {
     standing: Arc<Standing>,
     view: View,
     pace: Pace,
+    /// Since when each policy has its present generation, as far as this coordinator knows.
+    since: BTreeMap<String, (i64, Timestamp)>,
 }
 
 impl std::fmt::Debug for Coordinator {
@@ -61,6 +70,7 @@ impl Coordinator {
             standing,
             view: View::default(),
             pace: Pace::new(WRITE_AGAIN),
+            since: BTreeMap::new(),
         }
     }
 
@@ -94,11 +104,19 @@ impl Coordinator {
         let overlaps = self.view.overlaps(&scenes);
         let mut due: Option<Timestamp> = None;
         let mut wanted: Vec<Wanted> = Vec::new();
+        let mut since = BTreeMap::new();
         for (name, facts) in self.view.policies() {
             let Some(scene) = scenes.get(name) else { continue };
-            let decided = decide(facts, scene, overlaps.get(name).map(String::as_str), time);
+            let generation = facts.policy.metadata.generation.unwrap_or_default();
+            let known = self.since.get(name).filter(|(held, _)| *held == generation);
+            let begun = known.map_or(time, |(_, begun)| *begun);
+            since.insert(name.to_owned(), (generation, begun));
+            let checked = begun.saturating_add(CHECK).unwrap_or(Timestamp::MAX);
+            let overlap = overlaps.get(name).map(String::as_str);
+            let decided = decide(facts, scene, overlap, time, checked > time);
             let later = rollout::next_expiry(&decided.slots, time);
-            due = [due, later].into_iter().flatten().min();
+            let checked = decided.is_checking.then_some(checked);
+            due = [due, later, checked].into_iter().flatten().min();
             let before = facts.policy.status.as_ref();
             if before != Some(&decided.status) {
                 wanted.push(Wanted {
@@ -110,6 +128,7 @@ impl Coordinator {
                 });
             }
         }
+        self.since = since;
         for wanted in wanted {
             if !self.pace.may(&wanted.policy, Timestamp::now()) {
                 due = [due, self.pace.next(&wanted.policy)].into_iter().flatten().min();
@@ -200,10 +219,18 @@ struct Decided {
     slots: Vec<Slot>,
     /// Slots that end only if the API server confirms it.
     doubtful: Vec<Slot>,
+    /// Whether the first slot waits for reports of nodes.
+    is_checking: bool,
 }
 
 /// What the status of a policy is to be.
-fn decide(facts: &PolicyFacts, of: &PolicyScene, overlap: Option<&str>, now: Timestamp) -> Decided {
+fn decide(
+    facts: &PolicyFacts,
+    of: &PolicyScene,
+    overlap: Option<&str>,
+    now: Timestamp,
+    awaits_reports: bool,
+) -> Decided {
     let generation = facts.policy.metadata.generation.unwrap_or_default();
     let held = facts.policy.status.clone().unwrap_or_default();
     let options = match &facts.options {
@@ -215,6 +242,7 @@ fn decide(facts: &PolicyFacts, of: &PolicyScene, overlap: Option<&str>, now: Tim
                 status: status(&held, generation, &standing, now),
                 slots: Vec::new(),
                 doubtful: Vec::new(),
+                is_checking: false,
             };
         }
     };
@@ -229,6 +257,9 @@ fn decide(facts: &PolicyFacts, of: &PolicyScene, overlap: Option<&str>, now: Tim
         held: &slots,
         was_aborted: held.aborted_generation == Some(generation)
             && !terms::are_others(held.aborted_with.as_deref(), options),
+        has_begun: has_begun(&held, generation, of),
+        awaits_reports,
+        is_paused: options.is_paused,
         now,
     };
     let rollout = scene.decide();
@@ -240,6 +271,12 @@ fn decide(facts: &PolicyFacts, of: &PolicyScene, overlap: Option<&str>, now: Tim
     if !rollout.missing_canaries.is_empty() && standing.state == State::Progressing {
         let names = rollout.missing_canaries.join(", ");
         standing.message += &format!("; waiting for the canary {names}, which matches no node");
+    }
+    if !rollout.refusals.is_empty() {
+        standing.message += &format!("; no node was changed: {}", refusals(&rollout.refusals));
+    }
+    if options.is_paused {
+        standing.message += &format!("; no further node is changed while {PAUSED} is true");
     }
     if !rollout.silent.is_empty() && standing.state == State::Progressing {
         let names = rollout.silent.join(", ");
@@ -254,6 +291,8 @@ fn decide(facts: &PolicyFacts, of: &PolicyScene, overlap: Option<&str>, now: Tim
     standing.message = bounded(standing.message);
     let mut status = status(&held, generation, &standing, now);
     status.slots = rollout.slots.iter().map(to_api).collect();
+    // Also before anything has begun: a status without it was written by an earlier version.
+    status.begun_generation = Some(if rollout.has_begun { generation } else { 0 });
     status.aborted_generation = rollout.is_aborted.then_some(generation);
     status.aborted_with = rollout.is_aborted.then(|| terms(options));
     if rollout.unavailable > 0 {
@@ -261,7 +300,18 @@ fn decide(facts: &PolicyFacts, of: &PolicyScene, overlap: Option<&str>, now: Tim
         status.unavailable_node_count_map.insert(generation.to_string(), count);
     }
     let doubtful = scene.doubtful().into_iter().cloned().collect();
-    Decided { status, slots: rollout.slots, doubtful }
+    Decided { status, slots: rollout.slots, doubtful, is_checking: rollout.is_checking }
+}
+
+/// Nodes to which a policy cannot be applied, with the reasons.
+fn refusals(all: &[(String, String)]) -> String {
+    let short = |why: &str| why.strip_prefix("nothing was changed: ").unwrap_or(why).to_owned();
+    let first = all.iter().take(MOST_REFUSALS);
+    let told: Vec<String> = first.map(|(node, why)| format!("{node}: {}", short(why))).collect();
+    match all.len().saturating_sub(MOST_REFUSALS) {
+        0 => told.join("; "),
+        more => format!("{}; and {more} more nodes", told.join("; ")),
+    }
 }
 
 fn status(
@@ -300,8 +350,6 @@ fn to_api(slot: &Slot) -> ApiSlot {
 mod tests {
     use nmstate_api::NodeNetworkConfigurationPolicy as Policy;
 
-    use std::collections::BTreeMap;
-
     use super::super::view::policy_facts;
     use super::*;
 
@@ -332,6 +380,7 @@ mod tests {
             said: None,
             used: None,
             is_free: true,
+            refusal: None,
         }
     }
 
@@ -344,7 +393,7 @@ mod tests {
     fn an_annotation_that_cannot_be_honoured_stops_the_policy_and_is_explained() {
         let facts = facts(Some(("nmstate.landfall.dev/canari", "1")));
         let nodes = scene([("a", node(Phase::Unknown))]);
-        let decided = decide(&facts, &nodes, None, now());
+        let decided = decide(&facts, &nodes, None, now(), false);
         let (reason, text) = message(&decided.status);
         assert_eq!(reason, "InvalidAnnotation");
         assert!(text.contains("did you mean canary?"), "{text}");
@@ -359,7 +408,7 @@ mod tests {
         );
         let facts = policy_facts(&serde_json::from_str(&text).unwrap());
         let nodes = scene([("a", node(Phase::Unknown))]);
-        let decided = decide(&facts, &nodes, None, now());
+        let decided = decide(&facts, &nodes, None, now(), false);
         assert_eq!(message(&decided.status).0, "UnreadableSpec");
         assert!(decided.status.slots.is_empty());
     }
@@ -368,14 +417,14 @@ mod tests {
     fn a_stopped_generation_goes_on_when_annotations_ask_for_other_attempts() {
         let mut held = facts(None);
         let nodes = scene([("a", node(Phase::Failed)), ("b", node(Phase::Pending))]);
-        let stopped = decide(&held, &nodes, None, now()).status;
+        let stopped = decide(&held, &nodes, None, now(), false).status;
         assert_eq!(stopped.aborted_generation, Some(3));
         held.policy.status = Some(stopped.clone());
-        assert_eq!(decide(&held, &nodes, None, now()).status, stopped);
+        assert_eq!(decide(&held, &nodes, None, now(), false).status, stopped);
         let mut corrected = facts(Some(("nmstate.landfall.dev/probes", "api-server")));
         corrected.policy.status = Some(stopped);
         let again = scene([("a", node(Phase::Unknown)), ("b", node(Phase::Pending))]);
-        let goes_on = decide(&corrected, &again, None, now()).status;
+        let goes_on = decide(&corrected, &again, None, now(), false).status;
         assert_eq!((goes_on.aborted_generation, goes_on.slots.len()), (None, 1));
     }
 
@@ -383,7 +432,7 @@ mod tests {
     fn a_decision_about_a_settled_policy_is_the_status_it_has() {
         let mut facts = facts(None);
         let nodes = scene([("a", node(Phase::Available))]);
-        let first = decide(&facts, &nodes, None, now()).status;
+        let first = decide(&facts, &nodes, None, now(), false).status;
         assert_eq!(
             message(&first),
             ("SuccessfullyConfigured", "1/1 nodes successfully configured")
@@ -391,7 +440,7 @@ mod tests {
         assert!(first.slots.is_empty() && first.unavailable_node_count_map.is_empty());
         facts.policy.status = Some(first.clone());
         let later = now().checked_add(SignedDuration::from_secs(100)).unwrap();
-        assert_eq!(decide(&facts, &nodes, None, later).status, first);
+        assert_eq!(decide(&facts, &nodes, None, later, false).status, first);
     }
 
     #[test]
@@ -400,7 +449,7 @@ mod tests {
         for phase in [Phase::Available, Phase::Failed, Phase::Aborted, Phase::Pending] {
             let older = NodeView { generation: Some(2), ..node(phase) };
             let nodes = scene([("a", older), ("b", node(Phase::Available))]);
-            let status = decide(&facts, &nodes, None, now()).status;
+            let status = decide(&facts, &nodes, None, now(), false).status;
             let expected = ("ConfigurationProgressing", "Policy is progressing 1/2 nodes finished");
             assert_eq!(message(&status), expected, "{phase:?}");
         }
@@ -411,8 +460,52 @@ mod tests {
         let mut facts = facts(None);
         facts.policy.spec.max_unavailable = Some(nmstate_api::IntOrText::Text("many".to_owned()));
         let nodes = scene([("a", node(Phase::Available))]);
-        let decided = decide(&facts, &nodes, Some("shares eth1 with b"), now());
+        let decided = decide(&facts, &nodes, Some("shares eth1 with b"), now(), false);
         let (_, text) = message(&decided.status);
         assert!(text.contains("`many`") && text.ends_with("; shares eth1 with b"), "{text}");
+    }
+
+    #[test]
+    fn nodes_that_cannot_be_changed_so_are_named_before_any_node_is_changed() {
+        let refused = NodeView {
+            refusal: Some("nothing was changed: the node cannot be made so: no eth9".into()),
+            ..node(Phase::Failed)
+        };
+        let nodes = scene([("a", refused), ("b", node(Phase::Pending))]);
+        let decided = decide(&facts(None), &nodes, None, now(), true);
+        let (reason, text) = message(&decided.status);
+        assert_eq!(reason, "FailedToConfigure");
+        assert_eq!(
+            text,
+            "1/2 nodes failed to configure; no node was changed: a: the node cannot be made so: no eth9"
+        );
+        assert!(decided.status.slots.is_empty());
+        assert_eq!(decided.status.aborted_generation, None);
+    }
+
+    #[test]
+    fn a_roll_out_that_an_earlier_version_began_goes_on() {
+        let mut facts = facts(None);
+        let earlier = PolicyStatus { observed_generation: Some(3), ..PolicyStatus::default() };
+        facts.policy.status = Some(earlier);
+        let refused = NodeView { refusal: Some("why".into()), ..node(Phase::Failed) };
+        let nodes = scene([
+            ("a", refused),
+            ("b", node(Phase::Available)),
+            ("c", node(Phase::Pending)),
+            ("d", node(Phase::Pending)),
+        ]);
+        let status = decide(&facts, &nodes, None, now(), true).status;
+        assert_eq!((status.slots.len(), status.begun_generation), (1, Some(3)));
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_for_a_label_stops_the_policy_and_is_explained() {
+        let mut policy = Policy::new(&"a".repeat(64));
+        policy.metadata.generation = Some(3);
+        let nodes = scene([("a", node(Phase::Unknown))]);
+        let decided = decide(&policy_facts(&stored(&policy)), &nodes, None, now(), false);
+        assert_eq!(message(&decided.status).0, "InvalidName");
+        assert!(decided.status.slots.is_empty());
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use nmstate::{Interface, InterfaceType, NetworkState};
 use nmstate_api::annotations::{Drift, PolicyOptions};
-use nmstate_api::{EnactmentConditionType, NetworkDocument, NodeName, condition};
+use nmstate_api::{EnactmentConditionType, IntOrText, NetworkDocument, NodeName, condition};
 use node_policy::drift::Corrections;
 use node_policy::secrets::Secrets;
 use node_policy::{
@@ -44,6 +44,10 @@ pub(super) struct Memory {
     pub(super) attempts: u32,
     /// Attempts to revert it after it was deleted.
     pub(super) reverts: u32,
+    /// Since when it waits to be reverted here.
+    pub(super) revert_since: Option<Instant>,
+    /// `maxUnavailable` of the policy.
+    pub(super) limit: Option<IntOrText>,
     /// Nothing is done before.
     pub(super) rest_until: Option<Instant>,
     /// What could not be told to the API server yet.
@@ -61,7 +65,7 @@ pub(super) struct Evaluated {
     pub(super) rendered: Rendered,
     pub(super) features: Vec<String>,
     pub(super) differs: bool,
-    /// nmstate's refusal. It is reported by nodes that hold a slot, so that the others need not fail.
+    /// Why nmstate cannot make the node so.
     pub(super) refusal: Option<String>,
     /// How to take it back.
     pub(super) revert: NetworkDocument,
@@ -128,6 +132,7 @@ impl Memory {
                 // A success says how it stands, not how often it was tried.
                 attempts: if phase == Phase::Available { 0 } else { self.attempts },
                 revert: evaluated.map(|it| it.revert.clone()).unwrap_or_default(),
+                revert_limit: self.limit.clone(),
             },
         }
     }
@@ -241,7 +246,7 @@ impl Desk {
         let options = self.view.options(policy).transpose();
         let is_for_us = view.as_ref().is_some_and(|view| view.is_for_us);
         // The coordinator reports what cannot be read, and annotations that cannot be honoured.
-        if self.view.is_unreadable(policy) || (is_for_us && options.is_err()) {
+        if self.view.is_unusable(policy) || (is_for_us && options.is_err()) {
             return Step::Nothing;
         }
         let options = options.ok().flatten().unwrap_or_default();
@@ -286,9 +291,15 @@ impl Desk {
         policy.map(|it| Secrets::of(&it.spec.desired_state)).unwrap_or_default()
     }
 
+    /// Reports that the policy is known here, and can be applied.
     pub(super) async fn accept(&mut self, policy: &str) -> Result<()> {
+        let generation = self.view.policy_view(policy).map(|it| it.generation);
+        self.create(policy, generation.unwrap_or_default()).await
+    }
+
+    async fn create(&mut self, policy: &str, accepted: i64) -> Result<()> {
         let Some(owner) = self.view.owner().cloned() else { return Ok(()) };
-        let made = self.enactments.create(policy, &owner).await?;
+        let made = self.enactments.create(policy, &owner, accepted).await?;
         self.view.wrote(made);
         Ok(())
     }
@@ -330,7 +341,8 @@ impl Desk {
 
     pub(super) async fn write_now(&mut self, policy: &str, saying: &Saying) -> Result<()> {
         if self.view.enactment(policy).is_none() {
-            self.accept(policy).await?;
+            // What is to be said follows at once: until then no one may take it for a consent.
+            self.create(policy, 0).await?;
         }
         let Some(held) = self.view.enactment(policy).cloned() else { return Ok(()) };
         let slot = self.view.slot(policy);

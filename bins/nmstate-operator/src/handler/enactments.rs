@@ -1,14 +1,15 @@
 //! The reports of this node about policies: made, written and deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use nmstate_api::{
-    CapturedState, EnactmentName, EnactmentStatus, Failure, NODE_LABEL, NetworkDocument, NodeName,
-    NodeNetworkConfigurationEnactment as Enactment, POLICY_LABEL, PolicyName, condition,
+    ACCEPTED_GENERATION, CapturedState, EnactmentName, EnactmentStatus, Failure, IntOrText,
+    NODE_LABEL, NetworkDocument, NodeName, NodeNetworkConfigurationEnactment as Enactment,
+    POLICY_LABEL, PolicyName, condition,
 };
 use node_policy::Phase;
 
@@ -41,6 +42,8 @@ pub(crate) struct Details {
     pub(crate) features: Vec<String>,
     pub(crate) attempts: u32,
     pub(crate) revert: NetworkDocument,
+    /// How many nodes may be reverted at the same time.
+    pub(crate) revert_limit: Option<IntOrText>,
 }
 
 impl Enactments {
@@ -48,8 +51,14 @@ impl Enactments {
         Self { api: Api::all(client), node }
     }
 
-    /// Makes the report. One that is there already is as good.
-    pub(crate) async fn create(&self, policy: &str, owner: &OwnerReference) -> Result<Enactment> {
+    /// Creates the report, for a node that accepts this generation of the policy. One that is there
+    /// already is as good.
+    pub(crate) async fn create(
+        &self,
+        policy: &str,
+        owner: &OwnerReference,
+        accepted: i64,
+    ) -> Result<Enactment> {
         let doing = || format!("making the report about policy {policy}");
         let policy: PolicyName = policy.parse().with_context(doing)?;
         let name = EnactmentName::new(&self.node, &policy);
@@ -64,6 +73,7 @@ impl Enactments {
         enactment.metadata = ObjectMeta {
             name: Some(name.as_str().to_owned()),
             labels: Some(labels),
+            annotations: Some([(ACCEPTED_GENERATION.to_owned(), accepted.to_string())].into()),
             owner_references: Some(vec![owner.clone()]),
             ..ObjectMeta::default()
         };
@@ -132,6 +142,15 @@ impl Enactments {
         Ok(held)
     }
 
+    /// The nodes that have a report about a policy.
+    pub(crate) async fn nodes(&self, policy: &str) -> Result<BTreeSet<String>> {
+        let doing = || format!("listing the reports about policy {policy}");
+        let of = ListParams::default().labels(&format!("{POLICY_LABEL}={policy}"));
+        let list = within(self.api.list_metadata(&of)).await.with_context(doing)?;
+        let list = list.with_context(doing)?;
+        Ok(list.items.iter().filter_map(|it| it.labels().get(NODE_LABEL).cloned()).collect())
+    }
+
     pub(crate) async fn delete(&self, name: &str) -> Result<()> {
         let doing = || format!("deleting {name}");
         match within(self.api.delete(name, &DeleteParams::default())).await.with_context(doing)? {
@@ -163,6 +182,7 @@ fn status(saying: &Saying, held: Option<&EnactmentStatus>, slot: Option<&Time>) 
         tried_with: saying.tried_with.clone(),
         // That no slot was used yet is told, too: older handlers tell nothing.
         used_slot: Some(used.cloned().unwrap_or(Time(jiff::Timestamp::UNIX_EPOCH))),
+        revert_max_unavailable: details.revert_limit.filter(|_| !details.revert.is_empty()),
         revert_state: details.revert,
     }
 }

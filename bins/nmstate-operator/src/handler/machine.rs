@@ -18,8 +18,8 @@ use node_network::probe::{
 use node_network::recovery::RecoveryError;
 use node_network::transaction::Phase;
 use node_network::{
-    Aim, Cause, Checkpoint, Host, Network, Outcome, RecordFile, Recovered, Recovery, Timing,
-    Transaction, events, recover,
+    Aim, ApiTrust, Cause, Checkpoint, Host, Network, Outcome, RecordFile, Recovered, Recovery,
+    Timing, Transaction, events, recover,
 };
 use node_policy::Attempt;
 use node_policy::verdict::{Afterwards, Fault};
@@ -38,6 +38,8 @@ pub struct Change<'a> {
     pub persistence: Persistence,
     /// How long the network may take to be good; the usual time without it.
     pub patience: Option<Duration>,
+    /// The name that name servers are asked about; the usual one without it.
+    pub dns_name: Option<&'a str>,
 }
 
 /// What a handler works on. [`NodeNetwork`] is the network of this machine.
@@ -52,6 +54,10 @@ pub trait Machine {
     async fn recover(&self) -> Result<Recovered, RecoveryError>;
     /// Returns when something changed since the last time.
     async fn changed(&self);
+    /// Whether a change survives a reboot, given what its policy asks for.
+    fn persistence(&self, asked: Option<Persistence>) -> Persistence {
+        asked.unwrap_or_default()
+    }
     /// The version of NetworkManager.
     async fn version(&self) -> Option<String>;
 }
@@ -60,8 +66,12 @@ pub trait Machine {
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
     pub(crate) api: Endpoint,
+    /// How the API server proves who it is; a kubeconfig without TLS or an authority has none.
+    pub(crate) trust: Option<ApiTrust>,
     pub(crate) dns_name: String,
     pub(crate) timing: Timing,
+    /// What policies have that do not ask for anything.
+    pub(crate) persistence: Persistence,
 }
 
 /// The network of this machine.
@@ -89,7 +99,8 @@ impl Machine for NodeNetwork {
     }
 
     async fn change(&self, change: &Change<'_>) -> Attempt {
-        let gate = gate(change.probes, &self.surroundings);
+        let dns_name = change.dns_name.unwrap_or(&self.surroundings.dns_name);
+        let gate = gate(change.probes, &self.surroundings.api, dns_name);
         let aim = Aim { bridge: None, gate };
         let readiness = readiness(change.probes).map(|when| Readiness {
             nodes: Api::all(self.client.clone()),
@@ -102,7 +113,7 @@ impl Machine for NodeNetwork {
                 numbers::probes(&self.standing.metrics, kind, &report.probes);
             }
         };
-        let network = Probed::new(readiness, &count);
+        let network = Probed::new(readiness, self.surroundings.trust.as_ref(), &count);
         let transaction = Transaction {
             label: change.label,
             desired: change.desired,
@@ -141,17 +152,21 @@ impl Machine for NodeNetwork {
         }
     }
 
+    fn persistence(&self, asked: Option<Persistence>) -> Persistence {
+        asked.unwrap_or(self.surroundings.persistence)
+    }
+
     async fn version(&self) -> Option<String> {
         Manager::connect().await.ok()?.version().await.ok()
     }
 }
 
 /// What must answer after a change.
-fn gate(probes: &Probes, around: &Surroundings) -> Gate {
+fn gate(probes: &Probes, api: &Endpoint, dns_name: &str) -> Gate {
     let target = |kind: ProbeKind| match kind {
-        ProbeKind::ApiServer => Some(Target::ApiServer(around.api.clone())),
+        ProbeKind::ApiServer => Some(Target::ApiServer(api.clone())),
         ProbeKind::Gateway => Some(Target::DefaultGateway { interface: None }),
-        ProbeKind::Dns => Some(Target::NameServers { name: around.dns_name.clone() }),
+        ProbeKind::Dns => Some(Target::NameServers { name: dns_name.to_owned() }),
         // The cluster is asked for that, not the network.
         ProbeKind::NodeReadiness => None,
     };
@@ -225,13 +240,18 @@ fn only_the_api_server_is_silent(reports: &[ClauseReport]) -> bool {
 struct Probed<'a> {
     host: Host,
     readiness: Option<Readiness<'a>>,
+    trust: Option<&'a ApiTrust>,
     phase: Cell<Phase>,
     count: &'a dyn Fn(&ClauseReport),
 }
 
 impl<'a> Probed<'a> {
-    fn new(readiness: Option<Readiness<'a>>, count: &'a dyn Fn(&ClauseReport)) -> Self {
-        Self { host: Host, readiness, phase: Cell::new(Phase::Preparing), count }
+    fn new(
+        readiness: Option<Readiness<'a>>,
+        trust: Option<&'a ApiTrust>,
+        count: &'a dyn Fn(&ClauseReport),
+    ) -> Self {
+        Self { host: Host, readiness, trust, phase: Cell::new(Phase::Preparing), count }
     }
 }
 
@@ -329,7 +349,8 @@ impl Network for Probed<'_> {
                 None => None,
             }
         };
-        let (mut reports, node) = tokio::join!(self.host.ask(questions, limit), node);
+        let (mut reports, node) =
+            tokio::join!(self.host.ask_trusted(questions, limit, self.trust), node);
         // Last, so that the others keep the places of their questions.
         reports.extend(node);
         reports.iter().for_each(self.count);
@@ -343,16 +364,9 @@ mod tests {
 
     use super::*;
 
-    fn around() -> Surroundings {
-        Surroundings {
-            api: Endpoint { host: "api.example".into(), port: 6443 },
-            dns_name: "example".into(),
-            timing: Timing::patient(Duration::from_secs(5)),
-        }
-    }
-
     fn asked(probes: &Probes) -> Vec<(String, When)> {
-        let gate = gate(probes, &around());
+        let api = Endpoint { host: "api.example".into(), port: 6443 };
+        let gate = gate(probes, &api, "example");
         gate.clauses.iter().map(|it| (it.any_of[0].to_string(), it.when)).collect()
     }
 

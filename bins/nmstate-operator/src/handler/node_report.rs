@@ -8,7 +8,7 @@ use nmstate_api::{
     Condition, ConditionStatus, NetworkDocument, NodeName, NodeNetworkState,
     NodeNetworkStateStatus, condition,
 };
-use node_policy::report;
+use node_policy::report::{self, Bounded};
 
 use crate::requests::{now, within};
 
@@ -19,20 +19,25 @@ pub(crate) const NMSTATE_VERSION: &str = "2.2.62";
 #[derive(Debug)]
 pub(crate) struct Seen {
     state: NetworkDocument,
+    is_compact: bool,
     /// What does not fit into one object.
     left_out: Vec<String>,
 }
 
 impl Seen {
     pub(crate) fn new(state: NetworkDocument) -> Self {
-        let (state, left_out) = report::bounded(state);
-        Self { state, left_out }
+        let Bounded { document, is_compact, left_out } = report::bounded(state);
+        Self { state: document, is_compact, left_out }
     }
 
     /// None when all of it is reported.
     fn conditions(&self) -> Vec<Condition> {
         if self.left_out.is_empty() {
-            return Vec::new();
+            let message = "the network is too large for one object in full; interfaces are \
+                reported without settings of their drivers and without what is not set";
+            let compact = Condition::new("Compact", ConditionStatus::True);
+            let compact = compact.reason("TooLarge").message(message);
+            return Vec::from_iter(self.is_compact.then_some(compact));
         }
         let message = format!(
             "the network is too large for one object; left out: {}",
@@ -151,6 +156,11 @@ mod tests {
         assert!(is_same_but_times(&stamped, &conditions), "it is written once");
         assert!(!is_same_but_times(&[], &conditions));
         assert!(Seen::new(NetworkDocument::default()).conditions().is_empty());
+        let features = serde_json::json!({"feature": {"x": "y".repeat(1_000)}});
+        let nic = |number| serde_json::json!({"name": format!("e{number}"), "ethtool": features});
+        let state = serde_json::json!({"interfaces": (0..2_000).map(nic).collect::<Vec<_>>()});
+        let compact = Seen::new(serde_json::from_value(state).unwrap()).conditions();
+        assert_eq!((compact.len(), compact[0].type_.as_str()), (1, "Compact"));
     }
 
     #[test]

@@ -12,8 +12,8 @@ use kube::{Api, Client, Resource as _, ResourceExt};
 use nmstate_api::annotations::{AnnotationError, PolicyOptions};
 use nmstate_api::{
     EnactmentStatus, NODE_LABEL, NodeName, NodeNetworkConfigurationEnactment as Enactment,
-    NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, REFRESH_LABEL,
-    StoredPolicy, Unreadable,
+    NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, PolicyName,
+    REFRESH_LABEL, StoredPolicy, Unreadable,
 };
 use node_policy::rollout::{self, Slot};
 use node_policy::{PolicyView, selection, terms};
@@ -135,9 +135,10 @@ impl View {
         self.policies.get(name)?.as_ref().ok()
     }
 
-    /// Nobody knows what it wants, so nothing is done about it. The coordinator says so.
-    pub(crate) fn is_unreadable(&self, name: &str) -> bool {
-        self.policies.get(name).is_some_and(Result::is_err)
+    /// Whether its spec cannot be read, or no report can have its name. The coordinator reports it.
+    pub(crate) fn is_unusable(&self, name: &str) -> bool {
+        let is_named = name.parse::<PolicyName>().is_ok();
+        self.policies.get(name).is_some_and(|it| it.is_err() || !is_named)
     }
 
     /// Whether somebody deleted it. It may be there still, while others have to do with its end.
@@ -183,7 +184,8 @@ impl View {
         Some(PolicyView {
             generation,
             is_for_us: policy.metadata.deletion_timestamp.is_none()
-                && selection::matches(&policy.spec.node_selector, &node.labels),
+                && selection::matches(&policy.spec.node_selector, &node.labels)
+                && options.select(&node.labels),
             has_slot: self.slot(name).is_some(),
             is_aborted: status.is_some_and(|it| {
                 it.aborted_generation == Some(generation)

@@ -11,6 +11,8 @@ use nmstate::NetworkState;
 use nmstate_api::NodeName;
 use nmstate_api::annotations::{Drift, OnDelete, Persistence, PolicyOptions, Probes};
 use node_network::Recovered;
+use node_policy::limit::MaxUnavailable;
+use node_policy::revert::Turn;
 use node_policy::{Attempt, Phase, Step, bounds, guard, rendering, report, revert, terms};
 use tokio_util::sync::CancellationToken;
 
@@ -174,9 +176,14 @@ impl<M: Machine> Handler<M> {
                         let why = "not begun, as too many other nodes failed";
                         desk.say(&policy, Phase::Aborted, why).await
                     }
-                    Step::Leave => match self.take_back(desk, &policy) {
-                        Some(running) => return Some(running),
-                        None => desk.leave(&policy).await,
+                    Step::Leave => match self.may_revert(desk, &policy).await {
+                        Ok(true) => match self.take_back(desk, &policy) {
+                            Some(running) => return Some(running),
+                            None => desk.leave(&policy).await,
+                        },
+                        // It rests until its turn may have come.
+                        Ok(false) => break,
+                        Err(error) => Err(error),
                     },
                     Step::Apply => match self.begin(desk, &policy).await {
                         Ok(Some(running)) => return Some(running),
@@ -208,7 +215,8 @@ impl<M: Machine> Handler<M> {
         let phase = Phase::of(&held.conditions);
         let is_reported = held.policy_generation == Some(generation);
         let rendered = rendering::render(&object.spec, &held.captured_states, &current);
-        let mut memory = Memory { generation, options, ..Memory::default() };
+        let limit = object.spec.max_unavailable.clone();
+        let mut memory = Memory { generation, options, limit, ..Memory::default() };
         memory.since = Some(Instant::now());
         memory.made = held.policy_generation.filter(|_| phase == Phase::Available);
         let is_completed = desk.completed.take_if(|it| *it == label(policy, generation)).is_some();
@@ -219,7 +227,7 @@ impl<M: Machine> Handler<M> {
             let count = held.retry_count.get(&generation.to_string());
             memory.attempts = count.and_then(|it| u32::try_from(*it).ok()).unwrap_or_default();
         }
-        let refused = match &rendered {
+        let mut refused = match &rendered {
             Ok(rendered) => guard::forbidden(&current, &rendered.desired),
             Err(error) => Some(Attempt::NotRendered { why: error.to_string() }),
         };
@@ -230,8 +238,13 @@ impl<M: Machine> Handler<M> {
             // A drift that is only to be reported is no reason to act for a handler that starts.
             let is_left = memory.made == Some(generation)
                 && memory.options.drift == Drift::Report
-                && memory.options.persistence == Persistence::AcrossReboots;
+                && self.machine.persistence(memory.options.persistence)
+                    == Persistence::AcrossReboots;
             let keeps_way_back = memory.options.on_delete == OnDelete::Revert;
+            // Reported at once, without a slot: no node is changed before all have compared it.
+            if !is_left && let Err(why) = &compared {
+                refused = Some(Attempt::Invalid { why: why.clone() });
+            }
             memory.evaluation = Some(Evaluated {
                 features,
                 differs: !is_left && compared.as_ref() != Ok(&false),
@@ -300,12 +313,32 @@ impl<M: Machine> Handler<M> {
                 label: &label,
                 desired: &desired,
                 probes: &options.probes,
-                persistence: options.persistence,
+                persistence: self.machine.persistence(options.persistence),
                 patience: options.probe_timeout.map(|it| Duration::from_secs(it.into())),
+                dns_name: options.probe_dns_name.as_deref(),
             };
             self.machine.change(&change).await
         };
         Ok(Some((job, Box::pin(change))))
+    }
+
+    /// Whether it is the turn of this node to revert a policy that was deleted. No coordinator gives
+    /// slots for it any more: nodes take turns in the order of their names, by the reports that are
+    /// left. Whatever needs no turn may always be done.
+    async fn may_revert(&self, desk: &mut Desk, policy: &str) -> Result<bool> {
+        let Some(status) = desk.view.reported(policy) else { return Ok(true) };
+        if status.revert_state.is_empty() || !desk.view.is_deleted(policy) {
+            return Ok(true);
+        }
+        let limit = MaxUnavailable::parse(status.revert_max_unavailable.as_ref());
+        let left = desk.enactments.nodes(policy).await?;
+        let memory = desk.memory.entry(policy.to_owned()).or_default();
+        let waited = memory.revert_since.get_or_insert_with(Instant::now).elapsed();
+        let turn = revert::turn(self.node.as_str(), &left, limit.unwrap_or_default(), waited);
+        if let Turn::In(wait) = turn {
+            memory.rest_until = Some(Instant::now() + wait);
+        }
+        Ok(turn == Turn::Now)
     }
 
     /// Begins to take a policy back that was deleted, when it asked for that.
@@ -328,13 +361,23 @@ impl<M: Machine> Handler<M> {
         let job = Job { policy: policy.to_owned(), kind: JobKind::TakeBack, since: Instant::now() };
         let label = label(policy, 0);
         let change = async move {
+            match self.machine.state().await {
+                // What the policy made may have become a part of br-ex since.
+                Ok(current) => {
+                    if let Some(refused) = guard::forbidden(&current, &desired) {
+                        return refused;
+                    }
+                }
+                Err(error) => return Attempt::NotBegun { why: error.to_string() },
+            }
             let probes = Probes::default();
             let change = Change {
                 label: &label,
                 desired: &desired,
                 probes: &probes,
-                persistence: Default::default(),
+                persistence: self.machine.persistence(None),
                 patience: None,
+                dns_name: None,
             };
             self.machine.change(&change).await
         };

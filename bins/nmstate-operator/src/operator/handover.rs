@@ -18,7 +18,7 @@ use super::others::{api, network_addons, olm, resource};
 use crate::requests::within;
 
 /// What comes before ours is deployed or removed: the record, then whatever goes.
-pub(super) async fn begin(client: &Client, plan: &Plan, held: Option<&Record>) -> Result<()> {
+pub(crate) async fn begin(client: &Client, plan: &Plan, held: Option<&Record>) -> Result<()> {
     if let Some(record) = &plan.record
         && held != Some(record)
     {
@@ -36,7 +36,7 @@ pub(super) async fn begin(client: &Client, plan: &Plan, held: Option<&Record>) -
 }
 
 /// What comes after ours is deployed or removed.
-pub(super) async fn end(client: &Client, plan: &Plan, held: Option<&Record>) -> Result<()> {
+pub(crate) async fn end(client: &Client, plan: &Plan, held: Option<&Record>) -> Result<()> {
     for installer in &plan.give_back {
         tracing::info!("restoring {installer}, to give back to kubernetes-nmstate");
         restore(client, installer).await.with_context(|| format!("restoring {installer}"))?;

@@ -1,24 +1,25 @@
 //! What is seen of the cluster.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
 use nmstate_api::NMState;
-use nmstate_api::annotations::NMStateOptions;
 use nmstate_deployment::cluster_operator::ClusterOperatorStatus;
-use nmstate_deployment::decide::{Memory, Seen, leading};
-use nmstate_deployment::handover::{self, Record, RecordError, Wish};
+use nmstate_deployment::decide::{Memory, Seen};
+use nmstate_deployment::handover::{Look, Record, RecordError};
 use nmstate_deployment::names::{
-    CLUSTER_OPERATOR, COORDINATOR, HANDLER, MEMORY, NAMESPACE, TAKEN_OVER,
+    CLUSTER_OPERATOR, COMPONENT_LABEL, COORDINATOR, HANDLER, MEMORY, NAMESPACE, TAKEN_OVER,
 };
 use nmstate_deployment::platform::Platform;
-use nmstate_deployment::rollout::Rollout;
+use nmstate_deployment::rollout::{self, HandlerPod, Rollout};
 use nmstate_deployment::tls_profile::TlsProfile;
 use serde_json::Value;
 
-use super::others;
+use super::others::{self, known};
 use super::watches::openshift;
 use crate::requests::within;
 
@@ -28,49 +29,64 @@ pub(super) const ROLLED_OUT: &str = "rolledOut";
 
 /// Looks at everything that is decided by.
 pub(super) async fn observe(client: &Client) -> Result<Seen> {
-    let infrastructures: Api<DynamicObject> =
-        Api::all_with(client.clone(), &openshift("Infrastructure", "infrastructures"));
-    // A cluster that does not say what it is gets no defaults.
-    let infrastructure = within(infrastructures.get_opt("cluster"))
-        .await?
-        .context("reading the Infrastructure cluster")?
-        .map_or(Value::Null, |object| object.data);
+    let platform = platform(client).await?;
     let nmstates: Api<NMState> = Api::all(client.clone());
     let nmstates =
         within(nmstates.list(&ListParams::default())).await?.context("listing NMStates")?;
     let daemon_sets: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
     let record = record(client).await?;
-    let options = leading(&nmstates.items)
-        .and_then(|nmstate| NMStateOptions::parse(nmstate.metadata.annotations.as_ref()).ok())
-        .unwrap_or_default();
-    let wish = if options.adopt && !options.off { Wish::TakeOver } else { Wish::Leave };
-    // Nothing is done while the record cannot be read, so that a glance is enough.
-    let written = record.as_ref().ok().and_then(Option::as_ref);
-    let places = written.map(|record| record.namespaces.clone()).unwrap_or_default();
+    let mut rollout = Rollout {
+        handlers: within(daemon_sets.get_opt(HANDLER))
+            .await?
+            .with_context(|| format!("reading the DaemonSet {HANDLER}"))?,
+        coordinator: within(deployments.get_opt(COORDINATOR))
+            .await?
+            .with_context(|| format!("reading the Deployment {COORDINATOR}"))?,
+        ..Rollout::default()
+    };
+    // All nodes and pods of a large cluster are much to read, so only where it matters.
+    if rollout.is_incomplete() {
+        handlers(client, &mut rollout).await?;
+    }
     Ok(Seen {
-        platform: Platform::of(&infrastructure),
+        platform,
         nmstates: nmstates.items,
         memory: memory(client).await?,
-        others: others::others(client, handover::look(wish, written), &places).await?,
+        others: others::others(client, Look::Glance, &BTreeSet::new()).await?,
         record,
         adoption: None,
         hindrance: None,
-        rollout: Rollout {
-            handlers: within(daemon_sets.get_opt(HANDLER))
-                .await?
-                .with_context(|| format!("reading the DaemonSet {HANDLER}"))?,
-            coordinator: within(deployments.get_opt(COORDINATOR))
-                .await?
-                .with_context(|| format!("reading the Deployment {COORDINATOR}"))?,
-        },
+        rollout,
         cluster_operator: cluster_operator(client).await?,
         tls: tls(client).await?,
     })
 }
 
+/// What kind of cluster it is. One that does not say so gets no defaults, as one that is not
+/// OpenShift.
+pub(super) async fn platform(client: &Client) -> Result<Platform> {
+    let infrastructures: Api<DynamicObject> =
+        Api::all_with(client.clone(), &openshift("Infrastructure", "infrastructures"));
+    let found = known(within(infrastructures.get_opt("cluster")).await?)
+        .context("reading the Infrastructure cluster")?;
+    Ok(Platform::of(&found.flatten().map_or(Value::Null, |object| object.data)))
+}
+
+/// The handlers one by one, and which nodes are down.
+async fn handlers(client: &Client, rollout: &mut Rollout) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let ours = ListParams::default().labels(&format!("{COMPONENT_LABEL}={HANDLER}"));
+    let pods = within(pods.list(&ours)).await?.context("listing the pods of handlers")?;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let nodes = within(nodes.list(&ListParams::default())).await?.context("listing nodes")?;
+    rollout.pods = pods.items.iter().filter_map(HandlerPod::of).collect();
+    rollout.down = rollout::down(&nodes.items);
+    Ok(())
+}
+
 /// What was taken over from another operator.
-async fn record(client: &Client) -> Result<Result<Option<Record>, RecordError>> {
+pub(crate) async fn record(client: &Client) -> Result<Result<Option<Record>, RecordError>> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     let map = within(maps.get_opt(TAKEN_OVER))
         .await?
@@ -82,11 +98,9 @@ async fn record(client: &Client) -> Result<Result<Option<Record>, RecordError>> 
 async fn tls(client: &Client) -> Result<TlsProfile> {
     let servers: Api<DynamicObject> =
         Api::all_with(client.clone(), &openshift("APIServer", "apiservers"));
-    let server = match within(servers.get_opt("cluster")).await? {
-        // A server that does not know the kind answers in words, which is not taken for an absence.
-        Err(kube::Error::Api(status)) if status.code == 404 => None,
-        found => found.context("reading the APIServer cluster")?,
-    };
+    let server = known(within(servers.get_opt("cluster")).await?)
+        .context("reading the APIServer cluster")?
+        .flatten();
     Ok(server.map_or_else(TlsProfile::default, |object| TlsProfile::of(&object.data)))
 }
 
@@ -105,9 +119,9 @@ async fn memory(client: &Client) -> Result<Memory> {
 async fn cluster_operator(client: &Client) -> Result<ClusterOperatorStatus> {
     let operators: Api<DynamicObject> =
         Api::all_with(client.clone(), &openshift("ClusterOperator", "clusteroperators"));
-    let object = within(operators.get_opt(CLUSTER_OPERATOR))
-        .await?
-        .with_context(|| format!("reading the ClusterOperator {CLUSTER_OPERATOR}"))?;
+    let object = known(within(operators.get_opt(CLUSTER_OPERATOR)).await?)
+        .with_context(|| format!("reading the ClusterOperator {CLUSTER_OPERATOR}"))?
+        .flatten();
     let status = object.map(|object| object.data["status"].clone()).unwrap_or_default();
     // What cannot be read is not ours, and is written anew.
     Ok(serde_json::from_value(status).unwrap_or_default())

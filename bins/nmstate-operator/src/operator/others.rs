@@ -24,7 +24,7 @@ const OPERAND: &str = "app=kubernetes-nmstate";
 const USUAL_PLACES: [&str; 3] = ["default", "nmstate", "openshift-nmstate"];
 
 /// Looks for it, as closely as is asked for.
-pub(super) async fn others(
+pub(crate) async fn others(
     client: &Client,
     look: Look,
     known: &BTreeSet<String>,
@@ -233,8 +233,8 @@ async fn labelled(
     Ok(list.items)
 }
 
-/// A server that does not know a kind says so in words, not as it does of an object.
-fn known<T>(result: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
+/// None for a kind that the server does not serve: it says so in words, not as it does of an object.
+pub(super) fn known<T>(result: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         result => result.map(Some),

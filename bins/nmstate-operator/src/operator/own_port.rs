@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use nmstate_deployment::decide::{Decision, Operand};
+use nmstate_deployment::rollout::Rollout;
 use nmstate_deployment::tls_profile::TlsProfile;
 use tokio::sync::watch;
 
@@ -19,6 +20,12 @@ const LOOKS: Family = Family {
 const WANTED: Family = Family {
     name: "nmstate_operator_operand_wanted",
     help: "Whether handlers and coordinator are wanted in this cluster.",
+    kind: Kind::Gauge,
+};
+
+const NOT_READY: Family = Family {
+    name: "nmstate_operator_handlers_not_ready",
+    help: "Ready nodes whose handler is not ready.",
     kind: Kind::Gauge,
 };
 
@@ -46,6 +53,12 @@ impl OwnPort {
             *held = offer;
             differs
         });
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a cluster has far fewer nodes")]
+    pub(super) fn observed(&self, rollout: &Rollout) {
+        let count = rollout.handlers_not_ready().len() as f64;
+        self.standing.metrics.replace(NOT_READY, [(String::new(), count)]);
     }
 
     pub(super) fn decided(&self, decision: &Decision) {

@@ -17,8 +17,8 @@ use nmstate_deployment::names::{CLUSTER_OPERATOR, MEMORY, NAMESPACE, OPERATOR};
 use nmstate_deployment::operand;
 use serde_json::{Value, json};
 
-use super::handover;
 use super::observe::{HAD_NMSTATE, ROLLED_OUT};
+use super::others::known;
 use super::reports;
 use super::watches::openshift;
 use crate::requests::within;
@@ -31,11 +31,31 @@ pub(super) struct Performer {
     is_cleared: bool,
 }
 
-/// What was last done about the operand, and how the workloads were then.
+/// What was last done about the operand.
 #[derive(PartialEq)]
 enum Done {
-    Deployed { objects: Vec<Value>, generations: [Option<i64>; 2] },
+    Deployed {
+        objects: Vec<Value>,
+        /// How each of them was then.
+        versions: Vec<Version>,
+    },
     Removed,
+}
+
+/// Tells whether an object was deleted or edited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Version {
+    uid: Option<String>,
+    /// The generation of what has a status, which changes by itself; of others the resource version.
+    edit: Option<String>,
+}
+
+impl Version {
+    fn of(metadata: &ObjectMeta) -> Self {
+        let generation = metadata.generation.map(|it| it.to_string());
+        let edit = generation.or_else(|| metadata.resource_version.clone());
+        Self { uid: metadata.uid.clone(), edit }
+    }
 }
 
 impl Performer {
@@ -44,16 +64,12 @@ impl Performer {
     }
 
     /// Makes the cluster what was decided.
-    pub(super) async fn perform(&mut self, seen: &Seen, decision: &Decision) -> Result<()> {
+    pub(super) async fn perform(&mut self, decision: &Decision) -> Result<()> {
         if decision.make_default {
             self.make_default().await?;
         }
-        let record = seen.record.as_ref().ok().and_then(Option::as_ref);
-        if let Some(plan) = &decision.handover {
-            handover::begin(&self.client, plan, record).await?;
-        }
         match &decision.operand {
-            Operand::Deploy(objects) => self.deploy(seen, objects).await?,
+            Operand::Deploy(objects) => self.deploy(objects).await?,
             Operand::Remove => {
                 self.remove().await?;
                 if decision.clear_reports && !self.is_cleared {
@@ -62,10 +78,7 @@ impl Performer {
             }
             Operand::Leave => {}
         }
-        match &decision.handover {
-            Some(plan) => handover::end(&self.client, plan, record).await,
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Tells the cluster, and remembers.
@@ -98,20 +111,18 @@ impl Performer {
         }
     }
 
-    async fn deploy(&mut self, seen: &Seen, objects: &[Value]) -> Result<()> {
-        let generations = [
-            seen.rollout.handlers.as_ref().and_then(|set| set.metadata.generation),
-            seen.rollout.coordinator.as_ref().and_then(|one| one.metadata.generation),
-        ];
-        // Somebody else's change of a workload raises its generation, and is put right.
-        let same = matches!(&self.done, Some(Done::Deployed { objects: held, generations: then })
-            if held == objects && *then == generations);
-        if same {
-            return Ok(());
+    async fn deploy(&mut self, objects: &[Value]) -> Result<()> {
+        if let Some(Done::Deployed { objects: held, versions }) = &self.done
+            && held == objects
+        {
+            if self.versions(objects).await? == *versions {
+                return Ok(());
+            }
+            tracing::info!("objects were deleted or edited; restoring them");
         }
         self.is_cleared = false;
         let parameters = PatchParams::apply(OPERATOR).force();
-        let mut generations = [None, None];
+        let mut versions = Vec::new();
         for object in objects {
             let (api, name) = self.place(object);
             let doing = || format!("applying {} {name}", object["kind"]);
@@ -119,11 +130,7 @@ impl Performer {
                 .await
                 .with_context(doing)?
                 .with_context(doing)?;
-            match object["kind"].as_str() {
-                Some("DaemonSet") => generations[0] = applied.metadata.generation,
-                Some("Deployment") => generations[1] = applied.metadata.generation,
-                _ => {}
-            }
+            versions.push(Version::of(&applied.metadata));
         }
         // What clusters of another shape have, this one may have had before.
         let place = |object: &Value| (object["kind"].clone(), object["metadata"]["name"].clone());
@@ -132,8 +139,21 @@ impl Performer {
             self.take_away(object).await?;
         }
         tracing::info!(objects = objects.len(), "deployed");
-        self.done = Some(Done::Deployed { objects: objects.to_vec(), generations });
+        self.done = Some(Done::Deployed { objects: objects.to_vec(), versions });
         Ok(())
+    }
+
+    /// The present versions of these objects.
+    async fn versions(&self, objects: &[Value]) -> Result<Vec<Version>> {
+        let mut versions = Vec::new();
+        for object in objects {
+            let (api, name) = self.place(object);
+            let doing = || format!("reading {} {name}", object["kind"]);
+            let found = within(api.get_metadata_opt(&name)).await.with_context(doing)?;
+            let found = found.with_context(doing)?;
+            versions.push(Version::of(&found.map(|it| it.metadata).unwrap_or_default()));
+        }
+        Ok(versions)
     }
 
     /// Takes everything away that was ever deployed, workloads before their rights.
@@ -222,9 +242,11 @@ impl Performer {
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 let mut object = DynamicObject::new(CLUSTER_OPERATOR, &resource);
                 object.data = json!({ "spec": {} });
-                within(operators.create(&PostParams::default(), &object))
-                    .await?
-                    .with_context(doing)?;
+                // Clusters other than OpenShift do not have the kind.
+                let created = within(operators.create(&PostParams::default(), &object)).await?;
+                if known(created).with_context(doing)?.is_none() {
+                    return Ok(());
+                }
                 within(write()).await?.map(drop).with_context(doing)
             }
             result => result.map(drop).with_context(doing),

@@ -1,15 +1,22 @@
-//! News about what the operator acts on. Only that there are any is of interest: each look reads
-//! the few objects afresh.
+//! Watches of what the operator acts on. An event only starts a reconciliation, which reads the few
+//! objects itself.
+
+use std::collections::BTreeMap;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::{Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{Api, ApiResource, DynamicObject};
-use kube::core::PartialObjectMeta;
+use kube::core::{NamespaceResourceScope, PartialObjectMeta};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{Config, Event, watcher};
-use kube::{Client, Resource};
+use kube::{Client, Resource, ResourceExt};
 use nmstate_api::{NMState, NodeNetworkConfigurationPolicy, NodeNetworkState};
 use nmstate_deployment::names::{CLUSTER_OPERATOR, NAMESPACE, PART_OF, PART_OF_LABEL};
+use nmstate_deployment::operand;
 use serde::de::DeserializeOwned;
 
 use super::adoption::{ROLE_LABEL, machine_configs};
@@ -25,26 +32,94 @@ pub(super) fn openshift(kind: &str, plural: &str) -> ApiResource {
     }
 }
 
-/// A stream that gives something whenever there may be something to do.
+/// A stream with an item whenever there may be something to do.
 pub(super) fn open(client: &Client) -> BoxStream<'static, ()> {
-    let named = |name: &str| Config::default().fields(&format!("metadata.name={name}"));
-    let ours = || Config::default().labels(&format!("{PART_OF_LABEL}={PART_OF}"));
     let openshift =
         |kind, plural| Api::<DynamicObject>::all_with(client.clone(), &openshift(kind, plural));
     let daemon_sets: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
     let policies: Api<PartialObjectMeta<NodeNetworkConfigurationPolicy>> = Api::all(client.clone());
-    stream::select_all([
+    let mut watches = vec![
         whole(openshift("Infrastructure", "infrastructures"), named("cluster")),
         whole(openshift("ClusterOperator", "clusteroperators"), named(CLUSTER_OPERATOR)),
         whole(openshift("APIServer", "apiservers"), named("cluster")),
         whole(Api::<NMState>::all(client.clone()), Config::default()),
         whole(daemon_sets, ours()),
         whole(deployments, ours()),
-        // Policies are many and large; that there is another is all we must know.
-        whole(policies, Config::default()),
-    ])
-    .boxed()
+        new_generations(policies),
+        deployed::<ServiceAccount>(client),
+        deployed::<Service>(client),
+        deployed::<NetworkPolicy>(client),
+        deployed::<PodDisruptionBudget>(client),
+        deployed::<Role>(client),
+        deployed::<RoleBinding>(client),
+    ];
+    for name in operand::cluster_names() {
+        let roles: Api<PartialObjectMeta<ClusterRole>> = Api::all(client.clone());
+        let bindings: Api<PartialObjectMeta<ClusterRoleBinding>> = Api::all(client.clone());
+        watches.extend([whole(roles, named(&name)), whole(bindings, named(&name))]);
+    }
+    stream::select_all(watches).boxed()
+}
+
+/// A name is all that the operator may select ClusterRoles by.
+fn named(name: &str) -> Config {
+    Config::default().fields(&format!("metadata.name={name}"))
+}
+
+fn ours() -> Config {
+    Config::default().labels(&format!("{PART_OF_LABEL}={PART_OF}"))
+}
+
+/// Objects of ours in our namespace: what is deleted or edited is restored.
+fn deployed<K>(client: &Client) -> BoxStream<'static, ()>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    K: Clone + std::fmt::Debug + Send + Sync + 'static,
+{
+    let api: Api<PartialObjectMeta<K>> = Api::namespaced(client.clone(), NAMESPACE);
+    whole(api, ours())
+}
+
+/// Policies are many, and their status is written often; only new ones and edits matter here.
+fn new_generations(
+    api: Api<PartialObjectMeta<NodeNetworkConfigurationPolicy>>,
+) -> BoxStream<'static, ()> {
+    let mut known = Generations::default();
+    watcher(api, Config::default())
+        .default_backoff()
+        .filter_map(move |event| {
+            let told = match event {
+                Ok(event) => known.is_new(&event).then_some(()),
+                Err(error) => {
+                    tracing::debug!("watching policies: {error}");
+                    None
+                }
+            };
+            async move { told }
+        })
+        .boxed()
+}
+
+/// The generations of objects as far as they were seen.
+#[derive(Debug, Default)]
+struct Generations(BTreeMap<String, Option<i64>>);
+
+impl Generations {
+    /// Whether an event is about a generation that was not seen before.
+    fn is_new<K: ResourceExt>(&mut self, event: &Event<K>) -> bool {
+        match event {
+            Event::Init | Event::InitDone => false,
+            Event::InitApply(object) | Event::Apply(object) => {
+                let generation = object.meta().generation;
+                self.0.insert(object.name_any(), generation) != Some(generation)
+            }
+            Event::Delete(object) => {
+                self.0.remove(&object.name_any());
+                false
+            }
+        }
+    }
 }
 
 /// The same about what nodes took their br-ex from, and about their networks.
@@ -76,5 +151,27 @@ fn told<K>(event: Result<Event<K>, kube::runtime::watcher::Error>) -> Option<()>
             tracing::debug!("watching the cluster: {error}");
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(name: &str, generation: i64) -> NodeNetworkConfigurationPolicy {
+        let mut policy = NodeNetworkConfigurationPolicy::new(name);
+        policy.metadata.generation = Some(generation);
+        policy
+    }
+
+    #[test]
+    fn a_status_that_is_written_starts_no_reconciliation() {
+        let mut known = Generations::default();
+        assert!(known.is_new(&Event::InitApply(policy("a", 1))));
+        assert!(!known.is_new(&Event::Apply(policy("a", 1))), "only its status was written");
+        assert!(known.is_new(&Event::Apply(policy("a", 2))));
+        assert!(known.is_new(&Event::Apply(policy("b", 2))));
+        assert!(!known.is_new(&Event::Delete(policy("a", 2))));
+        assert!(known.is_new(&Event::Apply(policy("a", 2))), "it was created again");
     }
 }

@@ -7,6 +7,7 @@ mod annotations;
 mod basics;
 mod bench;
 mod canary;
+mod checks;
 mod cluster;
 mod drift;
 mod machines;
@@ -31,7 +32,8 @@ const CASES: &[Case] = &[
     ("a canary that never comes is waited for", canary::never_comes),
     ("a policy comes to all nodes, as many at a time as it says", basics::one_after_the_other),
     ("the canary goes first, and the others follow", canary::goes_first),
-    ("a canary that fails, by name, leaves the others untouched", canary::fails),
+    ("a policy that one node refuses changes no node", checks::one_node_refuses),
+    ("a paused policy changes no node", checks::paused),
     ("drift is reported and left, or put right", drift::reported_and_corrected),
     ("a way back can be asked for in time only, and be given up", annotations::ways_back),
     ("labels of nodes choose policies at once", membership::labels_choose),
@@ -47,6 +49,7 @@ const CASES: &[Case] = &[
     ("who waits for long says so", canary::wait_is_told),
     ("(handlers become impatient)", Bench::be_impatient),
     ("a policy that cuts the node off is taken back and stops the others", basics::taken_back),
+    ("a canary that fails, by name, leaves the others untouched", canary::fails),
     ("probes that were asked for decide", probes::decide),
     ("annotations take effect when they are changed", annotations::take_effect),
     ("a policy that failed is tried again on request", probes::retried_on_request),

@@ -121,6 +121,7 @@ impl<'a> Runner<'a> {
             plan: None,
             wait_for_workspace: false,
             through_workspace: false,
+            shards: None,
             helm_program: None,
             arguments: self.line.clone(),
             version: crate::version::NUMBER.to_owned(),

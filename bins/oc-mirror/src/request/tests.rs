@@ -1,3 +1,5 @@
+use registry::Retry;
+
 use super::*;
 use crate::arguments::Arguments;
 
@@ -117,4 +119,27 @@ fn what_is_not_said_has_the_usual_meaning() {
     assert_eq!(settings.archiving.since, None);
     assert_eq!(settings.dry_run, DryRun::No);
     assert!(settings.archiving.write && !settings.allow_incomplete);
+}
+
+#[test]
+fn shards_are_for_runs_that_copy_from_registry_to_registry() {
+    let messages = |line: &str| -> String {
+        let problems = ask(line).unwrap_err();
+        problems.iter().map(|problem| format!("{problem}\n")).collect()
+    };
+    assert!(ask("-c x --shards 4 --workspace file://d docker://r").is_ok());
+    for line in ["-c x --shards 4 file://d", "-c x --shards 4 --from file://d docker://r"] {
+        let problems = messages(line);
+        assert!(problems.contains("--shards is supported for mirror to mirror only"), "{problems}");
+    }
+    for flag in ["--through-workspace", "--dry-run"] {
+        let problems = messages(&format!("-c x --shards 4 {flag} --workspace file://d docker://r"));
+        let expected = format!("--shards and {flag} cannot be used together");
+        assert!(problems.contains(&expected), "{problems}");
+    }
+    for count in ["0", "257", "x"] {
+        let line = ["oc-mirror", "-c", "x", "--shards", count, "docker://r"];
+        let error = Arguments::read(line.into_iter().map(Into::into)).unwrap_err().to_string();
+        assert!(error.contains("expected a number from 1 to 256"), "{error}");
+    }
 }

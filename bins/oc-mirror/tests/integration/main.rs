@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
+mod cluster_jobs;
 mod command_line;
 mod console_access;
 mod console_browser;
@@ -39,6 +40,7 @@ mod journey_maintenance;
 mod journey_many_runs;
 mod journey_mirror_to_mirror;
 mod journey_names;
+mod journey_object_store;
 mod journey_oc_mirror_v2;
 mod journey_operators;
 mod journey_plan;
@@ -47,6 +49,7 @@ mod journey_policy;
 mod journey_policy_skopeo;
 mod journey_release_resources;
 mod journey_releases;
+mod journey_shards;
 mod journey_signatures;
 mod journey_signed_archives;
 mod journey_status;

@@ -113,6 +113,16 @@ impl Client {
         send(request, format!("reading {path}")).await
     }
 
+    /// Creates an object in the collection, or subresource, at a path.
+    pub async fn create(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
+        let segments = path.split('/').filter(|segment| !segment.is_empty());
+        let request = self
+            .request(Method::POST, self.url(segments))
+            .header("Content-Type", "application/json")
+            .body(object.to_string());
+        send(request, format!("creating in {path}")).await
+    }
+
     /// Deletes the object at a path.
     pub async fn delete(&self, path: &str) -> Result<(), ApiError> {
         let segments = path.split('/').filter(|segment| !segment.is_empty());

@@ -20,13 +20,14 @@ const LOG: &str = "kube-controller-manager.log";
 
 /// Those that act on what our programs deploy. Nodes are alive as long as a test says so: nobody
 /// renews their leases here, and the controller of their lives would declare them dead.
-const CONTROLLERS: [&str; 11] = [
+const CONTROLLERS: [&str; 12] = [
     "clusterrole-aggregation-controller",
     "daemonset-controller",
     "deployment-controller",
     "disruption-controller",
     "endpointslice-controller",
     "garbage-collector-controller",
+    "job-controller",
     "namespace-controller",
     "replicaset-controller",
     "root-ca-certificate-publisher-controller",

@@ -117,7 +117,7 @@ impl PlannedTree {
         self.manifests.is_empty() || self.attachments.iter().any(|a| a.manifests.is_empty())
     }
 
-    pub(super) fn blob_indexes(&self) -> impl Iterator<Item = &BlobIndex> {
+    pub(crate) fn blob_indexes(&self) -> impl Iterator<Item = &BlobIndex> {
         self.all_manifests().flat_map(|manifest| &manifest.blobs)
     }
 

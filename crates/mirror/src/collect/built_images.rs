@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use mirror_plan::{ImageTree, Origin, Wanted};
+use mirror_plan::{ContentSource, ImageTree, Origin, Wanted};
 use oci::{Platform, RegistryHost, Repository};
 use registry::Location;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,19 @@ pub(crate) struct MadeImage {
 pub(crate) enum Base {
     Registry(#[serde(with = "LocationFields")] Location),
     Layout(PathBuf),
+}
+
+impl Base {
+    /// The same as another process is told.
+    pub(crate) fn source(&self) -> ContentSource {
+        match self {
+            Self::Registry(Location { registry, repository }) => ContentSource::Registry {
+                registry: registry.clone(),
+                repository: repository.clone(),
+            },
+            Self::Layout(path) => ContentSource::Layout { path: path.clone() },
+        }
+    }
 }
 
 /// A location in a stored plan.

@@ -67,7 +67,7 @@ pub(crate) async fn disk_to_mirror(
     results.requests.destination = client.traffic().requests;
     if context.settings.dry_run != DryRun::No {
         results.needs = std::mem::take(&mut sections.catalogs.needs);
-        conclude_dry_run(context, &route, (&bound.plan, &stored), &sections, results);
+        conclude_dry_run(context, &route, (&bound.plan, stored.as_ref()), &sections, results);
         return Ok(());
     }
     let mut inspected = match inspect(context, &route, &bound).await {

@@ -54,7 +54,12 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     if context.settings.dry_run != DryRun::No {
         results.add_images(&plan, &Outcome::planned(&plan), place);
         let lost = &results.issues.lost;
-        results.add_files(generated_files::write_dry_run(context, (&plan, &stored), lost, None));
+        results.add_files(generated_files::write_dry_run(
+            context,
+            (&plan, stored.as_ref()),
+            lost,
+            None,
+        ));
         return Ok(());
     }
     preflight::check_space(context, &plan);

@@ -19,8 +19,9 @@ use crate::preflight;
 use crate::reason::Reason;
 use crate::record::generated_files;
 use crate::report::Outcome;
-use crate::results::{Halt, Moved, Results, references, unless_cancelled};
+use crate::results::{Halt, Moved, Requests, Results, references, unless_cancelled};
 use crate::settings::{Attachments, DryRun};
+use crate::shards::delegate;
 use crate::transfer::fetch::{self, Announce};
 use crate::transfer::supply::Supplies;
 
@@ -57,10 +58,11 @@ pub(crate) async fn mirror_to_mirror(
     let heads = heads.unwrap_or_default();
     let mut bound = bind(context, &route, Mode::MirrorToMirror, gathered.found, heads).await?;
     results.issues.lost.append(&mut bound.lost);
+    let mut by_shards = Requests::default();
     let stored = context.planned(&bound.plan, &sections, &results.issues);
     if context.settings.dry_run != DryRun::No {
         results.needs = std::mem::take(&mut sections.catalogs.needs);
-        conclude_dry_run(context, &route, (&bound.plan, &stored), &sections, results);
+        conclude_dry_run(context, &route, (&bound.plan, stored.as_ref()), &sections, results);
     } else {
         let digests = digests(&bound.plan, &sections);
         results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
@@ -88,10 +90,21 @@ pub(crate) async fn mirror_to_mirror(
             inspected.given_up.extend(kept);
             route.supplies = Supplies::FromDisk(Arc::clone(&route.holdings));
         }
+        if let Some(runner) = &context.settings.shards {
+            let shards = delegate(context, &**runner, &route, &bound, &inspected).await?;
+            inspected.there.extend(shards.there);
+            // Shards that failed may have left blobs anywhere.
+            bound.presence.new_repositories.clear();
+            results.moved += shards.moved;
+            by_shards = shards.requests;
+            context.stage("copying");
+        }
         let delivered = deliver(context, &route, bound, &inspected, publishing, landed).await;
         conclude(context, &route, delivered, &mut sections, results);
     }
-    results.requests.source = source.traffic().requests;
+    results.requests.source = source.traffic().requests + by_shards.source;
+    results.requests.destination += by_shards.destination;
+    results.requests.retries += by_shards.retries;
     results.requests.retries += source.traffic().retries;
     Ok(())
 }

@@ -27,7 +27,8 @@ use crate::record::pushed_log::Pushed;
 use crate::report::{Failure, Outcome};
 use crate::results::{Halt, Issues, Lost, Moved, reference};
 use crate::settings::BrokenBundles;
-use crate::transfer::destination_registry::{Outgoing, Tally, Target, TargetRepository};
+use crate::transfer::blob_target::{BlobTarget, Tally, TargetRepository};
+use crate::transfer::destination_registry::{Outgoing, Target};
 use crate::transfer::execute::{Executed, Limits, Moment, Stops, execute};
 use crate::transfer::schedule::{Need, Parallel, Schedule};
 use crate::transfer::spool::Spool;
@@ -340,19 +341,21 @@ impl<'a> Push<'a> {
         }
         let schedule = Schedule::new(needs, sources.hosts());
         let target = Arc::new(Target {
-            client: route.client.clone(),
-            registry: route.place.registry.clone(),
-            repositories,
+            blobs: BlobTarget {
+                client: route.client.clone(),
+                registry: route.place.registry.clone(),
+                repositories,
+                sources,
+                read_back_in: context.workspace.blobs().root().to_owned(),
+                spool: Spool::new(context.workspace.blobs().clone()),
+                held_elsewhere,
+                source_retries: context.settings.source.retry.times,
+                observer: Arc::clone(&context.observer),
+                tally: Tally::default(),
+            },
             plan: Arc::clone(&plan),
             images,
-            sources,
-            read_back_in: context.workspace.blobs().root().to_owned(),
-            spool: Spool::new(context.workspace.blobs().clone()),
             manifests: Arc::clone(&route.holdings),
-            held_elsewhere,
-            source_retries: context.settings.source.retry.times,
-            observer: Arc::clone(&context.observer),
-            tally: Tally::default(),
             referrer_lists: tokio::sync::Mutex::new(()),
         });
         let run = context.run().map_or(0, workspace::Run::number);
@@ -369,8 +372,8 @@ impl<'a> Push<'a> {
         };
         let executed =
             execute(schedule, Arc::clone(&target), context.limits(), context.stops(), tell).await;
-        self.moved += target.tally.moved();
-        self.part.notes.extend(target.tally.take_notes());
+        self.moved += target.blobs.tally.moved();
+        self.part.notes.extend(target.blobs.tally.take_notes());
         self.save(executed)
     }
 

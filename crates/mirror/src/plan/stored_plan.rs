@@ -5,12 +5,12 @@
 //! A digest in its last line shows that it was not edited.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use mirror_plan::{
-    Destination, Exit, Mode, Plan, PlanError, SealError, Target, Wanted, seal, unseal,
+    Destination, Exit, Mode, Plan, PlanError, SealError, Sealing, Target, Wanted, unseal,
 };
 use oci::Digest;
 use serde::{Deserialize, Serialize};
@@ -150,6 +150,16 @@ impl StoredPlan {
         (&self.run.configuration.path, &self.run.configuration.text)
     }
 
+    /// What is copied.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Documents by which images were selected, and that cluster resources are made from.
+    pub(crate) fn documents(&self) -> impl Iterator<Item = Digest> {
+        self.run.sections.documents().into_values().map(|document| document.digest)
+    }
+
     /// The longest path of a repository that the plan was made with.
     pub fn max_nested_paths(&self) -> Option<NonZeroUsize> {
         self.run.max_nested_paths
@@ -197,7 +207,20 @@ pub(crate) fn text(
     plan: &Plan,
     sections: &Sections,
     issues: &Issues,
-) -> Result<StoredText, serde_json::Error> {
+) -> io::Result<StoredText> {
+    let mut text = Vec::new();
+    write(context, plan, sections, issues, &mut text)?;
+    String::from_utf8(text).map(StoredText).map_err(io::Error::other)
+}
+
+/// Writes a plan as it is stored.
+pub(crate) fn write(
+    context: &Context,
+    plan: &Plan,
+    sections: &Sections,
+    issues: &Issues,
+    out: impl Write,
+) -> io::Result<()> {
     #[derive(Serialize)]
     struct Document<'a> {
         #[serde(flatten)]
@@ -230,7 +253,10 @@ pub(crate) fn text(
         built: built.collect(),
         sections,
     };
-    let mut json = serde_json::to_string_pretty(&Document { plan, run })?;
-    json.push('\n');
-    Ok(StoredText(seal(&json)))
+    // The encoder writes a few bytes at a time.
+    let mut out = BufWriter::with_capacity(1 << 16, Sealing::new(out));
+    serde_json::to_writer_pretty(&mut out, &Document { plan, run })?;
+    out.write_all(b"\n")?;
+    let sealing = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    sealing.finish().map(drop)
 }

@@ -183,7 +183,7 @@ pub(crate) fn write_resources(
 /// Writes what a run would do below `working-dir/dry-run`, and nothing else.
 pub(crate) fn write_dry_run(
     context: &Context,
-    (plan, stored): (&Plan, &StoredText),
+    (plan, stored): (&Plan, Option<&StoredText>),
     lost: &[Lost],
     resources: Option<Vec<(String, String)>>,
 ) -> Result<Vec<PathBuf>, GeneratedError> {
@@ -200,11 +200,9 @@ pub(crate) fn write_dry_run(
             unread.len()
         ));
     }
-    let mut files = vec![
-        ("mapping.txt".to_owned(), plan.mapping(lines, &unread)),
-        ("plan.json".to_owned(), stored.0.clone()),
-        ("plan.txt".to_owned(), table),
-    ];
+    let mut files = vec![("mapping.txt".to_owned(), plan.mapping(lines, &unread))];
+    files.extend(stored.map(|stored| ("plan.json".to_owned(), stored.0.clone())));
+    files.push(("plan.txt".to_owned(), table));
     files.extend(plan.missing(lines, &unread).map(|text| ("missing.txt".to_owned(), text)));
     let made = resources.into_iter().flatten();
     files.extend(made.map(|(name, text)| (format!("cluster-resources/{name}"), text)));

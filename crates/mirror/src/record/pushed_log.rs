@@ -5,8 +5,8 @@
 //! a root manifest was pushed with it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use mirror_plan::{
@@ -49,12 +49,12 @@ pub(crate) fn read(
     registry: &RegistryHost,
 ) -> Result<Option<TargetRecord>, TargetRecordError> {
     let path = path_of(workspace, registry);
-    let text = match fs::read(&path) {
-        Ok(text) => text,
+    let file = match File::open(&path) {
+        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(TargetRecordError::Read { path, source }),
     };
-    match TargetRecord::parse(registry.as_str(), &text) {
+    match TargetRecord::read(registry.as_str(), BufReader::new(file)) {
         Ok(record) => Ok(Some(record)),
         Err(source) => Err(TargetRecordError::Format { path, source }),
     }
@@ -147,8 +147,10 @@ impl Pushed {
         if !self.changed || self.is_newer {
             return Ok(());
         }
-        let text = self.record.to_json(self.registry.as_str()).map_err(io::Error::other);
-        let text = text.map_err(|error| DiskError::new("writing", &self.path, error))?;
-        atomic_file::write(&self.path, &text, Durability::Later)
+        atomic_file::write_with(&self.path, Durability::Later, |file| {
+            let mut out = BufWriter::new(file);
+            self.record.write(self.registry.as_str(), &mut out)?;
+            out.flush()
+        })
     }
 }

@@ -1,39 +1,19 @@
-//! A registry as a destination: blobs are uploaded once and mounted elsewhere,
-//! images are finished by putting their manifests.
+//! A registry as a destination of images: once their blobs are there, their manifests are put.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
-use std::future::Future;
-use std::io::Write;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use futures_util::{StreamExt, TryStreamExt};
-use mirror_plan::{Attachment, BlobRef, ManifestNode, Plan};
-use oci::{
-    Descriptor, Digest, ImageRef, Pointer, RawManifest, RegistryHost, Repository, Tag,
-    referrers_index,
-};
-use registry::{Blob, Client, Error, Location, Uploaded};
+use mirror_plan::{Attachment, ManifestNode, Plan};
+use oci::{Descriptor, Digest, ImageRef, Pointer, RawManifest, Tag, referrers_index};
+use registry::Error;
 use workspace::Holdings;
 
-use crate::progress::{Event, Observer};
-use crate::results::Moved;
+use crate::progress::Event;
+use crate::transfer::blob_target::BlobTarget;
 use crate::transfer::execute::Destination;
-use crate::transfer::schedule::{ImageId, Job, RepoId, SourceId};
-use crate::transfer::spool::Spool;
-use crate::transfer::supply::{Sources, file_body, held_manifest};
+use crate::transfer::schedule::{ImageId, Job};
+use crate::transfer::supply::held_manifest;
 use crate::transfer::transfer_error::{Cause, TransferError};
-use crate::transfer::verified_body::{Body, BodyError, WrongContent, verified};
-
-/// A repository at the target.
-#[derive(Debug, Clone)]
-pub(crate) struct TargetRepository {
-    pub(crate) repository: Repository,
-    /// Known to hold nothing: no use in asking whether a blob is there.
-    pub(crate) is_new: bool,
-}
 
 /// An image on its way to the registry.
 #[derive(Debug)]
@@ -46,197 +26,29 @@ pub(crate) struct Outgoing {
 
 /// The registry images go to.
 pub(crate) struct Target {
-    pub(crate) client: Client,
-    pub(crate) registry: RegistryHost,
-    pub(crate) repositories: Vec<TargetRepository>,
+    pub(crate) blobs: BlobTarget,
     pub(crate) plan: Arc<Plan>,
     /// By image id, its place in the plan; `None` for images that are not copied.
     pub(crate) images: Vec<Option<Outgoing>>,
-    pub(crate) sources: Sources,
-    /// A directory for content that has to be read back from the target.
-    pub(crate) read_back_in: PathBuf,
-    /// Keeps content on its way.
-    pub(crate) spool: Spool,
     /// Where manifests are read from.
     pub(crate) manifests: Arc<Holdings>,
-    /// Blobs that images already there have, and in which repository.
-    pub(crate) held_elsewhere: HashMap<Digest, Repository>,
-    /// How often wrong bytes are asked for again.
-    pub(crate) source_retries: u32,
-    pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) tally: Tally,
     /// Two images of one subject must not write its list of referrers at once.
     pub(crate) referrer_lists: tokio::sync::Mutex<()>,
 }
 
-/// What was done, counted as it happens.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    blobs: AtomicU64,
-    bytes: AtomicU64,
-    mounted: AtomicU64,
-    notes: Mutex<BTreeMap<ImageId, Vec<String>>>,
-}
-
-impl Tally {
-    pub(crate) fn moved(&self) -> Moved {
-        Moved {
-            blobs: self.blobs.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-            mounted: self.mounted.load(Ordering::Relaxed),
-        }
-    }
-
-    pub(crate) fn take_notes(&self) -> BTreeMap<ImageId, Vec<String>> {
-        std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn note(&self, image: ImageId, text: String) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.entry(image).or_default().push(text);
-    }
-}
-
 impl Destination for Target {
     async fn perform(&self, job: Job) -> Result<(), TransferError> {
-        let sent = match job {
-            Job::Move { blob, from, to, .. } => {
-                let BlobRef { digest, size } = blob;
-                self.observer.notice(Event::BlobStarted { digest, size });
-                let held = self.held_elsewhere.get(&digest);
-                let sent = self.send(blob, from, to, held).await;
-                self.observer.notice(Event::attempted(digest, &sent));
-                sent
+        match job {
+            Job::Move { .. } | Job::Mount { .. } => self.blobs.perform(job).await,
+            Job::Finish { image } => {
+                let finished = self.finish(image).await;
+                finished.map_err(|cause| TransferError::new(job.step(), cause))
             }
-            Job::Mount { blob, held, from, to, .. } => {
-                let held = &self.repositories[held].repository;
-                self.send(blob, from, to, Some(held)).await
-            }
-            Job::Finish { image } => self.finish(image).await,
-        };
-        sent.map_err(|cause| TransferError::new(job.step(), cause))
+        }
     }
 }
 
 impl Target {
-    /// Brings a blob to a repository: not at all if it is there, by a mount where another
-    /// repository has it, else by sending its bytes. If the source does not supply them, they are
-    /// read back from the repository that has them.
-    async fn send(
-        &self,
-        blob: BlobRef,
-        from: SourceId,
-        to: RepoId,
-        held: Option<&Repository>,
-    ) -> Result<(), Cause> {
-        let to = &self.repositories[to];
-        let at = self.location(&to.repository);
-        if !to.is_new && self.client.has_blob(&at, &blob.digest).await.map_err(Cause::Target)? {
-            self.observer.notice(Event::Moved { bytes: blob.size });
-            self.spool.discard(blob);
-            return Ok(());
-        }
-        let held = held.filter(|held| **held != to.repository);
-        let source = self.sources.get(from);
-        let kept = self.spool.keep(blob, source);
-        let body = || async {
-            let body = match &kept {
-                Some(kept) => kept.body(source)?,
-                None if source.is_checked() => source.body(blob, 0).await?,
-                None => verified(blob.digest, source.body(blob, 0).await?),
-            };
-            Ok::<_, BodyError>(self.observed(body))
-        };
-        let wrong = || {
-            if let Some(kept) = &kept {
-                kept.discard();
-            }
-        };
-        let failed = match self.upload(&at, blob, held, &body, &wrong).await {
-            Ok(()) => {
-                self.spool.discard(blob);
-                return Ok(());
-            }
-            Err(cause) => cause,
-        };
-        let Some(held) = held.filter(|_| !matches!(failed, Cause::Target(_))) else {
-            return Err(failed);
-        };
-        // The source's own error says more than that of a second place.
-        let Ok(file) = self.read_back(blob, held).await else { return Err(failed) };
-        let body = || async {
-            let file = file.try_clone()?;
-            let body = file_body(file, blob.size)?;
-            Ok::<_, BodyError>(self.observed(body))
-        };
-        self.upload(&at, blob, None, &body, &|| {}).await
-    }
-
-    /// Uploads a blob. `wrong` is called when its content was not what its digest says, before it is
-    /// requested again.
-    async fn upload<F>(
-        &self,
-        at: &Location,
-        blob: BlobRef,
-        mount_from: Option<&Repository>,
-        body: &(impl Fn() -> F + Send + Sync),
-        wrong: &(impl Fn() + Send + Sync),
-    ) -> Result<(), Cause>
-    where
-        F: Future<Output = Result<Body, BodyError>> + Send,
-    {
-        let sent = Blob { digest: blob.digest, size: blob.size };
-        let mut asked_again = 0;
-        let uploaded = loop {
-            match self.client.upload(at, sent, mount_from, body).await {
-                Err(Error::Body { source, .. })
-                    if source.is::<WrongContent>() && asked_again < self.source_retries =>
-                {
-                    asked_again += 1;
-                    wrong();
-                    let message = format!("{source}; asking again");
-                    self.observer.notice(Event::Warning { message });
-                }
-                Err(Error::Body { source, asked }) if source.is::<WrongContent>() => {
-                    wrong();
-                    break Err(Error::Body { source, asked });
-                }
-                uploaded => break uploaded,
-            }
-        };
-        match uploaded.map_err(Cause::of_upload)? {
-            Uploaded::Mounted => self.tally.mounted.fetch_add(1, Ordering::Relaxed),
-            Uploaded::Sent => {
-                self.tally.bytes.fetch_add(blob.size, Ordering::Relaxed);
-                self.tally.blobs.fetch_add(1, Ordering::Relaxed)
-            }
-        };
-        Ok(())
-    }
-
-    /// Reads a blob from a repository of the target into a file without a name. It is complete
-    /// before an upload begins: one that waits for another transfer of the same registry could
-    /// wait forever.
-    async fn read_back(&self, blob: BlobRef, held: &Repository) -> Result<File, BodyError> {
-        fs::create_dir_all(&self.read_back_in)?;
-        let mut file = tempfile::tempfile_in(&self.read_back_in)?;
-        let asked = Blob { digest: blob.digest, size: blob.size };
-        let stream = self.client.blob(&self.location(held), asked, 0).await?.into_stream();
-        let mut body = verified(blob.digest, stream.map_err(BodyError::from).boxed());
-        while let Some(piece) = body.try_next().await? {
-            file.write_all(&piece)?;
-        }
-        Ok(file)
-    }
-
-    fn observed(&self, body: Body) -> Body {
-        let observer = Arc::clone(&self.observer);
-        body.inspect_ok(move |piece| {
-            observer.notice(Event::Moved { bytes: piece.len() as u64 });
-        })
-        .boxed()
-    }
-
     /// Puts the manifests: what is listed before what lists it, the tag last. A client never pulls
     /// half an image by its tag, or one whose signatures are still to come.
     async fn finish(&self, image: ImageId) -> Result<(), Cause> {
@@ -279,8 +91,8 @@ impl Target {
             Some(destination) => format!("{destination}: {text}"),
             None => text.clone(),
         };
-        self.observer.notice(Event::Warning { message });
-        self.tally.note(image, text);
+        self.blobs.observer.notice(Event::Warning { message });
+        self.blobs.tally.note(image, text);
     }
 
     async fn put_tagged(&self, image: &ImageRef, attachment: &Attachment) -> Result<(), Cause> {
@@ -320,7 +132,7 @@ impl Target {
             let listed =
                 !taken && self.list_referrers(&outgoing.destination, subject, referrers).await?;
             if !listed {
-                self.tally.note(image, format!(
+                self.blobs.tally.note(image, format!(
                     "{count} referrer(s) of {subject} are kept by digest only: the target has no referrers API, and the tag that would list them is the image's own"
                 ));
             }
@@ -339,7 +151,7 @@ impl Target {
         let at = image.with_pointer(Pointer::Tag(Tag::of_digest(&subject)));
         let _one_at_a_time = self.referrer_lists.lock().await;
         // Others may have listed referrers there: theirs stay.
-        if let Some(held) = self.client.manifest(&at).await.map_err(Cause::Target)? {
+        if let Some(held) = self.blobs.client.manifest(&at).await.map_err(Cause::Target)? {
             if held.digest == subject || !held.media_type.is_index() {
                 return Ok(false);
             }
@@ -366,7 +178,7 @@ impl Target {
     async fn manifest(&self, image: &ImageRef, digest: &Digest) -> Result<RawManifest, Cause> {
         if self.manifests.blob(digest)?.is_none() {
             let at = image.with_pointer(Pointer::Digest(*digest));
-            if let Some(raw) = self.client.manifest(&at).await.map_err(Cause::Target)? {
+            if let Some(raw) = self.blobs.client.manifest(&at).await.map_err(Cause::Target)? {
                 return Ok(raw);
             }
         }
@@ -374,11 +186,7 @@ impl Target {
     }
 
     async fn put(&self, to: &ImageRef, raw: &RawManifest) -> Result<bool, Cause> {
-        let put = self.client.put_manifest(to, raw).await.map_err(Cause::Target)?;
+        let put = self.blobs.client.put_manifest(to, raw).await.map_err(Cause::Target)?;
         Ok(put.subject.is_some())
-    }
-
-    fn location(&self, repository: &Repository) -> Location {
-        Location { registry: self.registry.clone(), repository: repository.clone() }
     }
 }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use mirror_plan::{BlobRef, Origin};
+use mirror_plan::{BlobRef, ContentSource, Origin};
 use oci::{Digest, Hasher, ManifestError, RawManifest};
 use registry::{Blob, Client, Location};
 use workspace::distribution::Cache;
 use workspace::{DiskError, Holdings};
 
-use crate::collect::built_images::{Base, MadeImages};
+use crate::collect::built_images::MadeImages;
 use crate::fault::{EngineError, Fault};
 use crate::gather::Layout;
 use crate::transfer::schedule::{HostId, SourceId};
@@ -63,33 +63,29 @@ pub(crate) enum Supplies {
 
 impl Supplies {
     pub(crate) fn of(&self, origin: &Origin) -> Supply {
+        match self {
+            Self::FromOrigins { client, holdings, cache, .. } => {
+                Supply::open(&self.source(origin), client, holdings, cache.as_ref())
+            }
+            Self::FromDisk(holdings) => Supply::Held(Arc::clone(holdings)),
+        }
+    }
+
+    /// Where the content of an image comes from, as another process is told.
+    pub(crate) fn source(&self, origin: &Origin) -> ContentSource {
         match (self, origin) {
-            (Self::FromOrigins { client, cache, .. }, Origin::Registry(image)) => {
+            (Self::FromOrigins { .. }, Origin::Registry(image)) => {
                 let (registry, repository) = (image.registry.clone(), image.repository.clone());
-                let at = Location { registry, repository };
-                let supply = Supply::Registry { client: client.clone(), at };
-                match cache {
-                    Some(cache) => Supply::Cached { base: Box::new(supply), cache: cache.clone() },
-                    None => supply,
-                }
+                ContentSource::Registry { registry, repository }
             }
-            (Self::FromOrigins { .. }, Origin::Layout(path)) => Supply::Layout(Layout::new(path)),
-            (Self::FromOrigins { client, made, holdings, .. }, Origin::Made(_)) => {
-                let holdings = Arc::clone(holdings);
-                match made.get(origin) {
-                    Some(image) => {
-                        let base = Box::new(match &image.base {
-                            Base::Registry(at) => {
-                                Supply::Registry { client: client.clone(), at: at.clone() }
-                            }
-                            Base::Layout(path) => Supply::Layout(Layout::new(path)),
-                        });
-                        Supply::Made { base, holdings }
-                    }
-                    None => Supply::Held(holdings),
-                }
+            (Self::FromOrigins { .. }, Origin::Layout(path)) => {
+                ContentSource::Layout { path: path.clone() }
             }
-            (Self::FromDisk(holdings), _) => Supply::Held(Arc::clone(holdings)),
+            (Self::FromOrigins { made, .. }, Origin::Made(_)) => {
+                let base = made.get(origin).map(|image| Box::new(image.base.source()));
+                ContentSource::Built { base }
+            }
+            (Self::FromDisk(_), _) => ContentSource::Built { base: None },
         }
     }
 }
@@ -140,6 +136,31 @@ pub(crate) enum SupplyError {
 }
 
 impl Supply {
+    /// What supplies content from a source. A cache is read before a registry is asked.
+    pub(crate) fn open(
+        source: &ContentSource,
+        client: &Client,
+        holdings: &Arc<Holdings>,
+        cache: Option<&Cache>,
+    ) -> Self {
+        match source {
+            ContentSource::Registry { registry, repository } => {
+                let at = Location { registry: registry.clone(), repository: repository.clone() };
+                let supply = Self::Registry { client: client.clone(), at };
+                match cache {
+                    Some(cache) => Self::Cached { base: Box::new(supply), cache: cache.clone() },
+                    None => supply,
+                }
+            }
+            ContentSource::Layout { path } => Self::Layout(Layout::new(path)),
+            ContentSource::Built { base: Some(base) } => Self::Made {
+                base: Box::new(Self::open(base, client, holdings, None)),
+                holdings: Arc::clone(holdings),
+            },
+            ContentSource::Built { base: None } => Self::Held(Arc::clone(holdings)),
+        }
+    }
+
     /// The host it is at, and a name that no other place has.
     fn place(&self) -> (String, String) {
         match self {

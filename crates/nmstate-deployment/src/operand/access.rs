@@ -74,6 +74,15 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
 }
 
+/// Names of the ClusterRoles and ClusterRoleBindings.
+pub(super) fn cluster_names() -> [String; 2] {
+    [HANDLER, COORDINATOR].map(cluster_name)
+}
+
+fn cluster_name(name: &str) -> String {
+    format!("openshift-{name}")
+}
+
 fn service_account(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -86,7 +95,7 @@ fn cluster_role(name: &str, rules: &Value) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": { "name": format!("openshift-{name}"), "labels": labels(name) },
+        "metadata": { "name": cluster_name(name), "labels": labels(name) },
         "rules": rules,
     })
 }
@@ -95,8 +104,8 @@ fn cluster_binding(name: &str) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
-        "metadata": { "name": format!("openshift-{name}"), "labels": labels(name) },
-        "roleRef": role_ref("ClusterRole", &format!("openshift-{name}")),
+        "metadata": { "name": cluster_name(name), "labels": labels(name) },
+        "roleRef": role_ref("ClusterRole", &cluster_name(name)),
         "subjects": [subject(name)],
     })
 }

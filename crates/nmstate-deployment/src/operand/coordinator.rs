@@ -8,6 +8,9 @@ use super::pod::{self, Placement};
 use super::{ControlPlane, Wanted, labels, metrics};
 use crate::names::{COORDINATOR, HEALTH_PORT, METRICS_PORT, NAMESPACE};
 
+/// Seconds of leases where the control plane is a single node: those of OpenShift's own operators.
+pub const SINGLE_NODE_LEASE: u32 = 270;
+
 pub(super) fn objects(wanted: &Wanted<'_>) -> Vec<Value> {
     let port = wanted.metrics.as_ref().map(|_| METRICS_PORT);
     let service = metrics::service(COORDINATOR, port);
@@ -48,7 +51,10 @@ pub(crate) fn pod(image: &str, version: &str, extra: &[String]) -> Value {
 
 fn deployment(wanted: &Wanted<'_>) -> Value {
     let (spec, several) = (wanted.spec, wanted.control_plane == ControlPlane::HighlyAvailable);
-    let mut pod = pod(wanted.image, wanted.version, &[]);
+    // An API server alone on its node is away for longer while it is updated.
+    let lease = (wanted.control_plane == ControlPlane::SingleNode)
+        .then(|| format!("--lease={SINGLE_NODE_LEASE}"));
+    let mut pod = pod(wanted.image, wanted.version, &Vec::from_iter(lease));
     if let Some(asked) = &wanted.metrics {
         let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, METRICS_PORT));
         metrics::serve(&mut pod, COORDINATOR, address, asked.tls.flags());
@@ -121,8 +127,10 @@ fn network_policy() -> Value {
 /// What everything of ours that is not on the node's own network may reach.
 pub(crate) fn egress() -> Value {
     json!([
-        { "ports": [{ "port": 6443, "protocol": "TCP" }] },
+        // The ports of API servers, and of name servers of OpenShift and of other clusters.
+        { "ports": [{ "port": 6443, "protocol": "TCP" }, { "port": 443, "protocol": "TCP" }] },
         { "ports": [{ "port": 5353, "protocol": "TCP" }, { "port": 5353, "protocol": "UDP" }] },
+        { "ports": [{ "port": 53, "protocol": "TCP" }, { "port": 53, "protocol": "UDP" }] },
     ])
 }
 

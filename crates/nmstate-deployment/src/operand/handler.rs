@@ -74,6 +74,11 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
             { "name": "links", "hostPath": { "path": "/etc/systemd/network", "type": "DirectoryOrCreate" } },
         ],
     });
+    if wanted.memory_only
+        && let Some(arguments) = pod["containers"][0]["args"].as_array_mut()
+    {
+        arguments.push(json!("--memory-only"));
+    }
     if let Some(asked) = &wanted.metrics {
         metrics::serve(&mut pod, HANDLER, asked.handlers, asked.tls.flags());
     }
@@ -140,6 +145,19 @@ mod tests {
         assert!(arguments.contains(&json!("--log-level=debug")), "{arguments:?}");
         let host = json!({ "name": "PROBE_DNS_HOST", "value": "dns.example" });
         assert!(container["env"].as_array().unwrap().contains(&host));
+    }
+
+    #[test]
+    fn the_default_of_policies_reaches_the_handler() {
+        let spec = NMStateSpec::default();
+        let control_plane = ControlPlane::HighlyAvailable;
+        for memory_only in [false, true] {
+            let wanted = Wanted::new(&spec, "i", "1", control_plane).unwrap();
+            let set = daemon_set(&wanted.with_memory_only(memory_only));
+            let arguments = &set["spec"]["template"]["spec"]["containers"][0]["args"];
+            let arguments = arguments.as_array().unwrap();
+            assert_eq!(arguments.contains(&json!("--memory-only")), memory_only);
+        }
     }
 
     #[test]

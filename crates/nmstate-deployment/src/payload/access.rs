@@ -1,11 +1,13 @@
 //! What the operator may do: what it deploys, what it reports, and what it passes on. Nobody can
 //! give rights that they do not have.
 
+use nmstate_api::crd;
 use serde_json::{Value, json};
 
-use crate::handover;
-use crate::names::{NAMESPACE, OPERATOR, TAKEN_OVER};
+use crate::names::{NAMESPACE, OPERATOR};
 use crate::operand;
+
+const ROLES: [&str; 2] = ["clusterroles", "clusterrolebindings"];
 
 pub(super) fn objects() -> Vec<Value> {
     vec![
@@ -58,6 +60,9 @@ pub(super) fn cluster_reader() -> Value {
 
 fn cluster_rules() -> Value {
     let write = ["get", "list", "watch", "create", "patch"];
+    let definitions = crd::all();
+    let crds: Vec<&str> =
+        definitions.iter().filter_map(|crd| crd["metadata"]["name"].as_str()).collect();
     let mut rules = vec![
         rule("nmstate.io", &["nmstates"], &write),
         rule("nmstate.io", &["nmstates/status"], &["patch", "update"]),
@@ -68,13 +73,19 @@ fn cluster_rules() -> Value {
         ),
         rule("config.openshift.io", &["clusteroperators"], &["get", "list", "watch", "create"]),
         rule("config.openshift.io", &["clusteroperators/status"], &["patch", "update"]),
-        rule(
+        rule("rbac.authorization.k8s.io", &ROLES, &["create"]),
+        named(
             "rbac.authorization.k8s.io",
-            &["clusterroles", "clusterrolebindings"],
-            &["get", "create", "patch", "delete"],
+            &ROLES,
+            &operand::cluster_names(),
+            &["get", "list", "watch", "patch", "delete"],
         ),
+        // To migrate objects that are stored in a former version.
+        named("apiextensions.k8s.io", &["customresourcedefinitions"], &crds, &["get"]),
+        named("apiextensions.k8s.io", &["customresourcedefinitions/status"], &crds, &["patch"]),
     ];
-    rules.extend(handover::rules());
+    // To see whether kubernetes-nmstate runs. Its removal is a command of the administrator.
+    rules.push(rule("apps", &["deployments", "daemonsets"], &["list"]));
     // To make policies of the documents of nodes when asked; those that are there are not touched.
     let machine_configs = ["machineconfigs"];
     rules.push(rule("machineconfiguration.openshift.io", &machine_configs, &write[..3]));
@@ -94,7 +105,6 @@ fn namespace_rules() -> Value {
         rule("", &["pods"], &["list"]),
         rule("", &["services", "serviceaccounts"], &all),
         rule("", &["configmaps"], &["get", "create", "patch", "update"]),
-        named("", &["configmaps"], &[TAKEN_OVER], &["delete"]),
         rule("coordination.k8s.io", &["leases"], &["get", "create", "update", "delete"]),
         rule("networking.k8s.io", &["networkpolicies"], &all),
         rule("policy", &["poddisruptionbudgets"], &all),
@@ -110,7 +120,8 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
 }
 
-fn named(group: &str, resources: &[&str], names: &[&str], verbs: &[&str]) -> Value {
+fn named<N: AsRef<str>>(group: &str, resources: &[&str], names: &[N], verbs: &[&str]) -> Value {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     json!({ "apiGroups": [group], "resources": resources, "resourceNames": names, "verbs": verbs })
 }
 

@@ -134,6 +134,13 @@ fn rules() -> Value {
                     "A node could not be given the network that a policy wants.",
                     "On node {{ $labels.node }}, {{ $value }} policies fail. `oc get nnce -l nmstate.io/node={{ $labels.node }}` says why.",
                 ),
+                alert(
+                    "NodeNetworkHandlerNotReady",
+                    "max(nmstate_operator_handlers_not_ready) > 0",
+                    15,
+                    "Handlers of node network policies do not run on some nodes.",
+                    "On {{ $value }} ready nodes the handler is not ready: it restarts again and again, its image cannot be pulled, or NetworkManager does not respond. `oc get nmstate -o yaml` names the nodes; no policy is applied to them.",
+                ),
             ],
         }]},
     })

@@ -65,7 +65,12 @@ fn specs_have_the_schemas_of_the_original_and_statuses_at_least_its_fields() {
         for key in ["group", "names", "scope"] {
             assert_eq!(ours[key], theirs[key], "{name}: {key}");
         }
-        let versions = |spec: &Value| spec["versions"].as_array().unwrap().clone();
+        // A version that is not served is there for objects that are stored in it.
+        let versions = |spec: &Value| {
+            let mut versions = spec["versions"].as_array().unwrap().clone();
+            versions.retain(|version| version["served"] == true);
+            versions
+        };
         let pairs = versions(&ours).into_iter().zip(versions(&theirs));
         assert_eq!(versions(&ours).len(), versions(&theirs).len(), "{name}");
         for (ours, theirs) in pairs {

@@ -218,3 +218,37 @@ async fn policies_that_cannot_be_honoured_are_refused_with_the_reason_and_edits_
     policies.patch_status("a", &PatchParams::default(), &progressing).await.unwrap();
     store(json!({ "capture": { "a": "interfaces.name==\"eth2\"" } })).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_policy_that_cannot_be_honoured_does_not_fail_an_installation() {
+    let server = server().await;
+    let policies = |client: Client| Api::<NodeNetworkConfigurationPolicy>::all(client);
+    let of = |name: &str, annotations: Value| -> NodeNetworkConfigurationPolicy {
+        serde_json::from_str(&policy(name, &annotations, &json!({}))).unwrap()
+    };
+    let long = of(&"a".repeat(64), json!({}));
+    let unknown = of("b", json!({ "nmstate.landfall.dev/unknown": "x" }));
+    let create = PostParams::default();
+    let admin = policies(client(&server, None).await);
+    eventually("the rules are in force", || async {
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        admin.create(&dry, &long).await.is_err()
+    })
+    .await;
+    assert!(admin.create(&create, &unknown).await.is_err());
+    // Who applies the manifests of an installation is given a warning only.
+    let installer = policies(installer(&server).await);
+    installer.create(&create, &long).await.unwrap();
+    installer.create(&create, &unknown).await.unwrap();
+}
+
+/// A client with the identity that the installer of OpenShift has.
+async fn installer(server: &ApiServer) -> Client {
+    let mut kubeconfig = kube::config::Kubeconfig::read_from(server.kubeconfig()).unwrap();
+    let user = kubeconfig.auth_infos[0].auth_info.as_mut().unwrap();
+    user.impersonate = Some("system:admin".to_owned());
+    user.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+    let options = kube::config::KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    Client::try_from(config).unwrap()
+}

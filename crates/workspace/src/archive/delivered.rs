@@ -86,57 +86,58 @@ impl Workspace {
     /// Adds archives that were sealed since to the table, and to the list that scripts read.
     /// `created` is the time of the newest.
     pub(crate) fn note_delivered(&self, created: Timestamp) -> Result<(), DiskError> {
-        let mut state = self.delivered_state()?;
-        let mut new: BTreeMap<u16, Vec<(Digest, DeliveredBlob)>> = BTreeMap::new();
-        let collect = |state: State, new: &mut BTreeMap<u16, Vec<(Digest, DeliveredBlob)>>| {
-            let mut up_to = state.up_to;
-            for (run, path) in self.indexes_after(state)? {
-                for (digest, delivered) in own_blobs(read_sealed(&path)?) {
-                    new.entry(bucket_of(&digest)).or_default().push((digest, delivered));
-                }
-                up_to = up_to.max(run);
-            }
-            Ok::<_, DiskError>(up_to)
+        let state = self.delivered_state()?;
+        let added = match state.up_to {
+            0 => None,
+            _ => self.extend_table(state)?,
         };
-        let mut up_to = collect(state, &mut new)?;
-        let buckets: BTreeSet<u16> = new.keys().copied().collect();
-        let mut known = match self.read_buckets(&buckets)? {
-            Some(known) if state.up_to > 0 => known,
-            // There is none yet, or a file of it is damaged: all of it is built again.
-            _ => {
+        let (is_first, (added, up_to)) = match added {
+            Some(added) => (false, added),
+            // There is no table yet, or a file of it is damaged: all of it is built again.
+            None => {
                 let directory = self.delivered_directory();
                 unless_absent(fs::remove_dir_all(&directory)).at("removing", &directory)?;
-                state = State::default();
-                new.clear();
-                up_to = collect(state, &mut new)?;
-                BTreeMap::new()
+                (true, self.extend_table(State::default())?.unwrap_or_default())
             }
         };
+        self.append_history_list(created, &added, is_first)?;
+        write_json(&self.delivered_directory().join("state.json"), &State { up_to })
+    }
+
+    /// Adds the archives after `state`, file by file of the table. Returns the blobs that are new in
+    /// it, and the last run; none if a file is damaged.
+    fn extend_table(&self, state: State) -> Result<Option<(BTreeSet<Digest>, u64)>, DiskError> {
+        let mut up_to = state.up_to;
+        let mut new: BTreeMap<u16, Vec<(Digest, DeliveredBlob)>> = BTreeMap::new();
+        for (run, path) in self.indexes_after(state)? {
+            for (digest, delivered) in own_blobs(read_sealed(&path)?) {
+                new.entry(bucket_of(&digest)).or_default().push((digest, delivered));
+            }
+            up_to = up_to.max(run);
+        }
         let mut seals = Seals::new(self);
         let mut added = BTreeSet::new();
-        for (digest, delivered) in new.values().flatten() {
-            match known.entry(*digest) {
-                Slot::Vacant(slot) => {
-                    slot.insert(delivered.clone());
-                    added.insert(*digest);
+        while let Some((number, blobs)) = new.pop_first() {
+            let Some(mut known) = self.read_buckets(&BTreeSet::from([number]))? else {
+                return Ok(None);
+            };
+            for (digest, delivered) in blobs {
+                match known.entry(digest) {
+                    Slot::Vacant(slot) => {
+                        slot.insert(delivered);
+                        added.insert(digest);
+                    }
+                    // Its archive was damaged by a power cut, and the blob is archived again.
+                    Slot::Occupied(mut slot) if !seals.has(slot.get().run) => {
+                        slot.insert(delivered);
+                    }
+                    Slot::Occupied(_) => {}
                 }
-                // Its archive was damaged by a power cut, and the blob is archived again.
-                Slot::Occupied(mut slot) if !seals.has(slot.get().run) => {
-                    slot.insert(delivered.clone());
-                }
-                Slot::Occupied(_) => {}
             }
+            let blobs: Vec<&DeliveredBlob> = known.values().collect();
+            write_json(&self.bucket_path(number), &blobs)?;
         }
-        for number in new.keys() {
-            let blobs: Vec<&DeliveredBlob> = known
-                .iter()
-                .filter(|(digest, _)| bucket_of(digest) == *number)
-                .map(|(_, blob)| blob)
-                .collect();
-            write_json(&self.bucket_path(*number), &blobs)?;
-        }
-        self.append_history_list(created, &added, state.up_to == 0)?;
-        write_json(&self.delivered_directory().join("state.json"), &State { up_to })
+        Ok(Some((added, up_to)))
     }
 
     fn indexes_after(&self, state: State) -> Result<Vec<(u64, PathBuf)>, DiskError> {

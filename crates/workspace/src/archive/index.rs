@@ -268,7 +268,7 @@ fn check_parts(blob: &BlobEntry, chunks: &BTreeMap<u32, &ChunkEntry>) -> Option<
 
 /// Writes `value` to `out`; gives length and digest of what was written.
 pub(crate) fn write_json(value: &impl Serialize, out: impl Write) -> io::Result<(u64, Digest)> {
-    let hashing = Hashing { inner: out, hasher: Hasher::new() };
+    let hashing = Hashing::new(out);
     let mut out = BufWriter::with_capacity(1 << 16, hashing);
     serde_json::to_writer(&mut out, value)?;
     let Hashing { hasher, .. } = out.into_inner().map_err(|error| error.into_error())?;
@@ -285,15 +285,26 @@ pub(crate) fn digest_of(text: impl Read, length: u64) -> Result<Digest, IndexErr
     if length > MAX_BYTES {
         return Err(IndexError::Large(length));
     }
-    let mut hashing = Hashing { inner: io::sink(), hasher: Hasher::new() };
+    let mut hashing = Hashing::new(io::sink());
     io::copy(&mut text.take(length), &mut hashing).map_err(IndexError::Io)?;
-    Ok(hashing.hasher.finish())
+    Ok(hashing.finish())
 }
 
 /// Hashes what is written through it.
-struct Hashing<W> {
+pub(crate) struct Hashing<W> {
     inner: W,
     hasher: Hasher,
+}
+
+impl<W> Hashing<W> {
+    pub(crate) fn new(inner: W) -> Self {
+        Self { inner, hasher: Hasher::new() }
+    }
+
+    /// The digest of everything that was written.
+    pub(crate) fn finish(self) -> Digest {
+        self.hasher.finish()
+    }
 }
 
 impl<W: Write> Write for Hashing<W> {

@@ -81,6 +81,7 @@ impl Workspace {
             progress(done);
             chunks.push(path);
         }
+        drop(pieces);
         if !content.damaged.is_empty() {
             return Err(self.damaged(planned, content.damaged)?);
         }

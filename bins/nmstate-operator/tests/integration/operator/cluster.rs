@@ -57,6 +57,42 @@ impl Drop for Operator {
     }
 }
 
+/// A command that an administrator runs; killed when dropped.
+pub(crate) struct Running {
+    child: Child,
+    output: PathBuf,
+}
+
+impl Running {
+    /// What it has printed so far.
+    pub(crate) fn output(&self) -> String {
+        fs::read_to_string(&self.output).unwrap()
+    }
+
+    /// Waits until it has printed this.
+    pub(crate) async fn prints(&self, text: &str) {
+        eventually(&format!("it prints {text:?}"), || async { self.output().contains(text) }).await;
+    }
+
+    /// Waits for its end, which must be a success.
+    pub(crate) async fn finish(mut self) -> String {
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                assert!(status.success(), "{}", self.output());
+                return self.output();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 async fn client(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
@@ -160,6 +196,19 @@ impl Cluster {
     /// A client with the program's own rights.
     pub(crate) async fn operators_client(&self) -> Client {
         client(&self.operators_kubeconfig().await).await
+    }
+
+    /// Starts a command of the program with the administrator's permissions.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Running {
+        let output = self.folder.path().join(format!("{}.out", arguments.join("")));
+        let file = fs::File::create(&output).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_nmstate-operator"))
+            .args(arguments)
+            .env("KUBECONFIG", self.server.kubeconfig())
+            .stdout(file)
+            .spawn()
+            .unwrap();
+        Running { child, output }
     }
 
     /// Starts the program with its own rights.

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::operator::cluster::{Cluster, INFRASTRUCTURE, NAMESPACE};
 
-const ADOPT: &str = "nmstate.landfall.dev/adopt";
 const THEIRS: &str = "openshift-nmstate";
 const RECORD: &str = "nmstate-operator-taken-over";
 
@@ -239,10 +238,16 @@ async fn take_over_and_give_back(bundle: &str) {
     cluster.deployed(false).await;
     let before = untouched(&cluster).await;
 
+    // The plan is printed, and nothing is done.
+    let printed = cluster.command(&["take-over"]).finish().await;
+    assert!(printed.contains("would record and remove the Subscription openshift-nmstate/"));
+    assert_eq!(untouched(&cluster).await, before);
+    assert!(record(&cluster).await.is_none());
+
     // The one step. Its operator ends slowly, and ours waits for it.
-    cluster.annotate(ADOPT, Some("true")).await;
+    let taking = cluster.command(&["take-over", "--yes"]);
     cluster.told("Disabled", "True", "TakingOver").await;
-    says(&cluster, &format!("waiting for the pod openshift-nmstate/{operator_pod} to end")).await;
+    taking.prints(&format!("waiting for the pod openshift-nmstate/{operator_pod} to end")).await;
     let subscription = "/apis/operators.coreos.com/v1alpha1/namespaces/openshift-nmstate/subscriptions/kubernetes-nmstate-operator";
     let installed = "/apis/operators.coreos.com/v1alpha1/namespaces/openshift-nmstate/clusterserviceversions/kubernetes-nmstate-operator.v0.0.1";
     assert!(!is_there(&cluster, subscription).await && !is_there(&cluster, installed).await);
@@ -252,8 +257,10 @@ async fn take_over_and_give_back(bundle: &str) {
     let written = record(&cluster).await.unwrap().data.unwrap()["objects.json"].clone();
     assert!(written.contains(r#""channel": "stable""#), "{written}");
 
-    // Killed in the middle of it, the next one goes on.
+    // Killed in the middle of it, the next ones go on.
+    drop(taking);
     operator.kill(&cluster).await;
+    let taking = cluster.command(&["take-over", "--yes"]);
     let operator = cluster.operator("4.99.1").await;
     let_go(&cluster, &operator_pod).await;
 
@@ -279,32 +286,38 @@ async fn take_over_and_give_back(bundle: &str) {
         record(&cluster).await.unwrap().data.unwrap()["phase"] == "Done"
     })
     .await;
+    taking.finish().await;
     assert_eq!(untouched(&cluster).await, before);
+    let printed = cluster.command(&["take-over", "--yes"]).finish().await;
+    assert!(printed.contains("nmstate-operator serves this API now"), "{printed}");
 
     // What the operator could not do, even if it wanted to.
     its_rights_end_there(&cluster).await;
 
-    // And back, by taking the annotation away.
-    cluster.annotate(ADOPT, None).await;
+    // And back.
+    let printed = cluster.command(&["give-back"]).finish().await;
+    assert!(printed.contains("would restore the Subscription openshift-nmstate/"), "{printed}");
+    let giving = cluster.command(&["give-back", "--yes"]);
     cluster.told("Disabled", "True", "GivingBack").await;
     cluster.deployed(false).await;
-    says(
-        &cluster,
-        "waiting for what the Subscription openshift-nmstate/kubernetes-nmstate-operator installs",
-    )
-    .await;
+    let waits =
+        "waiting for what the Subscription openshift-nmstate/kubernetes-nmstate-operator installs";
+    giving.prints(waits).await;
     let restored = cluster.server.client().get(subscription).await.unwrap();
     let text: Value = serde_json::from_str(&written).unwrap();
     assert_eq!(restored["spec"], text["items"][0]["spec"]);
     assert_eq!(restored["metadata"]["labels"], json!({ "team": "network" }));
     assert!(record(&cluster).await.is_some(), "kept until the other one runs");
     operator.stop();
+    drop(giving);
+    let giving = cluster.command(&["give-back", "--yes"]);
     let _operator = cluster.operator("4.99.1").await;
     cluster.apply(&version(bundle, THEIRS)).await;
     olm_deploys(&cluster).await;
     cluster.told("Disabled", "True", "OtherOperatorPresent").await;
     they_deploy(&cluster).await;
-    eventually("the record is gone", || async { record(&cluster).await.is_none() }).await;
+    giving.finish().await;
+    assert!(record(&cluster).await.is_none());
     cluster.told("Progressing", "False", "AsExpected").await;
     for path in GONE {
         assert!(is_there(&cluster, path).await, "{path} is theirs again");
@@ -312,8 +325,7 @@ async fn take_over_and_give_back(bundle: &str) {
     assert_eq!(untouched(&cluster).await, before);
 }
 
-/// Admission keeps the operator's token to what is its own and kubernetes-nmstate's, where names
-/// alone do not.
+/// The operator's token is good for its own objects only.
 async fn its_rights_end_there(cluster: &Cluster) {
     let client = cluster.operators_client().await;
     let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
@@ -322,28 +334,35 @@ async fn its_rights_end_there(cluster: &Cluster) {
         let resource = kube::api::ApiResource::from_gvk(&kind);
         Api::namespaced_with(client.clone(), THEIRS, &resource)
     };
+    let cannot = "cannot delete resource";
     let subscriptions = olm("Subscription");
-    is_refused(
-        subscriptions.delete("sriov", &dry).await,
-        "Subscriptions of kubernetes-nmstate only",
-    );
+    is_refused(subscriptions.delete("sriov", &dry).await, cannot);
+    is_refused(subscriptions.list(&ListParams::default()).await, "cannot list resource");
     let versions = olm("ClusterServiceVersion");
-    let name = "sriov-network-operator.v4.17.0";
-    is_refused(
-        versions.delete(name, &dry).await,
-        "ClusterServiceVersions of kubernetes-nmstate only",
-    );
-    let only = "removes its own objects and those of kubernetes-nmstate only";
+    is_refused(versions.delete("sriov-network-operator.v4.17.0", &dry).await, cannot);
+    let mut version: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "ClusterServiceVersion",
+        "metadata": { "name": "kubernetes-nmstate-operator.v9" },
+    }))
+    .unwrap();
+    version.data = json!({ "spec": {} });
+    let created = versions.create(&kube::api::PostParams::default(), &version).await;
+    is_refused(created, "cannot create resource");
     let policies: Api<k8s_openapi::api::networking::v1::NetworkPolicy> =
         Api::namespaced(client.clone(), THEIRS);
-    is_refused(policies.delete("strangers", &dry).await, only);
+    is_refused(policies.delete("strangers", &dry).await, cannot);
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), "default");
-    is_refused(deployments.delete("nmstate-webhook", &dry).await, only);
+    is_refused(deployments.delete("nmstate-webhook", &dry).await, cannot);
     let roles: Api<k8s_openapi::api::rbac::v1::ClusterRole> = Api::all(client.clone());
-    is_refused(roles.delete("cluster-admin", &dry).await, only);
-    // By its rights alone.
+    is_refused(roles.delete("cluster-admin", &dry).await, cannot);
+    // Policies only of documents of nodes.
+    let network: Api<nmstate_api::NodeNetworkConfigurationPolicy> = Api::all(client.clone());
+    let policy = nmstate_api::NodeNetworkConfigurationPolicy::new("p");
+    let created = network.create(&kube::api::PostParams::default(), &policy).await;
+    is_refused(created, "creates policies of documents of nodes only");
     let maps: Api<ConfigMap> = Api::namespaced(client, THEIRS);
-    is_refused(maps.delete("strangers", &dry).await, "cannot delete resource");
+    is_refused(maps.delete("strangers", &dry).await, cannot);
 }
 
 /// The network add-ons of OpenShift Virtualization, on a cluster that has neither OLM nor
@@ -375,12 +394,13 @@ async fn a_cluster_is_taken_over_from_the_network_add_ons_and_given_back() {
     )
     .await;
 
-    cluster.annotate(ADOPT, Some("true")).await;
+    let taking = cluster.command(&["take-over", "--yes"]);
     let spec = || async { cluster.server.client().get(path).await.unwrap()["spec"].clone() };
     eventually("nmstate is no longer asked for", || async { spec().await["nmstate"].is_null() })
         .await;
     assert_eq!(spec().await, json!({ "multus": {} }));
     says(&cluster, "waiting for the DaemonSet openshift-cnv/nmstate-handler of the NetworkAddonsConfig cluster").await;
+    taking.prints("removing spec.nmstate of the NetworkAddonsConfig cluster").await;
     cluster.deployed(false).await;
     // The add-ons remove what they deployed.
     let handlers_of =
@@ -390,7 +410,9 @@ async fn a_cluster_is_taken_over_from_the_network_add_ons_and_given_back() {
     cluster.deployed(true).await;
     cluster.told("Disabled", "False", "AsExpected").await;
 
-    cluster.annotate(ADOPT, Some("false")).await;
+    taking.finish().await;
+
+    let giving = cluster.command(&["give-back", "--yes"]);
     eventually("nmstate is asked for again", || async {
         spec().await["nmstate"] == json!({ "some": "setting" })
     })
@@ -399,5 +421,6 @@ async fn a_cluster_is_taken_over_from_the_network_add_ons_and_given_back() {
     cluster.deployed(false).await;
     cluster.apply(&handlers.replace("UID", &owner)).await;
     cluster.told("Disabled", "True", "OtherOperatorPresent").await;
-    eventually("the record is gone", || async { record(&cluster).await.is_none() }).await;
+    giving.finish().await;
+    assert!(record(&cluster).await.is_none());
 }

@@ -165,7 +165,6 @@ pub(crate) fn br_ex_is_guarded(bench: &mut Bench) {
             "ipv6": off,
         },
     ]});
-    // Taken back at the end: other cases change the same card.
     bench.apply_policy("bridge", &on(node, &bridge), &[(REVERT_ON_DELETE, "true")]);
     bench.wait_until_available("bridge");
     let absent =
@@ -176,4 +175,15 @@ pub(crate) fn br_ex_is_guarded(bench: &mut Bench) {
     assert_eq!(failed.status()["failure"]["rule"], "B1", "{}", failed.status());
     assert!(failed.message("Failing").starts_with("nothing was changed: forbidden"));
     assert!(bench.has_address(node, "192.0.2.10"));
+
+    // Nor is it removed when the policy that created it is deleted.
+    bench.delete_policy("bridge");
+    bench.wait_for_log(node, "the policy was not taken back: nothing was changed: forbidden");
+    bench.wait_until_left(node, "bridge");
+    assert!(bench.has_address(node, "192.0.2.10"));
+    // Other cases change the same NIC.
+    let remove = "nmcli -g NAME connection | grep -E 'br-ex|nic1' | while read -r name; do \
+        nmcli connection delete \"$name\"; done";
+    bench.node(node).succeed(&["sh", "-c", remove]).unwrap();
+    bench.wait("the bridge is gone", || (!bench.has_address(node, "192.0.2.10")).then_some(()));
 }

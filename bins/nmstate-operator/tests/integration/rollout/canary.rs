@@ -4,7 +4,7 @@ use node_policy::Phase;
 use serde_json::json;
 
 use crate::rollout::bench::{Bench, NODES};
-use crate::rollout::wishes::{CANARY, everywhere, impossible, mtu};
+use crate::rollout::wishes::{CANARY, WITH_DNS, everywhere, mtu};
 
 const WAITS: &str = "zz-waits";
 
@@ -47,9 +47,10 @@ pub(crate) fn goes_first(bench: &mut Bench) {
 }
 
 pub(crate) fn fails(bench: &mut Bench) {
-    bench.apply_policy("canary", &everywhere(2, &impossible()), &[(CANARY, "node-b")]);
+    let annotations = [(CANARY, "node-b"), WITH_DNS[0]];
+    bench.apply_policy("canary", &everywhere(2, &mtu(1432)), &annotations);
     let failed = bench.wait_for_phase("node-b", "canary", Phase::Failed);
-    assert_eq!(failed.status()["failure"]["kind"], "Invalid", "{}", failed.status());
+    assert_eq!(failed.status()["failure"]["kind"], "ProbeFailed", "{}", failed.status());
     let untouched = bench.wait_for_phase("node-a", "canary", Phase::Aborted);
     assert!(untouched.message("Aborted").starts_with("not begun"));
     let policy = bench.wait_for_policy("canary", "Degraded", "FailedToConfigure");

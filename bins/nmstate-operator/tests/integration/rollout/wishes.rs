@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 pub(crate) const PROBES: &str = "nmstate.landfall.dev/probes";
 pub(crate) const CANARY: &str = "nmstate.landfall.dev/canary";
+pub(crate) const NODE_SELECTOR: &str = "nmstate.landfall.dev/node-selector";
+pub(crate) const PAUSED: &str = "nmstate.landfall.dev/paused";
 pub(crate) const DRIFT: &str = "nmstate.landfall.dev/drift";
 pub(crate) const REVERT_ON_DELETE: &str = "nmstate.landfall.dev/revert-on-delete";
 pub(crate) const MEMORY_ONLY: &str = "nmstate.landfall.dev/memory-only";
@@ -20,7 +22,7 @@ pub(crate) fn mtu(mtu: u32) -> Value {
     }]})
 }
 
-/// What nmstate refuses when it compares it with a node, so that only who holds a slot fails.
+/// What nmstate refuses when it compares it with a node.
 pub(crate) fn impossible() -> Value {
     json!({"interfaces": [{"name": "p0", "type": "carrier-pigeon", "state": "up"}]})
 }

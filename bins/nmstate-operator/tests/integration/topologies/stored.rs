@@ -102,7 +102,8 @@ async fn write_ours(cluster: &Cluster) -> bool {
 async fn read(cluster: &Cluster) -> Option<BTreeMap<String, Value>> {
     let mut found = BTreeMap::new();
     for crd in nmstate_api::crd::all() {
-        for version in crd["spec"]["versions"].as_array().unwrap() {
+        let versions = crd["spec"]["versions"].as_array().unwrap();
+        for version in versions.iter().filter(|version| version["served"] == true) {
             let (plural, version) = (&crd["spec"]["names"]["plural"], &version["name"]);
             let (plural, version) = (plural.as_str().unwrap(), version.as_str().unwrap());
             let path = format!("/apis/nmstate.io/{version}/{plural}");

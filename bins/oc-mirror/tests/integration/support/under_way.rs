@@ -31,6 +31,11 @@ impl UnderWay {
         Self { child: Some(child) }
     }
 
+    /// A run that was started already.
+    pub(crate) fn of(child: Child) -> Self {
+        Self { child: Some(child) }
+    }
+
     /// Waits until something has happened that is waited for.
     pub(crate) fn until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
         let deadline = Instant::now() + DEADLINE;

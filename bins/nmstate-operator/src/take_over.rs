@@ -1,0 +1,196 @@
+//! The `take-over` and `give-back` commands: they replace kubernetes-nmstate by this operator, and
+//! the other way round, with the permissions of the administrator who runs them.
+//!
+//! Both decide each step from what is in the cluster and from the record in a ConfigMap, so they may
+//! be interrupted anywhere and run again.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use command_line::print;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
+use nmstate_api::NMState;
+use nmstate_api::annotations::ADOPT;
+use nmstate_deployment::decide::leading;
+use nmstate_deployment::handover::{self, Look, Others, Phase, Plan, Record, Standing, Wish};
+use nmstate_deployment::names::{HANDLER, NAMESPACE};
+use serde_json::json;
+
+use crate::operator::{handover as steps, observe, others};
+use crate::requests::{self, within};
+
+/// Between two steps. What is waited for are pods that end, and OLM.
+const STEP: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Do it; without this flag only print what would be done
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Removes kubernetes-nmstate from the cluster, so that this operator serves the API.
+pub(crate) async fn take_over(arguments: &Arguments) -> Result<()> {
+    let client = requests::client(requests::config().await?)?;
+    let nmstate = nmstate(&client).await?;
+    let mut told = String::new();
+    loop {
+        let (others, record) = observe(&client, Look::Everything).await?;
+        let plan = handover::plan(Wish::TakeOver, &others, record.as_ref());
+        if let Standing::Theirs { message } = &plan.standing {
+            bail!("{message}");
+        }
+        if !arguments.yes {
+            return print(would_take_over(&plan, record.as_ref()));
+        }
+        if told.is_empty() {
+            wish(&client, &nmstate, Wish::TakeOver).await?;
+        }
+        say(&mut told, &plan)?;
+        steps::begin(&client, &plan, record.as_ref()).await?;
+        let is_done = plan.record.as_ref().is_some_and(|it| it.phase == Phase::Done);
+        if is_done && matches!(plan.standing, Standing::Ours { .. }) {
+            return print("nmstate-operator serves this API now\n");
+        }
+        tokio::time::sleep(STEP).await;
+    }
+}
+
+/// Restores what installed kubernetes-nmstate before [`take_over`].
+pub(crate) async fn give_back(arguments: &Arguments) -> Result<()> {
+    let client = requests::client(requests::config().await?)?;
+    let nmstate = nmstate(&client).await?;
+    let mut told = String::new();
+    loop {
+        let (others, record) = observe(&client, Look::Installers).await?;
+        let Some(record) = record else {
+            let end = match told.is_empty() {
+                true => "this cluster was not taken over; there is nothing to give back\n",
+                false => "kubernetes-nmstate serves this API now\n",
+            };
+            return print(end);
+        };
+        let plan = handover::plan(Wish::Leave, &others, Some(&record));
+        if !arguments.yes {
+            return print(would_give_back(&record));
+        }
+        if told.is_empty() {
+            wish(&client, &nmstate, Wish::Leave).await?;
+        }
+        say(&mut told, &plan)?;
+        steps::begin(&client, &plan, Some(&record)).await?;
+        // Two handlers would wait for the same lock on each node.
+        if plan.record.is_some() && is_deployed(&client).await? {
+            tokio::time::sleep(STEP).await;
+            continue;
+        }
+        steps::end(&client, &plan, Some(&record)).await?;
+        if plan.record.is_some() {
+            tokio::time::sleep(STEP).await;
+        }
+    }
+}
+
+async fn observe(client: &Client, look: Look) -> Result<(Others, Option<Record>)> {
+    let record = observe::record(client).await?.context("reading the record of the take-over")?;
+    let places = record.as_ref().map(|it| it.namespaces.clone()).unwrap_or_default();
+    let others = others::others(client, look, &places).await?;
+    Ok((others, record))
+}
+
+/// The name of the NMState that counts.
+async fn nmstate(client: &Client) -> Result<String> {
+    let nmstates: Api<NMState> = Api::all(client.clone());
+    let list = within(nmstates.list(&ListParams::default())).await?.context("listing NMStates")?;
+    match leading(&list.items) {
+        Some(nmstate) => Ok(nmstate.name_any()),
+        None => bail!("there is no NMState in this cluster; create one first"),
+    }
+}
+
+/// Tells the operator what is wished: it removes or deploys its own part.
+async fn wish(client: &Client, nmstate: &str, wish: Wish) -> Result<()> {
+    let nmstates: Api<NMState> = Api::all(client.clone());
+    let value = (wish == Wish::TakeOver).then_some("true");
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": { ADOPT: value } } }));
+    within(nmstates.patch_metadata(nmstate, &PatchParams::default(), &patch))
+        .await?
+        .with_context(|| format!("annotating the NMState {nmstate}"))?;
+    Ok(())
+}
+
+/// Whether handlers of this operator are deployed.
+async fn is_deployed(client: &Client) -> Result<bool> {
+    let sets: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
+    let set = within(sets.get_metadata_opt(HANDLER)).await?;
+    Ok(set.with_context(|| format!("reading the DaemonSet {HANDLER}"))?.is_some())
+}
+
+/// Prints what is being done, once.
+fn say(told: &mut String, plan: &Plan) -> Result<()> {
+    let message = match &plan.standing {
+        Standing::TakingOver { message }
+        | Standing::GivingBack { message }
+        | Standing::Theirs { message } => message.clone(),
+        Standing::Ours { remark: Some(remark) } => remark.clone(),
+        Standing::Ours { remark: None } => "Removing what kubernetes-nmstate left".to_owned(),
+    };
+    if *told != message {
+        print(format!("{message}\n"))?;
+        *told = message;
+    }
+    Ok(())
+}
+
+fn would_take_over(plan: &Plan, record: Option<&Record>) -> String {
+    let mut text = String::new();
+    for installer in &plan.dismiss {
+        text.push_str(&format!("would record and remove {installer}\n"));
+    }
+    for left in &plan.clear {
+        text.push_str(&format!("would remove {left}\n"));
+    }
+    if !plan.dismiss.is_empty() {
+        text.push_str("would wait for its operator to end, and remove what it left\n");
+    }
+    let is_done = record.is_some_and(|it| it.phase == Phase::Done);
+    match text.is_empty() && is_done {
+        true => "nmstate-operator serves this API already\n".to_owned(),
+        false => text + "policies, node states, CRDs and namespaces stay; to do it, add --yes\n",
+    }
+}
+
+fn would_give_back(record: &Record) -> String {
+    let mut text = "would remove the handlers and the coordinator of this operator\n".to_owned();
+    for installer in &record.installers {
+        text.push_str(&format!("would restore {installer}\n"));
+    }
+    text + "policies, node states, CRDs and namespaces stay; to do it, add --yes\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_printed_and_names_what_goes() {
+        let running = vec!["the operator o".to_owned()];
+        let subscription = handover::Installer::of(&json!({
+            "apiVersion": "operators.coreos.com/v1alpha1",
+            "kind": "Subscription",
+            "metadata": { "name": "s", "namespace": "n", "uid": "1" },
+            "spec": { "name": handover::PACKAGE },
+        }));
+        let others =
+            Others { running, installers: Vec::from_iter(subscription), ..Others::default() };
+        let plan = handover::plan(Wish::TakeOver, &others, None);
+        let text = would_take_over(&plan, None);
+        assert!(text.starts_with("would record and remove the Subscription n/s\n"), "{text}");
+        assert!(text.ends_with("to do it, add --yes\n"));
+        let text = would_give_back(&plan.record.unwrap());
+        assert!(text.contains("would restore the Subscription n/s\n"), "{text}");
+    }
+}

@@ -1,0 +1,59 @@
+//! Policies are compared with every node before the first one is changed.
+
+use node_policy::Phase;
+use serde_json::json;
+
+use crate::rollout::bench::{Bench, NODES};
+use crate::rollout::wishes::{NODE_SELECTOR, PAUSED, everywhere, impossible, mtu, on};
+
+pub(crate) fn one_node_refuses(bench: &mut Bench) {
+    let [node, other] = NODES;
+    bench.apply_policy("impossible", &everywhere(1, &impossible()), &[]);
+    for node in NODES {
+        let refused = bench.wait_for_phase(node, "impossible", Phase::Failed);
+        assert_eq!(refused.status()["failure"]["kind"], "Invalid", "{}", refused.status());
+    }
+    assert!(bench.policy("impossible").status()["slots"].is_null());
+
+    let bridge = json!({"interfaces": [{"name": "only0", "type": "linux-bridge", "state": "up"}]});
+    bench.apply_policy("only", &on(node, &bridge), &[]);
+    bench.wait_until_available("only");
+    let mut spec = everywhere(2, &mtu(1377));
+    spec["capture"] = json!({"there": "interfaces.name==\"only0\""});
+    bench.apply_policy("refused", &spec, &[]);
+    let refused = bench.wait_for_phase(other, "refused", Phase::Failed);
+    assert_eq!(refused.status()["failure"]["kind"], "NotRendered", "{}", refused.status());
+    bench.wait("the policy names the node", || {
+        let policy = bench.policy("refused");
+        let is_failed = policy.holds("Degraded", "FailedToConfigure");
+        let message = is_failed.then(|| policy.message("Degraded"))?;
+        message.contains(&format!("; no node was changed: {other}: ")).then_some(())
+    });
+    assert!(bench.policy("refused").status()["slots"].is_null());
+    assert_ne!(bench.mtu(node), 1377);
+
+    // Without the node that refuses it, the policy goes on.
+    let without = format!("kubernetes.io/hostname notin ({other})");
+    bench.apply_policy("refused", &spec, &[(NODE_SELECTOR, &without)]);
+    let policy = bench.wait_until_available("refused");
+    assert_eq!(policy.message("Available"), "1/1 nodes successfully configured");
+    assert_eq!(bench.mtu(node), 1377);
+    bench.wait_until_left(other, "refused");
+}
+
+pub(crate) fn paused(bench: &mut Bench) {
+    bench.apply_policy("paused", &everywhere(2, &mtu(1378)), &[(PAUSED, "true")]);
+    for node in NODES {
+        bench.wait("it is known on the node", || bench.has_enactment(node, "paused").then_some(()));
+    }
+    bench.wait("the policy says so", || {
+        let policy = bench.policy("paused");
+        let waits = policy.holds("Progressing", "ConfigurationProgressing");
+        let message = waits.then(|| policy.message("Progressing"))?;
+        message.contains("no further node is changed").then_some(())
+    });
+    assert!(bench.policy("paused").status()["slots"].is_null());
+    bench.apply_policy("paused", &everywhere(2, &mtu(1378)), &[(PAUSED, "false")]);
+    bench.wait_until_available("paused");
+    NODES.iter().for_each(|node| assert_eq!(bench.mtu(node), 1378));
+}

@@ -1,0 +1,206 @@
+//! `oc-mirror job`: mirrors with pods of a cluster. Plans here, stores the plan in the target
+//! registry, and writes or creates the Jobs that execute it.
+
+mod arguments;
+mod follow;
+mod inspect;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use cluster_connection::{Connection, KubeconfigPaths, ObjectError};
+use mirror::{DryRun, Ending, RunStore, StoredPlan, Workflow};
+use mirror_job::{Manifest, Run, RunName, manifests};
+use oci::Digest;
+use serde_json::Value;
+use workspace::Workspace;
+
+use crate::console::Console;
+use crate::lookup_arguments::wait;
+use crate::mirror_command::{self, View};
+use crate::output_file::{self, Existing};
+use crate::progress::Display;
+use crate::request::Surroundings;
+use crate::shards::process::program;
+
+pub(crate) use arguments::{JobArguments, JobCommand};
+
+const USAGE: u8 = 1;
+
+/// Runs a job command to its exit code.
+pub(crate) fn job(
+    arguments: &JobArguments,
+    line: &[OsString],
+    surroundings: &Surroundings,
+    console: &Console,
+) -> ExitCode {
+    let done = match &arguments.command {
+        None => start(arguments, line, surroundings, console),
+        Some(JobCommand::Status(run)) => inspect::status(run, surroundings).map(|()| 0),
+        Some(JobCommand::Logs(logs)) => inspect::logs(logs, surroundings).map(|()| 0),
+        Some(JobCommand::Cancel(run)) => inspect::cancel(run, surroundings).map(|()| 0),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+/// Plans a run, and writes or creates its Jobs.
+fn start(
+    arguments: &JobArguments,
+    line: &[OsString],
+    surroundings: &Surroundings,
+    console: &Console,
+) -> anyhow::Result<u8> {
+    let problems = arguments.problems();
+    if !problems.is_empty() {
+        problems.iter().for_each(|problem| tracing::error!("{problem}"));
+        return Ok(USAGE);
+    }
+    let (Some(shards), Some(image)) = (arguments.mirror.shards.shards, &arguments.image) else {
+        bail!("--shards N and --image IMAGE are required");
+    };
+    let Ok((mut settings, pace)) = mirror_command::settings(&arguments.mirror, line, surroundings)
+        .map_err(|refusal| refusal.tell(console))
+    else {
+        return Ok(USAGE);
+    };
+    let Workflow::MirrorToMirror { dir, target } = settings.workflow.clone() else {
+        bail!(
+            "`oc-mirror job` supports mirror to mirror only: use --workspace file://DIR and docker://REGISTRY"
+        );
+    };
+    settings.shards = None;
+    settings.dry_run = DryRun::Plan;
+    if arguments.submit {
+        // A kubeconfig that cannot be used is reported before time is spent on planning.
+        wait(async { connect(arguments, surroundings).await })?;
+    }
+    let view = View {
+        display: Display::choose(arguments.mirror.quiet, io::stderr().is_terminal()),
+        console: console.clone(),
+        metrics: None,
+    };
+    let destination = settings.destination.clone();
+    let report = match mirror_command::execute(settings, &pace, view) {
+        Ok(report) => report,
+        Err(_) => return Ok(crate::interrupt::EXIT_CODE),
+    };
+    mirror_command::tell_failures(&report);
+    if report.ending != Ending::Planned {
+        return Ok(report.exit_code().max(USAGE));
+    }
+    let path = Workspace::open(&dir).working_dir().join("dry-run/plan.json");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let plan = StoredPlan::read(&path)?;
+    let name = RunName::of(&Digest::of(text.as_bytes()));
+    let stored = wait(async {
+        let store = RunStore::of_target(&target, &destination)?;
+        let run = (&plan, text.as_str());
+        Ok(store.store_run(run, shards, program(), (name.as_str(), &dir)).await?)
+    })?;
+    tracing::info!("the plan is stored as {stored}");
+    let run = Run { name, plan: stored.to_string(), target: target.to_string(), shards };
+    let pods = arguments.pods(image.clone(), shards, line)?;
+    let objects = manifests(&run, &pods);
+    if let Some(out) = &arguments.out {
+        write(out, &objects)?;
+        tracing::info!(
+            "{} written; create them with `oc apply -f {}`",
+            out.display(),
+            out.display()
+        );
+    }
+    if arguments.submit {
+        let namespace = wait(async {
+            let cluster = connect(arguments, surroundings).await?;
+            let given = arguments.namespace.clone();
+            let namespace = given.unwrap_or_else(|| cluster.namespace().to_owned());
+            submit(&cluster, &namespace, &run, &objects).await?;
+            Ok(namespace)
+        })?;
+        tracing::info!("run {} started in the namespace {namespace}", run.name);
+        if arguments.follow {
+            return wait(async {
+                // Connections belong to the runtime that made them.
+                let cluster = connect(arguments, surroundings).await?;
+                let store = RunStore::of_target(&target, &destination)?;
+                let output = (dir.as_path(), arguments.mirror.output);
+                follow::follow(&cluster, &namespace, &run, &store, output).await
+            });
+        }
+        tracing::info!("see its progress with `oc-mirror job status {} -n {namespace}`", run.name);
+    }
+    crate::console::write_result(format!("{}\n", run.name).as_bytes())?;
+    Ok(0)
+}
+
+async fn connect(
+    arguments: &JobArguments,
+    surroundings: &Surroundings,
+) -> anyhow::Result<Connection> {
+    let paths = KubeconfigPaths {
+        named: arguments.cluster.kubeconfig.as_deref(),
+        default: &surroundings.kubeconfigs,
+    };
+    Ok(Connection::connect(paths, arguments.cluster.context.as_deref()).await?)
+}
+
+fn write(out: &Path, objects: &[Manifest]) -> anyhow::Result<()> {
+    fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
+    for Manifest { file, object } in objects {
+        let text = serde_saphyr::to_string(object).context("writing a manifest as YAML")?;
+        output_file::write(&out.join(file), text.as_bytes(), Existing::Replace)?;
+    }
+    Ok(())
+}
+
+/// The collection that an object belongs to.
+pub(super) fn collection(namespace: &str, object: &Value) -> String {
+    match object["kind"].as_str() {
+        Some("Job") => jobs(namespace),
+        _ => format!("/api/v1/namespaces/{namespace}/serviceaccounts"),
+    }
+}
+
+pub(super) fn jobs(namespace: &str) -> String {
+    format!("/apis/batch/v1/namespaces/{namespace}/jobs")
+}
+
+async fn submit(
+    cluster: &Connection,
+    namespace: &str,
+    run: &Run,
+    objects: &[Manifest],
+) -> anyhow::Result<()> {
+    if let Some(other) = follow::other_run(cluster, namespace, run).await? {
+        bail!(
+            "the run {other} mirrors to {} already: wait for its end, or end it with `oc-mirror job cancel {other} -n {namespace}`",
+            run.target
+        );
+    }
+    for Manifest { object, .. } in objects {
+        match cluster.create(&collection(namespace, object), object).await {
+            Ok(_) => {}
+            // The account of an earlier attempt is the same.
+            Err(ObjectError::Exists { .. }) if object["kind"] == "ServiceAccount" => {}
+            Err(error @ ObjectError::Exists { .. }) => bail!(
+                "{error}: the same plan runs or ran in the namespace {namespace}; see it with `oc-mirror job status {0} -n {namespace}`, remove it with `oc-mirror job cancel {0} -n {namespace}`",
+                run.name
+            ),
+            Err(error @ ObjectError::Forbidden { .. }) => bail!(
+                "{error}; the account of the kubeconfig needs the right to create ServiceAccounts and Jobs in the namespace {namespace}: nothing was started"
+            ),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! `--metrics-file`: how far a run is, in the text format of Prometheus, for the textfile collector
+//! of node-exporter or another agent that reads files.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use mirror::{Event, ImageDone, Observer, Outcome};
+use workspace::atomic_file::{self, Durability};
+
+use crate::problem::chain;
+
+/// How often the file is written.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// An observer that counts events and passes them on.
+pub(crate) struct Metrics {
+    path: PathBuf,
+    mode: &'static str,
+    inner: Arc<dyn Observer>,
+    counts: Mutex<Counts>,
+    has_failed: AtomicBool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Counts {
+    started: i64,
+    /// When something last arrived.
+    progressed: i64,
+    planned: u64,
+    present: u64,
+    copied: u64,
+    failed: u64,
+    blobs_planned: u64,
+    blobs: u64,
+    failed_attempts: u64,
+    bytes_planned: u64,
+    bytes: u64,
+    /// Exit code and time of the end.
+    ended: Option<(u8, i64)>,
+}
+
+fn now() -> i64 {
+    Timestamp::now().as_second()
+}
+
+impl Metrics {
+    pub(crate) fn new(path: PathBuf, mode: &'static str, inner: Arc<dyn Observer>) -> Self {
+        let started = now();
+        let counts = Counts { started, progressed: started, ..Counts::default() };
+        Self { path, mode, inner, counts: Mutex::new(counts), has_failed: AtomicBool::new(false) }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the file again and again. Never ends.
+    pub(crate) async fn follow(&self) {
+        loop {
+            self.write();
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    /// Writes the file for the last time.
+    pub(crate) fn end(&self, exit_code: u8) {
+        self.counts().ended = Some((exit_code, now()));
+        self.write();
+    }
+
+    /// A file that cannot be written does not end the run; the user is warned once.
+    fn write(&self) {
+        let text = render(&self.counts(), self.mode);
+        let written = atomic_file::write(&self.path, text.as_bytes(), Durability::Later);
+        if let Err(error) = written
+            && !self.has_failed.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!("writing the metrics: {}", chain(&error));
+        }
+    }
+}
+
+impl Observer for Metrics {
+    fn notice(&self, event: Event) {
+        self.counts().apply(&event, now());
+        self.inner.notice(event);
+    }
+}
+
+impl Counts {
+    fn apply(&mut self, event: &Event, now: i64) {
+        match event {
+            Event::Planned { images, present, blobs, bytes } => {
+                (self.planned, self.present) = (*images as u64, *present as u64);
+                (self.blobs_planned, self.bytes_planned) = (*blobs, *bytes);
+            }
+            Event::Moved { bytes } => self.bytes += bytes,
+            Event::BlobDone { .. } => self.blobs += 1,
+            Event::BlobFailed { .. } => {
+                self.failed_attempts += 1;
+                return;
+            }
+            Event::ImageDone(ImageDone { outcome, .. }) => match outcome {
+                Outcome::Copied => self.copied += 1,
+                Outcome::Failed { .. } => self.failed += 1,
+                Outcome::Present | Outcome::Pending => {}
+            },
+            Event::Collected { .. } | Event::Archived { .. } | Event::Verified { .. } => {}
+            Event::Stage { .. }
+            | Event::BlobStarted { .. }
+            | Event::ImageStarted { .. }
+            | Event::Warning { .. } => return,
+        }
+        self.progressed = now;
+    }
+}
+
+fn render(counts: &Counts, mode: &str) -> String {
+    let mut text = String::new();
+    let mut metric = |name: &str, kind: &str, help: &str, values: &[(&str, i128)]| {
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "# HELP oc_mirror_{name} {help}\n# TYPE oc_mirror_{name} {kind}");
+        for (labels, value) in values {
+            let _ = writeln!(text, "oc_mirror_{name}{labels} {value}");
+        }
+    };
+    let is_running = i128::from(counts.ended.is_none());
+    let mode = format!("{{mode=\"{mode}\"}}");
+    metric("running", "gauge", "Whether the run is under way.", &[(&mode, is_running)]);
+    let started = i128::from(counts.started);
+    metric("start_time_seconds", "gauge", "When the run started.", &[("", started)]);
+    metric(
+        "last_progress_time_seconds",
+        "gauge",
+        "When content last arrived.",
+        &[("", counts.progressed.into())],
+    );
+    metric(
+        "images",
+        "gauge",
+        "Images of the run by state.",
+        &[
+            ("{state=\"planned\"}", counts.planned.into()),
+            ("{state=\"present\"}", counts.present.into()),
+            ("{state=\"copied\"}", counts.copied.into()),
+            ("{state=\"failed\"}", counts.failed.into()),
+        ],
+    );
+    for (name, kind, help, value) in [
+        ("blobs_planned", "gauge", "Blobs to transfer.", counts.blobs_planned),
+        ("blobs_transferred_total", "counter", "Blobs that arrived.", counts.blobs),
+        (
+            "blob_failures_total",
+            "counter",
+            "Failed attempts to transfer a blob.",
+            counts.failed_attempts,
+        ),
+        ("bytes_planned", "gauge", "Bytes to transfer.", counts.bytes_planned),
+        ("bytes_transferred_total", "counter", "Bytes that arrived.", counts.bytes),
+    ] {
+        metric(name, kind, help, &[("", value.into())]);
+    }
+    if let Some((code, time)) = counts.ended {
+        metric("exit_code", "gauge", "Exit code of the run.", &[("", code.into())]);
+        metric("end_time_seconds", "gauge", "When the run ended.", &[("", time.into())]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_become_text_that_prometheus_reads() {
+        let mut counts = Counts { started: 5, progressed: 5, ..Counts::default() };
+        counts.apply(&Event::Planned { images: 3, present: 1, blobs: 9, bytes: 100 }, 6);
+        counts.apply(&Event::Moved { bytes: 40 }, 7);
+        counts.apply(&Event::Warning { message: "x".into() }, 8);
+        let text = render(&counts, "mirrorToMirror");
+        for line in [
+            "# TYPE oc_mirror_bytes_transferred_total counter",
+            "oc_mirror_bytes_transferred_total 40",
+            "oc_mirror_images{state=\"planned\"} 3",
+            "oc_mirror_last_progress_time_seconds 7",
+            "oc_mirror_running{mode=\"mirrorToMirror\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("exit_code") && text.ends_with('\n'));
+        counts.ended = Some((8, 9));
+        let text = render(&counts, "mirrorToMirror");
+        assert!(
+            text.contains("oc_mirror_exit_code 8\n")
+                && text.contains("oc_mirror_running{mode=\"mirrorToMirror\"} 0\n")
+        );
+    }
+}

@@ -1,0 +1,400 @@
+//! `oc-mirror shard`: what the pods of a run do. Users do not call it; `oc-mirror job` writes Jobs
+//! that do.
+
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use mirror::{
+    Event, Files, Observer, Outcome, Remedy, Report, RunStore, ShardEnding, ShardReport,
+    ShardRunner, ShardSettings, ShardWatch, StoredPart, transfer_shard,
+};
+use mirror_job::{RunName, exit};
+use mirror_plan::RunIdentity;
+use oci::{Digest, ImageRef};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use workspace::Workspace;
+
+use super::process::program;
+use crate::arguments::MirrorArguments;
+use crate::console::{self, Console};
+use crate::interrupt::{self, Ended};
+use crate::mirror_command::{self, View};
+use crate::pace_arguments::Pace;
+use crate::pacing;
+use crate::problem::{Problem, chain};
+use crate::progress::{Display, PLAIN_INTERVAL};
+use crate::report_text::{self, Surround};
+use crate::request::{self, Surroundings};
+use crate::route;
+
+/// The time between two checks whether shards have ended.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// Where the plan is written in the workspace of a pod.
+const PLAN_FILE: &str = "run-plan.json";
+/// Names of the files of a result.
+pub(crate) const REPORT_JSON: &str = "report.json";
+pub(crate) const REPORT_TEXT: &str = "report.txt";
+pub(crate) const EXIT_CODE: &str = "exit-code";
+pub(crate) const RESOURCES: &str = "cluster-resources/";
+
+#[derive(Debug, Args)]
+pub(crate) struct PodArguments {
+    /// The run: docker://REGISTRY/REPOSITORY@DIGEST
+    #[arg(long, value_name = "RUN")]
+    run: String,
+    /// Publish the run once all shards have ended, instead of transferring the blobs of one
+    #[arg(long)]
+    publish: bool,
+    /// Number of the shard, from 0 [default: $JOB_COMPLETION_INDEX]
+    #[arg(long, value_name = "N")]
+    index: Option<u32>,
+    /// Pods at the same time, which share the rates
+    #[arg(long, value_name = "N", default_value = "1")]
+    sharing: NonZeroU32,
+    #[command(flatten)]
+    mirror: MirrorArguments,
+}
+
+/// Why a pod fails.
+struct Failure {
+    message: String,
+    /// Whether another pod may succeed.
+    may_pass: bool,
+}
+
+impl Failure {
+    fn permanent(message: impl Into<String>) -> Self {
+        Self { message: message.into(), may_pass: false }
+    }
+
+    fn of_store(error: &mirror::RunStoreError) -> Self {
+        Self { message: chain(error), may_pass: error.may_pass() }
+    }
+
+    fn of(problems: &[Problem]) -> Self {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Self::permanent(lines.join("\n"))
+    }
+}
+
+/// Does what a pod does, to its exit code.
+pub(crate) fn run(
+    arguments: &PodArguments,
+    surroundings: &Surroundings,
+    console: &Console,
+) -> ExitCode {
+    let ended = prepare(arguments, surroundings).and_then(|pod| {
+        let runtime = crate::runtime()
+            .map_err(|error| Failure::permanent(format!("starting threads: {error}")))?;
+        let code = match arguments.publish {
+            false => runtime.block_on(transfer(&pod, arguments, surroundings)),
+            true => publish(&runtime, &pod, arguments, surroundings, console),
+        };
+        runtime.shutdown_background();
+        code
+    });
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            tracing::error!("{}", failure.message);
+            ExitCode::from(if failure.may_pass { exit::RETRY } else { exit::PERMANENT })
+        }
+    }
+}
+
+/// What both phases need.
+struct Pod {
+    run: ImageRef,
+    directory: PathBuf,
+    store: RunStore,
+    source: registry::Settings,
+    destination: registry::Settings,
+    pace: Pace,
+}
+
+fn prepare(arguments: &PodArguments, surroundings: &Surroundings) -> Result<Pod, Failure> {
+    let text = arguments.run.strip_prefix("docker://").unwrap_or(&arguments.run);
+    let run: ImageRef = text.parse().map_err(|error| {
+        Failure::permanent(format!("invalid value for --run: {}", chain(&error)))
+    })?;
+    if run.digest.is_none() {
+        return Err(Failure::permanent(format!(
+            "invalid value for --run: expected docker://REGISTRY/REPOSITORY@DIGEST, found {:?}",
+            arguments.run
+        )));
+    }
+    let workspace = arguments.mirror.workspace.as_deref().unwrap_or_default();
+    let directory =
+        route::directory("--workspace", workspace).map_err(|problem| Failure::of(&[problem]))?;
+    let pace = arguments.mirror.pace.pace(None, Timestamp::now());
+    let pace = pace.map_err(|problem| Failure::of(&[problem]))?;
+    let limiters = pace.source.iter().chain(&pace.destination);
+    limiters.for_each(|limiter| limiter.share(arguments.sharing));
+    let (source, destination) = request::registries(&arguments.mirror, surroundings, &pace)
+        .map_err(|problems| Failure::of(&problems))?;
+    let store = RunStore::of_run(&run, &destination).map_err(|e| Failure::of_store(&e))?;
+    Ok(Pod { run, directory, store, source, destination, pace })
+}
+
+/// Transfers the blobs of one shard.
+async fn transfer(
+    pod: &Pod,
+    arguments: &PodArguments,
+    surroundings: &Surroundings,
+) -> Result<u8, Failure> {
+    let index = arguments.index.or(surroundings.completion_index).ok_or_else(|| {
+        Failure::permanent("expected the number of the shard in $JOB_COMPLETION_INDEX or --index")
+    })?;
+    let part = pod.store.part(&pod.run, index).await.map_err(|e| Failure::of_store(&e))?;
+    let expected = RunIdentity { plan: part.run.plan, program: program() };
+    part.check(&expected, index).map_err(|error| Failure::permanent(chain(&error)))?;
+    let name = RunName::of(&part.run.plan);
+    tracing::info!(
+        "shard {index} of run {name}: {} in {} blobs",
+        crate::quantity::bytes(part.bytes()),
+        part.blobs.len()
+    );
+    let settings = ShardSettings {
+        directory: pod.directory.clone(),
+        source: pod.source.clone(),
+        destination: pod.destination.clone(),
+        parallel_images: request::at_least_one(arguments.mirror.parallel_images.into()),
+        parallel_layers: request::at_least_one(arguments.mirror.parallel_layers.into()),
+        transfer_timeout: arguments.mirror.image_timeout.filter(|limit| !limit.is_zero()),
+        cache: None,
+        is_repeated: true,
+    };
+    let counting = Arc::new(Counting::default());
+    let work = |cancel: CancellationToken| {
+        let (_, held) = watch::channel(false);
+        let observer = Arc::clone(&counting) as Arc<dyn Observer>;
+        let watch = ShardWatch { observer, cancel, held };
+        transfer_shard(settings, &part, watch)
+    };
+    let ended = tokio::select! {
+        ended = interrupt::until_ended(work) => ended,
+        () = pacing::follow(pod.pace.schedule.as_ref()) => unreachable!("a timetable never ends"),
+        () = counting.follow(index, part.bytes()) => unreachable!("following never ends"),
+    };
+    let report = match ended {
+        Ok(Ended::Result(Ok(report))) => report,
+        Ok(Ended::Result(Err(failure))) => return Err(Failure::permanent(failure.message)),
+        Ok(Ended::Abandoned) => return Ok(interrupt::EXIT_CODE),
+        Err(error) => return Err(Failure::permanent(format!("waiting for signals: {error}"))),
+    };
+    for need in &report.unfinished {
+        tracing::warn!("{}", need.reason);
+    }
+    tracing::info!(
+        "shard {index}: {} blobs, {} transferred, {} mounted",
+        report.blobs,
+        crate::quantity::bytes(report.bytes),
+        report.blobs_mounted
+    );
+    let may_pass = |need: &mirror::UnfinishedNeed| {
+        matches!(need.reason.remedy, Remedy::RunAgain | Remedy::CheckConnection)
+    };
+    let code = match report.ending {
+        ShardEnding::Interrupted => return Ok(interrupt::EXIT_CODE),
+        ShardEnding::Incomplete if report.unfinished.iter().any(may_pass) => exit::RETRY,
+        // What the source does not have fails the images that need it, when they are published.
+        ShardEnding::Incomplete | ShardEnding::Complete => exit::DONE,
+    };
+    if code == exit::DONE {
+        let stored = pod.store.store_shard_report(name.as_str(), &report).await;
+        stored.map_err(|error| Failure::of_store(&error))?;
+    }
+    Ok(code)
+}
+
+/// Counts what arrives, for the log of the pod.
+#[derive(Debug, Default)]
+struct Counting {
+    moved: AtomicU64,
+}
+
+impl Counting {
+    /// Logs how far the shard is, now and then. Never ends.
+    async fn follow(&self, index: u32, bytes: u64) {
+        let bytes = crate::quantity::bytes(bytes);
+        loop {
+            tokio::time::sleep(PLAIN_INTERVAL).await;
+            let moved = crate::quantity::bytes(self.moved.load(Ordering::Relaxed));
+            tracing::info!("shard {index}: {moved} / {bytes}");
+        }
+    }
+}
+
+impl Observer for Counting {
+    fn notice(&self, event: Event) {
+        match event {
+            Event::Moved { bytes } => _ = self.moved.fetch_add(bytes, Ordering::Relaxed),
+            Event::Warning { message } => tracing::warn!("{message}"),
+            Event::BlobFailed { digest, error } => tracing::debug!("moving blob {digest}: {error}"),
+            _ => {}
+        }
+    }
+}
+
+/// Shards that ran as pods before.
+#[derive(Debug)]
+struct EndedShards(NonZeroU32);
+
+impl ShardRunner for EndedShards {
+    fn shards(&self) -> NonZeroU32 {
+        self.0
+    }
+
+    fn program(&self) -> String {
+        program()
+    }
+
+    /// Leaves it to the run to find out what is at the target.
+    fn run<'a>(
+        &'a self,
+        parts: &'a [StoredPart],
+        _: ShardWatch,
+    ) -> Pin<Box<dyn Future<Output = Vec<Option<ShardReport>>> + Send + 'a>> {
+        Box::pin(std::future::ready(vec![None; parts.len()]))
+    }
+}
+
+/// Waits for all shards, then publishes the run and stores its result.
+fn publish(
+    runtime: &tokio::runtime::Runtime,
+    pod: &Pod,
+    arguments: &PodArguments,
+    surroundings: &Surroundings,
+    console: &Console,
+) -> Result<u8, Failure> {
+    let prepared = runtime.block_on(async {
+        interrupt::until_ended(|cancel| async move {
+            tokio::select! {
+                prepared = gather(pod) => Some(prepared),
+                () = cancel.cancelled() => None,
+            }
+        })
+        .await
+    });
+    let (plan, shards) = match prepared {
+        Ok(Ended::Result(Some(prepared))) => prepared?,
+        Ok(_) => return Ok(interrupt::EXIT_CODE),
+        Err(error) => return Err(Failure::permanent(format!("waiting for signals: {error}"))),
+    };
+    let name = RunName::of(&Digest::of(plan.as_bytes()));
+    let path = pod.directory.join(PLAN_FILE);
+    fs::write(&path, &plan)
+        .map_err(|error| Failure::permanent(format!("writing {}: {error}", path.display())))?;
+    let mirror = MirrorArguments { config: None, plan: Some(path), ..arguments.mirror.clone() };
+    let (mut settings, pace) =
+        mirror_command::settings(&mirror, &[], surroundings).map_err(|refusal| {
+            refusal.tell(console);
+            Failure::permanent("the run cannot be published")
+        })?;
+    let count = NonZeroU32::new(u32::try_from(shards.len()).unwrap_or(u32::MAX));
+    settings.shards = Some(Arc::new(EndedShards(count.unwrap_or(NonZeroU32::MIN))));
+    let config = settings.configuration.path.clone();
+    let view = View {
+        display: Display::Nothing,
+        console: console.clone(),
+        metrics: arguments.mirror.metrics_file.clone(),
+    };
+    let mut report = match mirror_command::execute(settings, &pace, view) {
+        Ok(report) => report,
+        Err(_) => return Ok(interrupt::EXIT_CODE),
+    };
+    add(&mut report, &shards);
+    let code = report.exit_code();
+    let surround = Surround { log: None, chunk_sizes: &Default::default(), config: &config };
+    let text = report_text::render(&report, &surround);
+    // For the log of the pod; the report is stored too.
+    let _ = console::write_result(text.as_bytes());
+    let files = result(&report, code, &text, &pod.directory)?;
+    let stored = runtime.block_on(pod.store.store_result(name.as_str(), &files));
+    stored.map_err(|error| Failure::of_store(&error))?;
+    let may_pass = report.images.iter().any(|image| match &image.outcome {
+        Outcome::Failed { error } => {
+            matches!(error.remedy, Remedy::RunAgain | Remedy::CheckConnection)
+        }
+        _ => false,
+    });
+    Ok(match code {
+        0 => exit::DONE,
+        interrupt::EXIT_CODE => code,
+        _ if may_pass => exit::RETRY,
+        _ => exit::PERMANENT,
+    })
+}
+
+/// Waits until all shards have reported; then reads the plan.
+async fn gather(pod: &Pod) -> Result<(String, Vec<ShardReport>), Failure> {
+    let failed = |error: mirror::RunStoreError| Failure::of_store(&error);
+    let plan = pod.store.plan(&pod.run, &pod.directory).await.map_err(failed)?;
+    let name = RunName::of(&Digest::of(plan.as_bytes()));
+    let shards = pod.store.shards(&pod.run).await.map_err(failed)?;
+    let mut reports: Vec<Option<ShardReport>> = vec![None; shards as usize];
+    let mut told = usize::MAX;
+    loop {
+        for (shard, report) in (0..).zip(&mut reports) {
+            if report.is_none() {
+                *report = pod.store.shard_report(name.as_str(), shard).await.map_err(failed)?;
+            }
+        }
+        let left = reports.iter().filter(|report| report.is_none()).count();
+        if left == 0 {
+            return Ok((plan, reports.into_iter().flatten().collect()));
+        }
+        if std::mem::replace(&mut told, left) != left {
+            tracing::info!("waiting for {left} of {shards} shards");
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// Adds what shards transferred to the report of the run.
+fn add(report: &mut Report, shards: &[ShardReport]) {
+    for shard in shards {
+        report.totals.blobs += shard.blobs;
+        report.totals.bytes += shard.bytes;
+        report.totals.blobs_mounted += shard.blobs_mounted;
+        report.totals.source_requests += shard.source_requests;
+        report.totals.destination_requests += shard.destination_requests;
+        report.totals.retries += shard.retries;
+    }
+}
+
+/// The files of a result: report, exit code and cluster resources.
+fn result(report: &Report, code: u8, text: &str, directory: &Path) -> Result<Files, Failure> {
+    let failed = |error: std::io::Error| Failure::permanent(format!("reading the result: {error}"));
+    let json = mirror_command::json(report, code, None).map_err(failed)?;
+    let mut files = Files::from([
+        (REPORT_JSON.to_owned(), json.into_bytes()),
+        (REPORT_TEXT.to_owned(), text.as_bytes().to_vec()),
+        (EXIT_CODE.to_owned(), code.to_string().into_bytes()),
+    ]);
+    let resources = Workspace::open(directory).cluster_resources();
+    let entries = match fs::read_dir(&resources) {
+        Ok(entries) => entries,
+        // A run without images at the target writes none.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(files),
+        Err(error) => return Err(failed(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // A hidden file remembers which files were generated here; it is of no use elsewhere.
+        if entry.file_type().map_err(failed)?.is_file() && !name.starts_with('.') {
+            files.insert(format!("{RESOURCES}{name}"), fs::read(entry.path()).map_err(failed)?);
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,264 @@
+//! `oc-mirror job`: Jobs of a real API server and a real Job controller; pods are processes.
+
+use crate::support;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use lab::corpus::Corpus;
+use lab::docker_registry::DockerRegistry;
+use lab::images::SigningKey;
+use lab::kube::{ApiServer, FieldValidation, Persistence, PodOptions, PodRunner};
+use lab::operators::{CATALOG, HOST, Operators, TAG};
+use lab::registry::LabRegistry;
+use serde_json::{Value, json};
+
+use crate::journey_shards::{lasting, stored, target};
+use support::releases::{World, channel};
+use support::under_way::UnderWay;
+use support::{PLAIN, Ran, Site};
+
+/// Pods must be as restricted as the strictest profile of Kubernetes demands.
+const NAMESPACE: &str = "
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: mirror
+  labels: {pod-security.kubernetes.io/enforce: restricted}
+";
+
+async fn cluster(with_controllers: bool) -> ApiServer {
+    let mut server = ApiServer::start().await.unwrap();
+    if with_controllers {
+        server.start_controllers().await.unwrap();
+    }
+    let strict = FieldValidation::Strict;
+    server.client().apply(NAMESPACE, Persistence::Stored, strict).await.unwrap();
+    server
+}
+
+/// Images, releases and a catalog, and a configuration that selects them.
+fn world() -> (World, Site) {
+    let (world, _) = World::with(&["4.16.1", "4.16.2"]);
+    world.offer_graph_data();
+    Operators::generate().unwrap().put(&world.quay).unwrap();
+    let corpus = Corpus::sample(&SigningKey::generate().unwrap()).unwrap();
+    corpus.fill(&world.quay).unwrap();
+    let site = world.site();
+    let release = channel("stable-4.16", "").replace("platform:\n", "platform:\n    graph: true\n");
+    let catalog = format!(
+        "  operators:\n  - catalog: {HOST}/{CATALOG}:{TAG}\n    packages:\n    - name: foo\n    - name: baz\n"
+    );
+    let quay = "quay.io".parse().unwrap();
+    let images = corpus.references(&quay).map(|image| format!("  - name: {image}\n"));
+    let images = images.collect::<String>();
+    site.image_set("isc.yaml", &format!("{release}{catalog}  additionalImages:\n{images}"));
+    (world, site)
+}
+
+fn runner(server: &ApiServer, site: &Site) -> PodRunner {
+    let config: OsString = site.path("home/.config").into();
+    let options = PodOptions {
+        namespace: "mirror".to_owned(),
+        program: env!("CARGO_BIN_EXE_oc-mirror").into(),
+        environment: vec![("XDG_CONFIG_HOME".to_owned(), config)],
+    };
+    PodRunner::start(server, options).unwrap()
+}
+
+fn run(site: &Site, line: &str) -> Ran {
+    Ran::of(site.command(line).output().unwrap())
+}
+
+fn job_line(server: &ApiServer, to: &str, more: &str) -> String {
+    format!(
+        "job -c isc.yaml {PLAIN} --workspace file://data --image registry.example/oc-mirror:1 -n mirror \
+         --kubeconfig {} {more} docker://{to}/ocp",
+        server.kubeconfig().display()
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn manifests_pass_a_strict_dry_run_with_every_option() {
+    let source = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let to = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let corpus = Corpus::tiny(20).unwrap();
+    corpus.fill(&source).unwrap();
+    let site = Site::new();
+    site.write("isc.yaml", &corpus.image_set(&source.host().unwrap()));
+    let server = cluster(false).await;
+    let address = to.address().to_string();
+    for more in [
+        "--shards 3 --out plain",
+        "--shards 16 --parallelism 4 --auth-secret pull --src-ca outer --dest-ca inner --queue night --cpu 2 --memory 2Gi --scratch 50Gi --retry-times 9 --out full",
+    ] {
+        let ran = run(&site, &job_line(&server, &address, more));
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let out = more.rsplit_once(' ').unwrap().1;
+        let mut files: Vec<_> =
+            fs::read_dir(site.path(out)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        assert_eq!(files.len(), 3);
+        for file in files {
+            let yaml = fs::read_to_string(&file).unwrap();
+            let applied = server
+                .client()
+                .apply(&yaml, Persistence::DryRun, FieldValidation::Strict)
+                .await
+                .unwrap_or_else(|error| panic!("{}: {error:?}\n{yaml}", file.display()));
+            assert_eq!(applied.len(), 1);
+        }
+    }
+    let full = fs::read_to_string(site.path("full/1-blobs.yaml")).unwrap();
+    assert!(
+        full.contains("--retry-times=9") && full.contains("kueue.x-k8s.io/queue-name"),
+        "{full}"
+    );
+    // The plan is at the target, and nothing else.
+    let visible: Vec<String> =
+        to.content().into_iter().filter(|line| !line.contains(" blob ")).collect();
+    assert!(visible.iter().all(|line| line.starts_with("ocp/oc-mirror-runs")), "{visible:?}");
+}
+
+/// The registry without what only runs in a cluster leave.
+fn without_runs(storage: &Path) -> std::collections::BTreeMap<std::path::PathBuf, String> {
+    stored(storage)
+        .into_iter()
+        .filter(|(path, _)| !path.starts_with("ocp/oc-mirror-runs"))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_leave_the_same_registry_and_report_as_one_process_also_when_they_are_killed() {
+    let (world, site) = world();
+    let single = target(&site, "registry-single", Default::default());
+    let sharded = target(&site, "registry-sharded", Default::default());
+    let alone = world.succeeds(
+        &site,
+        &format!("-c isc.yaml {PLAIN} --workspace file://single docker://{}/ocp", single.address()),
+    );
+    let server = cluster(true).await;
+    let pods = runner(&server, &site);
+    let line = job_line(
+        &server,
+        &sharded.address().to_string(),
+        "--shards 6 --submit --follow --output json",
+    );
+    let mut command = world.command(&site, &line);
+    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = child.spawn().unwrap();
+    // Some pods are killed as they appear.
+    let mut kills = 0;
+    let mut under_way = UnderWay::of(child);
+    under_way.until("4 kills and 3 evictions", || {
+        kills += usize::from(match kills % 2 {
+            0 => pods.kill("blobs", kills),
+            _ => pods.evict("blobs", kills),
+        });
+        kills >= 7
+    });
+    let ran = under_way.end();
+    assert_eq!(ran.code, 0, "{}\n{}\n{:?}", ran.err, ran.out, pods.problem());
+    let place = |registry: &DockerRegistry| registry.address().to_string();
+    let mut report = lasting(&ran, &place(&sharded), "/nowhere");
+    let mut expected = lasting(&alone, &place(&single), "/nowhere");
+    for report in [&mut report, &mut expected] {
+        // Blobs that killed pods had sent already are not counted.
+        report["totals"].as_object_mut().unwrap().retain(|key, _| !key.starts_with("b"));
+    }
+    assert_eq!(report, expected);
+    assert_eq!(without_runs(&site.path("registry-sharded")), stored(&site.path("registry-single")));
+    let resources = |name: &str| -> Vec<String> {
+        let folder = site.path(name).join("working-dir/cluster-resources");
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| !name.starts_with('.'))
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(resources("data"), resources("single"));
+
+    let name = run_name(&server).await;
+    let status = run(
+        &site,
+        &format!("job status {name} -n mirror --kubeconfig {}", server.kubeconfig().display()),
+    );
+    assert!(status.out.contains("6 of 6 done, complete"), "{}{}", status.out, status.err);
+}
+
+async fn run_name(server: &ApiServer) -> String {
+    let jobs = server.client().get("/apis/batch/v1/namespaces/mirror/jobs").await.unwrap();
+    jobs["items"][0]["metadata"]["labels"]["landfall.io/mirror-run"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_cannot_be_pulled_is_reported_and_the_run_can_be_cancelled() {
+    let source = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let to = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let corpus = Corpus::tiny(5).unwrap();
+    corpus.fill(&source).unwrap();
+    let site = Site::new();
+    site.write("isc.yaml", &corpus.image_set(&source.host().unwrap()));
+    let server = cluster(true).await;
+    let _pods = runner(&server, &site);
+    let line = job_line(&server, &to.address().to_string(), "--shards 2 --submit")
+        .replace("oc-mirror:1", "missing:1");
+    let ran = run(&site, &line);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let name = run_name(&server).await;
+    assert_eq!(ran.out.trim(), name);
+    let kubeconfig = server.kubeconfig().display().to_string();
+    let deadline = Instant::now() + Duration::from_secs(300);
+    loop {
+        let status = run(&site, &format!("job status {name} -n mirror --kubeconfig {kubeconfig}"));
+        if status.out.contains("waiting: ImagePullBackOff") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}{}", status.out, status.err);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    // A second run to the same target waits for the first.
+    site.write("isc.yaml", &Corpus::tiny(4).unwrap().image_set(&source.host().unwrap()));
+    let second = run(&site, &line);
+    assert_eq!(second.code, 1);
+    assert!(second.err.contains(&format!("the run {name} mirrors to")), "{}", second.err);
+    let cancelled = run(&site, &format!("job cancel {name} -n mirror --kubeconfig {kubeconfig}"));
+    assert_eq!(cancelled.code, 0, "{}", cancelled.err);
+    let status = run(&site, &format!("job status {name} -n mirror --kubeconfig {kubeconfig}"));
+    assert_eq!(status.code, 1);
+    assert!(status.err.contains("has no run"), "{}", status.err);
+    let visible: Vec<String> =
+        to.content().into_iter().filter(|line| !line.contains(" blob ")).collect();
+    assert!(visible.iter().all(|line| line.starts_with("ocp/oc-mirror-runs")), "{visible:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_without_the_right_to_create_jobs_is_told_so_and_nothing_starts() {
+    let source = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let to = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let corpus = Corpus::tiny(2).unwrap();
+    corpus.fill(&source).unwrap();
+    let site = Site::new();
+    site.write("isc.yaml", &corpus.image_set(&source.host().unwrap()));
+    let server = cluster(false).await;
+    let account =
+        "{apiVersion: v1, kind: ServiceAccount, metadata: {name: guest, namespace: mirror}}";
+    let strict = FieldValidation::Strict;
+    server.client().apply(account, Persistence::Stored, strict).await.unwrap();
+    let token = server.client().service_account_token("mirror", "guest").await.unwrap();
+    let mut kubeconfig: Value =
+        serde_json::from_str(&fs::read_to_string(server.kubeconfig()).unwrap()).unwrap();
+    kubeconfig["users"][0]["user"] = json!({ "token": token });
+    let kubeconfig = site.write("kubeconfig", &kubeconfig.to_string());
+    let line = job_line(&server, &to.address().to_string(), "--shards 2 --submit")
+        .replace(&server.kubeconfig().display().to_string(), &kubeconfig.display().to_string());
+    let ran: Ran = run(&site, &line);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("is forbidden"), "{}", ran.err);
+    let jobs = server.client().get("/apis/batch/v1/namespaces/mirror/jobs").await.unwrap();
+    assert_eq!(jobs["items"], json!([]));
+}

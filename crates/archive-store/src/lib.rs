@@ -1,0 +1,233 @@
+//! Archives in an object store: S3, and stores that are compatible with it (Ceph RGW, ODF, MinIO).
+//!
+//! The objects are the files of a workspace, with their names below a prefix: a workstation can
+//! copy them with any other tool. Content is not checked here: archives are, when they are pushed.
+
+mod place;
+
+use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use futures_util::TryStreamExt;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::path::Path as Key;
+use object_store::{Certificate, ClientOptions, ObjectStore, ObjectStoreExt, WriteMultipart};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+pub use place::{Place, PlaceError};
+
+/// Size of a part. S3 allows 10,000 parts: objects of up to 312 GiB.
+const PART: usize = 32 << 20;
+/// Parts under way at the same time.
+const PARTS_AT_ONCE: usize = 4;
+/// Code of a server whose bucket does not exist.
+const NO_BUCKET: &str = "NoSuchBucket";
+/// Read from a file at once.
+const PIECE: usize = 1 << 20;
+
+/// How a store is connected to. Credentials come from the environment: `AWS_ACCESS_KEY_ID` and
+/// `AWS_SECRET_ACCESS_KEY`, or a web identity, or the metadata service of a machine.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// None: that of AWS, or `AWS_ENDPOINT_URL`.
+    pub endpoint: Option<String>,
+    /// None: `AWS_REGION`, else us-east-1.
+    pub region: Option<String>,
+    /// Certificates of authorities (PEM), besides the system's.
+    pub ca: Option<PathBuf>,
+    /// The bucket is part of the host name; most stores outside AWS expect it in the path.
+    pub virtual_hosted: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("reading {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("writing {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("{} has no certificates that can be read: {reason}", path.display())]
+    Certificates { path: PathBuf, reason: String },
+    #[error("preparing requests to {place}: {reason}")]
+    Settings { place: String, reason: String },
+    #[error("the bucket of {place} does not exist")]
+    NoBucket { place: String },
+    #[error("listing {place}: {reason}")]
+    List { place: String, reason: String },
+    #[error("storing {name} in {place}: {reason}")]
+    Store { name: String, place: String, reason: String },
+    #[error("reading {name} from {place}: {reason}")]
+    Fetch { name: String, place: String, reason: String },
+    #[error("reading {name} from {place}: expected {expected} bytes, found {found}")]
+    Short { name: String, place: String, expected: u64, found: u64 },
+}
+
+/// A file in a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredFile {
+    pub name: String,
+    pub size: u64,
+}
+
+/// A prefix of a bucket.
+#[derive(Debug)]
+pub struct ArchiveStore {
+    store: AmazonS3,
+    place: Place,
+}
+
+impl ArchiveStore {
+    /// Opens a store. Sends no request.
+    ///
+    /// # Errors
+    /// The settings cannot be used.
+    pub fn open(place: &Place, settings: &Settings) -> Result<Self, StoreError> {
+        let mut options = ClientOptions::new();
+        if let Some(path) = &settings.ca {
+            let pem = std::fs::read(path)
+                .map_err(|source| StoreError::Read { path: path.clone(), source })?;
+            let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| {
+                StoreError::Certificates { path: path.clone(), reason: explain(&error) }
+            })?;
+            for certificate in certificates {
+                options = options.with_root_certificate(certificate);
+            }
+        }
+        let mut builder = AmazonS3Builder::from_env()
+            .with_bucket_name(&place.bucket)
+            .with_virtual_hosted_style_request(settings.virtual_hosted);
+        if let Some(endpoint) = &settings.endpoint {
+            builder = builder.with_endpoint(endpoint);
+        }
+        // A user who names an http:// endpoint wants it.
+        let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+        let is_plain = endpoint.is_some_and(|url| url.starts_with("http://"));
+        builder = builder.with_client_options(options.with_allow_http(is_plain));
+        if let Some(region) = &settings.region {
+            builder = builder.with_region(region);
+        }
+        let store = builder.build().map_err(|error| StoreError::Settings {
+            place: place.to_string(),
+            reason: explain(&error),
+        })?;
+        Ok(Self { store, place: place.clone() })
+    }
+
+    /// The files below the prefix, in the order of their names.
+    ///
+    /// # Errors
+    /// The bucket does not exist, or cannot be listed.
+    pub async fn list(&self) -> Result<Vec<StoredFile>, StoreError> {
+        let prefix = self.place.prefix.as_deref().map(Key::from);
+        let listed = self.store.list(prefix.as_ref()).try_collect::<Vec<_>>().await;
+        let listed = listed.map_err(|error| {
+            let (place, reason) = (self.place.to_string(), explain(&error));
+            match reason.contains(NO_BUCKET) {
+                true => StoreError::NoBucket { place },
+                false => StoreError::List { place, reason },
+            }
+        })?;
+        let directly = |key: &Key| {
+            let rest = match &prefix {
+                Some(prefix) => {
+                    key.prefix_match(prefix)?.map(|part| part.as_ref().to_owned()).collect()
+                }
+                None => key.parts().map(|part| part.as_ref().to_owned()).collect::<Vec<_>>(),
+            };
+            <[String; 1]>::try_from(rest).ok().map(|[name]| name)
+        };
+        let files = listed.into_iter().filter_map(|object| {
+            Some(StoredFile { name: directly(&object.location)?, size: object.size })
+        });
+        let mut files: Vec<StoredFile> = files.collect();
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(files)
+    }
+
+    /// Stores a file under its name. A store that fails leaves no object, and no parts.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the store does not accept it.
+    pub async fn upload(&self, path: &Path, name: &str) -> Result<(), StoreError> {
+        let failed = |error: object_store::Error| StoreError::Store {
+            name: name.to_owned(),
+            place: self.place.to_string(),
+            reason: explain(&error),
+        };
+        let unreadable = |source| StoreError::Read { path: path.to_owned(), source };
+        let mut file = tokio::fs::File::open(path).await.map_err(unreadable)?;
+        let upload = self.store.put_multipart(&self.key(name)).await.map_err(failed)?;
+        let mut upload = WriteMultipart::new_with_chunk_size(upload, PART);
+        let mut piece = vec![0; PIECE];
+        let written = async {
+            loop {
+                upload.wait_for_capacity(PARTS_AT_ONCE).await.map_err(failed)?;
+                match file.read(&mut piece).await.map_err(unreadable)? {
+                    0 => return Ok(()),
+                    count => upload.write(&piece[..count]),
+                }
+            }
+        };
+        let written: Result<(), StoreError> = written.await;
+        if let Err(error) = written {
+            // Parts of an upload that is not completed cost space and are not listed.
+            let _ = upload.abort().await;
+            return Err(error);
+        }
+        upload.finish().await.map(drop).map_err(failed)
+    }
+
+    /// Fetches a file into `directory`. It has its name once it is complete.
+    ///
+    /// # Errors
+    /// The store does not have it, or it cannot be written.
+    pub async fn download(&self, file: &StoredFile, directory: &Path) -> Result<(), StoreError> {
+        let StoredFile { name, size } = file;
+        let failed = |error: object_store::Error| StoreError::Fetch {
+            name: name.clone(),
+            place: self.place.to_string(),
+            reason: explain(&error),
+        };
+        let partial = directory.join(format!("{name}.part"));
+        let unwritable = |source| StoreError::Write { path: partial.clone(), source };
+        let mut content = self.store.get(&self.key(name)).await.map_err(failed)?.into_stream();
+        let mut output = tokio::fs::File::create(&partial).await.map_err(unwritable)?;
+        let mut found = 0;
+        while let Some(piece) = content.try_next().await.map_err(failed)? {
+            found += piece.len() as u64;
+            output.write_all(&piece).await.map_err(unwritable)?;
+        }
+        output.sync_all().await.map_err(unwritable)?;
+        if found != *size {
+            let (name, place) = (name.clone(), self.place.to_string());
+            return Err(StoreError::Short { name, place, expected: *size, found });
+        }
+        tokio::fs::rename(&partial, directory.join(name)).await.map_err(unwritable)
+    }
+
+    fn key(&self, name: &str) -> Key {
+        match &self.place.prefix {
+            Some(prefix) => Key::from(format!("{prefix}/{name}")),
+            None => Key::from(name),
+        }
+    }
+}
+
+/// What the store reports, without what surrounds it: errors of the library repeat their causes,
+/// and have the whole document of the server.
+fn explain(error: &object_store::Error) -> String {
+    let mut deepest: &(dyn Error + 'static) = error;
+    while let Some(cause) = deepest.source() {
+        deepest = cause;
+    }
+    let text = deepest.to_string();
+    let element = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        Some(rest.split_once(&format!("</{name}>"))?.0)
+    };
+    match (element("Code"), element("Message")) {
+        (Some(code), Some(message)) => format!("{} ({code})", message.trim_end_matches('.')),
+        (Some(code), None) => code.to_owned(),
+        _ => text,
+    }
+}

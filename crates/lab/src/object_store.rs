@@ -1,0 +1,81 @@
+//! An object store that speaks S3: versitygw on a directory, gone when dropped.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use crate::tools::{self, Tool};
+
+/// It takes a few milliseconds on an idle machine.
+const START_DEADLINE: Duration = Duration::from_secs(60);
+
+/// A running object store.
+#[derive(Debug)]
+pub struct ObjectStore {
+    child: Child,
+    address: SocketAddr,
+    folder: TempDir,
+}
+
+impl ObjectStore {
+    pub const ACCESS_KEY: &str = "lab-access";
+    pub const SECRET_KEY: &str = "lab-secret-key";
+
+    /// Starts a store without buckets.
+    pub fn start() -> Result<Self> {
+        let program = tools::path(Tool::Versitygw)?;
+        let folder = TempDir::new().context("making a folder for an object store")?;
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let data = folder.path().join("buckets");
+        fs::create_dir(&data).context("making a folder for buckets")?;
+        let log = fs::File::create(folder.path().join("versitygw.log"))?;
+        let child = Command::new(program)
+            .env("ROOT_ACCESS_KEY", Self::ACCESS_KEY)
+            .env("ROOT_SECRET_KEY", Self::SECRET_KEY)
+            .args(["--port", &address.to_string(), "posix"])
+            .arg(&data)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("starting versitygw")?;
+        let mut store = Self { child, address, folder };
+        let deadline = Instant::now() + START_DEADLINE;
+        while TcpStream::connect(address).is_err() {
+            if let Some(status) = store.child.try_wait()? {
+                let log = fs::read_to_string(store.folder.path().join("versitygw.log"))?;
+                bail!("versitygw ended with {status}: {log}");
+            }
+            if Instant::now() > deadline {
+                bail!("versitygw does not listen");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(store)
+    }
+
+    /// Makes a bucket; returns the folder that has its objects.
+    pub fn bucket(&self, name: &str) -> Result<PathBuf> {
+        let path = self.folder.path().join("buckets").join(name);
+        fs::create_dir_all(&path).context("making a bucket")?;
+        Ok(path)
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for ObjectStore {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

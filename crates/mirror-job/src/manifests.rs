@@ -1,0 +1,312 @@
+//! The objects of a run.
+
+use std::num::NonZeroU32;
+
+use serde_json::{Map, Value, json};
+
+use crate::{PHASE_LABEL, RUN_LABEL, RunName, TARGET_ANNOTATION, exit};
+
+/// Where pods find what they mount.
+const AUTH_DIR: &str = "/etc/oc-mirror/auth";
+const SRC_CA_DIR: &str = "/etc/oc-mirror/src-ca";
+const DEST_CA_DIR: &str = "/etc/oc-mirror/dest-ca";
+const WORKSPACE: &str = "/workspace";
+const CONTAINER: &str = "oc-mirror";
+/// How often a shard is repeated after failures that a later attempt may not meet.
+const ATTEMPTS: u32 = 6;
+/// Finished Jobs stay for a week, with their pods and logs.
+const KEEP_SECONDS: u32 = 7 * 24 * 60 * 60;
+
+/// A run whose plan is stored in the target registry.
+#[derive(Debug, Clone)]
+pub struct Run {
+    pub name: RunName,
+    /// The plan, as `REGISTRY/REPOSITORY@DIGEST`.
+    pub plan: String,
+    /// `REGISTRY[/NAMESPACE]`
+    pub target: String,
+    pub shards: NonZeroU32,
+}
+
+/// What pods are like.
+#[derive(Debug, Clone)]
+pub struct PodSettings {
+    /// None: the namespace of whoever applies the manifests.
+    pub namespace: Option<String>,
+    /// The container image of oc-mirror.
+    pub image: String,
+    /// A Secret with `.dockerconfigjson`: credentials for both sides.
+    pub auth_secret: Option<String>,
+    /// ConfigMaps with certificates of authorities, as `*.crt`.
+    pub src_ca_config_map: Option<String>,
+    pub dest_ca_config_map: Option<String>,
+    /// Shards at the same time.
+    pub parallelism: NonZeroU32,
+    /// Quantities of Kubernetes.
+    pub cpu: String,
+    pub memory: String,
+    /// For unfinished downloads.
+    pub scratch: String,
+    /// A LocalQueue of Kueue.
+    pub queue: Option<String>,
+    /// Flags of oc-mirror, for all pods.
+    pub arguments: Vec<String>,
+}
+
+/// An object, and the file that it is written to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    pub file: &'static str,
+    pub object: Value,
+}
+
+/// The phases of a run, each a Job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Blobs,
+    Publish,
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Blobs => "blobs",
+            Self::Publish => "publish",
+        }
+    }
+}
+
+/// Makes the ServiceAccount and the two Jobs of a run.
+pub fn manifests(run: &Run, pods: &PodSettings) -> Vec<Manifest> {
+    let account = json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(run, pods, run.name.as_str()),
+        // Pods do not use the API of the cluster.
+        "automountServiceAccountToken": false,
+    });
+    vec![
+        Manifest { file: "0-service-account.yaml", object: account },
+        Manifest { file: "1-blobs.yaml", object: job(run, pods, Phase::Blobs) },
+        Manifest { file: "2-publish.yaml", object: job(run, pods, Phase::Publish) },
+    ]
+}
+
+fn metadata(run: &Run, pods: &PodSettings, name: &str) -> Value {
+    let mut metadata = json!({
+        "name": name,
+        "labels": {
+            "app.kubernetes.io/name": "oc-mirror",
+            RUN_LABEL: run.name.as_str(),
+        },
+        "annotations": { TARGET_ANNOTATION: run.target },
+    });
+    if let Some(namespace) = &pods.namespace {
+        metadata["namespace"] = json!(namespace);
+    }
+    metadata
+}
+
+fn job(run: &Run, pods: &PodSettings, phase: Phase) -> Value {
+    let (name, completions, parallelism) = match phase {
+        Phase::Blobs => {
+            (run.name.blobs_job(), run.shards.get(), pods.parallelism.min(run.shards).get())
+        }
+        Phase::Publish => (run.name.publish_job(), 1, 1),
+    };
+    let mut metadata = metadata(run, pods, &name);
+    metadata["labels"][PHASE_LABEL] = json!(phase.name());
+    if let Some(queue) = &pods.queue {
+        metadata["labels"]["kueue.x-k8s.io/queue-name"] = json!(queue);
+    }
+    let mut spec = json!({
+        "completionMode": "Indexed",
+        "completions": completions,
+        "parallelism": parallelism,
+        "backoffLimitPerIndex": ATTEMPTS,
+        "maxFailedIndexes": completions.div_ceil(4),
+        "podFailurePolicy": failure_policy(),
+        "ttlSecondsAfterFinished": KEEP_SECONDS,
+        "template": template(run, pods, phase),
+    });
+    if pods.queue.is_some() {
+        // Kueue starts it.
+        spec["suspend"] = json!(true);
+    }
+    json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec })
+}
+
+/// Disruptions do not count; a failure that another attempt would repeat fails the index at once;
+/// everything else counts against the limit of the index.
+fn failure_policy() -> Value {
+    json!({
+        "rules": [
+            {
+                "action": "Ignore",
+                "onPodConditions": [{ "type": "DisruptionTarget", "status": "True" }],
+            },
+            {
+                "action": "FailIndex",
+                "onExitCodes": {
+                    "containerName": CONTAINER,
+                    "operator": "In",
+                    "values": [exit::PERMANENT],
+                },
+            },
+        ],
+    })
+}
+
+fn template(run: &Run, pods: &PodSettings, phase: Phase) -> Value {
+    let labels = json!({
+        "app.kubernetes.io/name": "oc-mirror",
+        RUN_LABEL: run.name.as_str(),
+        PHASE_LABEL: phase.name(),
+    });
+    let mut volumes = vec![json!({
+        "name": "workspace",
+        "emptyDir": { "sizeLimit": pods.scratch },
+    })];
+    let mut mounts = vec![json!({ "name": "workspace", "mountPath": WORKSPACE })];
+    let mut arguments: Vec<String> =
+        vec!["shard".into(), "--run".into(), format!("docker://{}", run.plan)];
+    if phase == Phase::Publish {
+        arguments.push("--publish".into());
+    }
+    arguments.extend(["--workspace".into(), format!("file://{WORKSPACE}")]);
+    if let Some(secret) = &pods.auth_secret {
+        volumes.push(json!({ "name": "auth", "secret": { "secretName": secret } }));
+        mounts.push(json!({ "name": "auth", "mountPath": AUTH_DIR, "readOnly": true }));
+        arguments.extend(["--authfile".into(), format!("{AUTH_DIR}/.dockerconfigjson")]);
+    }
+    for (name, config_map, directory, flag) in [
+        ("src-ca", &pods.src_ca_config_map, SRC_CA_DIR, "--src-cert-dir"),
+        ("dest-ca", &pods.dest_ca_config_map, DEST_CA_DIR, "--dest-cert-dir"),
+    ] {
+        let Some(config_map) = config_map else { continue };
+        volumes.push(json!({ "name": name, "configMap": { "name": config_map } }));
+        mounts.push(json!({ "name": name, "mountPath": directory, "readOnly": true }));
+        arguments.extend([flag.to_owned(), directory.to_owned()]);
+    }
+    arguments.extend(pods.arguments.iter().cloned());
+    if phase == Phase::Publish {
+        arguments.push(format!("docker://{}", run.target));
+    }
+    let mut requests = Map::new();
+    requests.insert("cpu".into(), json!(pods.cpu));
+    requests.insert("memory".into(), json!(pods.memory));
+    requests.insert("ephemeral-storage".into(), json!(pods.scratch));
+    json!({
+        "metadata": { "labels": labels },
+        "spec": {
+            "serviceAccountName": run.name.as_str(),
+            "automountServiceAccountToken": false,
+            "restartPolicy": "Never",
+            "enableServiceLinks": false,
+            "securityContext": {
+                "runAsNonRoot": true,
+                "seccompProfile": { "type": "RuntimeDefault" },
+            },
+            // Each pod has the link of its node: they are spread where that is possible.
+            "topologySpreadConstraints": [{
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": { "matchLabels": { RUN_LABEL: run.name.as_str() } },
+            }],
+            "containers": [{
+                "name": CONTAINER,
+                "image": pods.image,
+                "args": arguments,
+                // A home for what the image does not let a user write.
+                "env": [{ "name": "HOME", "value": WORKSPACE }],
+                "resources": { "requests": requests, "limits": { "memory": pods.memory } },
+                "securityContext": {
+                    "allowPrivilegeEscalation": false,
+                    "capabilities": { "drop": ["ALL"] },
+                    "readOnlyRootFilesystem": true,
+                },
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+                "volumeMounts": mounts,
+            }],
+            "volumes": volumes,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> Run {
+        Run {
+            name: "oc-mirror-0123456789ab".parse().unwrap(),
+            plan: "registry.example/ocp/oc-mirror-runs@sha256:00".into(),
+            target: "registry.example/ocp".into(),
+            shards: NonZeroU32::new(16).unwrap(),
+        }
+    }
+
+    fn pods() -> PodSettings {
+        PodSettings {
+            namespace: Some("mirror".into()),
+            image: "registry.example/oc-mirror:1".into(),
+            auth_secret: Some("pull".into()),
+            src_ca_config_map: None,
+            dest_ca_config_map: Some("ca".into()),
+            parallelism: NonZeroU32::new(4).unwrap(),
+            cpu: "500m".into(),
+            memory: "1Gi".into(),
+            scratch: "20Gi".into(),
+            queue: None,
+            arguments: vec!["--retry-times=5".into()],
+        }
+    }
+
+    #[test]
+    fn one_pod_per_shard_transfers_and_one_pod_publishes() {
+        let [account, blobs, publish] = manifests(&run(), &pods()).try_into().unwrap();
+        assert_eq!(account.object["automountServiceAccountToken"], false);
+        let spec = &blobs.object["spec"];
+        assert_eq!((&spec["completions"], &spec["parallelism"]), (&json!(16), &json!(4)));
+        assert_eq!(spec["maxFailedIndexes"], 4);
+        assert_eq!(publish.object["spec"]["completions"], 1);
+        for job in [&blobs, &publish] {
+            assert_eq!(job.object["spec"]["completionMode"], "Indexed");
+            assert_eq!(job.object["metadata"]["namespace"], "mirror");
+            assert!(job.object["spec"].get("suspend").is_none());
+        }
+        let arguments = &spec["template"]["spec"]["containers"][0]["args"];
+        assert_eq!(
+            *arguments,
+            json!([
+                "shard",
+                "--run",
+                "docker://registry.example/ocp/oc-mirror-runs@sha256:00",
+                "--workspace",
+                "file:///workspace",
+                "--authfile",
+                "/etc/oc-mirror/auth/.dockerconfigjson",
+                "--dest-cert-dir",
+                "/etc/oc-mirror/dest-ca",
+                "--retry-times=5",
+            ])
+        );
+    }
+
+    #[test]
+    fn a_queue_of_kueue_starts_the_jobs() {
+        let pods = PodSettings { queue: Some("night".into()), ..pods() };
+        for job in &manifests(&run(), &pods)[1..] {
+            assert_eq!(job.object["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "night");
+            assert_eq!(job.object["spec"]["suspend"], true);
+        }
+    }
+
+    #[test]
+    fn fewer_shards_than_pods_at_the_same_time_are_no_mistake() {
+        let run = Run { shards: NonZeroU32::MIN, ..run() };
+        let blobs = &manifests(&run, &pods())[1].object["spec"];
+        assert_eq!((&blobs["parallelism"], &blobs["maxFailedIndexes"]), (&json!(1), &json!(1)));
+    }
+}

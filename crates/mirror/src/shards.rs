@@ -1,0 +1,110 @@
+//! Transfers by several processes: each shard moves the blobs that it owns, and the run that made
+//! the plan then publishes the images.
+//!
+//! ```text
+//! run:     … plan ──split──▶ parts ─┐                      ┌─▶ manifests, tags, catalogs, report
+//! shards:                           └─▶ blobs ──▶ reports ─┘
+//! ```
+//!
+//! Shards write blobs only, which no client sees before a manifest refers to them. A shard can be
+//! killed and repeated at any time: its state is at the target. What shards did not bring, the run
+//! copies by itself, so that its result and its errors do not depend on them.
+
+mod delegate;
+mod run_store;
+mod shard;
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use oci::Digest;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::progress::Observer;
+use crate::reason::Reason;
+
+pub(crate) use delegate::delegate;
+pub use run_store::{Files, RunStore, RunStoreError};
+pub use shard::{ShardSettings, transfer_shard};
+
+/// Runs shards, as processes of this machine for example.
+pub trait ShardRunner: fmt::Debug + Send + Sync {
+    fn shards(&self) -> NonZeroU32;
+
+    /// Name and version of the program. Shards of another version reject their part.
+    fn program(&self) -> String;
+
+    /// Runs one shard for each part until all have ended. Returns their reports in the order of
+    /// parts; `None` for a shard that left none.
+    fn run<'a>(
+        &'a self,
+        parts: &'a [StoredPart],
+        watch: ShardWatch,
+    ) -> Pin<Box<dyn Future<Output = Vec<Option<ShardReport>>> + Send + 'a>>;
+}
+
+/// The part of a shard in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredPart {
+    pub shard: u32,
+    pub path: PathBuf,
+    /// Of the file's content.
+    pub digest: Digest,
+}
+
+/// Who watches shards, and what stops them.
+pub struct ShardWatch {
+    pub observer: Arc<dyn Observer>,
+    pub cancel: CancellationToken,
+    /// Whether transfers are paused.
+    pub held: watch::Receiver<bool>,
+}
+
+impl fmt::Debug for ShardWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardWatch").field("held", &*self.held.borrow()).finish_non_exhaustive()
+    }
+}
+
+/// How a shard ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ShardEnding {
+    Complete,
+    /// Some blobs are not at the target.
+    Incomplete,
+    Interrupted,
+}
+
+/// What a shard did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShardReport {
+    /// The run, by the digest of its plan.
+    pub run: Digest,
+    pub shard: u32,
+    pub ending: ShardEnding,
+    pub blobs: u64,
+    pub bytes: u64,
+    pub blobs_mounted: u64,
+    pub source_requests: u64,
+    pub destination_requests: u64,
+    pub retries: u64,
+    /// Needs of which a blob is not at the target.
+    pub unfinished: Vec<UnfinishedNeed>,
+}
+
+/// A need of which a blob is not at the target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnfinishedNeed {
+    /// Its place in the part.
+    pub need: u32,
+    #[serde(flatten)]
+    pub reason: Reason,
+}

@@ -1,0 +1,107 @@
+//! The run's side of shards: writes their parts, lets them transfer, and reads their reports.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::sync::Arc;
+
+use mirror_plan::{RunIdentity, ShardPart, split};
+use oci::{Digest, Repository};
+use workspace::Run;
+use workspace::atomic_file::{self, Durability};
+
+use super::{ShardEnding, ShardReport, ShardRunner, ShardWatch, StoredPart};
+use crate::context::Context;
+use crate::error_chain::chain;
+use crate::modes::push::{Bound, Inspected, Route};
+use crate::results::{Halt, Moved, Requests};
+
+/// What shards did.
+#[derive(Debug, Default)]
+pub(crate) struct Delegated {
+    /// Blobs that are at the target now, where they are needed.
+    pub(crate) there: HashSet<(Repository, Digest)>,
+    pub(crate) moved: Moved,
+    pub(crate) requests: Requests,
+}
+
+/// Lets shards transfer the blobs of a plan. What they leave undone is not an error: the run copies
+/// it by itself, and reports what it cannot copy.
+pub(crate) async fn delegate(
+    context: &Context,
+    runner: &dyn ShardRunner,
+    route: &Route<'_>,
+    bound: &Bound,
+    inspected: &Inspected,
+) -> Result<Delegated, Halt> {
+    let Some(digest) = context.run().and_then(Run::plan) else {
+        context.warn("shards are not used: the plan, which names them, is not stored".to_owned());
+        return Ok(Delegated::default());
+    };
+    let run = RunIdentity { plan: digest, program: runner.program() };
+    let plan = &bound.plan;
+    let split = split(plan, runner.shards(), |image, _| !inspected.given_up.contains_key(&image));
+    let is_new = |repository: &Repository| {
+        bound.presence.new_repositories.contains(repository) && !context.after_unfinished_push
+    };
+    let directory = context.workspace.working_dir().join("shards").join(&run.plan.hex()[..16]);
+    let mut parts = Vec::new();
+    let mut files = Vec::new();
+    for shard in 0..split.shards() {
+        let source = |origin: &_| route.supplies.source(origin);
+        let part = split.part(plan, shard, run.clone(), source, is_new);
+        let Some(part) = part.filter(|part| !part.needs.is_empty()) else { continue };
+        let path = directory.join(format!("part-{shard}.json"));
+        let text = part.to_text().map_err(|error| Halt::generic(chain(&error)))?;
+        atomic_file::write(&path, text.as_bytes(), Durability::Later)
+            .map_err(|error| Halt::generic(chain(&error)))?;
+        files.push(StoredPart { shard, path, digest: Digest::of(text.as_bytes()) });
+        parts.push(part);
+    }
+    if parts.is_empty() {
+        return Ok(Delegated::default());
+    }
+    context.stage("transferring blobs in shards");
+    let watch = ShardWatch {
+        observer: Arc::clone(&context.observer),
+        cancel: context.cancel.clone(),
+        held: context.control.held(),
+    };
+    let reports = runner.run(&files, watch).await;
+    let mut delegated = Delegated::default();
+    let mut are_complete = true;
+    for (part, report) in parts.iter().zip(reports) {
+        let report = report.filter(|report| is_of(report, part));
+        are_complete &= report.as_ref().is_some_and(|r| r.ending == ShardEnding::Complete);
+        if let Some(report) = report {
+            delegated.add(part, &report);
+        }
+    }
+    // Parts of an unfinished run show what its shards were to do.
+    if are_complete && let Err(error) = fs::remove_dir_all(&directory) {
+        tracing::debug!("removing {}: {error}", directory.display());
+    }
+    Ok(delegated)
+}
+
+fn is_of(report: &ShardReport, part: &ShardPart) -> bool {
+    (report.run, report.shard) == (part.run.plan, part.shard)
+}
+
+impl Delegated {
+    fn add(&mut self, part: &ShardPart, report: &ShardReport) {
+        let unfinished: BTreeSet<u32> = report.unfinished.iter().map(|need| need.need).collect();
+        for (place, need) in (0..).zip(&part.needs) {
+            if unfinished.contains(&place) {
+                continue;
+            }
+            let repository = &part.repositories[need.repository as usize].name;
+            let blobs = need.blobs.iter().map(|blob| part.blobs[*blob as usize].blob.digest);
+            self.there.extend(blobs.map(|digest| (repository.clone(), digest)));
+        }
+        self.moved +=
+            Moved { blobs: report.blobs, bytes: report.bytes, mounted: report.blobs_mounted };
+        self.requests.source += report.source_requests;
+        self.requests.destination += report.destination_requests;
+        self.requests.retries += report.retries;
+    }
+}

@@ -1,0 +1,157 @@
+//! One shard: moves the blobs of its part to the target.
+
+use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mirror_plan::ShardPart;
+use oci::Digest;
+use tokio::sync::watch;
+use workspace::{ControlRequest, Controlled, Holdings, Workspace};
+
+use super::{ShardEnding, ShardReport, ShardWatch, UnfinishedNeed};
+use crate::control::RunControl;
+use crate::error_chain::chain;
+use crate::record::upload_log::UploadFiles;
+use crate::report::{Failure, Outcome};
+use crate::settings::CacheChoice;
+use crate::transfer::blob_target::{BlobTarget, Tally, TargetRepository};
+use crate::transfer::execute::{Executed, Limits, Stops, execute};
+use crate::transfer::schedule::{Need, Parallel, Schedule};
+use crate::transfer::spool::Spool;
+use crate::transfer::supply::{Sources, Supply};
+
+/// What a shard needs to know besides its part.
+#[derive(Debug)]
+pub struct ShardSettings {
+    /// The workspace: has what the run built, and keeps unfinished downloads and uploads.
+    pub directory: PathBuf,
+    pub source: registry::Settings,
+    pub destination: registry::Settings,
+    pub parallel_images: NonZeroUsize,
+    pub parallel_layers: NonZeroUsize,
+    pub transfer_timeout: Option<Duration>,
+    /// Content of oc-mirror v2 on this machine.
+    pub cache: Option<CacheChoice>,
+    /// An earlier process may have worked on the same part: repositories that were new may have
+    /// content.
+    pub is_repeated: bool,
+}
+
+/// Moves the blobs of a part. Ends soon after it is cancelled.
+///
+/// # Errors
+/// Nothing can be moved: a client cannot be opened, or the cache cannot be used.
+pub async fn transfer_shard(
+    mut settings: ShardSettings,
+    part: &ShardPart,
+    watch: ShardWatch,
+) -> Result<ShardReport, Failure> {
+    let fail = |error: &(dyn std::error::Error + 'static)| {
+        Failure::new(mirror_plan::Exit::GENERIC, chain(error))
+    };
+    let mut workspace = Workspace::open(&settings.directory);
+    let cache = match &settings.cache {
+        Some(choice) => choice.open(&mut Vec::new())?,
+        None => None,
+    };
+    if let Some(cache) = &cache {
+        workspace = workspace.with_cache(cache.clone());
+    }
+    let control = Arc::new(RunControl::new(watch.cancel.clone(), None));
+    for side in [&mut settings.source, &mut settings.destination] {
+        side.limits.push(control.limiter());
+    }
+    settings.destination.uploads = Some(Arc::new(UploadFiles::open(&workspace)));
+    let source = registry::Client::open(settings.source.clone()).map_err(|e| fail(&e))?;
+    let destination = registry::Client::open(settings.destination).map_err(|e| fail(&e))?;
+    let holdings = Arc::new(Holdings::new(Some(workspace.clone()), None));
+
+    let mut sources = Sources::default();
+    let supplies = part.sources.iter();
+    let supplies = supplies.map(|from| Supply::open(from, &source, &holdings, cache.as_ref()));
+    let places: Vec<usize> = supplies.map(|supply| sources.add(supply)).collect();
+    let needs = part.needs.iter().map(|need| {
+        let blobs = need.blobs.iter().map(|blob| part.blobs[*blob as usize].blob).collect();
+        let source = places[need.source as usize];
+        Some(Need { repository: need.repository as usize, source, blobs })
+    });
+    let schedule = Schedule::new(needs.collect(), sources.hosts());
+    let repositories = part.repositories.iter().map(|repository| TargetRepository {
+        repository: repository.name.clone(),
+        is_new: repository.is_new && !settings.is_repeated,
+    });
+    let held = part.blobs.iter().filter_map(|blob| {
+        let repository = &part.repositories[blob.held? as usize];
+        Some((blob.blob.digest, repository.name.clone()))
+    });
+    let target = Arc::new(BlobTarget {
+        client: destination.clone(),
+        registry: part.registry.clone(),
+        repositories: repositories.collect(),
+        sources,
+        read_back_in: workspace.blobs().root().to_owned(),
+        spool: Spool::new(workspace.blobs().clone()),
+        held_elsewhere: held.collect::<HashMap<Digest, _>>(),
+        source_retries: settings.source.retry.times,
+        observer: watch.observer,
+        tally: Tally::default(),
+    });
+    let parallel =
+        Parallel { images: settings.parallel_images.get(), layers: settings.parallel_layers.get() };
+    let limits = Limits { parallel, transfer_timeout: settings.transfer_timeout };
+    let stops = Stops { cancel: watch.cancel, hold: control.hold() };
+    let mut pending: BTreeSet<usize> = (0..part.needs.len()).collect();
+    let mut unfinished = Vec::new();
+    let executed = execute(schedule, Arc::clone(&target), limits, stops, |need, moment| {
+        let Some(outcome) = moment.outcome() else { return };
+        pending.remove(&need);
+        if let Outcome::Failed { error } = outcome {
+            unfinished.push((need, error));
+        }
+    });
+    let executed = tokio::select! {
+        executed = executed => executed,
+        () = follow(&control, watch.held) => unreachable!("following never ends"),
+    };
+    let interrupted = pending.into_iter().map(|need| (need, "interrupted".to_owned().into()));
+    unfinished.extend(interrupted);
+    let unfinished = unfinished.into_iter().map(|(need, reason)| UnfinishedNeed {
+        need: u32::try_from(need).unwrap_or(u32::MAX),
+        reason,
+    });
+    let unfinished: Vec<UnfinishedNeed> = unfinished.collect();
+    let moved = target.tally.moved();
+    Ok(ShardReport {
+        run: part.run.plan,
+        shard: part.shard,
+        ending: match executed {
+            Executed::Interrupted => ShardEnding::Interrupted,
+            Executed::Entirely if unfinished.is_empty() => ShardEnding::Complete,
+            Executed::Entirely => ShardEnding::Incomplete,
+        },
+        blobs: moved.blobs,
+        bytes: moved.bytes,
+        blobs_mounted: moved.mounted,
+        source_requests: source.traffic().requests,
+        destination_requests: destination.traffic().requests,
+        retries: source.traffic().retries + destination.traffic().retries,
+        unfinished,
+    })
+}
+
+/// Pauses and resumes transfers with the run. Never ends.
+async fn follow(control: &RunControl, mut held: watch::Receiver<bool>) {
+    loop {
+        let request = match *held.borrow_and_update() {
+            true => ControlRequest::Pause,
+            false => ControlRequest::Resume,
+        };
+        control.control(request);
+        if held.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
