@@ -137,7 +137,9 @@ impl Index {
             }
             // Stable: of versions that differ in their build only, the first stays first.
             usable.sort_by(|a: &ChartVersion, b| b.version.cmp_precedence(&a.version));
-            index.charts.insert(name.clone(), usable);
+            if !usable.is_empty() {
+                index.charts.insert(name.clone(), usable);
+            }
         }
         Ok(index)
     }

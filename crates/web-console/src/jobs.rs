@@ -4,7 +4,8 @@
 //! ```text
 //! working-dir/console/jobs/000001/job.json    what was started, and when
 //!                                 output.txt  what it printed
-//!                                 running     locked by the process for as long as it lives
+//!                                 running     locked for as long as the process lives, and until
+//!                                             its end is written down
 //!                                 exit.json   how it ended, if the console was there to see it
 //! ```
 //!
@@ -108,6 +109,7 @@ impl Jobs {
         let lock = OpenOptions::new().read(true).write(true).create_new(true).open(&lock_path);
         let lock = lock.at("creating", &lock_path)?;
         lock.try_lock().map_err(io::Error::from).at("locking", &lock_path)?;
+        let held = lock.try_clone().at("locking", &lock_path)?;
         let output_path = folder.join("output.txt");
         let output = File::create(&output_path).at("creating", &output_path)?;
         let errors = output.try_clone().at("creating", &output_path)?;
@@ -128,7 +130,11 @@ impl Jobs {
             pid: child.id(),
         };
         let exit_path = folder.join("exit.json");
-        thread::spawn(move || record_exit(child, &exit_path));
+        thread::spawn(move || {
+            record_exit(child, &exit_path);
+            // Until here the job counts as running, or a page could miss how it ended.
+            drop(held);
+        });
         let text = serde_json::to_vec_pretty(&record).map_err(io::Error::other);
         let path = folder.join("job.json");
         atomic_file::write(&path, &text.at("writing", &path)?, Durability::Whole)?;
@@ -154,7 +160,7 @@ impl Jobs {
         };
         let record =
             serde_json::from_slice(&text).map_err(|source| JobError::Record { path, source })?;
-        // The lock first: a process that ends in between has its exit recorded afterwards.
+        // The lock first: what ends in between is recorded before the lock is gone.
         let state = match is_locked(&folder.join("running"))? {
             true => JobState::Running,
             false => match fs::read(folder.join("exit.json"))

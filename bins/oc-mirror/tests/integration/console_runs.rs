@@ -175,7 +175,8 @@ fn a_killed_run_is_reported_on_open_pages_and_continues_from_the_console() {
     registry.clear_faults();
     save(&console, "isc.yaml", &text);
     let job = start(&console, &[("workflow", "mirrorToDisk"), ("config", "isc.yaml")]);
-    assert!(until_ended(&console, &job).contains(">Succeeded<"));
+    let page = until_ended(&console, &job);
+    assert!(page.contains(">Succeeded<"), "{page}");
     assert!(console.get("/runs/2").body.contains(">Complete<"));
 }
 
