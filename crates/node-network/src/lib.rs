@@ -29,6 +29,10 @@
 //! let outcome = transaction.run(&Host).await;
 //! ```
 
+#[cfg(feature = "tls")]
+mod api_trust;
+#[cfg(not(feature = "tls"))]
+#[path = "no_api_trust.rs"]
 mod api_trust;
 pub mod demand;
 mod dns_query;
@@ -49,7 +53,9 @@ pub mod settings;
 pub mod transaction;
 pub mod view;
 
-pub use api_trust::{ApiTrust, ApiTrustError};
+pub use api_trust::ApiTrust;
+#[cfg(feature = "tls")]
+pub use api_trust::ApiTrustError;
 pub use demand::Demand;
 pub use host::Host;
 pub use message::Message;
