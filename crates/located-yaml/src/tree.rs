@@ -23,7 +23,7 @@ const MAX_JSON_DEPTH: usize = 128;
 /// What `!!` stands for.
 const YAML_TAGS: &str = "tag:yaml.org,2002:";
 /// How much of a text is read again to accept little indentation. Each such line costs one pass.
-const MAX_REREAD_BYTES: usize = 64 << 20;
+const MAX_REREAD_BYTES: usize = 16 << 20;
 
 /// When two keys of a map are the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,18 +55,19 @@ pub struct Loaded {
 /// of these files accept that.
 pub fn load(text: &str, keys: Keys) -> Loaded {
     let mut text = Cow::Borrowed(text);
-    let mut passes = if keys == Keys::AsJson { MAX_REREAD_BYTES / text.len().max(1) } else { 0 };
+    let mut left = if keys == Keys::AsJson { MAX_REREAD_BYTES } else { 0 };
     loop {
         let loaded = Loader::new(&text, keys).load();
         let indented = match loaded.problems.last() {
-            Some(Located { at, value: Problem::Indentation }) if passes > 0 => {
+            Some(Located { at, value: Problem::Indentation }) if text.len() <= left => {
                 indented(&text, at.line)
             }
             _ => None,
         };
         let Some(indented) = indented else { return loaded };
+        // Each pass makes the text longer, so that passes must not be counted.
+        left -= text.len();
         text = Cow::Owned(indented);
-        passes -= 1;
     }
 }
 
