@@ -168,7 +168,7 @@ async fn graph(
 
 async fn minors(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::Result<String> {
     let minors: Vec<String> = lookup.minors().await?.iter().map(ToString::to_string).collect();
-    anyhow::ensure!(!minors.is_empty(), "there are no releases here");
+    anyhow::ensure!(!minors.is_empty(), "no releases found");
     rendered(arguments.list.output, &minors, || {
         let mut text = "Available OpenShift Container Platform release versions:\n".to_owned();
         text.extend(minors.iter().map(|minor| format!("  {minor}\n")));
@@ -181,8 +181,13 @@ async fn channels(arguments: &ListReleases, lookup: &ReleaseLookup) -> anyhow::R
     let mut found = std::collections::BTreeSet::new();
     for architecture in unique(&arguments.filter_by_archs) {
         let graph = graph(lookup, &format!("stable-{version}"), architecture).await?;
-        found.extend(graph.channels().into_iter().map(str::to_owned));
+        found.extend(graph.channels_of(*version).into_iter().map(str::to_owned));
     }
+    anyhow::ensure!(
+        !found.is_empty(),
+        "channel stable-{version} has no release of {version}; list the releases that it has with \
+         --channel stable-{version}"
+    );
     rendered(arguments.list.output, &found, || {
         let mut text = format!("Listing channels for version {version}:\n\n");
         text.extend(found.iter().map(|channel| format!("{channel}\n")));
@@ -201,9 +206,9 @@ async fn images(arguments: &ListImages, lookup: &ReleaseLookup) -> anyhow::Resul
 }
 
 fn pinned(text: &str) -> anyhow::Result<ImageRef> {
-    let hint = "a version such as 4.16.3 or a payload with tag or digest is due";
-    // `4.16` would read as the name of an image, and nobody means that.
-    anyhow::ensure!(text.contains('/'), "--release {text:?} is no release: {hint}");
+    let hint = "expected a version such as 4.16.3, or a payload with tag or digest";
+    // `4.16` would parse as the name of an image, which is never meant.
+    anyhow::ensure!(text.contains('/'), "--release {text:?} is not a release: {hint}");
     let name = text.strip_prefix("docker://").unwrap_or(text);
     let payload: ImageRef =
         name.parse().map_err(|error| anyhow::anyhow!("--release {text:?}: {error}; {hint}"))?;

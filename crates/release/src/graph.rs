@@ -11,6 +11,8 @@ use oci::ImageRef;
 use semver::Version;
 use serde::Serialize;
 
+use crate::channel::Minor;
+
 mod answer;
 
 /// The largest answer that is read. Real ones are a hundred times smaller.
@@ -193,7 +195,19 @@ impl Graph {
 
     /// Every channel that some release says it is in.
     pub fn channels(&self) -> BTreeSet<&str> {
-        self.nodes.iter().flat_map(|node| &node.channels).map(String::as_str).collect()
+        self.channels_where(|_| true)
+    }
+
+    /// Every channel that some release of a minor version says it is in. The
+    /// graph of a channel also has releases of earlier minor versions, which
+    /// are the start of its updates.
+    pub fn channels_of(&self, minor: Minor) -> BTreeSet<&str> {
+        self.channels_where(|version| Minor::of(version) == minor)
+    }
+
+    fn channels_where(&self, selected: impl Fn(&Version) -> bool) -> BTreeSet<&str> {
+        let nodes = self.nodes.iter().filter(|node| selected(&node.version));
+        nodes.flat_map(|node| &node.channels).map(String::as_str).collect()
     }
 
     /// Where a cluster at `from` may go, oldest first.

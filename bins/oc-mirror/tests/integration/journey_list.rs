@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use lab::catalogs::Shape;
 use lab::data_tier;
 use lab::registry::{Effect, Fault, LabRegistry, Settings};
+use lab::update_service::Graph;
 use serde_json::json;
 use support::operators::{catalog_image, package};
 use support::releases::{World, chain, channel};
@@ -52,6 +53,27 @@ fn releases_are_listed_by_minor_version_channel_and_architecture() {
 }
 
 #[test]
+fn channels_of_a_version_are_those_of_its_own_releases() {
+    let world = World::empty();
+    let payload = "quay.io/openshift-release-dev/ocp-release@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let graph = Graph::default()
+        .node_in("4.7.33", payload, &["eus-4.8", "stable-4.7", "stable-4.8"])
+        .node_in("4.8.14", payload, &["fast-4.8", "stable-4.8", "stable-4.9"])
+        .edge("4.7.33", "4.8.14");
+    world.service.publish("stable-4.8", "amd64", &graph);
+    let before = Graph::default().node_in("4.8.57", payload, &["stable-4.8", "stable-4.9"]);
+    world.service.publish("stable-4.9", "amd64", &before);
+    let site = world.site();
+    assert_eq!(
+        prints(&world, &site, "list releases --version 4.8 --channels"),
+        "Listing channels for version 4.8:\n\nfast-4.8\nstable-4.8\nstable-4.9\n"
+    );
+    let ran = look(&world, &site, "list releases --version 4.9 --channels");
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.contains("channel stable-4.9 has no release of 4.9"), "{}", ran.err);
+}
+
+#[test]
 fn what_cannot_be_listed_says_why() {
     let (world, _) = World::with(&["4.16.1"]);
     let site = world.site();
@@ -61,7 +83,7 @@ fn what_cannot_be_listed_says_why() {
         ("list releases --version 4.16.1", "a minor version is due"),
         ("list releases --version 4.16 --filter-by-archs x86_64", "x86_64 is amd64"),
         ("list releases --channel stabel-4.16", "did you mean stable-4.16?"),
-        ("list images --release 4.16", "is no release"),
+        ("list images --release 4.16", "is not a release: expected a version"),
         ("list images --release 4.16.7", "no channel has a release 4.16.7"),
         ("list images --release quay.io/a/b", "neither tag nor digest"),
         ("list releases --from file://nowhere", "no directory"),
