@@ -107,7 +107,7 @@ async fn nmstate(client: &Client) -> Result<String> {
     let list = within(nmstates.list(&ListParams::default())).await?.context("listing NMStates")?;
     match leading(&list.items) {
         Some(nmstate) => Ok(nmstate.name_any()),
-        None => bail!("there is no NMState in this cluster; create one first"),
+        None => bail!("expected an NMState in this cluster, found none; create one first"),
     }
 }
 

@@ -1,7 +1,6 @@
 //! `oc-mirror console`: a workspace in a browser.
 
 use std::io::{self, Write as _};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -10,7 +9,6 @@ use anyhow::Context as _;
 use clap::{ArgAction, Args};
 use mirror::CatalogLookup;
 use registry::{CredentialSource, Side};
-use serve::Tls;
 use tempfile::NamedTempFile;
 use web_console::{Console, Lookups, Place, RegistryFlags, Settings, SideFlags, Token};
 
@@ -18,7 +16,8 @@ use crate::go_syntax;
 use crate::interrupt::{self, Ended};
 use crate::problem::chain;
 use crate::request::Surroundings;
-use crate::route;
+use crate::side_arguments::SideChoice;
+use crate::{listener, route};
 
 const ABOUT: &str = "\
 The command prints an address with a token; open it in a browser on this machine. Select content,
@@ -120,20 +119,15 @@ struct ProgramLookups {
 
 impl ProgramLookups {
     fn new(flags: &RegistryFlags, surroundings: &Surroundings) -> Self {
-        let defaults = registry::Settings::new(surroundings.registries.clone(), Side::Source);
-        let credentials = match &flags.authfile {
-            Some(file) => CredentialSource::File(file.clone()),
-            None => CredentialSource::Search,
-        };
-        Self {
-            settings: registry::Settings {
-                tls_verify: !flags.source.is_insecure,
-                cert_dir: flags.source.cert_dir.clone(),
-                credentials,
-                user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
-                ..defaults
+        let choice = SideChoice {
+            tls_verify: !flags.source.is_insecure,
+            credentials: match &flags.authfile {
+                Some(file) => CredentialSource::File(file.clone()),
+                None => CredentialSource::Search,
             },
-        }
+            cert_dir: flags.source.cert_dir.clone(),
+        };
+        Self { settings: choice.settings(Side::Source, surroundings) }
     }
 }
 
@@ -162,11 +156,8 @@ fn try_console(arguments: &ConsoleArguments, surroundings: &Surroundings) -> any
     let directory =
         route::served_directory(&arguments.dir).map_err(|problem| anyhow::anyhow!("{problem}"))?;
     let place = Place::open(&directory)?;
-    let address = address(&arguments.listen)?;
-    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => Some(Tls::open(certificate, key)?),
-        _ => None,
-    };
+    let address = listener::address(&arguments.listen)?;
+    let tls = listener::tls(arguments.tls_cert.as_deref(), arguments.tls_key.as_deref())?;
     let token = match &arguments.token_file {
         Some(path) => Token::of_file(path)?,
         None => Token::random()?,
@@ -197,13 +188,6 @@ fn try_console(arguments: &ConsoleArguments, surroundings: &Surroundings) -> any
     match ended {
         Ended::Result(()) | Ended::Abandoned => Ok(()),
     }
-}
-
-fn address(text: &str) -> anyhow::Result<SocketAddr> {
-    let found = text.to_socket_addrs().with_context(|| {
-        format!("reading --listen {text}: expected ADDRESS:PORT, such as 127.0.0.1:8443")
-    })?;
-    found.into_iter().next().with_context(|| format!("--listen {text} has no address"))
 }
 
 fn hostname(text: &str) -> Result<String, String> {

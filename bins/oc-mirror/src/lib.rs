@@ -25,6 +25,7 @@ mod list_charts;
 mod list_command;
 mod list_format;
 mod list_operators;
+mod listener;
 mod log;
 mod lookup_arguments;
 mod metrics;

@@ -65,15 +65,10 @@ impl LookupArguments {
     fn registries(&self, surroundings: &Surroundings) -> anyhow::Result<registry::Settings> {
         let authfile = self.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
         let side = self.source.side(authfile).map_err(|problems| all(&problems))?;
-        let defaults = registry::Settings::new(surroundings.registries.clone(), Side::Source);
         Ok(registry::Settings {
-            tls_verify: side.tls_verify,
-            credentials: side.credentials,
-            cert_dir: side.cert_dir,
             retry: self.retry.retry(),
             timeouts: self.retry.timeouts(),
-            user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
-            ..defaults
+            ..side.settings(Side::Source, surroundings)
         })
     }
 }

@@ -141,16 +141,11 @@ fn try_repair(
 fn client(arguments: &RepairArguments, surroundings: &Surroundings) -> anyhow::Result<Client> {
     let authfile = arguments.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
     let side = arguments.source.side(authfile).map_err(|problems| all(&problems))?;
-    let defaults = registry::Settings::new(surroundings.registries.clone(), Side::Source);
     Ok(Client::open(registry::Settings {
-        tls_verify: side.tls_verify,
-        credentials: side.credentials,
-        cert_dir: side.cert_dir,
         retry: arguments.retry.retry(),
         timeouts: arguments.retry.timeouts(),
         limits: arguments.limit_rate.iter().map(limiter).collect(),
-        user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
-        ..defaults
+        ..side.settings(Side::Source, surroundings)
     })?)
 }
 

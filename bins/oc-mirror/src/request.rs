@@ -382,15 +382,11 @@ fn side_settings(
     let blobs_at_once =
         usize::from(arguments.parallel_images) * usize::from(arguments.parallel_layers);
     registry::Settings {
-        tls_verify: choice.tls_verify,
-        credentials: choice.credentials,
-        cert_dir: choice.cert_dir,
         retry: arguments.retry.retry(),
         timeouts: arguments.retry.timeouts(),
         per_host: at_least_one(blobs_at_once),
         limits: limits.to_vec(),
-        user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
-        ..registry::Settings::new(surroundings.registries.clone(), side)
+        ..choice.settings(side, surroundings)
     }
 }
 

@@ -140,9 +140,9 @@ pub(crate) fn workspace_directory(text: &str) -> Result<PathBuf, Problem> {
 pub(crate) fn served_directory(text: &str) -> Result<PathBuf, Problem> {
     match text.starts_with(FILE) {
         true => directory("the workspace", text),
-        false if text.contains("://") => {
-            Err(Problem::new(format!("{text:?} is no workspace: a directory or file://DIR is due")))
-        }
+        false if text.contains("://") => Err(Problem::new(format!(
+            "{text:?} is not a workspace: expected a directory or file://DIR"
+        ))),
         false => Ok(outside_working_dir(Path::new(text))),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,12 +9,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use mirror_plan::{Destination, ImageRecord, Wanted};
 use oci::Digest;
-use serve::{Options, Server, Shelf, Shelved, Store, Tls};
+use serve::{Options, Server, Shelf, Shelved, Store};
 use workspace::{BlobStore, Workspace};
 
 use crate::arguments::ServeArguments;
 use crate::interrupt::{self, Ended};
-use crate::route;
+use crate::{listener, route};
 
 /// Serves until a signal ends it.
 pub(crate) fn serve(arguments: &ServeArguments) -> ExitCode {
@@ -31,11 +30,8 @@ pub(crate) fn serve(arguments: &ServeArguments) -> ExitCode {
 fn try_serve(arguments: &ServeArguments) -> anyhow::Result<()> {
     let dir =
         route::served_directory(&arguments.dir).map_err(|problem| anyhow::anyhow!("{problem}"))?;
-    let address = address(&arguments.listen)?;
-    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => Some(Tls::open(certificate, key)?),
-        _ => None,
-    };
+    let address = listener::address(&arguments.listen)?;
+    let tls = listener::tls(arguments.tls_cert.as_deref(), arguments.tls_key.as_deref())?;
     let shelf = shelf(&dir)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let options = Options { tls, ..Options::default() };
@@ -54,13 +50,6 @@ fn try_serve(arguments: &ServeArguments) -> anyhow::Result<()> {
     match ended {
         Ended::Result(()) | Ended::Abandoned => Ok(()),
     }
-}
-
-fn address(text: &str) -> anyhow::Result<SocketAddr> {
-    let found = text.to_socket_addrs().with_context(|| {
-        format!("reading --listen {text}: ADDRESS:PORT is due, such as 127.0.0.1:5000")
-    })?;
-    found.into_iter().next().with_context(|| format!("--listen {text} names no address"))
 }
 
 /// Puts every image of the workspace on a shelf, under the name it would have in a target.

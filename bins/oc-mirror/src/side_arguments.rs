@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
-use registry::CredentialSource;
+use registry::{CredentialSource, Side};
 
 use crate::go_syntax;
 use crate::problem::Problem;
+use crate::request::Surroundings;
 use crate::secret::Secret;
 
 const SOURCE: &str = "Source registries";
@@ -149,6 +150,19 @@ pub(crate) struct SideChoice {
     pub(crate) tls_verify: bool,
     pub(crate) credentials: CredentialSource,
     pub(crate) cert_dir: Option<PathBuf>,
+}
+
+impl SideChoice {
+    /// Settings of a client for this side. Whatever its flags do not concern is as by default.
+    pub(crate) fn settings(self, side: Side, surroundings: &Surroundings) -> registry::Settings {
+        registry::Settings {
+            tls_verify: self.tls_verify,
+            credentials: self.credentials,
+            cert_dir: self.cert_dir,
+            user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
+            ..registry::Settings::new(surroundings.registries.clone(), side)
+        }
+    }
 }
 
 /// The flags of a side as given, under the names both sides share.

@@ -186,15 +186,10 @@ fn verify_registry(
     let target: Target = what.parse()?;
     let authfile = arguments.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
     let side = arguments.destination.side(authfile).map_err(|problems| all(&problems))?;
-    let defaults = registry::Settings::new(surroundings.registries.clone(), Side::Destination);
     let client = Client::open(registry::Settings {
-        tls_verify: side.tls_verify,
-        credentials: side.credentials,
-        cert_dir: side.cert_dir,
         retry: arguments.retry.retry(),
         timeouts: arguments.retry.timeouts(),
-        user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
-        ..defaults
+        ..side.settings(Side::Destination, surroundings)
     })?;
     let progress = Progress::default();
     let found = wait(async {

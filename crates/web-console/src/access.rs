@@ -31,7 +31,7 @@ pub(crate) enum Refusal {
     Host,
     /// A page of another site sent it.
     Origin,
-    /// There is no session.
+    /// The session is missing.
     Session,
 }
 

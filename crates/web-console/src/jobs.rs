@@ -80,7 +80,7 @@ pub(crate) enum JobError {
     Disk(#[from] DiskError),
     #[error("reading {}", path.display())]
     Record { path: PathBuf, source: serde_json::Error },
-    #[error("there is no job {0}")]
+    #[error("job {0} not found")]
     Absent(u64),
     #[error("job {0} has ended")]
     Ended(u64),

@@ -18,7 +18,7 @@ use std::error::Error;
 /// Why a page cannot be shown, with its causes, for the reader of the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// There is no such thing.
+    /// It was not found.
     Absent(String),
     /// It could not be determined.
     Failed(String),

@@ -412,7 +412,7 @@ impl<M: Machine> Handler<M> {
             }
             None => {
                 if verdict.phase != Phase::Available {
-                    tracing::error!(policy, "the policy was not taken back: {}", verdict.message);
+                    tracing::error!(policy, "the policy was not reverted: {}", verdict.message);
                     desk.tell(policy, Reason::RevertFailed, &verdict.message).await;
                 }
                 desk.compare_again_what_shares_parts_with(policy);

@@ -64,15 +64,10 @@ impl<'a> Runner<'a> {
     ) -> Result<Self, Refusal> {
         let authfile = common.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
         let choice = common.destination.side(authfile).map_err(Refusal::Usage)?;
-        let side = |side| registry::Settings::new(surroundings.registries.clone(), side);
         let destination = registry::Settings {
-            tls_verify: choice.tls_verify,
-            credentials: choice.credentials,
-            cert_dir: choice.cert_dir,
             retry: common.retry.retry(),
             timeouts: common.retry.timeouts(),
-            user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
-            ..side(Side::Destination)
+            ..choice.settings(Side::Destination, surroundings)
         };
         let releases =
             surroundings.releases.sources(SignatureCheck::Enforce).map_err(Refusal::Usage)?;
@@ -82,7 +77,7 @@ impl<'a> Runner<'a> {
             workspace: workspace.to_owned(),
             target: target.clone(),
             destination,
-            source: side(Side::Source),
+            source: registry::Settings::new(surroundings.registries.clone(), Side::Source),
             releases,
         })
     }

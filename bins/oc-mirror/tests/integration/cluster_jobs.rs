@@ -9,16 +9,13 @@ use std::time::{Duration, Instant};
 
 use lab::corpus::Corpus;
 use lab::docker_registry::DockerRegistry;
-use lab::images::SigningKey;
 use lab::kube::{ApiServer, FieldValidation, Persistence, PodOptions, PodRunner};
-use lab::operators::{CATALOG, HOST, Operators, TAG};
 use lab::registry::LabRegistry;
 use serde_json::{Value, json};
 
-use crate::journey_shards::{lasting, stored, target};
-use support::releases::{World, channel};
+use crate::journey_shards::{lasting, stored, target, world};
 use support::under_way::UnderWay;
-use support::{PLAIN, Ran, Site};
+use support::{PLAIN, Ran, Site, visible_names};
 
 /// Pods must be as restricted as the strictest profile of Kubernetes demands.
 const NAMESPACE: &str = "
@@ -37,25 +34,6 @@ async fn cluster(with_controllers: bool) -> ApiServer {
     let strict = FieldValidation::Strict;
     server.client().apply(NAMESPACE, Persistence::Stored, strict).await.unwrap();
     server
-}
-
-/// Images, releases and a catalog, and a configuration that selects them.
-fn world() -> (World, Site) {
-    let (world, _) = World::with(&["4.16.1", "4.16.2"]);
-    world.offer_graph_data();
-    Operators::generate().unwrap().put(&world.quay).unwrap();
-    let corpus = Corpus::sample(&SigningKey::generate().unwrap()).unwrap();
-    corpus.fill(&world.quay).unwrap();
-    let site = world.site();
-    let release = channel("stable-4.16", "").replace("platform:\n", "platform:\n    graph: true\n");
-    let catalog = format!(
-        "  operators:\n  - catalog: {HOST}/{CATALOG}:{TAG}\n    packages:\n    - name: foo\n    - name: baz\n"
-    );
-    let quay = "quay.io".parse().unwrap();
-    let images = corpus.references(&quay).map(|image| format!("  - name: {image}\n"));
-    let images = images.collect::<String>();
-    site.image_set("isc.yaml", &format!("{release}{catalog}  additionalImages:\n{images}"));
-    (world, site)
 }
 
 fn runner(server: &ApiServer, site: &Site) -> PodRunner {
@@ -170,16 +148,8 @@ async fn pods_leave_the_same_registry_and_report_as_one_process_also_when_they_a
     }
     assert_eq!(report, expected);
     assert_eq!(without_runs(&site.path("registry-sharded")), stored(&site.path("registry-single")));
-    let resources = |name: &str| -> Vec<String> {
-        let folder = site.path(name).join("working-dir/cluster-resources");
-        let mut names: Vec<String> = fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| !name.starts_with('.'))
-            .collect();
-        names.sort();
-        names
-    };
+    let resources =
+        |name: &str| visible_names(&site.path(name).join("working-dir/cluster-resources"));
     assert_eq!(resources("data"), resources("single"));
 
     let name = run_name(&server).await;

@@ -120,7 +120,7 @@ fn what_cannot_be_started_is_told_before_anything_listens() {
         (format!("file://data --listen {address}"), "the port is in use by another process"),
         ("file://notes".to_owned(), "is not a workspace: expected a folder working-dir"),
         ("file://absent".to_owned(), "does not exist"),
-        ("docker://reg".to_owned(), "is no workspace"),
+        ("docker://reg".to_owned(), "is not a workspace"),
         (
             "file://data --listen 0.0.0.0:0".to_owned(),
             "expected --tls-cert, --tls-key and --token-file",

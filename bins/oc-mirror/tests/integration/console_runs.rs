@@ -75,6 +75,17 @@ fn slow_registry() -> (LabRegistry, String, String) {
     (registry, additional(&images), slow)
 }
 
+/// A run of a terminal, which waits for the second of two images.
+fn slow_run() -> (LabRegistry, String, Site, UnderWay) {
+    let (registry, text, slow) = slow_registry();
+    registry.fault(Fault::on(Method::GET, &slow).does(DELAY));
+    let site = site();
+    site.write("isc.yaml", &text);
+    let mut run = UnderWay::start(&site, &format!("-c isc.yaml {PLAIN} file://data"));
+    run.until("the run has a workspace", || site.path("data/working-dir/.lock").exists());
+    (registry, text, site, run)
+}
+
 #[test]
 fn a_selection_is_saved_mirrored_carried_and_pushed_from_a_second_console() {
     let source = LabRegistry::start(lab::registry::Settings::default()).unwrap();
@@ -129,12 +140,7 @@ fn a_selection_is_saved_mirrored_carried_and_pushed_from_a_second_console() {
 
 #[test]
 fn a_run_of_a_terminal_is_shown_live_and_paused_resumed_and_stopped() {
-    let (registry, text, slow) = slow_registry();
-    registry.fault(Fault::on(Method::GET, &slow).does(DELAY));
-    let site = site();
-    site.write("isc.yaml", &text);
-    let mut run = UnderWay::start(&site, &format!("-c isc.yaml {PLAIN} file://data"));
-    run.until("the run has a workspace", || site.path("data/working-dir/.lock").exists());
+    let (_registry, _, site, mut run) = slow_run();
     let console = Console::start(&site, "file://data");
     let mut events = console.events("/events");
     events.find(|line| line.contains("1 of 2")).expect("progress of the images");
@@ -157,12 +163,7 @@ fn a_run_of_a_terminal_is_shown_live_and_paused_resumed_and_stopped() {
 
 #[test]
 fn a_killed_run_is_reported_on_open_pages_and_continues_from_the_console() {
-    let (registry, text, slow) = slow_registry();
-    registry.fault(Fault::on(Method::GET, &slow).does(DELAY));
-    let site = site();
-    site.write("isc.yaml", &text);
-    let mut run = UnderWay::start(&site, &format!("-c isc.yaml {PLAIN} file://data"));
-    run.until("the run has a workspace", || site.path("data/working-dir/.lock").exists());
+    let (registry, text, site, run) = slow_run();
     let console = Console::start(&site, &format!("file://data {PLAIN}"));
     let (mut one, mut two) = (console.events("/events"), console.events("/events"));
     for page in [&mut one, &mut two] {
@@ -222,7 +223,7 @@ fn a_deletion_is_previewed_with_reasons_and_confirmed_by_the_name_of_its_target(
     let form = [("workflow", "mirrorToMirror"), ("config", "isc.yaml"), ("target", &*at)];
     assert!(until_ended(&console, &start(&console, &form)).contains(">Succeeded<"));
 
-    assert!(console.get("/deletion").body.contains("There is no plan"));
+    assert!(console.get("/deletion").body.contains("No plan found"));
     let delete = delete_set(&format!("  additionalImages:\n  - name: {}\n", images[0]));
     save(&console, "disc.yaml", &delete);
     let draft = console.get("/configuration/new?delete=isc.yaml").body;

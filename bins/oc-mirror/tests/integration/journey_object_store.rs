@@ -10,7 +10,7 @@ use lab::images::SigningKey;
 use lab::object_store::ObjectStore;
 use lab::registry::{LabRegistry, Settings};
 
-use support::{PLAIN, Ran, Site};
+use support::{PLAIN, Ran, Site, visible_names};
 
 fn with_credentials<'a>(command: &'a mut Command, store: &ObjectStore) -> &'a mut Command {
     command
@@ -46,15 +46,7 @@ fn archives_pass_through_a_bucket_and_only_new_ones_are_transferred() {
     let out = format!("-c isc.yaml {PLAIN} --workspace file://data s3://mirror/site-1");
     let ran = run(&connected, &store, &out);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let names = || {
-        let mut names: Vec<String> = fs::read_dir(bucket.join("site-1"))
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| !name.starts_with('.'))
-            .collect();
-        names.sort();
-        names
-    };
+    let names = || visible_names(&bucket.join("site-1"));
     assert_eq!(names(), ["mirror_000001.tar"]);
     let stored = fs::read(bucket.join("site-1/mirror_000001.tar")).unwrap();
     assert_eq!(stored, fs::read(connected.path("data/mirror_000001.tar")).unwrap());

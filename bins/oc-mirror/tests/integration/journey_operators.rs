@@ -17,7 +17,7 @@ use lab::tools::{self, Tool};
 use serde_json::Value;
 
 use support::operators::{catalog_image, package};
-use support::{PLAIN, Ran, Site, chunks};
+use support::{PLAIN, Ran, Site, chunks, timeless_resources, visible_names};
 
 /// Two versions of `foo`, which come with the one between them; `baz` as it is by default.
 const SELECTION: &str = "    packages:
@@ -117,17 +117,7 @@ fn content(site: &Site, at: &str) -> BTreeMap<String, String> {
 
 /// The cluster resources without the lines that tell when and where to.
 fn resources(site: &Site, target: &str) -> BTreeMap<String, String> {
-    let directory = site.path("data/working-dir/cluster-resources");
-    let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
-    let visible = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
-    visible
-        .map(|entry| {
-            let text = fs::read_to_string(entry.path()).unwrap().replace(target, "TARGET");
-            let timeless: Vec<&str> =
-                text.lines().filter(|line| !line.contains("createdAt")).collect();
-            (entry.file_name().into_string().unwrap(), timeless.join("\n"))
-        })
-        .collect()
+    timeless_resources(&site.path("data/working-dir/cluster-resources"), target)
 }
 
 #[test]
@@ -443,7 +433,7 @@ fn cluster_resources() -> BTreeMap<String, String> {
         let text = fs::read_to_string(directory.join(&name)).unwrap();
         (name, text)
     };
-    files(&directory).into_iter().map(read).collect()
+    visible_names(&directory).into_iter().map(read).collect()
 }
 
 fn is_cluster_catalog(text: &str) -> bool {
@@ -504,15 +494,6 @@ async fn an_api_server_takes_every_resource_of_an_operator() {
         assert_eq!(entry["source"], format!("{HOST}/lab"));
         assert_eq!(entry["mirrors"][0], format!("{at}/lab"));
     }
-}
-
-/// The files of a directory that are not hidden.
-fn files(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
-    names.sort();
-    names
 }
 
 #[test]

@@ -17,7 +17,7 @@ use lab::releases::{Recipe, Release};
 use lab::update_service::UpdateService;
 
 use support::releases::{World, chain, channel, places};
-use support::{PLAIN, Ran, Site, chunks};
+use support::{PLAIN, Ran, Site, chunks, timeless_resources};
 
 const RANGE: &str = "      minVersion: 4.16.1\n      maxVersion: 4.16.2\n";
 
@@ -38,20 +38,6 @@ fn content(site: &Site, at: &str) -> BTreeMap<String, String> {
         }
     }
     found
-}
-
-/// The files of a directory without the lines that tell when and where to.
-fn resources(directory: &Path, target: &str) -> BTreeMap<String, String> {
-    let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
-    let visible = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
-    visible
-        .map(|entry| {
-            let text = fs::read_to_string(entry.path()).unwrap().replace(target, "TARGET");
-            let timeless: Vec<&str> =
-                text.lines().filter(|line| !line.contains("createdAt")).collect();
-            (entry.file_name().into_string().unwrap(), timeless.join("\n"))
-        })
-        .collect()
 }
 
 #[test]
@@ -101,8 +87,8 @@ fn a_range_of_releases_arrives_whole_both_ways_with_the_same_resources() {
     assert_eq!(arrived.len(), 2 * 5 + 1, "{arrived:#?}");
     assert_eq!(arrived, content(&straight, &there));
     let folder = "data/working-dir/cluster-resources";
-    let made = resources(&disconnected.path(folder), &to);
-    assert_eq!(made, resources(&straight.path(folder), &there));
+    let made = timeless_resources(&disconnected.path(folder), &to);
+    assert_eq!(made, timeless_resources(&straight.path(folder), &there));
     let names: Vec<&str> = made.keys().map(String::as_str).collect();
     assert_eq!(
         names,

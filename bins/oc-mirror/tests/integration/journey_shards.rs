@@ -72,17 +72,8 @@ fn blob_gets(source: &LabRegistry) -> BTreeMap<String, usize> {
 }
 
 /// Starts a registry that keeps its content in a directory of this machine.
-pub(crate) fn target(
-    site: &Site,
-    name: &str,
-    settings: docker_registry::Settings,
-) -> DockerRegistry {
-    let storage = Some(site.path(name));
-    DockerRegistry::start(&docker_registry::Settings { storage, ..settings }).unwrap()
-}
-
-#[test]
-fn images_a_release_and_a_catalog_arrive_as_they_do_with_one_process() {
+/// Images, releases and a catalog, and a configuration that selects them.
+pub(crate) fn world() -> (World, Site) {
     let (world, _) = World::with(&["4.16.1", "4.16.2"]);
     world.offer_graph_data();
     Operators::generate().unwrap().put(&world.quay).unwrap();
@@ -97,7 +88,21 @@ fn images_a_release_and_a_catalog_arrive_as_they_do_with_one_process() {
     let images = corpus.references(&quay).map(|image| format!("  - name: {image}\n"));
     let images = images.collect::<String>();
     site.image_set("isc.yaml", &format!("{release}{catalog}  additionalImages:\n{images}"));
+    (world, site)
+}
 
+pub(crate) fn target(
+    site: &Site,
+    name: &str,
+    settings: docker_registry::Settings,
+) -> DockerRegistry {
+    let storage = Some(site.path(name));
+    DockerRegistry::start(&docker_registry::Settings { storage, ..settings }).unwrap()
+}
+
+#[test]
+fn images_a_release_and_a_catalog_arrive_as_they_do_with_one_process() {
+    let (world, site) = world();
     let debian = docker_registry::Settings::default;
     let single = target(&site, "registry-single", debian());
     let line = |workspace: &str, more: &str, to: &DockerRegistry| {

@@ -38,6 +38,7 @@ mod journey_inventory;
 mod journey_list;
 mod journey_maintenance;
 mod journey_many_runs;
+mod journey_migrate;
 mod journey_mirror_to_mirror;
 mod journey_names;
 mod journey_object_store;

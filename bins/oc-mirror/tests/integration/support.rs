@@ -15,6 +15,7 @@ pub(crate) mod releases;
 pub(crate) mod serving;
 pub(crate) mod under_way;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -239,6 +240,25 @@ pub(crate) fn redirection(name: &str, location: &str) -> String {
 pub(crate) fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-r").args([from, to]).status().unwrap();
     assert!(status.success(), "copying {} to {}", from.display(), to.display());
+}
+
+/// The names of a directory's files that are not hidden, in order.
+pub(crate) fn visible_names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort();
+    names
+}
+
+/// The cluster resources in a directory without the lines that tell when and where to.
+pub(crate) fn timeless_resources(directory: &Path, target: &str) -> BTreeMap<String, String> {
+    let timeless = |name: String| {
+        let text = fs::read_to_string(directory.join(&name)).unwrap().replace(target, "TARGET");
+        let lines: Vec<&str> = text.lines().filter(|line| !line.contains("createdAt")).collect();
+        (name, lines.join("\n"))
+    };
+    visible_names(directory).into_iter().map(timeless).collect()
 }
 
 /// The archive chunks in a directory, in order.

@@ -12,7 +12,7 @@ pub(crate) fn content(
     problem: Option<&str>,
 ) -> Markup {
     let Some(preview) = preview else {
-        return html! { p { "There is no plan. " a href="/start" { "Start one" } " from a delete configuration." } };
+        return html! { p { "No plan found. " a href="/start" { "Start one" } " from a delete configuration." } };
     };
     let Preview { digest, target, items, kept, images, bytes: size, warnings, .. } = preview;
     html! {

@@ -165,6 +165,6 @@ pub(super) async fn resource(State(app): State<Arc<App>>, Query(named): Query<Na
 
 pub(super) async fn absent(State(app): State<Arc<App>>) -> Response {
     let shown = Shown { app: &app, section: Section::Overview };
-    let fault = Fault::Absent("There is no such page.".to_owned());
+    let fault = Fault::Absent("Page not found.".to_owned());
     shown.fault("Not found", &fault)
 }

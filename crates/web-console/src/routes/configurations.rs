@@ -90,11 +90,15 @@ pub(super) fn editor_page(
     shown.with_status(status, title, commands.into_iter().collect(), content)
 }
 
+/// For names that no configuration can have. They are not repeated on the page.
+fn not_found() -> Fault {
+    Fault::Absent("configuration not found".to_owned())
+}
+
 pub(super) async fn edit(State(app): State<Arc<App>>, Query(named): Query<Named>) -> Response {
     let shown = Shown { app: &app, section: Section::Configurations };
     let Ok(name) = ConfigurationName::from_str(&named.name) else {
-        return shown
-            .fault("Configuration", &Fault::Absent("there is no such configuration".to_owned()));
+        return shown.fault("Configuration", &not_found());
     };
     match blocking(&app, move |app| configurations::read(&app.place.workspace, &name)).await {
         Ok(stored) => {
@@ -204,8 +208,7 @@ pub(super) async fn check_page(
 pub(super) async fn download(State(app): State<Arc<App>>, Query(named): Query<Named>) -> Response {
     let shown = Shown { app: &app, section: Section::Configurations };
     let Ok(name) = ConfigurationName::from_str(&named.name) else {
-        return shown
-            .fault("Configuration", &Fault::Absent("there is no such configuration".to_owned()));
+        return shown.fault("Configuration", &not_found());
     };
     let file = format!("attachment; filename=\"{name}\"");
     match blocking(&app, move |app| configurations::read(&app.place.workspace, &name)).await {

@@ -70,7 +70,7 @@ pub(super) async fn confirm(
 ) -> Response {
     let found = blocking(&app, move |app| {
         let preview = deletion::read(&app.place.workspace, &PreviewQuery::default())?;
-        let preview = preview.ok_or_else(|| Fault::Absent("there is no plan".to_owned()))?;
+        let preview = preview.ok_or_else(|| Fault::Absent("plan not found".to_owned()))?;
         Ok(confirmed(&preview, &form))
     });
     let action = match found.await {

@@ -172,7 +172,7 @@ pub(crate) fn read(workspace: &Workspace, name: &ConfigurationName) -> Result<St
     match read_file(&path) {
         Ok(text) => Ok(StoredText { digest: Digest::of(text.as_bytes()), text }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(Fault::Absent(format!("there is no configuration {name}")))
+            Err(Fault::Absent(format!("configuration {name} not found")))
         }
         Err(error) => Err(Fault::failed(&format!("reading {}", path.display()), &error)),
     }

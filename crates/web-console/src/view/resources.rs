@@ -59,8 +59,7 @@ pub(crate) fn list(workspace: &Workspace) -> Result<ResourceList, Fault> {
 pub(crate) fn read(workspace: &Workspace, name: &str) -> Result<ResourceText, Fault> {
     let list = list(workspace)?;
     let known = list.files.iter().find(|file| file.name == name);
-    let known =
-        known.ok_or_else(|| Fault::Absent(format!("there is no cluster resource {name}")))?;
+    let known = known.ok_or_else(|| Fault::Absent(format!("cluster resource {name} not found")))?;
     let path = list.directory.join(&known.name);
     let mut bytes = Vec::new();
     let fault = |error: io::Error| Fault::failed("reading the cluster resource", &error);

@@ -49,7 +49,7 @@ pub(crate) fn read(
 ) -> Result<RunDetail, Fault> {
     let runs = list(workspace)?;
     let record = runs.into_iter().find(|run| run.number == number);
-    let record = record.ok_or_else(|| Fault::Absent(format!("there is no run {number}")))?;
+    let record = record.ok_or_else(|| Fault::Absent(format!("run {number} not found")))?;
     let lines = JournalReader::new(&workspace.journal_path(number)).read();
     let lines = lines.map_err(|error| Fault::failed("reading the journal", &error))?;
     Ok(detail(record, &lines, query))

@@ -118,9 +118,7 @@ impl Workspace {
         let mut seals = Seals::new(self);
         let mut added = BTreeSet::new();
         while let Some((number, blobs)) = new.pop_first() {
-            let Some(mut known) = self.read_buckets(&BTreeSet::from([number]))? else {
-                return Ok(None);
-            };
+            let Some(mut known) = self.read_bucket(number)? else { return Ok(None) };
             for (digest, delivered) in blobs {
                 match known.entry(digest) {
                     Slot::Vacant(slot) => {
@@ -153,14 +151,24 @@ impl Workspace {
     ) -> Result<Option<BTreeMap<Digest, DeliveredBlob>>, DiskError> {
         let mut blobs = BTreeMap::new();
         for number in buckets {
-            let path = self.bucket_path(*number);
-            let Some(text) = unless_absent(fs::read(&path)).at("reading", &path)? else { continue };
-            let Ok(listed) = serde_json::from_slice::<Vec<DeliveredBlob>>(&text) else {
-                return Ok(None);
-            };
-            blobs.extend(listed.into_iter().map(|delivered| (delivered.blob.digest, delivered)));
+            let Some(known) = self.read_bucket(*number)? else { return Ok(None) };
+            blobs.extend(known);
         }
         Ok(Some(blobs))
+    }
+
+    /// The blobs in one file of the table; none if it is damaged.
+    fn read_bucket(
+        &self,
+        number: u16,
+    ) -> Result<Option<BTreeMap<Digest, DeliveredBlob>>, DiskError> {
+        let path = self.bucket_path(number);
+        let Some(text) = unless_absent(fs::read(&path)).at("reading", &path)? else {
+            return Ok(Some(BTreeMap::new()));
+        };
+        let listed = serde_json::from_slice::<Vec<DeliveredBlob>>(&text).ok();
+        let keyed = |delivered: DeliveredBlob| (delivered.blob.digest, delivered);
+        Ok(listed.map(|listed| listed.into_iter().map(keyed).collect()))
     }
 
     fn delivered_state(&self) -> Result<State, DiskError> {

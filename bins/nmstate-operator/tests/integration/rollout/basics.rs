@@ -178,7 +178,7 @@ pub(crate) fn br_ex_is_guarded(bench: &mut Bench) {
 
     // Nor is it removed when the policy that created it is deleted.
     bench.delete_policy("bridge");
-    bench.wait_for_log(node, "the policy was not taken back: nothing was changed: forbidden");
+    bench.wait_for_log(node, "the policy was not reverted: nothing was changed: forbidden");
     bench.wait_until_left(node, "bridge");
     assert!(bench.has_address(node, "192.0.2.10"));
     // Other cases change the same NIC.
