@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use http::Method;
 use lab::data_tier;
 use lab::docker_registry::{DockerRegistry, Settings};
 use lab::images::Image;
 use lab::kube::{ApiServer, FieldValidation, Persistence};
 use lab::netns::Isolated;
 use lab::operators::{CATALOG, HOST, Operators, TAG};
-use lab::registry::LabRegistry;
+use lab::registry::{Effect, Fault, LabRegistry};
 use lab::tools::{self, Tool};
 use serde_json::Value;
 
@@ -528,4 +529,28 @@ fn catalogs_are_fetched_at_the_same_time_and_reported_in_the_order_of_the_config
     let layers = paths.iter().filter(|path| path.contains("/blobs/")).collect::<BTreeSet<_>>();
     let requests = paths.iter().filter(|path| path.contains("/blobs/")).count();
     assert_eq!(layers.len(), requests, "a blob is fetched twice: {paths:#?}");
+}
+
+#[test]
+fn catalogs_that_share_a_layer_do_not_wait_for_each_other() {
+    let quay = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let documents = package("shared", "stable", &[("1.0.0", serde_json::json!({}))]);
+    let image = catalog_image(&[("catalog.json", documents.as_bytes())]);
+    let mut section = "  operators:\n".to_owned();
+    for name in ["one", "two", "three"] {
+        quay.put_image(&image, &format!("catalogs/{name}"), "v1").unwrap();
+        section += &format!(
+            "  - catalog: {HOST}/catalogs/{name}:v1\n    packages:\n    - name: absent-{name}\n"
+        );
+    }
+    // Two of them wait for the layer that the other one fetches.
+    let slow = Effect::Delay(std::time::Duration::from_millis(300));
+    quay.fault(Fault::on(Method::GET, "/blobs/").does(slow));
+    let site = site(&quay);
+    site.image_set("isc.yaml", &section);
+    let ran = site.run(&format!("-c isc.yaml {PLAIN} file://data"));
+    assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
+    let errors = ran.errors();
+    let missing = ["one", "two", "three"].map(|name| errors.contains(&format!("absent-{name}")));
+    assert_eq!(missing, [true; 3], "{errors}");
 }

@@ -134,31 +134,53 @@ async fn collect_section(
             (number, operator, fetch(context, source, client, operator).await)
         })
         .buffered(AT_ONCE);
-    while let Some((number, operator, fetched)) = fetched.next().await {
-        let (wish, name, fetched) = match fetched {
-            Ok(fetched) => fetched,
-            Err(error) => {
-                catalogs.issues.failures.push(Failure::new(Exit::OPERATOR, chain(&error)));
-                continue;
-            }
-        };
-        let taken = match fetched {
-            Ok((fetched, signatures)) => {
-                let taken = taken::take_in(context, source, client, operator, fetched).await;
-                taken.map(|taken| (taken, signatures)).map_err(|error| error.reason())
-            }
-            Err(reason) => Err(reason),
-        };
-        match taken {
-            Ok((taken, signatures)) => {
-                catalogs.take(context, (number, operator), taken);
-                catalogs.keep(context, signatures);
-            }
-            Err(reason) => catalogs.issues.lost.push((wish, name, reason)),
+    // A fetch that waits may have been given the turn of a layer which the catalog before it needs
+    // to be unpacked. So fetches go on meanwhile: neither side waits for the other.
+    let (hand_over, mut ready) = tokio::sync::mpsc::unbounded_channel();
+    let fetch_all = async move {
+        while let Some(fetched) = fetched.next().await {
+            // The receiver lives as long as this.
+            let _ = hand_over.send(fetched);
         }
-    }
-    drop(fetched);
+    };
+    let take_all = async {
+        while let Some(fetched) = ready.recv().await {
+            take_fetched(context, source, client, fetched, &mut catalogs).await;
+        }
+    };
+    tokio::join!(fetch_all, take_all);
     catalogs
+}
+
+/// Unpacks a catalog that was fetched and selects from it.
+async fn take_fetched(
+    context: &Context,
+    source: Source<'_>,
+    client: &Client,
+    (number, operator, fetched): (usize, &Operator, Result<FetchedCatalog, NameError>),
+    catalogs: &mut Catalogs,
+) {
+    let (wish, name, fetched) = match fetched {
+        Ok(fetched) => fetched,
+        Err(error) => {
+            catalogs.issues.failures.push(Failure::new(Exit::OPERATOR, chain(&error)));
+            return;
+        }
+    };
+    let taken = match fetched {
+        Ok((fetched, signatures)) => {
+            let taken = taken::take_in(context, source, client, operator, fetched).await;
+            taken.map(|taken| (taken, signatures)).map_err(|error| error.reason())
+        }
+        Err(reason) => Err(reason),
+    };
+    match taken {
+        Ok((taken, signatures)) => {
+            catalogs.take(context, (number, operator), taken);
+            catalogs.keep(context, signatures);
+        }
+        Err(reason) => catalogs.issues.lost.push((wish, name, reason)),
+    }
 }
 
 /// A catalog under the name it is published by, ready to be unpacked, with the signatures that it was
