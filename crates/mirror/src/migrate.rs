@@ -167,7 +167,7 @@ async fn record_images(
     let (needs, mut outcomes) = fetch::missing(context, &plan);
     let supplies = Supplies::FromDisk(Arc::clone(holdings));
     let (_, moved) =
-        fetch::fetch(context, &supplies, &plan, needs, &mut outcomes, Announce::All).await;
+        fetch::fetch(context, &supplies, &plan, needs, &mut outcomes, Announce::All, None).await;
     results.moved += moved;
     unless_cancelled(context)?;
     sections.lay_out(context, &plan, &outcomes);

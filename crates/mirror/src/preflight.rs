@@ -28,8 +28,9 @@ struct Written {
 }
 
 /// Warns when a filesystem is too small for what a run to disk moves, or for its archive. Content
-/// that an earlier run fetched and did not archive is part of the archive.
-pub(crate) fn check_space(context: &Context, plan: &Plan) {
+/// that an earlier run fetched and did not archive is part of the archive. Returns whether there is
+/// enough space, as far as that is known.
+pub(crate) fn check_space(context: &Context, plan: &Plan) -> bool {
     let mut written = vec![Written {
         directory: context.workspace.blobs().root().to_owned(),
         bytes: plan.totals.bytes_to_move,
@@ -46,7 +47,7 @@ pub(crate) fn check_space(context: &Context, plan: &Plan) {
             Err(error) => tracing::debug!("estimating the archive: {}", chain(&error)),
         }
     }
-    warn_of_space(context, &written);
+    warn_of_space(context, &written)
 }
 
 /// The same for a run that keeps the content of `needs` in the workspace.
@@ -63,10 +64,11 @@ pub(crate) fn check_space_for(context: &Context, needs: &[Option<Vec<BlobRef>>])
     );
 }
 
-fn warn_of_space(context: &Context, written: &[Written]) {
-    for warning in space_warnings(written, |directory| filesystem(directory).ok()) {
-        context.warn(warning);
-    }
+fn warn_of_space(context: &Context, written: &[Written]) -> bool {
+    let warnings = space_warnings(written, |directory| filesystem(directory).ok());
+    let is_enough = warnings.is_empty();
+    warnings.into_iter().for_each(|warning| context.warn(warning));
+    is_enough
 }
 
 /// One warning for each filesystem without enough room. A filesystem that cannot be asked tells

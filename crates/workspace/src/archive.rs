@@ -22,6 +22,7 @@ mod pending;
 mod plan;
 mod prepare;
 mod signature;
+mod staging;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -34,4 +35,6 @@ pub use index::{ArchiveStatus, BlobEntry, ChunkEntry, Index, IndexError, Part};
 pub(crate) use open::RunArchive;
 pub use open::{Archives, OpenError, Whereabouts};
 pub use prepare::{ArchiveError, ArchivePlan, ArchiveRequest, PlannedArchive};
+pub(crate) use staging::StagedBlob;
+pub use staging::Staging;
 pub use write::SealedArchive;

@@ -87,6 +87,11 @@ impl Pace {
     }
 }
 
+/// Whether writes past the page cache turned out to be slow.
+pub(crate) fn is_slow() -> bool {
+    PACE.is_slow()
+}
+
 fn open_direct(path: &Path, options: &mut OpenOptions) -> Option<File> {
     let flags = i32::try_from(OFlags::DIRECT.bits()).ok()?;
     options.custom_flags(flags).open(path).ok()

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use oci::{Digest, Hasher};
 
+use crate::archive::StagedBlob;
 use crate::blobs::BlobError;
 use crate::direct_io::{DirectFile, DirectWriter, LARGE};
 use crate::disk_error::At;
@@ -29,6 +30,8 @@ pub struct PartialBlob {
     resumed: u64,
     /// Writes past the page cache; none where that is not worth it.
     direct: Option<DirectWriter>,
+    /// A place in an archive that gets the same bytes.
+    copy: Option<StagedBlob>,
 }
 
 impl PartialBlob {
@@ -54,6 +57,7 @@ impl PartialBlob {
             hasher: Hasher::new(),
             resumed: 0,
             direct: None,
+            copy: None,
         };
         let left = blob.file.metadata().at("reading", &blob.path)?.len();
         if left > size {
@@ -73,6 +77,17 @@ impl PartialBlob {
             self.direct = file.map(|file| file.writer(offset, BLOCK));
         }
         self
+    }
+
+    /// Writes the same bytes to a place in an archive. If that fails, the blob arrives all the same.
+    pub(crate) fn with_copy(mut self, copy: StagedBlob) -> Self {
+        self.copy = Some(copy);
+        self
+    }
+
+    /// The digest that the bytes must have.
+    pub(crate) fn announced(&self) -> Digest {
+        self.digest
     }
 
     fn hash_what_is_there(&mut self) -> Result<(), BlobError> {
@@ -98,6 +113,15 @@ impl PartialBlob {
 
     /// Appends what arrived.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
+        self.append(bytes)?;
+        if let Some(Err(error)) = self.copy.as_mut().map(|copy| copy.write(bytes)) {
+            tracing::debug!("{} is archived after the transfer: {error}", self.digest);
+            self.copy = None;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
         if self.offset() + bytes.len() as u64 > self.size {
             return Err(BlobError::Long { digest: self.digest, want: self.size });
         }
@@ -121,6 +145,7 @@ impl PartialBlob {
     /// Drops what is here; the sender starts from zero.
     pub fn restart(&mut self) -> Result<(), BlobError> {
         self.direct = None;
+        self.copy = None;
         self.file.set_len(0).at("writing", &self.path)?;
         self.file.seek(SeekFrom::Start(0)).at("writing", &self.path)?;
         self.hasher = Hasher::new();
@@ -160,6 +185,9 @@ impl PartialBlob {
             return Err(BlobError::Mismatch { want: self.digest, got: hash, resumed });
         }
         fs::rename(&self.path, &self.target).at("writing", &self.target)?;
+        if let Some(Err(error)) = self.copy.take().map(StagedBlob::finish) {
+            tracing::debug!("{} is archived after the transfer: {error}", self.digest);
+        }
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Registries → workspace → archive.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mirror_plan::{Exit, Journey, Mode, Origin, Plan, PlannedImage, plan};
 use oci::{Digest, ImageRef};
@@ -62,25 +63,49 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
         ));
         return Ok(());
     }
-    preflight::check_space(context, &plan);
+    archive::remove_abandoned(context);
+    let has_space = preflight::check_space(context, &plan);
+    let archiving = &context.settings.archiving;
+    let mut documents = sections.documents();
+    if archiving.write {
+        let signatures = gathered.documents.save(context);
+        documents.extend(signatures.map_err(|e| Halt::generic(chain(&e)))?);
+    }
+    let mut content = Content {
+        for_v2: None,
+        plan: &plan,
+        documents: documents.clone(),
+        lost: failed_images(&results.issues.lost),
+        is_incomplete: !results.issues.failures.is_empty(),
+        is_paused: false,
+    };
     context.stage("copying");
     let supplies = sections.supplies(context, &client);
     let (needs, mut outcomes) = fetch::missing(context, &plan);
-    let (executed, moved) =
-        fetch::fetch(context, &supplies, &plan, needs, &mut outcomes, Announce::All).await;
+    let is_staged = has_space && archiving.write && archiving.format == ArchiveFormat::Own;
+    let staging = if is_staged { archive::stage(context, &content) } else { None };
+    let staging = staging.map(Arc::new);
+    let (executed, moved) = fetch::fetch(
+        context,
+        &supplies,
+        &plan,
+        needs,
+        &mut outcomes,
+        Announce::All,
+        staging.clone(),
+    )
+    .await;
     results.moved = moved;
     if executed == Executed::Entirely {
         let digests = digests(&plan, &sections);
         results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
         sections.lay_out(context, &plan, &outcomes);
     }
-    let archiving = &context.settings.archiving;
+    // A transfer that was interrupted may still be writing.
+    let staging = staging.filter(|_| executed == Executed::Entirely);
     let is_paused = executed == Executed::Interrupted && context.settings.is_past_deadline();
     if archiving.write && (executed == Executed::Entirely || (is_paused && archiving.partial)) {
-        let mut documents = sections.documents();
-        let signatures = gathered.documents.save(context);
-        documents.extend(signatures.map_err(|e| Halt::generic(chain(&e)))?);
-        let for_v2 = match archiving.format {
+        content.for_v2 = match archiving.format {
             ArchiveFormat::Own => None,
             ArchiveFormat::OcMirrorV2 => {
                 let holdings = Holdings::new(Some(context.workspace.clone()), None);
@@ -93,16 +118,11 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
                 })?)
             }
         };
-        let content = Content {
-            for_v2,
-            plan: &plan,
-            documents: documents.clone(),
-            lost: failed_images(&results.issues.lost),
-            is_incomplete: !results.issues.failures.is_empty(),
-            is_paused,
-        };
+        content.is_paused = is_paused;
+        content.is_incomplete = !results.issues.failures.is_empty();
         let repair = Repair { client: &client, supplies: &supplies, documents: &documents };
-        let archived = archive::archive(context, &content, &repair, &mut outcomes).await;
+        let staging = staging.as_deref();
+        let archived = archive::archive(context, &content, &repair, staging, &mut outcomes).await;
         results.archive = archived.line;
         results.moved += archived.moved;
         results.issues.notes.extend(archived.notes);

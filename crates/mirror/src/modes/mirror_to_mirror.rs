@@ -120,7 +120,7 @@ async fn keep_content(
     preflight::check_space_for(context, &needs);
     let supplies = &route.supplies;
     let (_, moved) =
-        fetch::fetch(context, supplies, plan, needs, &mut outcomes, Announce::Nothing).await;
+        fetch::fetch(context, supplies, plan, needs, &mut outcomes, Announce::Nothing, None).await;
     let failed = outcomes.into_iter().enumerate().filter_map(|(index, outcome)| match outcome {
         Outcome::Failed { error } => Some((index, error)),
         Outcome::Copied | Outcome::Present | Outcome::Pending => None,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use mirror_plan::{BlobRef, Exit, ImageRecord, Kind, Plan};
 use oci::Digest;
 use workspace::archive::{
-    ArchiveError, ArchivePlan, ArchiveRequest, ArchiveStatus, Base, SealedArchive,
+    ArchiveError, ArchivePlan, ArchiveRequest, ArchiveStatus, Base, SealedArchive, Staging,
 };
 use workspace::distribution::{V2ArchiveError, V2Request};
 use workspace::{BlobError, DiskError, FailedImage, Lock, Run};
@@ -71,6 +71,40 @@ pub(crate) fn check_removal(context: &Context) -> Result<(), Failure> {
     })
 }
 
+/// Removes what a killed run left of an archive, so that its space can be used.
+pub(crate) fn remove_abandoned(context: &Context) {
+    let Some((_, lock)) = context.writing() else { return };
+    if let Err(error) = context.workspace.remove_abandoned_chunks(lock) {
+        context.warn(chain(&error));
+    }
+}
+
+/// Prepares the archive that is written if every image arrives. `None` where it is written after the
+/// transfer.
+pub(crate) fn stage(context: &Context, content: &Content<'_>) -> Option<Staging> {
+    let (run, lock) = context.writing()?;
+    let outcomes = vec![Outcome::Copied; content.plan.images.len()];
+    let images = arrived(context, content.plan, &outcomes);
+    let staged = || -> Result<Option<Staging>, StageError> {
+        let request = request(context, run, images, content, &outcomes)?;
+        Ok(context.workspace.stage_archive(lock, request)?)
+    };
+    // The archive itself meets the same error, and reports it.
+    staged().unwrap_or_else(|error| {
+        tracing::debug!("preparing the archive: {}", chain(&error));
+        None
+    })
+}
+
+/// Why no archive was prepared.
+#[derive(Debug, thiserror::Error)]
+enum StageError {
+    #[error(transparent)]
+    Store(#[from] BlobError),
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+}
+
 /// Archives what arrived, as far as earlier archives do not hold it. Images that failed are listed,
 /// so that the other side knows what is missing. Damaged content of the workspace is fetched again;
 /// where that is not possible, the images that need it fail, in `outcomes`.
@@ -78,10 +112,11 @@ pub(crate) async fn archive(
     context: &Context,
     content: &Content<'_>,
     repair: &Repair<'_>,
+    staging: Option<&Staging>,
     outcomes: &mut [Outcome],
 ) -> Archived {
     let mut moved = Moved::default();
-    let archived = archive_repairing(context, content, repair, outcomes, &mut moved).await;
+    let archived = archive_repairing(context, content, repair, staging, outcomes, &mut moved).await;
     Archived { moved, ..archived }
 }
 
@@ -89,6 +124,7 @@ async fn archive_repairing(
     context: &Context,
     content: &Content<'_>,
     repair: &Repair<'_>,
+    staging: Option<&Staging>,
     outcomes: &mut [Outcome],
     moved: &mut Moved,
 ) -> Archived {
@@ -111,7 +147,7 @@ async fn archive_repairing(
         };
         // The disk is the only thing this waits for; other tasks go on elsewhere.
         let written =
-            tokio::task::block_in_place(|| write(context, lock, request, for_v2.as_ref()));
+            tokio::task::block_in_place(|| write(context, lock, request, for_v2.as_ref(), staging));
         match written {
             Err(WriteError::Archive(ArchiveError::Damaged { digests })) if attempt < REPAIRS => {
                 *moved += repair.fetch_again(context, content.plan, &digests, outcomes).await;
@@ -264,6 +300,7 @@ fn write(
     lock: &Lock,
     request: ArchiveRequest,
     for_v2: Option<&V2Request>,
+    staging: Option<&Staging>,
 ) -> Result<Option<SealedArchive>, WriteError> {
     let ArchivePlan::Write(planned) = context.workspace.plan_archive(request)? else {
         return Ok(None);
@@ -271,7 +308,9 @@ fn write(
     let of = planned.bytes();
     let mut progress = |bytes| context.observer.notice(Event::Archived { bytes, of });
     let Some(for_v2) = for_v2 else {
-        return Ok(context.workspace.write_archive(lock, &planned, &mut progress).map(Some)?);
+        let sealed =
+            context.workspace.write_staged_archive(lock, &planned, staging, &mut progress)?;
+        return Ok(Some(sealed));
     };
     let written = context.workspace.write_v2_archive(lock, &planned, for_v2, &mut progress)?;
     for BlobRef { digest, size } in &written.oversized {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::StreamExt;
 use mirror_plan::{BlobRef, ImageRecord, ImageTree};
+use workspace::archive::Staging;
 use workspace::{DiskError, Workspace};
 
 use crate::error_chain::chain;
@@ -21,6 +22,8 @@ const IN_ONE_PIECE: u64 = 128 << 10;
 /// A workspace that receives images.
 pub(crate) struct Disk {
     pub(crate) workspace: Workspace,
+    /// The archive that large blobs are written to as they arrive.
+    pub(crate) staging: Option<Arc<Staging>>,
     /// By image id; `None` for images that are not copied.
     pub(crate) images: Vec<Option<ImageRecord>>,
     pub(crate) sources: Sources,
@@ -110,7 +113,11 @@ impl Disk {
 
     async fn receive_large(&self, blob: BlobRef, source: &Supply) -> Result<(), Cause> {
         let begun = self.workspace.blobs().begin_unread(&blob.digest, blob.size);
-        let mut partial = begun.map_err(Cause::of_store)?;
+        let partial = begun.map_err(Cause::of_store)?;
+        let mut partial = match &self.staging {
+            Some(staging) => staging.attach(partial),
+            None => partial,
+        };
         self.observer.notice(Event::Moved { bytes: partial.offset() });
         if partial.offset() < blob.size {
             let mut body = source.body(blob, partial.offset()).await?;

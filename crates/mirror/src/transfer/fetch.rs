@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mirror_plan::{Action, BlobRef, ImageRecord, Plan};
+use workspace::archive::Staging;
 
 use crate::context::Context;
 use crate::error_chain::chain;
@@ -55,7 +56,7 @@ pub(crate) fn all_missing(
 }
 
 /// Moves the blobs in `needs` into the workspace, and records each image that then is complete.
-/// Returns what was moved, too.
+/// Large blobs are also written to their places in `staging`. Returns what was moved, too.
 pub(crate) async fn fetch(
     context: &Context,
     supplies: &Supplies,
@@ -63,6 +64,7 @@ pub(crate) async fn fetch(
     needs: Vec<Option<Vec<BlobRef>>>,
     outcomes: &mut [Outcome],
     announce: Announce,
+    staging: Option<Arc<Staging>>,
 ) -> (Executed, Moved) {
     // The namespace of a target is not part of a name.
     let names = match context.settings.workflow.target() {
@@ -92,6 +94,7 @@ pub(crate) async fn fetch(
     let schedule = Schedule::new(scheduled, sources.hosts());
     let disk = Arc::new(Disk {
         workspace: context.workspace.clone(),
+        staging,
         images,
         sources,
         retries: context.settings.source.retry.times,

@@ -100,7 +100,7 @@ impl Repair<'_> {
                 blobs.map(|(digest, size)| BlobRef { digest, size }).collect();
             needs.push((!blobs.is_empty()).then_some(blobs));
         }
-        fetch(context, self.supplies, plan, needs, outcomes, Announce::Failures).await.1
+        fetch(context, self.supplies, plan, needs, outcomes, Announce::Failures, None).await.1
     }
 
     /// Documents are kept as files with names, beside the blob store.

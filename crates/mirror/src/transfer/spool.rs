@@ -10,6 +10,7 @@
 //! downloads of the workspace, so a later run continues them; they are removed once the target has
 //! the blob.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +35,8 @@ const MOST: u64 = 16 << 30;
 const RESERVE: u64 = 256 << 20;
 /// Read from the file at once.
 const PIECE: u64 = 256 << 10;
+/// What is kept in memory of each blob.
+const RECENT: usize = 512 << 10;
 
 /// Room for blobs on their way.
 #[derive(Debug, Clone)]
@@ -56,6 +59,37 @@ struct Download {
     task: JoinHandle<()>,
     progress: watch::Receiver<Progress>,
     failure: Arc<Mutex<Option<BodyError>>>,
+    recent: Arc<Mutex<Recent>>,
+}
+
+/// The bytes that arrived last. An upload that keeps up with the download takes them from here, and
+/// reads nothing from the file.
+#[derive(Debug, Default)]
+struct Recent {
+    /// In order, without gaps; each with its offset in the blob.
+    pieces: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+}
+
+impl Recent {
+    fn push(&mut self, offset: u64, piece: Bytes) {
+        self.bytes += piece.len();
+        self.pieces.push_back((offset, piece));
+        while self.bytes > RECENT
+            && let Some((_, oldest)) = self.pieces.pop_front()
+        {
+            self.bytes -= oldest.len();
+        }
+    }
+
+    /// Bytes of one piece from `position` on, at most up to `end`.
+    fn read(&self, position: u64, end: u64) -> Option<Bytes> {
+        let after = self.pieces.partition_point(|(offset, _)| *offset <= position);
+        let (offset, piece) = self.pieces.get(after.checked_sub(1)?)?;
+        let from = usize::try_from(position - offset).ok()?;
+        let to = usize::try_from(end - offset).ok()?.min(piece.len());
+        (from < to).then(|| piece.slice(from..to))
+    }
 }
 
 /// How far a download is.
@@ -120,17 +154,18 @@ impl Kept<'_> {
         }
         let Some(download) = &*download else { return Ok(stream::empty().boxed()) };
         let file = self.spool.store.open_partial(&self.blob.digest)?;
-        let (progress, failure) = (download.progress.clone(), Arc::clone(&download.failure));
-        Ok(follow(file, self.blob, progress, failure))
+        Ok(follow(file, self.blob, download))
     }
 
     fn start(&self, source: &Supply) -> Result<Download, BodyError> {
         let partial = self.spool.store.begin(&self.blob.digest, self.blob.size)?;
         let (tell, progress) = watch::channel(Progress::Has(partial.offset()));
         let failure: Arc<Mutex<Option<BodyError>>> = Arc::default();
+        let recent: Arc<Mutex<Recent>> = Arc::default();
         let (source, blob, kept_failure) = (source.clone(), self.blob, Arc::clone(&failure));
+        let arrived = Arc::clone(&recent);
         let task = tokio::spawn(async move {
-            let ended = match fetch(&source, blob, partial, &tell).await {
+            let ended = match fetch(&source, blob, partial, &tell, &arrived).await {
                 Ok(ended) => ended,
                 Err(error) => {
                     *kept_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -139,7 +174,7 @@ impl Kept<'_> {
             };
             tell.send_replace(ended);
         });
-        Ok(Download { task, progress, failure })
+        Ok(Download { task, progress, failure, recent })
     }
 
     /// What was kept is wrong: the next attempt starts from zero.
@@ -157,11 +192,14 @@ async fn fetch(
     blob: BlobRef,
     mut partial: PartialBlob,
     tell: &watch::Sender<Progress>,
+    recent: &Mutex<Recent>,
 ) -> Result<Progress, BodyError> {
     if partial.offset() < blob.size {
         let mut body = source.body(blob, partial.offset()).await?;
         while let Some(piece) = body.try_next().await? {
+            let offset = partial.offset();
             partial.write(&piece)?;
+            recent.lock().unwrap_or_else(PoisonError::into_inner).push(offset, piece);
             tell.send_replace(Progress::Has(partial.offset()));
         }
     }
@@ -171,17 +209,13 @@ async fn fetch(
     })
 }
 
-/// What stands in the file, and what is still to come. The last piece is held back until the whole
-/// is known to be right.
-fn follow(
-    file: File,
-    blob: BlobRef,
-    progress: watch::Receiver<Progress>,
-    failure: Arc<Mutex<Option<BodyError>>>,
-) -> Body {
-    let start = (file, progress, 0);
+/// What is in the file, and what is still to arrive. The last byte is held back until the whole is
+/// known to be right.
+fn follow(file: File, blob: BlobRef, download: &Download) -> Body {
+    let (failure, recent) = (Arc::clone(&download.failure), Arc::clone(&download.recent));
+    let start = (file, download.progress.clone(), 0);
     stream::try_unfold(start, move |(file, mut progress, position)| {
-        let failure = Arc::clone(&failure);
+        let (failure, recent) = (Arc::clone(&failure), Arc::clone(&recent));
         async move {
             if position == blob.size {
                 return Ok(None);
@@ -206,6 +240,12 @@ fn follow(
                     return Err("the download ended".into());
                 }
             };
+            let recent =
+                recent.lock().unwrap_or_else(PoisonError::into_inner).read(position, available);
+            if let Some(piece) = recent {
+                let next = position + piece.len() as u64;
+                return Ok(Some((piece, (file, progress, next))));
+            }
             let length = (available - position).min(PIECE);
             let mut piece = vec![0; usize::try_from(length).unwrap_or_default()];
             file.read_exact_at(&mut piece, position)?;
@@ -213,4 +253,29 @@ fn follow(
         }
     })
     .boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recent_bytes_are_read_where_they_belong_and_old_ones_are_forgotten() {
+        let mut recent = Recent::default();
+        assert_eq!(recent.read(0, 10), None);
+        recent.push(100, Bytes::from_static(b"abcdef"));
+        recent.push(106, Bytes::from_static(b"ghi"));
+        // What an earlier run left is in the file only.
+        assert_eq!(recent.read(99, 109), None);
+        assert_eq!(recent.read(100, 109).as_deref(), Some(b"abcdef".as_slice()));
+        assert_eq!(recent.read(103, 105).as_deref(), Some(b"de".as_slice()));
+        assert_eq!(recent.read(106, 108).as_deref(), Some(b"gh".as_slice()));
+        assert_eq!(recent.read(109, 200), None);
+        recent.push(109, Bytes::from(vec![0; RECENT]));
+        assert_eq!(recent.read(103, 109), None);
+        assert_eq!(recent.read(109, 200).map(|piece| piece.len()), Some(91));
+        // A piece that is larger than the room is read from the file.
+        recent.push(109 + RECENT as u64, Bytes::from(vec![0; RECENT + 1]));
+        assert_eq!((recent.read(109 + RECENT as u64, u64::MAX), recent.bytes), (None, 0));
+    }
 }

@@ -33,6 +33,11 @@ pub(crate) fn partial_name(number: u32) -> String {
     format!(".mirror_{number:06}.tar.partial")
 }
 
+/// The number in the name of a chunk that is being written.
+pub(crate) fn parse_partial_name(name: &str) -> Option<u32> {
+    parse_chunk_name(name.strip_prefix('.')?.strip_suffix(".partial")?)
+}
+
 /// The number in a chunk's file name.
 pub(crate) fn parse_chunk_name(name: &str) -> Option<u32> {
     let digits = name.strip_prefix("mirror_")?.strip_suffix(".tar")?;
@@ -89,6 +94,8 @@ mod tests {
         assert_eq!(parse_index_name(&index_name(7, &digest).replace("000007", "+00007")), None);
         assert_eq!(parse_index_name(&index_name(7, &digest).replace("000007", "7")), None);
         assert_eq!(parse_chunk_name(&chunk_name(999_999)), Some(999_999));
+        assert_eq!(parse_partial_name(&partial_name(42)), Some(42));
+        assert_eq!(parse_partial_name(&chunk_name(42)), None);
         for name in [
             "mirror_00001.tar",
             "mirror_0000001.tar",

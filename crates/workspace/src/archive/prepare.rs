@@ -91,6 +91,13 @@ fn list(digests: &[Digest]) -> String {
     digests.iter().map(Digest::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// Whether content must be in the store when its archive is planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Required,
+    Expected,
+}
+
 impl PlannedArchive {
     pub fn index(&self) -> &Index {
         &self.index
@@ -110,7 +117,19 @@ impl PlannedArchive {
 impl Workspace {
     /// Plans the archive of a run: what the base does not hold, spread over
     /// chunks of limited size. Writes nothing.
-    pub fn plan_archive(&self, mut request: ArchiveRequest) -> Result<ArchivePlan, ArchiveError> {
+    pub fn plan_archive(&self, request: ArchiveRequest) -> Result<ArchivePlan, ArchiveError> {
+        self.plan(request, Held::Required)
+    }
+
+    /// As [`Workspace::plan_archive`], for content that is about to arrive.
+    pub(super) fn plan_expected_archive(
+        &self,
+        request: ArchiveRequest,
+    ) -> Result<ArchivePlan, ArchiveError> {
+        self.plan(request, Held::Expected)
+    }
+
+    fn plan(&self, mut request: ArchiveRequest, held: Held) -> Result<ArchivePlan, ArchiveError> {
         request.images.sort_by(|a, b| a.origin.cmp(&b.origin));
         request.images.dedup_by(|a, b| a.origin == b.origin);
         request.failed.sort_by(|a, b| a.origin.cmp(&b.origin));
@@ -153,7 +172,9 @@ impl Workspace {
         let mut carried: BTreeSet<BlobRef> = new.into_iter().collect();
         carried.extend(request.files.values());
         let new: Vec<BlobRef> = carried.into_iter().collect();
-        self.check_held(&request, &new)?;
+        if held == Held::Required {
+            self.check_held(&request, &new)?;
+        }
         let identity = self.identity()?;
         let first = identity.last_chunk.max(self.highest_chunk_here()?) + 1;
         // Moved from draft to draft: of many thousand images, two lists are one too many.

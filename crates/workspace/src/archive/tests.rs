@@ -6,6 +6,7 @@ mod delivered;
 mod hostile;
 mod killed;
 mod rot;
+mod staged;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,6 @@
 //! Writes a planned archive: chunk by chunk, then the seal.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -15,6 +16,7 @@ use super::entry::{BLOCK, chunk_name, footprint, header, index_name, partial_nam
 use super::history::is_chunk;
 use super::index::{ChunkEntry, PlacedPiece, write_json};
 use super::prepare::{ArchiveError, PlannedArchive};
+use super::staging::{PartialChunk, Staging};
 use crate::Workspace;
 use crate::atomic_file::{self, Durability};
 use crate::direct_io::{DirectFile, LARGE};
@@ -40,8 +42,19 @@ impl Workspace {
     /// asks for the same goes on with the chunks that are finished.
     pub fn write_archive(
         &self,
+        lock: &Lock,
+        planned: &PlannedArchive,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<SealedArchive, ArchiveError> {
+        self.write_staged_archive(lock, planned, None, progress)
+    }
+
+    /// As [`Workspace::write_archive`]. What `staging` has at its place is not copied.
+    pub fn write_staged_archive(
+        &self,
         _lock: &Lock,
         planned: &PlannedArchive,
+        staging: Option<&Staging>,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<SealedArchive, ArchiveError> {
         let index = &planned.index;
@@ -72,7 +85,9 @@ impl Workspace {
                 let none = Vec::new();
                 let pieces = pieces.get(&chunk.number).unwrap_or(&none);
                 let mut so_far = done;
-                self.write_chunk(planned, chunk, pieces, &mut content, &mut |bytes| {
+                let start = footprint(planned.index_length);
+                let staged = staging.and_then(|staging| staging.take(chunk.number, start, pieces));
+                self.write_chunk(planned, (chunk, staged), pieces, &mut content, &mut |bytes| {
                     so_far += bytes;
                     progress(so_far);
                 })?;
@@ -121,14 +136,19 @@ impl Workspace {
     fn write_chunk(
         &self,
         planned: &PlannedArchive,
-        chunk: &ChunkEntry,
+        (chunk, staged): (&ChunkEntry, Option<PartialChunk>),
         pieces: &[PlacedPiece],
         content: &mut ContentCheck,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<(), DiskError> {
         let partial = self.root().join(partial_name(chunk.number));
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&partial);
-        let file = file.at("writing", &partial)?;
+        let (file, complete) = match staged {
+            Some(PartialChunk { file, complete }) => (file, complete),
+            None => {
+                let new = OpenOptions::new().write(true).create(true).truncate(true).open(&partial);
+                (new.at("writing", &partial)?, BTreeMap::new())
+            }
+        };
         reserve(&file, planned.length_of(chunk)).at("writing", &partial)?;
         self.write_index(planned, chunk.number, &file, &partial, progress)?;
         let start = footprint(planned.index_length);
@@ -145,6 +165,11 @@ impl Workspace {
             let at = start + piece.part.offset;
             let head = header(&piece.name, piece.part.length);
             file.write_all_at(&head, at - BLOCK).map_err(CopyError::Write)?;
+            // It was hashed when it arrived, and written from the same memory.
+            if complete.get(&piece.blob) == Some(&at) {
+                tell(piece.part.length);
+                return Ok(true);
+            }
             let to = Target { file: &file, direct: direct.as_ref(), at };
             self.write_piece(planned, piece, to, open, &mut |bytes| tell(bytes))
         };
@@ -311,7 +336,7 @@ struct ContentCheck {
 
 /// Takes the room a chunk will need, so that a full disk shows before hours of
 /// copying. Filesystems that cannot do that are filled without.
-fn reserve(file: &File, length: u64) -> io::Result<()> {
+pub(super) fn reserve(file: &File, length: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, length) {
         Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(errno.into()),
         _ => Ok(()),
