@@ -227,7 +227,10 @@ impl<'a> Stand<'a> {
             Some((destination, _)) => Some(Watch::start(&destination.registry)?),
             None => None,
         };
-        let usage = launch::measure(&invocation, &self.scratch.path().join("log"))?;
+        let mut usage = launch::measure(&invocation, &self.scratch.path().join("log"))?;
+        if self.job == Job::ToDisk {
+            usage.sync = self.ground.settle();
+        }
         thread::sleep(LOG_LAG);
         let mut sizes = self.ground.corpus.blobs();
         sizes.extend(self.ground.changed.blobs());
@@ -267,7 +270,12 @@ mod tests {
             (Contender::SkopeoCopy(8), 20),
             (Contender::SkopeoSync, 21),
         ] {
-            let usage = Usage { wall: Duration::from_secs(seconds), cpu: Duration::ZERO, peak: 0 };
+            let usage = Usage {
+                wall: Duration::from_secs(seconds),
+                sync: Duration::ZERO,
+                cpu: Duration::ZERO,
+                peak: 0,
+            };
             let nothing = Traffic::default();
             let sample = Sample { usage, source: nothing, destination: nothing };
             note(&mut rows, Job::ToDisk, State::Cold, contender, sample);

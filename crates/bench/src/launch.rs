@@ -30,6 +30,8 @@ pub(crate) struct Invocation {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Usage {
     pub(crate) wall: Duration,
+    /// How long it then took until all that was written was on the disk, where that was measured.
+    pub(crate) sync: Duration,
     /// User and system time together.
     pub(crate) cpu: Duration,
     /// The most memory that any one process had, in bytes.
@@ -102,6 +104,7 @@ pub(crate) fn launched(log: &Path, command: &[OsString]) -> Result<()> {
     };
     let usage = Usage {
         wall,
+        sync: Duration::ZERO,
         cpu: micros(used.user_time()) + micros(used.system_time()),
         peak: u64::try_from(used.max_rss()).unwrap_or_default() * 1024,
     };

@@ -134,6 +134,12 @@ impl Row {
         self.samples.iter().map(|sample| sample.usage.wall).min().unwrap_or_default()
     }
 
+    /// The quickest run, counted until what it wrote was on the disk: until a medium can be removed.
+    pub(crate) fn on_disk(&self) -> Duration {
+        let times = self.samples.iter().map(|sample| sample.usage.wall + sample.usage.sync);
+        times.min().unwrap_or_default()
+    }
+
     pub(crate) fn median(&self) -> Duration {
         median(self.samples.iter().map(|sample| sample.usage.wall))
     }

@@ -63,6 +63,7 @@ fn case(rows: &[&Row]) -> String {
         "program",
         "best s",
         "median s",
+        "on disk s",
         "CPU s",
         "registries' CPU s",
         "limit s",
@@ -87,6 +88,7 @@ fn case(rows: &[&Row]) -> String {
             format!("{}{once}", row.contender),
             seconds(row.best()),
             seconds(row.median()),
+            seconds(row.on_disk()),
             seconds(row.cpu()),
             seconds(source.cpu + destination.cpu),
             // All processors busy all the time: no client with this much to do can be faster.
