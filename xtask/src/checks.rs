@@ -9,7 +9,7 @@ use crate::aside::Aside;
 use crate::build::{self, Build, TestBinary};
 use crate::progress::Ticker;
 use crate::steps::{self, Outcome, Step};
-use crate::{demo, dist, docs, fuzz, repository, test_run, tools};
+use crate::{demo, disk_space, dist, docs, fuzz, repository, test_run, tools};
 
 /// What steps leave for later ones.
 #[derive(Default)]
@@ -29,7 +29,8 @@ impl Context {
 }
 
 /// In order: set-up first, then what fails quickly, then what takes long.
-const STEPS: [Step<Context>; 10] = [
+const STEPS: [Step<Context>; 11] = [
+    Step { name: "disk", about: "check the free disk space", run: free_space },
     Step { name: "packages", about: "install missing Debian packages", run: packages },
     Step { name: "tools", about: "build missing helper tools", run: test_tools },
     Step { name: "format", about: "check the formatting and lock files", run: format },
@@ -109,6 +110,11 @@ pub(crate) fn test(arguments: Vec<OsString>) -> Result<()> {
     };
     println!("{}", steps::run(&selected, &mut Context::default(), rerun)?);
     Ok(())
+}
+
+fn free_space(_: &mut Context) -> Result<Outcome> {
+    disk_space::check()?;
+    Ok(Outcome::Done)
 }
 
 fn packages(_: &mut Context) -> Result<Outcome> {

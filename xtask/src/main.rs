@@ -5,6 +5,7 @@ mod build;
 mod campaigns;
 mod checks;
 mod demo;
+mod disk_space;
 mod dist;
 mod docs;
 mod fuzz;
