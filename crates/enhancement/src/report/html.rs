@@ -14,7 +14,7 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// With the hashes of `page.css` and `page.js`. The tests compare them.
 const POLICY: &str = "default-src 'none'; \
-    style-src 'sha256-vzjlYeEEq+ZWc5DirBX/vS3egtx1QCQF1p33HFE9KnU='; \
+    style-src 'sha256-I6MxvGFYeEQlDw2nxFxa93OLzFvWHbu1xQI1+u4wUhs='; \
     script-src 'sha256-SRX9dByFoM5MpgNPMwn5TMRHZpnpmiQGAkX/ZTb8fSc='; \
     base-uri 'none'; form-action 'none'";
 
