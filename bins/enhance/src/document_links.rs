@@ -179,7 +179,8 @@ fn web_address(remote: &str) -> Option<String> {
         // `git@github.com:openshift/enhancements.git`; a path has a slash before its colon.
         None => {
             let (authority, path) = remote.split_once(':')?;
-            if authority.contains('/') {
+            // `ext::…` selects a remote helper.
+            if authority.contains('/') || path.starts_with(':') {
                 return None;
             }
             (authority, path, false)
