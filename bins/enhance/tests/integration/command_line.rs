@@ -1,68 +1,11 @@
-//! Runs the program: files in, text and exit code out.
+//! Commands, findings and exit codes.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-fn enhance(directory: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_enhance"))
-        .args(arguments)
-        .current_dir(directory)
-        .output()
-        .unwrap()
-}
-
-fn git(directory: &Path, arguments: &[&str]) {
-    let status = Command::new("git")
-        .args(["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"])
-        .args(arguments)
-        .current_dir(directory)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .stdout(std::process::Stdio::null())
-        .status()
-        .unwrap();
-    assert!(status.success(), "git {arguments:?}");
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// A directory with one new document.
-fn new_document() -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let created =
-        enhance(directory.path(), &["new", "Mirror release signatures", "--area", "network"]);
-    assert!(created.status.success(), "{}", stderr(&created));
-    assert_eq!(stdout(&created), "enhancements/network/mirror-release-signatures.md\n");
-    directory
-}
-
-/// Completes the metadata and every section.
-fn complete(path: &Path) {
-    let text = fs::read_to_string(path).unwrap();
-    let text = text
-        .replace(
-            "tracking-link: # the issue or epic that tracks the work\n  - TBD",
-            "tracking-link:\n  - https://x.example/1",
-        )
-        .replace("- TBD", "- \"@ann\"");
-    let sections: Vec<String> = text
-        .lines()
-        .map(|line| match line.starts_with('#') {
-            true => format!("{line}\n\nText."),
-            false => line.to_owned(),
-        })
-        .collect();
-    fs::write(path, sections.join("\n")).unwrap();
-}
+use crate::program::{complete, enhance, git, new_document, stderr, stdout};
 
 #[test]
 fn a_new_document_fails_until_it_is_complete() {
@@ -205,26 +148,6 @@ fn sarif_contains_paths_in_the_repository_and_the_rules() {
 }
 
 #[test]
-fn the_report_has_three_formats() {
-    let directory = new_document();
-    let top = directory.path();
-    let markdown = stdout(&enhance(top, &["report", "enhancements"]));
-    assert!(
-        markdown
-            .contains("| [Mirror release signatures](<network/mirror-release-signatures.md>) |"),
-        "{markdown}"
-    );
-    let json = stdout(&enhance(top, &["report", "enhancements", "-o", "json"]));
-    let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["documents"][0]["area"], "network");
-    assert_eq!(json["documents"][0]["ageDays"], 0);
-    assert_eq!(json["documents"][0]["headingsPass"], true);
-    assert_eq!(json["documents"][0]["metadataPasses"], false);
-    let html = stdout(&enhance(top, &["report", "enhancements", "-o", "html"]));
-    assert!(html.starts_with("<!DOCTYPE html>"));
-}
-
-#[test]
 fn an_unreadable_file_is_an_error_and_not_a_finding() {
     let directory = tempfile::tempdir().unwrap();
     let missing = enhance(directory.path(), &["lint", "nowhere.md"]);
@@ -257,92 +180,6 @@ fn invalid_usage_exits_with_2() {
         assert!(stderr(&output).starts_with("error: "), "{}", stderr(&output));
     }
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-}
-
-/// A repository with a document, and a second one on the ignore list.
-fn repository_with_ignore_list() -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let top = directory.path();
-    fs::create_dir_all(top.join(".git")).unwrap();
-    fs::create_dir_all(top.join("hack")).unwrap();
-    fs::create_dir_all(top.join("enhancements/a")).unwrap();
-    fs::write(top.join("enhancements/a/checked.md"), "# Checked\n").unwrap();
-    fs::write(top.join("enhancements/a/ignored.md"), "# Ignored\n").unwrap();
-    fs::write(top.join("hack/lint-ignores"), "enhancements/a/ignored.md\n\nenhancements/b.md\n")
-        .unwrap();
-    directory
-}
-
-#[test]
-fn documents_of_the_ignore_list_are_skipped_and_counted() {
-    let directory = repository_with_ignore_list();
-    let top = directory.path();
-    let linted = enhance(top, &["lint", "enhancements"]);
-    assert!(stdout(&linted).contains("enhancements/a/checked.md:"), "{}", stdout(&linted));
-    assert!(!stdout(&linted).contains("ignored.md"), "{}", stdout(&linted));
-    let summary = stderr(&linted);
-    let (checked, skipped) = summary.split_once('\n').unwrap();
-    assert!(checked.starts_with("1 document checked: "), "{checked}");
-    assert_eq!(
-        skipped,
-        "1 document skipped: it is listed in hack/lint-ignores; use --no-ignore to check it\n"
-    );
-
-    let json = enhance(&top.join("enhancements"), &["lint", "a/ignored.md", "-o", "json"]);
-    assert_eq!(json.status.code(), Some(0), "the community's linter skips it, too");
-    let json: Value = serde_json::from_str(&stdout(&json)).unwrap();
-    assert_eq!(json["documents"], serde_json::json!([]));
-    let expected = serde_json::json!([
-        {"path": "a/ignored.md", "reason": "listed in hack/lint-ignores"}
-    ]);
-    assert_eq!(json["skipped"], expected);
-
-    let all = enhance(top, &["lint", "enhancements", "--no-ignore"]);
-    assert!(stdout(&all).contains("enhancements/a/ignored.md:"), "{}", stdout(&all));
-    assert!(stderr(&all).starts_with("2 documents checked: "), "{}", stderr(&all));
-    assert_eq!(stderr(&all).lines().count(), 1, "{}", stderr(&all));
-}
-
-#[test]
-fn an_entry_of_the_ignore_list_is_a_whole_path() {
-    let directory = repository_with_ignore_list();
-    let top = directory.path();
-    // The community's linter removes these texts from its list of files. What
-    // remains is checked.
-    for list in ["enhancements/a", "a/ignored.md", "enhancements/a/*.md", "ignored"] {
-        fs::write(top.join("hack/lint-ignores"), list).unwrap();
-        let linted = enhance(top, &["lint", "enhancements"]);
-        assert!(stderr(&linted).starts_with("2 documents checked: "), "{list}");
-    }
-}
-
-#[test]
-fn an_unreadable_ignore_list_is_an_error() {
-    let directory = repository_with_ignore_list();
-    let list = directory.path().join("hack/lint-ignores");
-    fs::write(&list, b"\xff").unwrap();
-    let linted = enhance(directory.path(), &["lint", "enhancements"]);
-    assert_eq!(linted.status.code(), Some(2));
-    let expected = format!("error: reading {}: ", list.canonicalize().unwrap().display());
-    assert!(stderr(&linted).starts_with(&expected), "{}", stderr(&linted));
-}
-
-#[test]
-fn the_report_lists_skipped_documents() {
-    let directory = repository_with_ignore_list();
-    let top = directory.path();
-    let report = enhance(top, &["report", "enhancements", "-o", "json"]);
-    assert_eq!(
-        stderr(&report),
-        "1 document skipped: it is listed in hack/lint-ignores; use --no-ignore to include it\n"
-    );
-    let json: Value = serde_json::from_str(&stdout(&report)).unwrap();
-    assert_eq!(json["documents"].as_array().unwrap().len(), 1);
-    assert_eq!(json["skipped"][0]["path"], "a/ignored.md");
-    let all = enhance(top, &["report", "enhancements/", "--no-ignore", "-o", "json"]);
-    assert_eq!(stderr(&all), "");
-    let json: Value = serde_json::from_str(&stdout(&all)).unwrap();
-    assert_eq!(json["documents"].as_array().unwrap().len(), 2);
 }
 
 #[test]
@@ -378,51 +215,4 @@ fn text_of_the_template_is_a_warning() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["documents"][0]["findings"][0]["rule"], "template-text");
     assert_eq!(json["documents"][0]["headingsPass"], true, "the verdict is the community's");
-}
-
-/// The addresses of the documents in the HTML report.
-fn links(page: &str) -> Vec<&str> {
-    page.split("<p class=\"path\"><a href=\"")
-        .skip(1)
-        .map(|rest| rest.split('"').next().unwrap())
-        .collect()
-}
-
-#[test]
-fn the_html_report_links_published_documents_on_their_host_and_others_as_files() {
-    let directory = tempfile::tempdir().unwrap();
-    let top = directory.path().canonicalize().unwrap();
-    git(&top, &["init", "--quiet"]);
-    fs::create_dir_all(top.join("enhancements/a b")).unwrap();
-    fs::write(top.join("enhancements/a b/same.md"), "# Same\n").unwrap();
-    fs::write(top.join("enhancements/changed.md"), "# Changed\n").unwrap();
-    git(&top, &["add", "."]);
-    git(&top, &["commit", "--quiet", "--message", "first"]);
-    git(&top, &["remote", "add", "origin", "https://ann:secret@github.com/x/y.git"]);
-    fs::write(top.join("enhancements/changed.md"), "# Changed again\n").unwrap();
-    fs::write(top.join("enhancements/new.md"), "# New\n").unwrap();
-    let report = |arguments: &[&str]| {
-        let output =
-            enhance(&top, &[&["report", "enhancements", "-o", "html"], arguments].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        stdout(&output)
-    };
-    let file = |path: &str| format!("file://{}/enhancements/{path}", top.display());
-
-    // The commit has not been pushed: its page does not exist.
-    let page = report(&[]);
-    let expected = [file("changed.md"), file("new.md"), file("a%20b/same.md")];
-    assert_eq!(links(&page), expected);
-
-    git(&top, &["update-ref", "refs/remotes/origin/main", "HEAD"]);
-    let page = report(&[]);
-    let commit = fs::read_to_string(top.join(".git/refs/remotes/origin/main")).unwrap();
-    let same = format!("https://github.com/x/y/blob/{}/enhancements/a%20b/same.md", commit.trim());
-    assert_eq!(links(&page), [file("changed.md"), file("new.md"), same]);
-    assert!(!page.contains("secret"), "the password of the remote is not part of the report");
-
-    let page = report(&["--base-url", "https://docs.example/main/"]);
-    let expected = ["changed.md", "new.md", "a%20b/same.md"]
-        .map(|path| format!("https://docs.example/main/enhancements/{path}"));
-    assert_eq!(links(&page), expected);
 }
