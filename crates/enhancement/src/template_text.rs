@@ -60,7 +60,7 @@ impl Kind {
 }
 
 impl TemplateSentences {
-    /// The sentences of the community's template, in the versions from 2019 to
+    /// The sentences of the community's template, in those versions from 2019 to
     /// 2026 that this crate has fingerprints of.
     pub fn community() -> Self {
         let parse = |line: &str| {
