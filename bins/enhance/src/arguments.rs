@@ -1,23 +1,25 @@
-//! The command line: what can be written, and where it is explained.
+//! The command line: commands, flags and their help.
 
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use enhancement::{Area, Title};
 
+use crate::document_links::BaseUrl;
+
 const EXAMPLES: &str = "\
 Examples:
-  Begin a document, in enhancements/network/mirror-release-signatures.md:
+  Create enhancements/network/mirror-release-signatures.md:
     enhance new \"Mirror release signatures\" --area network
-  Check all documents, or only those a branch adds:
+  Check all documents, or only those that a branch adds:
     enhance lint enhancements
     enhance lint enhancements --new-since origin/main
-  See what there is, and what it lacks:
-    enhance report enhancements
+  Write a report that can be read in a browser:
+    enhance report enhancements -o html > report.html
 
-Exit code: 0 done; 1 something was found; 2 wrong usage, or a file could not be read or written.";
+Exit code: 0 success; 1 findings; 2 invalid usage, or a file could not be read or written.";
 
-/// Makes and checks enhancement documents in the form the OpenShift community uses
+/// Create and check enhancement documents in the format of the OpenShift community
 #[derive(Debug, Parser)]
 #[command(name = "enhance", version = build_info::VERSION, after_help = EXAMPLES, subcommand_value_name = "COMMAND")]
 pub(crate) struct Arguments {
@@ -27,16 +29,16 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Begin a document from the template, named after its title and dated today
+    /// Create a document from the template, with a file name that matches its title
     New(NewArguments),
     /// Check metadata, headings, Markdown style and links
     Lint(LintArguments),
-    /// Print a table of documents by area and age, with what each lacks
+    /// Print the state of all documents by area: age, missing parts, findings
     Report(ReportArguments),
     /// Write man pages and the reference of flags
     #[command(hide = true)]
     GenerateDocs {
-        /// Folder to write to
+        /// Directory to write to
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
@@ -44,39 +46,50 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct NewArguments {
-    /// The title in words; the file's name follows from it
+    /// Title in words; determines the file name
     #[arg(value_name = "TITLE")]
     pub(crate) title: Title,
-    /// The folder it belongs to, below the one for all documents
+    /// Directory of the document, below --dir
     #[arg(long, value_name = "AREA")]
     pub(crate) area: Option<Area>,
-    /// The folder for all documents
+    /// Directory of all documents
     #[arg(long, value_name = "DIR", default_value = "enhancements")]
     pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LintArguments {
-    /// Documents, and folders of documents (*.md)
+    /// Documents, and directories that contain documents (*.md)
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
-    /// Only look at documents that are not in this git revision
+    /// Check only documents that do not exist in this Git revision
     #[arg(long, value_name = "REF")]
     pub(crate) new_since: Option<String>,
-    /// Let warnings count as errors do
+    /// Also check documents that are listed in hack/lint-ignores of their repository
+    #[arg(long)]
+    pub(crate) no_ignore: bool,
+    /// Exit with 1 for warnings, too
     #[arg(long)]
     pub(crate) deny_warnings: bool,
-    /// How findings are written to standard output: text, json or sarif
+    /// Select the format of the findings: text, json or sarif
     #[arg(short, long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) output: FindingsFormat,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// The folder with the documents
+    /// Directory that contains the documents
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// How the table is written to standard output: markdown, json or html
+    /// Also report documents that are listed in hack/lint-ignores of their repository
+    #[arg(long)]
+    pub(crate) no_ignore: bool,
+    /// Link documents to this URL followed by their path in the repository; by default, to the
+    /// current commit on GitHub or GitLab, else to local files. No effect on Markdown, which has
+    /// relative links
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<BaseUrl>,
+    /// Select the format of the report: markdown, json or html
     #[arg(
         short,
         long,
@@ -84,7 +97,7 @@ pub(crate) struct ReportArguments {
         default_value = "markdown",
         hide_possible_values = true
     )]
-    pub(crate) output: TableFormat,
+    pub(crate) output: ReportFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -95,13 +108,13 @@ pub(crate) enum FindingsFormat {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TableFormat {
+pub(crate) enum ReportFormat {
     Markdown,
     Json,
     Html,
 }
 
-/// The whole command line, for documents that are made from it.
+/// The command line, from which documents are generated.
 pub(crate) fn command() -> clap::Command {
     Arguments::command()
 }

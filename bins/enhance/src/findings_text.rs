@@ -1,14 +1,15 @@
-//! Findings for people and for scripts.
+//! Findings as text and as JSON.
 
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use enhancement::Severity;
+use enhancement::{Severity, SkippedDocument};
 use serde::Serialize;
 
-use crate::lint_command::Linted;
+use crate::lint_command::{LintResult, LintedDocument};
+use crate::repository::IGNORE_LIST;
 
-/// What the JSON form is, and its version.
+/// Identifies the JSON format and its version.
 const SCHEMA: &str = "enhance/findings";
 const VERSION: u32 = 1;
 
@@ -17,13 +18,14 @@ struct Log<'a> {
     schema: &'static str,
     version: u32,
     documents: Vec<Document<'a>>,
+    skipped: &'a [SkippedDocument],
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
     path: String,
-    /// Whether the community's linter would take it.
+    /// Whether the community's linter accepts the document.
     metadata_passes: bool,
     headings_pass: bool,
     findings: Vec<Finding<'a>>,
@@ -40,9 +42,9 @@ struct Finding<'a> {
 }
 
 /// One line per finding: `path:line:column: severity: message [rule]`.
-pub(crate) fn text(linted: &[Linted]) -> String {
+pub(crate) fn text(result: &LintResult) -> String {
     let mut text = String::new();
-    for Linted { path, findings, .. } in linted {
+    for LintedDocument { path, findings, .. } in &result.documents {
         for finding in findings {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}:{finding}", path.display());
@@ -51,24 +53,24 @@ pub(crate) fn text(linted: &[Linted]) -> String {
     text
 }
 
-/// The same facts as JSON.
-pub(crate) fn json(linted: &[Linted]) -> Result<String> {
-    let documents = linted.iter().map(document).collect();
-    let log = Log { schema: SCHEMA, version: VERSION, documents };
+/// The findings and the skipped documents as JSON.
+pub(crate) fn json(result: &LintResult) -> Result<String> {
+    let documents = result.documents.iter().map(document).collect();
+    let log = Log { schema: SCHEMA, version: VERSION, documents, skipped: &result.skipped };
     Ok(format!("{}\n", serde_json::to_string_pretty(&log)?))
 }
 
-fn document(linted: &Linted) -> Document<'_> {
+fn document(document: &LintedDocument) -> Document<'_> {
     Document {
-        path: linted.path.display().to_string(),
-        metadata_passes: linted.verdict.metadata,
-        headings_pass: linted.verdict.headings,
-        findings: linted.findings.iter().map(finding).collect(),
+        path: document.path.display().to_string(),
+        metadata_passes: document.verdict.metadata,
+        headings_pass: document.verdict.headings,
+        findings: document.findings.iter().map(finding).collect(),
     }
 }
 
-fn finding(found: &enhancement::Finding) -> Finding<'_> {
-    let enhancement::Finding { at, rule, message } = found;
+fn finding(finding: &enhancement::Finding) -> Finding<'_> {
+    let enhancement::Finding { at, rule, message } = finding;
     Finding {
         line: at.line,
         column: at.column,
@@ -79,20 +81,36 @@ fn finding(found: &enhancement::Finding) -> Finding<'_> {
     }
 }
 
-/// How it went, in a line.
-pub(crate) fn summary(linted: &[Linted]) -> String {
-    let count = |severity| {
-        let findings = linted.iter().flat_map(|linted| &linted.findings);
-        findings.filter(|finding| finding.rule.severity() == severity).count()
-    };
-    let plural = |number: usize, word: &str| match number {
-        1 => format!("1 {word}"),
-        _ => format!("{number} {word}s"),
-    };
-    format!(
+/// The numbers of documents and findings, one or two lines.
+pub(crate) fn summary(result: &LintResult) -> Vec<String> {
+    let count =
+        |severity| result.findings().filter(|found| found.rule.severity() == severity).count();
+    let mut lines = vec![format!(
         "{} checked: {}, {}",
-        plural(linted.len(), "document"),
+        plural(result.documents.len(), "document"),
         plural(count(Severity::Error), "error"),
         plural(count(Severity::Warning), "warning"),
-    )
+    )];
+    lines.extend(skipped(result.skipped.len(), "check"));
+    lines
+}
+
+/// States how many documents were skipped, and why; `None` without any.
+pub(crate) fn skipped(number: usize, action: &str) -> Option<String> {
+    let (documents, are, them) = match number {
+        0 => return None,
+        1 => ("document", "it is", "it"),
+        _ => ("documents", "they are", "them"),
+    };
+    Some(format!(
+        "{number} {documents} skipped: {are} listed in {IGNORE_LIST}; use --no-ignore to {action} \
+         {them}"
+    ))
+}
+
+fn plural(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
 }

@@ -1,7 +1,9 @@
-//! The command line of `enhance`: reads flags and files, prints what the
-//! `enhancement` crate says about them, and turns that into an exit code.
+//! The command line of `enhance`: reads flags and files, prints the findings
+//! and reports of the `enhancement` crate, and returns an exit code.
 
 mod arguments;
+mod check;
+mod document_links;
 mod documents;
 mod findings_text;
 mod lint_command;
@@ -19,7 +21,7 @@ use jiff::civil::Date;
 
 use arguments::{Arguments, Command};
 
-/// Runs the program with this command line, the program's name first.
+/// Runs the program with these arguments; the first is the program's name.
 pub fn run(line: impl Iterator<Item = OsString>, today: Date) -> ExitCode {
     command_line::run(line, |arguments: Arguments| match &arguments.command {
         Command::New(arguments) => new_command::new(arguments, today),

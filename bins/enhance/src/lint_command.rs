@@ -1,62 +1,66 @@
 //! `enhance lint`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
 use command_line::{Ending, print, say};
-use enhancement::{Finding, Severity, Verdict};
+use enhancement::{Finding, Severity, SkippedDocument, Verdict};
 
 use crate::arguments::{FindingsFormat, LintArguments};
-use crate::repository::{self, Known, Place};
-use crate::{documents, findings_text, sarif_log};
+use crate::check::{self, Selection};
+use crate::{findings_text, sarif_log};
 
-/// A document and what was found in it.
+/// The result of a run.
 #[derive(Debug)]
-pub(crate) struct Linted {
-    /// As its folder was given.
+pub(crate) struct LintResult {
+    pub(crate) documents: Vec<LintedDocument>,
+    pub(crate) skipped: Vec<SkippedDocument>,
+}
+
+/// A document with its findings.
+#[derive(Debug)]
+pub(crate) struct LintedDocument {
+    /// Relative to the current directory, as its directory was given.
     pub(crate) path: PathBuf,
-    /// From the top of its repository.
+    /// Relative to the top of its repository.
     pub(crate) path_in_repository: PathBuf,
     pub(crate) verdict: Verdict,
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Checks documents and prints what is wrong with them.
-pub(crate) fn lint(arguments: &LintArguments) -> Result<Ending> {
-    let linted = look(arguments)?;
-    match arguments.output {
-        FindingsFormat::Text => print(findings_text::text(&linted))?,
-        FindingsFormat::Json => print(findings_text::json(&linted)?)?,
-        FindingsFormat::Sarif => print(sarif_log::log(&linted))?,
+impl LintResult {
+    pub(crate) fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.documents.iter().flat_map(|document| &document.findings)
     }
-    say(&findings_text::summary(&linted));
-    let counts =
-        |finding: &Finding| arguments.deny_warnings || finding.rule.severity() == Severity::Error;
-    let found = linted.iter().flat_map(|linted| &linted.findings).any(counts);
-    Ok(if found { Ending::Findings } else { Ending::Good })
 }
 
-fn look(arguments: &LintArguments) -> Result<Vec<Linted>> {
-    let known = Known::default();
-    let mut before: BTreeMap<PathBuf, BTreeSet<PathBuf>> = BTreeMap::new();
-    let mut linted = Vec::new();
-    for path in documents::find(&arguments.paths)? {
-        let place = Place::of(&path, &known)?;
-        if let Some(revision) = &arguments.new_since {
-            let files = match before.get(&place.top) {
-                Some(files) => files,
-                None => before
-                    .entry(place.top.clone())
-                    .or_insert(repository::files_at(&place.top, revision)?),
-            };
-            if files.contains(&place.path) {
-                continue;
-            }
-        }
-        let findings = documents::read(&path)?.findings(&place);
-        let verdict = Verdict::of(&findings);
-        linted.push(Linted { path, path_in_repository: place.path, verdict, findings });
+/// Checks documents and prints their findings.
+pub(crate) fn lint(arguments: &LintArguments) -> Result<Ending> {
+    let selection = Selection {
+        paths: &arguments.paths,
+        new_since: arguments.new_since.as_deref(),
+        includes_ignored: arguments.no_ignore,
+    };
+    let mut documents = Vec::new();
+    let skipped = check::check(&selection, |checked| {
+        documents.push(LintedDocument {
+            path: checked.path,
+            path_in_repository: checked.path_in_repository,
+            verdict: Verdict::of(&checked.findings),
+            findings: checked.findings,
+        });
+        Ok(())
+    })?;
+    let result = LintResult { documents, skipped };
+    match arguments.output {
+        FindingsFormat::Text => print(findings_text::text(&result))?,
+        FindingsFormat::Json => print(findings_text::json(&result)?)?,
+        FindingsFormat::Sarif => print(sarif_log::log(&result))?,
     }
-    Ok(linted)
+    for line in findings_text::summary(&result) {
+        say(&line);
+    }
+    let fails =
+        |finding: &Finding| arguments.deny_warnings || finding.rule.severity() == Severity::Error;
+    Ok(if result.findings().any(fails) { Ending::Findings } else { Ending::Good })
 }

@@ -1,4 +1,4 @@
-//! `enhance`: makes and checks enhancement documents.
+//! `enhance`: creates and checks enhancement documents.
 
 use std::process::ExitCode;
 

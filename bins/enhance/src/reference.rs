@@ -1,11 +1,11 @@
-//! Man pages and the reference of flags and rules, generated from what the
-//! program itself parses. Same program, same files.
+//! Man pages and the reference of flags and rules. They are generated from the
+//! program's own definitions: the same program writes the same files.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use command_line::manual;
-use enhancement::{Group, Rule};
+use enhancement::Rule;
 
 use crate::arguments;
 
@@ -22,26 +22,28 @@ fn markdown() -> String {
     text.push_str(&manual::commands(&arguments::command()));
     text.push_str(
         "## Rules\n\n\
-         The community's linter asks for `metadata` and `headings` in new documents and for `markdown` in \
-         all; `links` and `advice` are checked here only. Findings of `advice` are warnings, all others errors. \
-         A comment `<!-- markdownlint-disable-next-line MD013 -->` and its kin switch rules of `markdown` off.\n\n\
-         | group | rule | what it asks for |\n|---|---|---|\n",
+         The community's linter checks the groups `metadata` and `headings` in new documents and \
+         `markdown` in all documents. `links` and `advice` are checked by `enhance` only. Findings of \
+         `advice` are warnings, all others are errors. Comments such as \
+         `<!-- markdownlint-disable-next-line MD013 -->` disable rules of `markdown`.\n\n\
+         | group | rule | requirement |\n|---|---|---|\n",
     );
     // Writing to a String cannot fail, so the results of write! are dropped.
     for rule in Rule::ALL {
-        let _ = writeln!(text, "| {} | `{}` | {} |", rule.group().name(), rule.id(), rule.about());
+        let (group, id) = (rule.group().name(), rule.id());
+        let _ = writeln!(text, "| {group} | `{id}` | {} |", rule.description());
     }
     let required = enhancement::REQUIRED_HEADINGS.iter().map(|heading| format!("    {heading}\n"));
     let _ = write!(
         text,
         "\n## Required headings\n\n\
-         A section may say why it does not apply; the heading may not be left out ({}).\n\n{}",
-        Group::Headings.name(),
+         A section can state why it does not apply, but its heading is required \
+         (`missing-heading`).\n\n{}",
         required.collect::<String>()
     );
     text.push_str(
         "\n## Exit codes\n\n\
-         0: done. 1: something was found. 2: wrong usage, or a file could not be read or written.\n",
+         0: success. 1: findings. 2: invalid usage, or a file could not be read or written.\n",
     );
     text
 }

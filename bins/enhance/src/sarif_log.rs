@@ -1,17 +1,17 @@
-//! Findings as SARIF, which code hosts show beside the lines.
+//! Findings as SARIF, which code hosts display beside the lines.
 
 use enhancement::{Rule, Severity};
 use sarif::Level;
 
-use crate::lint_command::Linted;
+use crate::lint_command::LintResult;
 
-pub(crate) fn log(linted: &[Linted]) -> String {
-    let findings = linted.iter().flat_map(|linted| {
-        linted.findings.iter().map(|finding| sarif::Finding {
+pub(crate) fn log(result: &LintResult) -> String {
+    let findings = result.documents.iter().flat_map(|document| {
+        document.findings.iter().map(|finding| sarif::Finding {
             rule: finding.rule.id(),
             level: level(finding.rule),
             message: &finding.message,
-            path: &linted.path_in_repository,
+            path: &document.path_in_repository,
             line: finding.at.line,
             column: finding.at.column,
         })
@@ -22,7 +22,7 @@ pub(crate) fn log(linted: &[Linted]) -> String {
 fn rule(rule: Rule) -> sarif::Rule {
     sarif::Rule {
         id: rule.id(),
-        about: rule.about(),
+        about: rule.description(),
         help: "",
         level: level(rule),
         tag: rule.group().name(),

@@ -1,4 +1,4 @@
-//! A document: read once, then asked what is wrong with it.
+//! A document, parsed once, and its findings.
 
 use jiff::civil::Date;
 
@@ -6,27 +6,28 @@ use crate::advice;
 use crate::finding::Finding;
 use crate::front_matter;
 use crate::headings::{self, Heading};
-use crate::links::{self, Surroundings};
+use crate::links::{self, LinkResolver};
 use crate::markdown::{self, Outline, Token};
 use crate::metadata::Metadata;
 use crate::rule::{Group, Severity};
 use crate::source::Source;
+use crate::template_text::TemplateSentences;
 
 /// An enhancement document.
 #[derive(Debug)]
 pub struct Document {
-    /// The file's name without `.md`.
+    /// The file name without `.md`.
     name: String,
     text: String,
     metadata: Option<Metadata>,
-    /// What was wrong with the metadata before anything was asked of them.
-    unreadable: Vec<Finding>,
-    /// The text without the words of its comments, and what it consists of.
+    /// Findings of the parser of the metadata.
+    parse_findings: Vec<Finding>,
+    /// The text with the content of comments replaced, and its elements.
     masked: String,
     outline: Outline,
 }
 
-/// What the community's linter would say of a new document.
+/// Whether the community's linter accepts a new document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
     pub metadata: bool,
@@ -34,45 +35,46 @@ pub struct Verdict {
 }
 
 impl Document {
-    /// Reads a document. It cannot fail: whatever is wrong is a finding.
+    /// Parses a document. This cannot fail: every problem is a finding.
     pub fn parse(file_name: &str, text: String) -> Self {
-        let mut unreadable = Vec::new();
+        let mut parse_findings = Vec::new();
         let source = Source::new(&text);
-        let metadata = front_matter::locate(&source, &mut unreadable)
-            .map(|found| Metadata::read(&source, found.yaml, &mut unreadable));
+        let metadata = front_matter::locate(&source, &mut parse_findings)
+            .map(|found| Metadata::parse(&source, found.yaml, &mut parse_findings));
         let masked = markdown::mask(&text);
-        let outline = Outline::read(&Source::new(&masked));
+        let outline = Outline::parse(&Source::new(&masked));
         let name = file_name.strip_suffix(".md").unwrap_or(file_name).to_owned();
-        Self { name, text, metadata, unreadable, masked, outline }
+        Self { name, text, metadata, parse_findings, masked, outline }
     }
 
-    /// Everything that is wrong, in the order of the text.
-    pub fn findings(&self, surroundings: &dyn Surroundings) -> Vec<Finding> {
+    /// All findings, in the order of the text.
+    pub fn findings(&self, links: &dyn LinkResolver, template: &TemplateSentences) -> Vec<Finding> {
         let source = Source::new(&self.text);
         let masked = Source::new(&self.masked);
-        let mut findings = self.unreadable.clone();
+        let mut findings = self.parse_findings.clone();
         if let Some(metadata) = &self.metadata {
             metadata.check(&self.name, &mut findings);
             metadata.check_dates(&mut findings);
-            links::check_related(&metadata.related(), surroundings, &mut findings);
+            links::check_related(&metadata.related(), links, &mut findings);
         }
         headings::check(&source, &mut findings);
         markdown::check(&masked, &self.outline, &mut findings);
-        links::check(&masked, &self.outline, surroundings, &mut findings);
+        links::check(&masked, &self.outline, links, &mut findings);
         advice::check_sections(&masked, &self.outline, &mut findings);
-        // Stable: what is missing keeps the order of the template.
+        template.check(&masked, &self.outline, &mut findings);
+        // The sort is stable: missing headings keep the order of the template.
         findings.sort_by_key(|finding| (finding.at, finding.rule));
         findings.dedup();
         findings
     }
 
-    /// The required headings it lacks.
+    /// The required headings that it lacks.
     pub fn missing_headings(&self) -> Vec<Heading> {
         headings::missing(&Source::new(&self.text))
     }
 
-    /// What it is called: the first heading of level 1, else the title of the
-    /// metadata, else the name of the file.
+    /// Its title: the first heading of level 1, else the title of the
+    /// metadata, else the file name.
     pub fn title(&self) -> &str {
         let heading = self.outline.tokens.iter().find_map(|token| match token {
             Token::Heading { level: 1, words, .. } => Some(words.trim()),
@@ -92,7 +94,7 @@ impl Document {
         self.metadata.as_ref()?.date("last-updated")
     }
 
-    /// The names that links may give behind `#`.
+    /// The anchors that a link can contain after `#`.
     pub fn anchors(&self) -> std::collections::BTreeSet<String> {
         links::anchors_of(&Source::new(&self.masked), &self.outline)
     }

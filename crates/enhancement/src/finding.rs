@@ -1,22 +1,22 @@
-//! What is wrong with a document, where, and what to write instead.
+//! A problem in a document, with its position and remedy.
 
 use std::fmt;
 
 use crate::rule::Rule;
 
-/// A place in the text, both counted from 1; columns count characters.
+/// A position in the text. Both numbers start at 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     pub line: usize,
     pub column: usize,
 }
 
-/// One thing wrong with a document.
+/// One problem in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub at: Position,
     pub rule: Rule,
-    /// What is wrong, then what to write.
+    /// The problem, then the remedy.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! The headings a document must have.
+//! The required headings of a document.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::finding::{Finding, Position};
 use crate::rule::Rule;
 use crate::source::Source;
 
-/// A heading: how many hashes, and the words behind them.
+/// A heading: its level and its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heading {
     pub level: usize,
@@ -23,8 +23,8 @@ const fn heading(level: usize, words: &'static str) -> Heading {
     Heading { level, words }
 }
 
-/// What the community requires, in the order of its template. A section may
-/// say why it does not apply; it may not be left out.
+/// The headings that the community requires, in the order of its template. A
+/// section can state why it does not apply; its heading is required.
 pub const REQUIRED: [Heading; 26] = [
     heading(2, "Summary"),
     heading(2, "Motivation"),
@@ -54,38 +54,38 @@ pub const REQUIRED: [Heading; 26] = [
     heading(2, "Support Procedures"),
 ];
 
-/// The required headings that `source` lacks. The community's linter asks
-/// whether a line begins with the heading, wherever that line is and however
-/// it goes on; so does this.
+/// The required headings that `source` lacks. As in the community's linter, a
+/// heading is present if any line starts with it, even inside a code block and
+/// whatever follows it.
 pub(crate) fn missing(source: &Source<'_>) -> Vec<Heading> {
     let is_missing = |heading: &Heading| {
-        let due = heading.to_string();
-        !source.lines().any(|line| line.starts_with(&due))
+        let expected = heading.to_string();
+        !source.lines().any(|line| line.starts_with(&expected))
     };
     REQUIRED.into_iter().filter(is_missing).collect()
 }
 
 pub(crate) fn check(source: &Source<'_>, findings: &mut Vec<Finding>) {
-    // What is missing is reported where it would be added.
+    // A missing heading is reported where it would be added.
     let end = Position { line: last_line(source), column: 1 };
     if !source.lines().any(|line| line.starts_with("# ")) {
-        let message = "no line starts with `# `; write the title there, below the metadata";
+        let message = "expected a line that starts with `# `; write the title, below the metadata";
         findings.push(Finding::new(end, Rule::MissingTitleLine, message));
     }
     for heading in missing(source) {
-        let (at, message) = match near(source, heading) {
+        let (at, message) = match find_similar(source, heading) {
             Some(line) => (
                 Position { line: line + 1, column: 1 },
                 format!(
-                    "the heading `{heading}` is missing, and this is not quite it; write \
+                    "the heading `{heading}` is missing, and this one is similar; write \
                      `{heading}`"
                 ),
             ),
             None => (
                 end,
                 format!(
-                    "the heading `{heading}` is missing; add it, and say there why when it does \
-                     not apply"
+                    "the heading `{heading}` is missing; add it, and write the section or state \
+                     why it does not apply"
                 ),
             ),
         };
@@ -98,11 +98,12 @@ fn last_line(source: &Source<'_>) -> usize {
     (0..source.line_count()).rev().find(has_text).map_or(1, |index| index + 1)
 }
 
-/// The line of a heading that was probably meant to be this one: the same
-/// words at another level, in other letters, or with a part left out.
-fn near(source: &Source<'_>, heading: Heading) -> Option<usize> {
-    let due = heading.words.to_lowercase();
-    let first_words = due.split(" (").next().unwrap_or(&due);
+/// The line of a heading that was probably intended to be this one: the same
+/// words at another level, in another case, or without the part in
+/// parentheses.
+fn find_similar(source: &Source<'_>, heading: Heading) -> Option<usize> {
+    let expected = heading.words.to_lowercase();
+    let first_words = expected.split(" (").next().unwrap_or(&expected);
     source.lines().position(|line| {
         let words = line.trim_start().trim_start_matches('#');
         let is_heading = words.len() < line.trim_start().len();
@@ -126,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn a_document_with_all_headings_passes_whatever_follows_them() {
+    fn a_document_with_all_headings_passes() {
         assert!(found(&complete()).is_empty());
         assert!(found(&complete().replace("## Summary", "## Summary of it")).is_empty());
         assert!(found(&complete().replace('\n', "\r\n")).is_empty());
     }
 
     #[test]
-    fn each_heading_is_missed_when_it_is_not_there() {
+    fn each_missing_heading_is_reported() {
         for heading in REQUIRED {
             let without = complete().replace(&format!("\n{heading}\n"), "\n");
             assert_eq!(missing(&Source::new(&without)), [heading]);
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_at_another_level_does_not_count_and_is_pointed_at() {
+    fn a_heading_at_another_level_is_not_accepted_and_its_line_is_reported() {
         for (written, line) in [
             ("### Test Plan", 19),
             (" ## Test Plan", 19),
@@ -149,26 +150,26 @@ mod tests {
             ("## Test plan", 19),
         ] {
             let text = complete().replace("\n## Test Plan\n", &format!("\n{written}\n"));
-            let wanted = format!(
-                "{line}:1: error: the heading `## Test Plan` is missing, and this is not quite it; \
+            let expected = format!(
+                "{line}:1: error: the heading `## Test Plan` is missing, and this one is similar; \
                  write `## Test Plan` [missing-heading]"
             );
-            assert_eq!(found(&text), [wanted], "{written}");
+            assert_eq!(found(&text), [expected], "{written}");
         }
     }
 
     #[test]
-    fn a_shortened_heading_is_pointed_at() {
+    fn the_line_of_a_shortened_heading_is_reported() {
         let text = complete().replace("## Alternatives (Not Implemented)", "## Alternatives");
         assert_eq!(found(&text).len(), 1);
         assert!(found(&text)[0].starts_with("18:1: "), "{:?}", found(&text));
     }
 
     #[test]
-    fn the_line_with_the_title_is_asked_for() {
+    fn a_missing_title_line_is_reported() {
         let text = complete().replace("# Title\n", "#Title\n");
-        let wanted = "27:1: error: no line starts with `# `; write the title there, below the \
-                      metadata [missing-title-line]";
-        assert_eq!(found(&text), [wanted]);
+        let expected = "27:1: error: expected a line that starts with `# `; write the title, below the \
+                        metadata [missing-title-line]";
+        assert_eq!(found(&text), [expected]);
     }
 }

@@ -1,12 +1,15 @@
-//! Enhancement documents in the form the OpenShift community uses: what they
-//! must hold, how they are written, what is missing.
+//! Enhancement documents in the format of the OpenShift community: their
+//! metadata, headings and Markdown, the template, and a report about all of
+//! them.
 //!
-//! `text → Document → findings → report`. Nothing here reads a file; what
-//! links lead to is asked of a [`Surroundings`].
+//! `text → Document → findings → report`. This crate does not read files; a
+//! [`LinkResolver`] resolves the targets of links.
 //!
-//! The verdict on metadata and headings is the one the community's own linter
-//! gives, so a document that passes here passes there. Everything beyond that
-//! is in groups of its own.
+//! # Guarantees
+//!
+//! The verdict on metadata and headings is that of the community's linter: a
+//! document that passes here passes there. Other rules are in groups of their
+//! own and do not change the verdict.
 
 mod advice;
 mod document;
@@ -21,6 +24,7 @@ mod report;
 mod rule;
 mod source;
 mod template;
+mod template_text;
 mod title;
 mod web_address;
 mod yaml;
@@ -28,8 +32,9 @@ mod yaml;
 pub use document::{Document, Verdict};
 pub use finding::{Finding, Position};
 pub use headings::{Heading, REQUIRED as REQUIRED_HEADINGS};
-pub use links::{Surroundings, Target, anchors};
-pub use report::{Report, Row};
+pub use links::{LinkResolver, LinkTarget, anchors};
+pub use report::{AreaSummary, Report, ReportEntry, Revision, SkippedDocument};
 pub use rule::{Group, Rule, Severity};
 pub use template::fill as fill_template;
+pub use template_text::TemplateSentences;
 pub use title::{Area, AreaError, Title, TitleError};

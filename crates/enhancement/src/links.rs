@@ -1,7 +1,7 @@
-//! Where links lead: other documents, files, headings.
+//! The targets of links: other documents, files and headings.
 //!
-//! Web addresses are left alone; they change without anybody touching the
-//! document, and a linter that needs the internet is one that is switched off.
+//! Web addresses are not checked: they change without a change of the document,
+//! and a linter that needs the internet cannot be used everywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -16,54 +16,54 @@ use crate::pattern::pattern;
 use crate::rule::Rule;
 use crate::source::Source;
 
-/// The files around a document.
-pub trait Surroundings {
-    /// What `path` leads to. It starts with `/` when it counts from the top of
-    /// the repository, else it counts from the document.
-    fn find(&self, path: &str) -> Target;
+/// Resolves the links of a document.
+pub trait LinkResolver {
+    /// Returns the target of `path`, which is relative to the top of the
+    /// repository if it starts with `/`, else to the document.
+    fn resolve(&self, path: &str) -> LinkTarget;
 }
 
-/// What a path leads to.
+/// The target of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum LinkTarget {
     Missing,
-    /// It leads out of the repository.
+    /// Outside the repository.
     Outside,
-    /// A folder, or a file that has no headings.
+    /// A directory, or a file without headings.
     Present,
     /// A document with these anchors.
     Document(BTreeSet<String>),
 }
 
-/// The anchors of a Markdown text: what links may give behind `#`.
+/// The anchors of a Markdown text, which links contain after `#`.
 pub fn anchors(text: String) -> BTreeSet<String> {
     Document::parse("", text).anchors()
 }
 
-/// Checks the documents that the metadata name.
+/// Checks that the documents in the metadata exist.
 pub(crate) fn check_related(
     related: &[Related<'_>],
-    surroundings: &dyn Surroundings,
+    links: &dyn LinkResolver,
     findings: &mut Vec<Finding>,
 ) {
     for Related { key, text, at } in related.iter().filter(|related| is_path(related.text)) {
-        // Both ways of writing are in use: from the top with and without a slash.
+        // Paths from the top of the repository are used with and without a slash.
         let from_top = format!("/{}", text.trim_start_matches('/'));
         let is_found = |path: &str| {
             let path = path.split('#').next().unwrap_or(path);
-            matches!(surroundings.find(path), Target::Present | Target::Document(_))
+            matches!(links.resolve(path), LinkTarget::Present | LinkTarget::Document(_))
         };
         if !is_found(&from_top) && !is_found(text) {
             let message = format!(
-                "`{key}` names {text}, which is not there; write the path from the top of the \
-                 repository, such as /enhancements/network/name.md"
+                "{text} in `{key}` does not exist; write the path from the top of the repository, \
+                 such as /enhancements/network/name.md"
             );
             findings.push(Finding::new(*at, Rule::RelatedDocument, message));
         }
     }
 }
 
-/// People also write addresses, `NA` and whole sentences there.
+/// Whether an entry is a path. URLs, `NA` and sentences are used there, too.
 fn is_path(text: &str) -> bool {
     !text.contains("://")
         && !text.contains(char::is_whitespace)
@@ -75,26 +75,26 @@ fn is_path(text: &str) -> bool {
 pub(crate) fn check(
     source: &Source<'_>,
     outline: &Outline,
-    surroundings: &dyn Surroundings,
+    links: &dyn LinkResolver,
     findings: &mut Vec<Finding>,
 ) {
-    let own = anchors_of(source, outline);
+    let own_anchors = anchors_of(source, outline);
     for token in &outline.tokens {
         let (start, address) = match token {
             Token::Link(Link { start, address, is_bare: false, .. })
             | Token::Image { start, address, .. } => (*start, address),
             _ => continue,
         };
-        if let Some((rule, message)) = trouble(address, &own, surroundings) {
+        if let Some((rule, message)) = problem(address, &own_anchors, links) {
             findings.push(Finding::new(source.position(start), rule, message));
         }
     }
 }
 
-fn trouble(
+fn problem(
     address: &str,
-    own: &BTreeSet<String>,
-    surroundings: &dyn Surroundings,
+    own_anchors: &BTreeSet<String>,
+    links: &dyn LinkResolver,
 ) -> Option<(Rule, String)> {
     let (path, anchor) = address.split_once('#').unwrap_or((address, ""));
     let path = path.split('?').next().unwrap_or(path);
@@ -103,37 +103,35 @@ fn trouble(
     }
     let anchor = decode(anchor);
     if path.is_empty() {
-        return (!anchor.is_empty() && !own.contains(&anchor)).then(|| {
-            let near = nearest(&anchor, own);
-            (Rule::Anchor, format!("no heading of this document is #{anchor}{near}"))
+        return (!anchor.is_empty() && !own_anchors.contains(&anchor)).then(|| {
+            let hint = anchor_hint(&anchor, own_anchors);
+            (Rule::Anchor, format!("this document has no anchor #{anchor}{hint}"))
         });
     }
     let path = decode(path);
-    match surroundings.find(&path) {
-        Target::Missing => {
-            Some((Rule::RelativeLink, format!("{path} is not there; correct the path")))
+    match links.resolve(&path) {
+        LinkTarget::Missing => {
+            Some((Rule::RelativeLink, format!("{path} does not exist; correct the path")))
         }
-        Target::Outside => {
-            let message =
-                format!("{path} leads out of the repository; link it by its address on the web");
+        LinkTarget::Outside => {
+            let message = format!("{path} is outside the repository; link its URL");
             Some((Rule::RelativeLink, message))
         }
-        Target::Document(anchors) if !anchor.is_empty() && !anchors.contains(&anchor) => {
-            let near = nearest(&anchor, &anchors);
-            Some((Rule::Anchor, format!("no heading of {path} is #{anchor}{near}")))
+        LinkTarget::Document(anchors) if !anchor.is_empty() && !anchors.contains(&anchor) => {
+            let hint = anchor_hint(&anchor, &anchors);
+            Some((Rule::Anchor, format!("{path} has no anchor #{anchor}{hint}")))
         }
-        Target::Document(_) | Target::Present => None,
+        LinkTarget::Document(_) | LinkTarget::Present => None,
     }
 }
 
-fn nearest(anchor: &str, known: &BTreeSet<String>) -> String {
-    let near = known.iter().find(|known| {
+fn anchor_hint(anchor: &str, known: &BTreeSet<String>) -> String {
+    let similar = known.iter().find(|known| {
         !known.is_empty() && (known.starts_with(anchor) || anchor.starts_with(known.as_str()))
     });
-    match near {
-        Some(near) => format!("; did you mean #{near}?"),
-        None => "; take the words of the heading in small letters, with a dash for each space"
-            .to_owned(),
+    match similar {
+        Some(similar) => format!("; did you mean #{similar}?"),
+        None => "; write the heading in lower case, with a dash for each space".to_owned(),
     }
 }
 
@@ -144,35 +142,34 @@ fn has_scheme(address: &str) -> bool {
     })
 }
 
-/// Turns `%20` and the like into what they stand for, where they stand for
-/// something.
+/// Decodes escapes such as `%20`; invalid ones are kept.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        let digits = behind.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+    while let Some((&first, following)) = rest.split_first() {
+        let digits = following.get(..2).and_then(|two| std::str::from_utf8(two).ok());
         match digits.and_then(|two| u8::from_str_radix(two, 16).ok()).filter(|_| first == b'%') {
             Some(byte) => {
                 bytes.push(byte);
-                rest = &behind[2..];
+                rest = &following[2..];
             }
             None => {
                 bytes.push(first);
-                rest = behind;
+                rest = following;
             }
         }
     }
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-static NAMED: LazyLock<Regex> =
+static HTML_ANCHOR: LazyLock<Regex> =
     LazyLock::new(|| pattern(r#"(?i)<[a-z][^>]*\s(?:id|name)\s*=\s*["']([^"']+)["']"#));
 
-/// The anchors GitHub makes of headings, and those written in HTML.
+/// The anchors that GitHub generates from headings, and those in HTML.
 pub(crate) fn anchors_of(source: &Source<'_>, outline: &Outline) -> BTreeSet<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut anchors: BTreeSet<String> =
-        NAMED.captures_iter(source.text).map(|found| found[1].to_owned()).collect();
+        HTML_ANCHOR.captures_iter(source.text).map(|found| found[1].to_owned()).collect();
     for token in &outline.tokens {
         let Token::Heading { words, .. } = token else { continue };
         let name = slug(words);
@@ -184,9 +181,9 @@ pub(crate) fn anchors_of(source: &Source<'_>, outline: &Outline) -> BTreeSet<Str
 }
 
 fn slug(words: &str) -> String {
-    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     let lower = words.trim().to_lowercase();
-    lower.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
+    lower.chars().filter(is_kept).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -194,18 +191,18 @@ mod tests {
     use super::*;
     use crate::finding::Position;
 
-    /// A repository with two files, as seen from `/enhancements/a.md`.
-    struct Two;
+    /// Resolves links from `/enhancements/a.md` in a repository with two files.
+    struct TwoFiles;
 
-    impl Surroundings for Two {
-        fn find(&self, path: &str) -> Target {
+    impl LinkResolver for TwoFiles {
+        fn resolve(&self, path: &str) -> LinkTarget {
             match path {
-                "/enhancements/b.md" | "b.md" => Target::Document(anchors(
+                "/enhancements/b.md" | "b.md" => LinkTarget::Document(anchors(
                     "# B\n\n## A & B's `x`\n\n## Same\n\n## Same\n".into(),
                 )),
-                "pictures/a b.png" | "/" => Target::Present,
-                path if path.starts_with("../..") => Target::Outside,
-                _ => Target::Missing,
+                "pictures/a b.png" | "/" => LinkTarget::Present,
+                path if path.starts_with("../..") => LinkTarget::Outside,
+                _ => LinkTarget::Missing,
             }
         }
     }
@@ -213,12 +210,12 @@ mod tests {
     fn found(text: &str) -> Vec<String> {
         let source = Source::new(text);
         let mut findings = Vec::new();
-        check(&source, &Outline::read(&source), &Two, &mut findings);
+        check(&source, &Outline::parse(&source), &TwoFiles, &mut findings);
         findings.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn links_that_lead_somewhere_and_web_addresses_are_fine() {
+    fn links_with_a_target_and_web_addresses_pass() {
         for text in [
             "[b](b.md) [b](/enhancements/b.md#a--bs-x) [b](b.md#same-1) [web](https://x/y#z)",
             "![p](pictures/a%20b.png) [mail](mailto:a@b) <https://x> [other](//host/x)",
@@ -231,35 +228,34 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_nowhere_are_named() {
-        for (text, wanted) in [
-            ("[c](c.md)", "1:1: error: c.md is not there; correct the path [relative-link]"),
+    fn links_without_a_target_are_reported() {
+        for (text, expected) in [
+            ("[c](c.md)", "1:1: error: c.md does not exist; correct the path [relative-link]"),
             (
                 "a [c](../../x/y.md)",
-                "1:3: error: ../../x/y.md leads out of the repository; link it by its address on \
-                 the web [relative-link]",
+                "1:3: error: ../../x/y.md is outside the repository; link its URL [relative-link]",
             ),
             (
                 "# One two\n\n[up](#one)",
-                "3:1: error: no heading of this document is #one; did you mean #one-two? [anchor]",
+                "3:1: error: this document has no anchor #one; did you mean #one-two? [anchor]",
             ),
             (
                 "[b](b.md#Same)",
-                "1:1: error: no heading of b.md is #Same; take the words of the heading in small \
-                 letters, with a dash for each space [anchor]",
+                "1:1: error: b.md has no anchor #Same; write the heading in lower case, with a dash \
+                 for each space [anchor]",
             ),
         ] {
-            assert_eq!(found(text), [wanted], "{text}");
+            assert_eq!(found(text), [expected], "{text}");
         }
     }
 
     #[test]
     fn related_documents_are_found_with_and_without_a_slash() {
         let at = Position { line: 7, column: 5 };
-        let said = |text: &str| {
+        let count = |text: &str| {
             let mut findings = Vec::new();
             let related = [Related { key: "see-also", text, at }];
-            check_related(&related, &Two, &mut findings);
+            check_related(&related, &TwoFiles, &mut findings);
             findings.len()
         };
         for fine in [
@@ -272,10 +268,10 @@ mod tests {
             "https://x/y.md",
             "the other one, see x/y",
         ] {
-            assert_eq!(said(fine), 0, "{fine}");
+            assert_eq!(count(fine), 0, "{fine}");
         }
         for missing in ["/enhancements/c.md", "c.md", "network/b.md"] {
-            assert_eq!(said(missing), 1, "{missing}");
+            assert_eq!(count(missing), 1, "{missing}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The rules of Markdown style that the community has switched on.
+//! The Markdown rules that the community has enabled.
 //!
-//! They are those of markdownlint 0.25 with the community's settings. Blocks
-//! and inline elements come from a Markdown parser; the rules look at them and
-//! at the lines they stand in.
+//! They are the rules of markdownlint 0.25 with the community's configuration.
+//! A Markdown parser provides blocks and inline elements; the rules check these
+//! and their lines.
 
 mod blocks;
 mod comments;
@@ -21,8 +21,8 @@ use crate::source::Source;
 pub(crate) use comments::mask;
 pub(crate) use outline::{Link, Outline, Token};
 
-/// Checks the style of a document: `masked` is its text without the words of
-/// comments, `outline` what a parser makes of that.
+/// Checks the Markdown of a document: `masked` is its text with the content of
+/// comments replaced, `outline` the elements of that text.
 pub(crate) fn check(masked: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding>) {
     let mut found = Vec::new();
     headings::check(masked, outline, &mut found);
@@ -31,19 +31,19 @@ pub(crate) fn check(masked: &Source<'_>, outline: &Outline, findings: &mut Vec<F
     blocks::check(masked, outline, &mut found);
     inline::check(masked, outline, &mut found);
     lines::check(masked, outline, &mut found);
-    let allowed = directives::read(masked, front_matter::first_body_line(masked));
-    findings.extend(found.into_iter().filter(|finding| allowed.is_checked(finding)));
+    let directives = directives::parse(masked, front_matter::first_body_line(masked));
+    findings.extend(found.into_iter().filter(|finding| directives.is_enabled(finding)));
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    /// `line:column rule` of everything found in `text`.
+    /// `line:column rule` of each finding in `text`.
     pub(crate) fn found(text: &str) -> Vec<String> {
         let masked = mask(text);
         let source = Source::new(&masked);
-        let outline = Outline::read(&source);
+        let outline = Outline::parse(&source);
         let mut findings = Vec::new();
         check(&source, &outline, &mut findings);
         findings.sort_by_key(|found| (found.at, found.rule));
@@ -52,8 +52,8 @@ pub(crate) mod tests {
 
     #[track_caller]
     pub(crate) fn assert_table(table: &[(&str, &[&str])]) {
-        for (text, wanted) in table {
-            assert_eq!(found(text), *wanted, "{text}");
+        for (text, expected) in table {
+            assert_eq!(found(text), *expected, "{text}");
         }
     }
 }

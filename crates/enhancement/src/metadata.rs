@@ -1,4 +1,4 @@
-//! The metadata of a document, and what the community asks of them.
+//! The metadata of a document, and the checks of the community's linter.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -11,50 +11,50 @@ use crate::source::Source;
 use crate::web_address;
 use crate::yaml::{self, Entry, Value};
 
-/// What nobody has decided yet.
+/// The placeholder of the template.
 const TBD: &str = "TBD";
 
-/// A list of people that must be named.
+/// A list that must contain people.
 struct People {
     key: &'static str,
-    advice: &'static str,
+    remedy: &'static str,
 }
 
 const PEOPLE: [People; 4] = [
-    People { key: "authors", advice: "name who writes the document" },
-    People { key: "reviewers", advice: "name who reviews it, and for which part" },
-    People { key: "approvers", advice: "name one person who decides" },
+    People { key: "authors", remedy: "list the authors of the document" },
+    People { key: "reviewers", remedy: "list the reviewers, and what each reviews" },
+    People { key: "approvers", remedy: "name one person who approves the document" },
     People {
         key: "api-approvers",
-        advice: "name who approves the change of the API, or write None when there is none",
+        remedy: "name who approves the API change, or write None if there is none",
     },
 ];
 
 const TRACKING_LINK: &str = "tracking-link";
 
-/// Keys whose values are other documents.
+/// Keys whose values are paths of other documents.
 const RELATED: [&str; 3] = ["see-also", "replaces", "superseded-by"];
 
-/// What stands between the first two `---`.
+/// The YAML between the first two `---`.
 #[derive(Debug)]
 pub(crate) struct Metadata {
-    entries: Vec<Located>,
-    /// The `---` behind them.
+    entries: Vec<LocatedEntry>,
+    /// The position of the second `---`.
     end: Position,
 }
 
-/// An entry with places in the whole document.
+/// An entry with positions in the document.
 #[derive(Debug)]
-struct Located {
+struct LocatedEntry {
     key: String,
     key_at: Position,
     at: Position,
     value: Rc<Value>,
-    /// Where the items of a list are.
+    /// The positions of the items of a list.
     items_at: Vec<Position>,
 }
 
-/// A name of another document.
+/// A reference to another document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Related<'a> {
     pub(crate) key: &'static str,
@@ -63,52 +63,58 @@ pub(crate) struct Related<'a> {
 }
 
 impl Metadata {
-    /// Reads the bytes `range` of `source`.
-    pub(crate) fn read(
+    /// Parses the bytes `range` of `source`.
+    pub(crate) fn parse(
         source: &Source<'_>,
         range: std::ops::Range<usize>,
         findings: &mut Vec<Finding>,
     ) -> Self {
         let position = |offset: usize| source.position(range.start + offset);
-        let yaml::Read { entries, problems } = yaml::read(&source.text[range.clone()]);
-        for (place, problem) in problems {
-            findings.push(Finding::new(position(place), Rule::Yaml, problem.to_string()));
+        let yaml::Parsed { entries, problems } = yaml::parse(&source.text[range.clone()]);
+        for (offset, problem) in problems {
+            findings.push(Finding::new(position(offset), Rule::Yaml, problem.to_string()));
         }
         let located = |Entry { key, key_at, at, value }: Entry| {
             let items_at = match value.as_ref() {
                 Value::List(items) => items.iter().map(|(at, _)| position(*at)).collect(),
                 _ => Vec::new(),
             };
-            Located { key, key_at: position(key_at), at: position(at), value, items_at }
+            LocatedEntry { key, key_at: position(key_at), at: position(at), value, items_at }
         };
         let entries = entries.into_iter().map(located).collect();
         Self { entries, end: source.position(range.end) }
     }
 
-    /// Checks what the community's linter checks. `due` is the file's name
-    /// without `.md`. Nothing is said about absent keys when the YAML could
-    /// not be read.
-    pub(crate) fn check(&self, due: &str, findings: &mut Vec<Finding>) {
+    /// Performs the checks of the community's linter. `name` is the file name
+    /// without `.md`. Missing keys are not reported if the YAML is invalid.
+    pub(crate) fn check(&self, name: &str, findings: &mut Vec<Finding>) {
         if self.entries.is_empty() && findings.iter().any(|found| found.rule == Rule::Yaml) {
             return;
         }
         self.check_duplicates(findings);
-        self.check_title(due, findings);
-        for People { key, advice } in PEOPLE {
-            let named = self.check_list(key, Rule::People, advice, findings, |_| None);
-            if !named {
-                let message = format!("`{key}` names nobody; {advice}");
-                findings.push(Finding::new(self.place_of(key), Rule::People, message));
+        self.check_title(name, findings);
+        for People { key, remedy } in PEOPLE {
+            let has_entries = self.check_list(key, Rule::People, remedy, findings, |_| None);
+            if !has_entries {
+                let message = format!("`{key}` is empty; {remedy}");
+                findings.push(Finding::new(self.position_of(key), Rule::People, message));
             }
         }
-        let advice = "link the ticket or epic that tracks the work";
-        let linked = self.check_list(TRACKING_LINK, Rule::TrackingLink, advice, findings, |text| {
-            let why = web_address::check(text).err()?;
-            Some(format!("`{TRACKING_LINK}` has {text:?}, which is no address: {why}; {advice}"))
-        });
-        if !linked {
-            let message = format!("`{TRACKING_LINK}` has no address; {advice}");
-            findings.push(Finding::new(self.place_of(TRACKING_LINK), Rule::TrackingLink, message));
+        let remedy = "link the issue or epic that tracks the work";
+        let has_entries =
+            self.check_list(TRACKING_LINK, Rule::TrackingLink, remedy, findings, |text| {
+                let reason = web_address::check(text).err()?;
+                Some(format!(
+                    "invalid URL in `{TRACKING_LINK}`: {reason}, found {text:?}; {remedy}"
+                ))
+            });
+        if !has_entries {
+            let message = format!("`{TRACKING_LINK}` is empty; {remedy}");
+            findings.push(Finding::new(
+                self.position_of(TRACKING_LINK),
+                Rule::TrackingLink,
+                message,
+            ));
         }
     }
 
@@ -116,18 +122,18 @@ impl Metadata {
         self.text("title").map(|(text, _)| text)
     }
 
-    /// The day a key gives, when it gives one.
+    /// The value of a key, if it is a date.
     pub(crate) fn date(&self, key: &str) -> Option<Date> {
         self.text(key)?.0.parse().ok()
     }
 
-    /// Dates are not checked by the community; a report cannot do without.
+    /// Checks dates. The community's linter does not, but a report needs them.
     pub(crate) fn check_dates(&self, findings: &mut Vec<Finding>) {
         let [created, updated] = ["creation-date", "last-updated"].map(|key| {
             let date = self.date(key);
             if date.is_none() {
-                let at = self.text(key).map_or_else(|| self.place_of(key), |(_, at)| at);
-                let message = format!("`{key}` is no day; write it as yyyy-mm-dd");
+                let at = self.text(key).map_or_else(|| self.position_of(key), |(_, at)| at);
+                let message = format!("`{key}` is not a date; write it as yyyy-mm-dd");
                 findings.push(Finding::new(at, Rule::Dates, message));
             }
             date
@@ -138,11 +144,11 @@ impl Metadata {
             let message = format!(
                 "`last-updated` {updated} is before `creation-date` {created}; correct one of them"
             );
-            findings.push(Finding::new(self.place_of("last-updated"), Rule::Dates, message));
+            findings.push(Finding::new(self.position_of("last-updated"), Rule::Dates, message));
         }
     }
 
-    /// The other documents that are named, one by one.
+    /// The references to other documents.
     pub(crate) fn related(&self) -> Vec<Related<'_>> {
         let of = |key| {
             self.get(key).into_iter().flat_map(move |entry| match entry.value.as_ref() {
@@ -161,7 +167,7 @@ impl Metadata {
         RELATED.into_iter().flat_map(of).collect()
     }
 
-    fn get(&self, key: &str) -> Option<&Located> {
+    fn get(&self, key: &str) -> Option<&LocatedEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
@@ -173,16 +179,16 @@ impl Metadata {
         }
     }
 
-    /// Where a key is, or where it would be added.
-    fn place_of(&self, key: &str) -> Position {
+    /// The position of a key, or the position where it would be added.
+    fn position_of(&self, key: &str) -> Position {
         self.get(key).map_or(self.end, |entry| entry.key_at)
     }
 
     fn check_duplicates(&self, findings: &mut Vec<Finding>) {
         let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
-        for Located { key, key_at, .. } in &self.entries {
+        for LocatedEntry { key, key_at, .. } in &self.entries {
             if let Some(first) = lines.get(key.as_str()) {
-                let message = format!("`{key}` is given twice, first on line {first}; keep one");
+                let message = format!("`{key}` is a duplicate of line {first}; remove one of them");
                 findings.push(Finding::new(*key_at, Rule::Yaml, message));
             } else {
                 lines.insert(key, key_at.line);
@@ -190,69 +196,70 @@ impl Metadata {
         }
     }
 
-    fn check_title(&self, due: &str, findings: &mut Vec<Finding>) {
+    fn check_title(&self, name: &str, findings: &mut Vec<Finding>) {
         let (found, at) = match self.get("title").map(|entry| (entry.value.as_ref(), entry.at)) {
             Some((Value::Text(text), at)) => (text.as_str(), at),
             Some((Value::List(_) | Value::Other, at)) => {
-                let message = format!("`title` must be a text; write `title: {due}`");
+                let message = format!("expected a string as `title`; write `title: {name}`");
                 findings.push(Finding::new(at, Rule::Yaml, message));
                 return;
             }
-            Some((Value::Null, _)) | None => ("", self.place_of("title")),
+            Some((Value::Null, _)) | None => ("", self.position_of("title")),
         };
-        if found != due {
+        if found != name {
             let message = match found {
-                "" => format!("there is no title; write `title: {due}`, as the file is named"),
+                "" => format!("expected a title; write `title: {name}`, the file name without .md"),
                 _ => format!(
-                    "the title is {found:?} and the file is {due}.md; write `title: {due}`, or \
-                     rename the file"
+                    "the title {found:?} does not match the file name {name}.md; write \
+                     `title: {name}`, or rename the file"
                 ),
             };
             findings.push(Finding::new(at, Rule::Title, message));
         }
     }
 
-    /// Checks the entries of a list one by one: neither nothing nor TBD nor what
-    /// `refuse` has a reason against. Tells whether there was anything to check.
+    /// Checks the entries of a list. Reports empty ones, TBD, and those for which
+    /// `reject` returns a message. Returns whether the list has entries.
     fn check_list(
         &self,
         key: &str,
         rule: Rule,
-        advice: &str,
+        remedy: &str,
         findings: &mut Vec<Finding>,
-        refuse: impl Fn(&str) -> Option<String>,
+        reject: impl Fn(&str) -> Option<String>,
     ) -> bool {
         let Some(entry) = self.get(key) else { return false };
         let items = match entry.value.as_ref() {
             Value::List(items) => items,
             Value::Null => return false,
             Value::Text(_) | Value::Other => {
-                let message = format!("`{key}` must be a list; write each entry on a line `  - …`");
+                let message =
+                    format!("expected a list as `{key}`; write each entry on a line `  - …`");
                 findings.push(Finding::new(entry.at, Rule::Yaml, message));
                 return true;
             }
         };
         for ((_, value), at) in items.iter().zip(&entry.items_at) {
-            let mut refused = |rule, message| findings.push(Finding::new(*at, rule, message));
+            let mut report = |rule, message| findings.push(Finding::new(*at, rule, message));
             match value {
-                // The community's linter does not see these at all.
+                // The community's linter ignores these.
                 Value::Null => {}
                 Value::List(_) | Value::Other => {
                     let message = format!(
-                        "an entry of `{key}` must be a text; put it in quotes when it has a colon \
-                         or a bracket"
+                        "expected a string as an entry of `{key}`; put it in quotes if it contains \
+                         a colon or a bracket"
                     );
-                    refused(Rule::Yaml, message);
+                    report(Rule::Yaml, message);
                 }
                 Value::Text(text) if text == TBD => {
-                    refused(rule, format!("`{key}` is still {TBD}; {advice}"));
+                    report(rule, format!("`{key}` is still {TBD}; {remedy}"));
                 }
                 Value::Text(text) if text.is_empty() => {
-                    refused(rule, format!("`{key}` has an empty entry; {advice}"));
+                    report(rule, format!("`{key}` has an empty entry; {remedy}"));
                 }
                 Value::Text(text) => {
-                    if let Some(message) = refuse(text) {
-                        refused(rule, message);
+                    if let Some(message) = reject(text) {
+                        report(rule, message);
                     }
                 }
             }

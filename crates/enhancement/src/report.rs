@@ -1,59 +1,110 @@
-//! What there is, by area and age, and what each document lacks.
+//! The state of all documents: age, missing parts and findings, by area.
 
 mod html;
 mod markdown;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Date;
 use serde::Serialize;
 
 use crate::document::{Document, Verdict};
 use crate::finding::Finding;
-use crate::rule::{Group, Severity};
+use crate::rule::{Group, Rule, Severity};
 
-/// What the JSON form is, and its version.
+/// Identifies the JSON format and its version.
 const SCHEMA: &str = "enhance/report";
 const VERSION: u32 = 1;
 
-/// A table of documents, by area, the oldest first.
+/// All documents, sorted by area, the oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     schema: &'static str,
     version: u32,
-    /// The day ages are counted to.
+    /// The day from which ages are counted.
     today: Date,
-    documents: Vec<Row>,
+    /// The version of the repository that links refer to.
+    revision: Option<Revision>,
+    areas: Vec<AreaSummary>,
+    documents: Vec<ReportEntry>,
+    skipped: Vec<SkippedDocument>,
 }
 
 /// One document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
-    /// The folder it is in, below the one that was asked for; empty at its top.
+pub struct ReportEntry {
+    /// Its directory below the one of the report; empty at the top.
     pub area: String,
-    /// From the folder that was asked for.
+    /// Its path below the directory of the report.
     pub path: String,
+    /// The address at which it can be read.
+    pub url: Option<String>,
     pub title: String,
     pub created: Option<Date>,
     pub updated: Option<Date>,
     /// Days since it was created.
     pub age_days: Option<i32>,
-    /// Whether the community's linter takes its metadata and its headings.
+    /// Whether the community's linter accepts its metadata and its headings.
     pub metadata_passes: bool,
     pub headings_pass: bool,
     pub missing_headings: Vec<String>,
-    /// What is wrong with its metadata.
+    /// The messages of the findings in its metadata.
     pub metadata_problems: Vec<String>,
+    /// Errors in Markdown and links.
+    pub other_errors: usize,
+    pub warnings: usize,
+    /// Whether the address accepts the number of a line.
+    #[serde(skip)]
+    has_line_anchors: bool,
+    #[serde(skip)]
+    findings: Vec<Finding>,
+}
+
+/// The documents of one directory in numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AreaSummary {
+    pub area: String,
+    pub documents: usize,
+    /// Documents with complete metadata and headings.
+    pub complete: usize,
+    pub with_metadata_problems: usize,
+    pub with_missing_headings: usize,
     /// Errors in Markdown and links.
     pub other_errors: usize,
     pub warnings: usize,
 }
 
-impl Row {
-    /// What is said about a document. `path` is relative, with `/` between its parts.
-    pub fn new(path: &str, document: &Document, findings: &[Finding], today: Date) -> Self {
-        let verdict = Verdict::of(findings);
-        let errors = |finding: &&Finding| finding.rule.severity() == Severity::Error;
+/// A document that was not checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SkippedDocument {
+    pub path: String,
+    pub reason: String,
+}
+
+/// A version of a repository on a Git host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Revision {
+    /// The address of the repository's page.
+    pub repository: String,
+    pub commit: String,
+}
+
+/// How often a rule is violated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RuleCount {
+    rule: Rule,
+    findings: usize,
+    documents: usize,
+}
+
+impl ReportEntry {
+    /// Summarizes a document. `path` is relative and separated by `/`.
+    pub fn new(path: &str, document: &Document, findings: Vec<Finding>, today: Date) -> Self {
+        let verdict = Verdict::of(&findings);
+        let is_error = |finding: &&Finding| finding.rule.severity() == Severity::Error;
         let is_metadata = |finding: &&Finding| finding.rule.group() == Group::Metadata;
         let is_other =
             |finding: &&Finding| matches!(finding.rule.group(), Group::Markdown | Group::Links);
@@ -61,6 +112,7 @@ impl Row {
         Self {
             area: path.rsplit_once('/').map_or("", |(area, _)| area).to_owned(),
             path: path.to_owned(),
+            url: None,
             title: document.title().to_owned(),
             created,
             updated: document.updated(),
@@ -73,18 +125,34 @@ impl Row {
                 .filter(is_metadata)
                 .map(|finding| finding.message.clone())
                 .collect(),
-            other_errors: findings.iter().filter(is_other).filter(errors).count(),
-            warnings: findings.iter().filter(|finding| !errors(finding)).count(),
+            other_errors: findings.iter().filter(is_other).filter(is_error).count(),
+            warnings: findings.iter().filter(|finding| !is_error(finding)).count(),
+            has_line_anchors: false,
+            findings,
         }
+    }
+
+    /// Adds the address of the document. With line anchors, `?plain=1#L7` can
+    /// be appended to it.
+    pub fn with_url(mut self, url: String, has_line_anchors: bool) -> Self {
+        self.url = Some(url);
+        self.has_line_anchors = has_line_anchors;
+        self
+    }
+
+    fn is_complete(&self) -> bool {
+        self.metadata_passes && self.headings_pass
     }
 
     fn missing(&self) -> String {
         if self.missing_headings.is_empty() {
-            return "nothing".to_owned();
+            return "none".to_owned();
         }
-        let words =
-            self.missing_headings.iter().map(|heading| heading.trim_start_matches(['#', ' ']));
-        words.collect::<Vec<_>>().join(", ")
+        self.missing_heading_names().collect::<Vec<_>>().join(", ")
+    }
+
+    fn missing_heading_names(&self) -> impl Iterator<Item = &str> {
+        self.missing_headings.iter().map(|heading| heading.trim_start_matches(['#', ' ']))
     }
 
     fn age(&self) -> String {
@@ -103,137 +171,118 @@ impl Row {
 
     fn metadata(&self) -> String {
         match self.metadata_problems.len() {
-            0 => "good".to_owned(),
-            1 => "1 problem".to_owned(),
-            number => format!("{number} problems"),
+            0 => "complete".to_owned(),
+            number => plural(number, "problem"),
         }
+    }
+}
+
+impl AreaSummary {
+    fn add(&mut self, entry: &ReportEntry) {
+        self.documents += 1;
+        self.complete += usize::from(entry.is_complete());
+        self.with_metadata_problems += usize::from(!entry.metadata_passes);
+        self.with_missing_headings += usize::from(!entry.headings_pass);
+        self.other_errors += entry.other_errors;
+        self.warnings += entry.warnings;
+    }
+
+    /// The name of the area as it is printed.
+    fn name(&self) -> &str {
+        if self.area.is_empty() { "(no area)" } else { &self.area }
     }
 }
 
 impl Report {
-    pub fn new(mut documents: Vec<Row>, today: Date) -> Self {
-        // Without a date it cannot be told; those come last.
+    /// Sorts and summarizes documents.
+    pub fn new(
+        mut documents: Vec<ReportEntry>,
+        skipped: Vec<SkippedDocument>,
+        revision: Option<Revision>,
+        today: Date,
+    ) -> Self {
+        // Documents without a date are last.
         documents.sort_by(|a, b| {
-            let key = |row: &Row| (row.area.clone(), row.created.is_none(), row.created);
-            key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path))
+            let key = |entry: &ReportEntry| {
+                (entry.area.clone(), entry.created.is_none(), entry.created, entry.path.clone())
+            };
+            key(a).cmp(&key(b))
         });
-        Self { schema: SCHEMA, version: VERSION, today, documents }
+        let areas = documents
+            .chunk_by(|a, b| a.area == b.area)
+            .map(|entries| {
+                let area = entries[0].area.clone();
+                let mut summary = AreaSummary { area, ..AreaSummary::default() };
+                entries.iter().for_each(|entry| summary.add(entry));
+                summary
+            })
+            .collect();
+        Self { schema: SCHEMA, version: VERSION, today, revision, areas, documents, skipped }
     }
 
+    /// Renders the report as Markdown.
     pub fn to_markdown(&self) -> String {
         markdown::render(self)
     }
 
+    /// Renders the report as an HTML page that does not load any other file.
     pub fn to_html(&self) -> String {
         html::render(self)
     }
 
-    /// Areas in order, each with its documents.
-    fn areas(&self) -> impl Iterator<Item = (&str, &[Row])> {
-        self.documents.chunk_by(|a, b| a.area == b.area).map(|rows| (rows[0].area.as_str(), rows))
+    /// The areas in their order, each with its documents.
+    fn areas(&self) -> impl Iterator<Item = (&AreaSummary, &[ReportEntry])> {
+        self.areas.iter().zip(self.documents.chunk_by(|a, b| a.area == b.area))
+    }
+
+    /// The numbers of all areas.
+    fn total(&self) -> AreaSummary {
+        let mut total = AreaSummary::default();
+        self.documents.iter().for_each(|entry| total.add(entry));
+        total
+    }
+
+    /// The rules that are violated, those in the most documents first.
+    fn rule_counts(&self) -> Vec<RuleCount> {
+        let mut counts: BTreeMap<Rule, (usize, usize)> = BTreeMap::new();
+        for entry in &self.documents {
+            for finding in &entry.findings {
+                counts.entry(finding.rule).or_default().0 += 1;
+            }
+            let rules: BTreeSet<Rule> = entry.findings.iter().map(|found| found.rule).collect();
+            for rule in rules {
+                counts.entry(rule).or_default().1 += 1;
+            }
+        }
+        let count = |(rule, (findings, documents))| RuleCount { rule, findings, documents };
+        let mut counts: Vec<RuleCount> = counts.into_iter().map(count).collect();
+        counts.sort_by_key(|count| (std::cmp::Reverse(count.documents), count.rule));
+        counts
     }
 
     fn summary(&self) -> String {
-        let number = self.documents.len();
-        let passing = self.documents.iter().filter(|row| row.metadata_passes && row.headings_pass);
-        let documents = if number == 1 { "document" } else { "documents" };
-        format!(
-            "{number} {documents} on {}; {} with metadata and headings complete.",
+        let total = self.total();
+        let mut summary = format!(
+            "{} on {}; {} with complete metadata and headings",
+            plural(total.documents, "document"),
             self.today,
-            passing.count()
-        )
+            total.complete
+        );
+        if !self.skipped.is_empty() {
+            summary.push_str(&format!("; {} skipped", self.skipped.len()));
+        }
+        summary.push('.');
+        summary
+    }
+}
+
+/// A number with its noun.
+fn plural(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use jiff::civil::date;
-
-    use super::*;
-    use crate::{REQUIRED_HEADINGS, Surroundings, Target};
-
-    struct Everything;
-
-    impl Surroundings for Everything {
-        fn find(&self, _: &str) -> Target {
-            Target::Present
-        }
-    }
-
-    const TODAY: Date = date(2026, 3, 2);
-
-    fn row(path: &str, created: &str, title: &str, headings: &[crate::Heading]) -> Row {
-        let headings: String =
-            headings.iter().map(|heading| format!("\n{heading}\n\nWords.\n")).collect();
-        let name = path.rsplit('/').next().unwrap().trim_end_matches(".md");
-        let text = format!(
-            "---\ntitle: {name}\nauthors: [a]\nreviewers: [a]\napprovers: [a]\n\
-             api-approvers: [TBD]\ncreation-date: {created}\nlast-updated: 2026-03-01\n\
-             tracking-link: [https://x]\n---\n\n# {title}\n\nWords.\n{headings}"
-        );
-        let document = Document::parse(&format!("{name}.md"), text);
-        let findings = document.findings(&Everything);
-        Row::new(path, &document, &findings, TODAY)
-    }
-
-    fn report() -> Report {
-        let all = &REQUIRED_HEADINGS;
-        Report::new(
-            vec![
-                row("b/young.md", "2026-03-01", "Young", all),
-                row("b/dateless.md", "soon", "Dateless", all),
-                row("b/old.md", "2020-01-01", "Old \\<script\\> | \"q\"", &all[..24]),
-                row("top.md", "2025-09-02", "Top", all),
-            ],
-            TODAY,
-        )
-    }
-
-    #[test]
-    fn documents_come_by_area_and_the_oldest_first() {
-        let report = report();
-        let order: Vec<&str> = report.documents.iter().map(|row| row.path.as_str()).collect();
-        assert_eq!(order, ["top.md", "b/old.md", "b/young.md", "b/dateless.md"]);
-    }
-
-    #[test]
-    fn ages_are_told_in_words() {
-        let ages: Vec<String> = report().documents.iter().map(Row::age).collect();
-        assert_eq!(ages, ["6 months", "6 years", "1 day", "unknown"]);
-    }
-
-    #[test]
-    fn the_markdown_table_names_what_is_missing() {
-        let text = report().to_markdown();
-        assert!(text.starts_with(
-            "# Enhancement documents\n\n4 documents on 2026-03-02; 0 with metadata and headings \
-             complete.\n\n## (no area)\n"
-        ));
-        assert!(
-            text.contains(
-                "| [Old \\<script\\> \\| \"q\"](<b/old.md>) | 2020-01-01 | 6 years | 2026-03-01 | \
-             1 problem | Operational Aspects of API Extensions, Support Procedures | nothing |\n"
-            ),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn words_of_a_document_do_not_become_html() {
-        let page = report().to_html();
-        assert!(!page.contains("<script>"));
-        assert!(page.contains("Old &lt;script&gt; | &quot;q&quot;"), "{page}");
-        assert_eq!(page.matches("<tr>").count(), 2 + 4);
-        assert_eq!(page.matches("<table>").count(), page.matches("</table>").count());
-    }
-
-    #[test]
-    fn the_json_form_says_what_it_is() {
-        let json = serde_json::to_value(report()).unwrap();
-        assert_eq!(json["schema"], "enhance/report");
-        assert_eq!(json["version"], 1);
-        assert_eq!(json["documents"][1]["ageDays"], 2252);
-        assert_eq!(json["documents"][1]["missingHeadings"][1], "## Support Procedures");
-        assert_eq!(json["documents"][3]["created"], serde_json::Value::Null);
-    }
-}
+mod tests;

@@ -1,9 +1,10 @@
-//! Every rule there is: its name, what it belongs to and how much it weighs.
+//! All rules: their names, groups, severities and descriptions.
 
 use std::fmt;
 
-/// What a rule looks at. The community judges metadata and headings for new
-/// documents and Markdown for all; links and advice are ours.
+/// What a rule checks. The community's linter checks metadata and headings of
+/// new documents and the Markdown of all; links and advice are checked here
+/// only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
     Metadata,
@@ -13,7 +14,7 @@ pub enum Group {
     Advice,
 }
 
-/// How much a finding weighs.
+/// Whether a finding makes a check fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     Error,
@@ -41,8 +42,8 @@ impl Group {
     }
 }
 
-/// A rule. Those of Markdown have the numbers and names of markdownlint, so
-/// that its `<!-- markdownlint-disable … -->` comments hold here too.
+/// A rule. The Markdown rules have the numbers and names of markdownlint, so
+/// that its `<!-- markdownlint-disable … -->` comments apply here, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     FrontMatter,
@@ -83,32 +84,33 @@ pub enum Rule {
     FrontMatterPlace,
     Dates,
     EmptySection,
+    TemplateText,
 }
 
-/// A rule as it is documented.
-struct Facts {
+/// What is documented about a rule.
+struct RuleInfo {
     id: &'static str,
     group: Group,
-    about: &'static str,
-    /// Other names and tags by which a comment may switch it off.
+    description: &'static str,
+    /// Other names and tags by which a comment can disable it.
     aliases: &'static [&'static str],
 }
 
-const fn facts(id: &'static str, group: Group, about: &'static str) -> Facts {
-    Facts { id, group, about, aliases: &[] }
+const fn info(id: &'static str, group: Group, description: &'static str) -> RuleInfo {
+    RuleInfo { id, group, description, aliases: &[] }
 }
 
 const fn markdown(
     id: &'static str,
     aliases: &'static [&'static str],
-    about: &'static str,
-) -> Facts {
-    Facts { id, group: Group::Markdown, about, aliases }
+    description: &'static str,
+) -> RuleInfo {
+    RuleInfo { id, group: Group::Markdown, description, aliases }
 }
 
 impl Rule {
-    /// All of them, in the order of their groups.
-    pub const ALL: [Self; 38] = [
+    /// All rules, in the order of their groups.
+    pub const ALL: [Self; 39] = [
         Self::FrontMatter,
         Self::Yaml,
         Self::Title,
@@ -147,20 +149,21 @@ impl Rule {
         Self::FrontMatterPlace,
         Self::Dates,
         Self::EmptySection,
+        Self::TemplateText,
     ];
 
-    /// The name that is printed and that scripts rely on.
+    /// The name that is printed and that scripts depend on.
     pub fn id(self) -> &'static str {
-        self.facts().id
+        self.info().id
     }
 
     pub fn group(self) -> Group {
-        self.facts().group
+        self.info().group
     }
 
-    /// What the rule asks for, in one sentence.
-    pub fn about(self) -> &'static str {
-        self.facts().about
+    /// What the rule requires, in one sentence.
+    pub fn description(self) -> &'static str {
+        self.info().description
     }
 
     pub fn severity(self) -> Severity {
@@ -170,61 +173,63 @@ impl Rule {
         }
     }
 
-    /// Whether `name` means this rule in a `markdownlint-disable` comment.
-    pub(crate) fn answers_to(self, name: &str) -> bool {
-        let Facts { id, group, aliases, .. } = self.facts();
+    /// Whether `name` selects this rule in a `markdownlint-disable` comment.
+    pub(crate) fn has_name(self, name: &str) -> bool {
+        let RuleInfo { id, group, aliases, .. } = self.info();
         group == Group::Markdown
             && std::iter::once(&id).chain(aliases).any(|known| known.eq_ignore_ascii_case(name))
     }
 
-    fn facts(self) -> Facts {
+    fn info(self) -> RuleInfo {
         use Group::{Advice, Headings, Links, Metadata};
         match self {
-            Self::FrontMatter => facts(
+            Self::FrontMatter => info(
                 "front-matter",
                 Metadata,
-                "The document starts with metadata between two lines `---`.",
+                "The document starts with metadata between two `---` lines.",
             ),
-            Self::Yaml => facts(
+            Self::Yaml => info(
                 "metadata-yaml",
                 Metadata,
-                "The metadata are YAML: a text as title, lists of texts for people and links.",
+                "The metadata are valid YAML: the title is a string, people and links are lists of strings.",
             ),
             Self::Title => {
-                facts("metadata-title", Metadata, "The title is the file name without `.md`.")
+                info("metadata-title", Metadata, "The title is the file name without `.md`.")
             }
-            Self::TrackingLink => facts(
+            Self::TrackingLink => info(
                 "metadata-tracking-link",
                 Metadata,
-                "`tracking-link` lists at least one address, and no TBD.",
+                "`tracking-link` contains at least one URL, and no TBD.",
             ),
-            Self::People => facts(
+            Self::People => info(
                 "metadata-people",
                 Metadata,
-                "Authors, reviewers, approvers and API approvers are named, and none is TBD.",
+                "Authors, reviewers, approvers and API approvers are listed, and none is TBD.",
             ),
-            Self::MissingHeading => facts(
+            Self::MissingHeading => info(
                 "missing-heading",
                 Headings,
-                "Every heading of the template is there, at its level.",
+                "Every required heading of the template is present, at its level.",
             ),
-            Self::MissingTitleLine => {
-                facts("missing-title-line", Headings, "A line starts with `# ` and the title.")
-            }
+            Self::MissingTitleLine => info(
+                "missing-title-line",
+                Headings,
+                "One line starts with `# `, followed by the title.",
+            ),
             Self::HeadingIncrement => markdown(
                 "MD001",
                 &["heading-increment", "header-increment", "headings", "headers"],
-                "A heading is at most one level below the one before it.",
+                "A heading is at most one level below the previous heading.",
             ),
             Self::HeadingStyle => markdown(
                 "MD003",
                 &["heading-style", "header-style", "headings", "headers"],
-                "All headings are written in one style.",
+                "All headings have the same style.",
             ),
             Self::ListIndent => markdown(
                 "MD005",
                 &["list-indent", "bullet", "ul", "indentation"],
-                "Items of one list are indented alike.",
+                "Items of a list have the same indentation.",
             ),
             Self::UlIndent => markdown(
                 "MD007",
@@ -234,32 +239,32 @@ impl Rule {
             Self::NoReversedLinks => markdown(
                 "MD011",
                 &["no-reversed-links", "links"],
-                "Links are written [text](address), not (text)[address].",
+                "Links are written as [text](URL), not as (text)[URL].",
             ),
             Self::LineLength => markdown(
                 "MD013",
                 &["line-length", "line_length"],
-                "Lines are at most 400 characters long.",
+                "Lines have at most 400 characters.",
             ),
             Self::NoMissingSpaceAtx => markdown(
                 "MD018",
                 &["no-missing-space-atx", "headings", "headers", "atx", "spaces"],
-                "A space stands between the hashes and the text of a heading.",
+                "A space separates the hashes and the text of a heading.",
             ),
             Self::NoMultipleSpaceAtx => markdown(
                 "MD019",
                 &["no-multiple-space-atx", "headings", "headers", "atx", "spaces"],
-                "One space stands between the hashes and the text of a heading.",
+                "Only one space separates the hashes and the text of a heading.",
             ),
             Self::NoMissingSpaceClosedAtx => markdown(
                 "MD020",
                 &["no-missing-space-closed-atx", "headings", "headers", "atx_closed", "spaces"],
-                "A space stands between the text of a heading and the hashes around it.",
+                "A space separates the text of a heading and the hashes around it.",
             ),
             Self::NoMultipleSpaceClosedAtx => markdown(
                 "MD021",
                 &["no-multiple-space-closed-atx", "headings", "headers", "atx_closed", "spaces"],
-                "One space stands between the text of a heading and the hashes around it.",
+                "Only one space separates the text of a heading and the hashes around it.",
             ),
             Self::HeadingStartLeft => markdown(
                 "MD023",
@@ -274,17 +279,17 @@ impl Rule {
             Self::NoTrailingPunctuation => markdown(
                 "MD026",
                 &["no-trailing-punctuation", "headings", "headers"],
-                "A heading does not end in punctuation; a question mark is fine.",
+                "A heading does not end with punctuation, except for a question mark.",
             ),
             Self::NoMultipleSpaceBlockquote => markdown(
                 "MD027",
                 &["no-multiple-space-blockquote", "blockquote", "whitespace", "indentation"],
-                "One space follows the `>` of a quotation.",
+                "One space follows the `>` of a block quote.",
             ),
             Self::NoBlanksBlockquote => markdown(
                 "MD028",
                 &["no-blanks-blockquote", "blockquote", "whitespace"],
-                "No blank line separates two quotations.",
+                "No blank line separates two block quotes.",
             ),
             Self::ListMarkerSpace => markdown(
                 "MD030",
@@ -292,12 +297,12 @@ impl Rule {
                 "One space follows the marker of a list item.",
             ),
             Self::HrStyle => {
-                markdown("MD035", &["hr-style", "hr"], "All horizontal rules are written alike.")
+                markdown("MD035", &["hr-style", "hr"], "All horizontal rules have the same style.")
             }
             Self::NoSpaceInCode => markdown(
                 "MD038",
                 &["no-space-in-code", "whitespace", "code"],
-                "Code between backticks neither starts nor ends with a space.",
+                "A code span neither starts nor ends with a space.",
             ),
             Self::NoSpaceInLinks => markdown(
                 "MD039",
@@ -307,7 +312,7 @@ impl Rule {
             Self::FencedCodeLanguage => markdown(
                 "MD040",
                 &["fenced-code-language", "code", "language"],
-                "A fenced code block names its language.",
+                "A fenced code block has a language.",
             ),
             Self::FirstLineHeading => markdown(
                 "MD041",
@@ -315,12 +320,12 @@ impl Rule {
                 "Without a title in the metadata, the first line is a heading of level 1.",
             ),
             Self::NoEmptyLinks => {
-                markdown("MD042", &["no-empty-links", "links"], "A link leads somewhere.")
+                markdown("MD042", &["no-empty-links", "links"], "A link has a target.")
             }
             Self::NoAltText => markdown(
                 "MD045",
                 &["no-alt-text", "accessibility", "images"],
-                "An image has a text for those who cannot see it.",
+                "An image has an alternative text.",
             ),
             Self::CodeBlockStyle => markdown(
                 "MD046",
@@ -332,29 +337,34 @@ impl Rule {
                 &["code-fence-style", "code"],
                 "Code fences are either all backticks or all tildes.",
             ),
-            Self::RelatedDocument => facts(
+            Self::RelatedDocument => info(
                 "related-document",
                 Links,
-                "Documents named in see-also, replaces and superseded-by exist.",
+                "Documents in `see-also`, `replaces` and `superseded-by` exist.",
             ),
             Self::RelativeLink => {
-                facts("relative-link", Links, "Files that links and images name exist.")
+                info("relative-link", Links, "Targets of relative links and images exist.")
             }
-            Self::Anchor => facts("anchor", Links, "Headings that links name exist."),
-            Self::FrontMatterPlace => facts(
+            Self::Anchor => info("anchor", Links, "Anchors in links exist."),
+            Self::FrontMatterPlace => info(
                 "front-matter-place",
                 Advice,
-                "The metadata are at the top, between two lines that are `---` and nothing else.",
+                "The metadata are at the top of the document, between two lines that consist of `---`.",
             ),
-            Self::Dates => facts(
+            Self::Dates => info(
                 "dates",
                 Advice,
-                "`creation-date` and `last-updated` are days, written yyyy-mm-dd.",
+                "`creation-date` and `last-updated` are dates in the format yyyy-mm-dd.",
             ),
-            Self::EmptySection => facts(
+            Self::EmptySection => info(
                 "empty-section",
                 Advice,
-                "Every section says something, be it why it does not apply.",
+                "Every section has content, at least the reason why it does not apply.",
+            ),
+            Self::TemplateText => info(
+                "template-text",
+                Advice,
+                "No section contains text of the community's template.",
             ),
         }
     }
@@ -367,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_has_a_name_of_its_own_and_the_order_is_that_of_the_list() {
+    fn ids_are_unique_and_rules_are_sorted_by_group() {
         let ids: BTreeSet<&str> = Rule::ALL.iter().map(|rule| rule.id()).collect();
         assert_eq!(ids.len(), Rule::ALL.len());
         assert!(Rule::ALL.is_sorted());
@@ -375,11 +385,11 @@ mod tests {
     }
 
     #[test]
-    fn comments_reach_markdown_rules_by_number_name_and_tag_only() {
-        assert!(Rule::UlIndent.answers_to("md007"));
-        assert!(Rule::UlIndent.answers_to("UL-INDENT"));
-        assert!(Rule::UlIndent.answers_to("bullet"));
-        assert!(!Rule::UlIndent.answers_to("code"));
-        assert!(!Rule::Title.answers_to("metadata-title"));
+    fn comments_select_markdown_rules_by_number_name_and_tag_only() {
+        assert!(Rule::UlIndent.has_name("md007"));
+        assert!(Rule::UlIndent.has_name("UL-INDENT"));
+        assert!(Rule::UlIndent.has_name("bullet"));
+        assert!(!Rule::UlIndent.has_name("code"));
+        assert!(!Rule::Title.has_name("metadata-title"));
     }
 }

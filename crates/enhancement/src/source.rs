@@ -1,10 +1,10 @@
-//! A text and its lines.
+//! A text with an index of its lines.
 
 use std::ops::Range;
 
 use crate::finding::Position;
 
-/// A text that knows where its lines begin. Lines are counted from 0 here.
+/// A text and the start of each of its lines. Lines are counted from 0 here.
 #[derive(Debug, Clone)]
 pub(crate) struct Source<'a> {
     pub(crate) text: &'a str,
@@ -22,7 +22,7 @@ impl<'a> Source<'a> {
         self.starts.len()
     }
 
-    /// A line without its end; nothing behind the last.
+    /// A line without its end; empty after the last line.
     pub(crate) fn line(&self, index: usize) -> &'a str {
         let line = &self.text[self.range(index)];
         line.strip_suffix('\r').unwrap_or(line)
@@ -32,7 +32,7 @@ impl<'a> Source<'a> {
         (0..self.line_count()).map(|index| self.line(index))
     }
 
-    /// The line that holds the byte at `offset`.
+    /// The line that contains the byte at `offset`.
     pub(crate) fn line_at(&self, offset: usize) -> usize {
         self.starts.partition_point(|start| *start <= offset).saturating_sub(1)
     }
@@ -47,13 +47,13 @@ impl<'a> Source<'a> {
         self.position_in_line(line, offset - self.starts[line])
     }
 
-    /// The place `offset` bytes into a line.
+    /// The position `offset` bytes into a line.
     pub(crate) fn position_in_line(&self, line: usize, offset: usize) -> Position {
         let before = self.line(line).get(..offset).unwrap_or_else(|| self.line(line));
         Position { line: line + 1, column: before.chars().count() + 1 }
     }
 
-    /// The lines that `range` touches, without blank ones at its end.
+    /// The lines that overlap `range`, without blank lines at its end.
     pub(crate) fn lines_of(&self, range: &Range<usize>) -> Range<usize> {
         let first = self.line_at(range.start);
         let mut end = self.line_at(range.end.saturating_sub(1).max(range.start)) + 1;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_lose_their_ends_and_offsets_find_them() {
+    fn lines_have_no_ends_and_offsets_map_to_positions() {
         let source = Source::new("ä b\r\n\nlast");
         assert_eq!(source.lines().collect::<Vec<_>>(), ["ä b", "", "last"]);
         assert_eq!(source.line(9), "");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_at_the_end_do_not_belong_to_a_block() {
+    fn blank_lines_at_the_end_are_not_part_of_a_block() {
         let source = Source::new("a\nb\n\n  \nc\n");
         assert_eq!(source.lines_of(&(0..5)), 0..2);
         assert_eq!(source.lines_of(&(2..2)), 1..2);

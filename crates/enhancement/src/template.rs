@@ -1,4 +1,4 @@
-//! The document to start from.
+//! The template of a new document.
 
 use jiff::civil::Date;
 
@@ -6,8 +6,8 @@ use crate::title::Title;
 
 const TEMPLATE: &str = include_str!("template.md");
 
-/// A new document: all headings, the questions each section answers, and what
-/// has to be filled in before it can be taken.
+/// Creates a document with all headings, a comment in each section with the
+/// questions that it answers, and placeholders in the metadata.
 pub fn fill(title: &Title, today: Date) -> String {
     TEMPLATE
         .replace("{name}", title.name())
@@ -20,25 +20,27 @@ mod tests {
     use jiff::civil::date;
 
     use super::*;
-    use crate::{Document, Group, REQUIRED_HEADINGS, Rule, Surroundings, Target};
+    use crate::{
+        Document, Group, LinkResolver, LinkTarget, REQUIRED_HEADINGS, Rule, TemplateSentences,
+    };
 
-    struct Nothing;
+    struct NoLinkResolves;
 
-    impl Surroundings for Nothing {
-        fn find(&self, _: &str) -> Target {
-            Target::Missing
+    impl LinkResolver for NoLinkResolves {
+        fn resolve(&self, _: &str) -> LinkTarget {
+            LinkTarget::Missing
         }
     }
 
     #[test]
-    fn a_new_document_only_lacks_what_its_author_must_say() {
+    fn a_new_document_lacks_only_what_its_author_must_write() {
         let title: Title = "Mirror *all* signatures: how?".parse().unwrap();
         let text = fill(&title, date(2026, 3, 2));
         assert!(text.starts_with("---\ntitle: mirror-all-signatures-how\n"), "{text}");
         assert_eq!(text.matches("2026-03-02").count(), 2);
         assert!(text.contains("\n# Mirror *all* signatures: how?\n"));
         let document = Document::parse("mirror-all-signatures-how.md", text);
-        let findings = document.findings(&Nothing);
+        let findings = document.findings(&NoLinkResolves, &TemplateSentences::community());
         let others: Vec<_> = findings
             .iter()
             .filter(|found| {
@@ -51,12 +53,12 @@ mod tests {
     }
 
     #[test]
-    fn the_headings_come_in_the_order_of_the_list() {
+    fn the_headings_have_the_order_of_the_list() {
         let mut rest = TEMPLATE;
         for heading in REQUIRED_HEADINGS {
             let line = format!("\n{heading}\n");
             let at =
-                rest.find(&line).unwrap_or_else(|| panic!("{heading} is not where it belongs"));
+                rest.find(&line).unwrap_or_else(|| panic!("{heading} is missing or out of order"));
             rest = &rest[at + 1..];
         }
     }

@@ -1,13 +1,13 @@
-//! The title of a document, the name of its file, the area it belongs to.
+//! The title, the file name and the area of a document.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Longest file name without `.md`. File systems stop at 255 bytes.
+/// The longest file name without `.md`. The limit of file systems is 255 bytes.
 const MAX_NAME: usize = 200;
 
-/// A title in words, from which a file name follows.
+/// A title in words, with the file name that is derived from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Title {
     words: String,
@@ -16,20 +16,20 @@ pub struct Title {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TitleError {
-    #[error("the title {0:?} has no letter and no digit to name a file by; write it in words")]
+    #[error("expected a title with at least one letter or digit, found {0:?}")]
     NoName(String),
-    #[error("the title is longer than {MAX_NAME} letters as a file name; shorten it")]
-    TooLong,
+    #[error("expected a title of at most {MAX_NAME} bytes as a file name, found {0}")]
+    TooLong(usize),
 }
 
 impl Title {
-    /// As a heading shows it.
+    /// The title as a heading contains it.
     pub fn words(&self) -> &str {
         &self.words
     }
 
-    /// The file's name without `.md`, which is also the `title` of the
-    /// metadata: small letters, and a `-` for all that is no letter or digit.
+    /// The file name without `.md`, which is also the `title` of the metadata:
+    /// lower case, with `-` in place of everything but letters and digits.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -49,18 +49,18 @@ impl FromStr for Title {
         match name.len() {
             0 => Err(TitleError::NoName(words)),
             1..=MAX_NAME => Ok(Self { words, name }),
-            _ => Err(TitleError::TooLong),
+            length => Err(TitleError::TooLong(length)),
         }
     }
 }
 
-/// The folder below `enhancements/` that a document belongs to.
+/// The directory of a document below `enhancements/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Area(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no area; write the name of a folder: small letters, digits and dashes, such as network"
+    "expected a directory name of lower-case letters, digits and dashes, such as network, found {0:?}"
 )]
 pub struct AreaError(String);
 
@@ -74,11 +74,11 @@ impl FromStr for Area {
     type Err = AreaError;
 
     fn from_str(text: &str) -> Result<Self, AreaError> {
-        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        let is_folder = |part: &str| {
-            part.starts_with(|c: char| c.is_ascii_alphanumeric()) && part.chars().all(legal)
+        let is_legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_directory = |part: &str| {
+            part.starts_with(|c: char| c.is_ascii_alphanumeric()) && part.chars().all(is_legal)
         };
-        if text.split('/').all(is_folder) {
+        if text.split('/').all(is_directory) {
             Ok(Self(text.to_owned()))
         } else {
             Err(AreaError(text.to_owned()))
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_named_by_the_words_of_its_title() {
+    fn the_file_name_is_derived_from_the_title() {
         for (text, name) in [
             ("Mirror release signatures", "mirror-release-signatures"),
             ("  br-ex:  on first   boot! ", "br-ex-on-first-boot"),
@@ -110,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn a_title_that_names_no_file_is_refused() {
+    fn a_title_without_a_valid_file_name_is_rejected() {
         assert_eq!("?!".parse::<Title>(), Err(TitleError::NoName("?!".into())));
-        assert_eq!("a".repeat(201).parse::<Title>(), Err(TitleError::TooLong));
+        assert_eq!("a".repeat(201).parse::<Title>(), Err(TitleError::TooLong(201)));
     }
 
     #[test]
-    fn an_area_cannot_lead_out_of_its_folder() {
+    fn an_area_cannot_leave_its_directory() {
         for good in ["network", "single-node", "cloud/aws2"] {
             assert_eq!(good.parse::<Area>().unwrap().to_string(), good);
         }

@@ -1,36 +1,36 @@
-//! What the community's linter takes for a web address.
+//! What the community's linter accepts as a URL.
 //!
-//! It asks Go's `net/url`, which is more generous than browsers: everything
-//! with a scheme passes whose parts could be told apart. To give the same
-//! verdict the same generosity is needed, so this is not a URL parser.
+//! It uses Go's `net/url`, which is more permissive than browsers: every text
+//! with a scheme passes if it can be split into parts. The same verdict needs
+//! the same rules, therefore this module does not use a URL parser.
 
-/// Why a text is no address.
+/// Why a text is not a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AddressError {
-    #[error("it has no scheme such as https://")]
+    #[error("expected a scheme such as https://")]
     NoScheme,
-    #[error("it holds a control character")]
+    #[error("expected no control characters")]
     Control,
-    #[error("a `%` in it is not followed by two hexadecimal digits")]
+    #[error("expected two hexadecimal digits after `%`")]
     Percent,
-    #[error("its host name is not valid")]
+    #[error("expected a valid host name")]
     Host,
-    #[error("its port is not a number")]
+    #[error("expected a number as port")]
     Port,
 }
 
-/// Checks that `text` is an address with a scheme.
+/// Checks that `text` is a URL with a scheme.
 pub(crate) fn check(text: &str) -> Result<(), AddressError> {
     if text.bytes().any(|byte| byte.is_ascii_control()) {
         return Err(AddressError::Control);
     }
     let rest = after_scheme(text).ok_or(AddressError::NoScheme)?;
-    // What follows `#` and `?` is looked at for `%` only in the former.
+    // Go checks `%` in the fragment, but not in the query.
     let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
     let rest = rest.split_once('?').map_or(rest, |(path, _)| path);
     check_percent(fragment)?;
     let Some(rest) = rest.strip_prefix("//") else {
-        // `mailto:x` is taken as it is, a path is decoded.
+        // Go decodes a path, but not the rest of `mailto:x`.
         return if rest.starts_with('/') { check_percent(rest) } else { Ok(()) };
     };
     let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
@@ -40,8 +40,8 @@ pub(crate) fn check(text: &str) -> Result<(), AddressError> {
 
 fn after_scheme(text: &str) -> Option<&str> {
     let (scheme, rest) = text.split_once(':')?;
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-    (scheme.starts_with(|first: char| first.is_ascii_alphabetic()) && scheme.bytes().all(legal))
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    (scheme.starts_with(|first: char| first.is_ascii_alphabetic()) && scheme.bytes().all(is_legal))
         .then_some(rest)
 }
 
@@ -49,8 +49,8 @@ fn check_authority(authority: &str) -> Result<(), AddressError> {
     let host = match authority.rsplit_once('@') {
         None => authority,
         Some((user, host)) => {
-            let legal = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
-            if !user.chars().all(legal) {
+            let is_legal = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
+            if !user.chars().all(is_legal) {
                 return Err(AddressError::Host);
             }
             check_percent(user)?;
@@ -65,11 +65,11 @@ fn check_authority(authority: &str) -> Result<(), AddressError> {
     if (!port.is_empty() && !port.starts_with(':')) || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(AddressError::Port);
     }
-    let legal = |c: char| {
+    let is_legal = |c: char| {
         !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:[]<>\"%".contains(c)
     };
-    if !name.chars().all(legal) || (!host.starts_with('[') && name.contains('%')) {
-        // Go decodes only non-ASCII bytes in host names; nobody writes those.
+    if !name.chars().all(is_legal) || (!host.starts_with('[') && name.contains('%')) {
+        // Go decodes only non-ASCII bytes in host names; those are rejected here.
         return Err(AddressError::Host);
     }
     Ok(())
@@ -78,19 +78,19 @@ fn check_authority(authority: &str) -> Result<(), AddressError> {
 fn check_percent(text: &str) -> Result<(), AddressError> {
     let bytes = text.as_bytes();
     let is_pair = |at: usize| matches!(bytes.get(at + 1..at + 3), Some(pair) if pair.iter().all(u8::is_ascii_hexdigit));
-    let whole = |(at, byte): (usize, &u8)| *byte != b'%' || is_pair(at);
-    if bytes.iter().enumerate().all(whole) { Ok(()) } else { Err(AddressError::Percent) }
+    let is_valid = |(at, byte): (usize, &u8)| *byte != b'%' || is_pair(at);
+    if bytes.iter().enumerate().all(is_valid) { Ok(()) } else { Err(AddressError::Percent) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The verdicts are those of Go 1.26's `url.Parse` with a scheme asked for.
+    /// The results are those of Go 1.26's `url.Parse`, with a scheme required.
     #[test]
-    fn an_address_is_what_go_takes_for_one() {
+    fn urls_are_accepted_as_by_go() {
         use AddressError::{Control, Host, NoScheme, Percent, Port};
-        for (text, wanted) in [
+        for (text, expected) in [
             ("https://issues.redhat.com/browse/OPNET-265", Ok(())),
             ("https://issues.redhat.com/browse/X-1 (for comments)", Ok(())),
             ("https://", Ok(())),
@@ -111,7 +111,7 @@ mod tests {
             ("https://a/#%z", Err(Percent)),
             ("https://a/\u{7f}", Err(Control)),
         ] {
-            assert_eq!(check(text), wanted, "{text}");
+            assert_eq!(check(text), expected, "{text}");
         }
     }
 }

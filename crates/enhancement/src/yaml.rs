@@ -1,24 +1,24 @@
-//! The metadata as YAML: one flat map of texts and lists, each with its place.
+//! The metadata as YAML: one map of strings and lists, with their positions.
 //!
-//! That is all the shape metadata can have. What is nested deeper is noticed
-//! and skipped, so no input makes this recurse or grow.
+//! Metadata have no other shape. Deeper levels are skipped, so the parser does
+//! not recurse and its memory is limited by the size of the text.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, Span, StrInput, Tag};
 
-/// How many characters that may not begin a text are stepped over, to show
-/// all of them at once.
+/// How many reserved characters at the start of a string are replaced, to
+/// report all of them at once.
 const MAX_REPAIRS: usize = 100;
 
-/// A value, no deeper than metadata go. Places are bytes of the text.
+/// A value. Positions are byte offsets in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Null,
     Text(String),
     List(Vec<(usize, Value)>),
-    /// A map, or whatever is below the items of a list.
+    /// A map, or a list inside a list.
     Other,
 }
 
@@ -30,29 +30,29 @@ pub(crate) struct Entry {
     pub(crate) value: Rc<Value>,
 }
 
-/// Why something is no metadata.
+/// Why the text is not valid metadata.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Problem {
-    #[error("not valid YAML: {0}")]
+    #[error("invalid YAML: {0}")]
     Syntax(String),
     #[error(
-        "not valid YAML: a text cannot begin with `{0}`; put the text in quotes, for example {example}",
+        "invalid YAML: a string cannot start with `{0}`; put it in quotes, for example {example}",
         example = if *.0 == '@' { "\"@name\"" } else { "\"`word`\"" }
     )]
     Reserved(char),
-    #[error("the metadata must be a list of `key: value` lines")]
-    NoMap,
+    #[error("expected `key: value` lines as metadata")]
+    NotAMap,
 }
 
-/// What was read, as far as it could be, and what is wrong with it.
+/// The entries that could be parsed, and the problems.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Read {
+pub(crate) struct Parsed {
     pub(crate) entries: Vec<Entry>,
     pub(crate) problems: Vec<(usize, Problem)>,
 }
 
-/// Reads the one document in `text`.
-pub(crate) fn read(text: &str) -> Read {
+/// Parses the only YAML document in `text`.
+pub(crate) fn parse(text: &str) -> Parsed {
     let mut text = text.to_owned();
     let mut problems = Vec::new();
     loop {
@@ -62,38 +62,38 @@ pub(crate) fn read(text: &str) -> Read {
             anchors: BTreeMap::new(),
         };
         let (at, problem) = match reader.document() {
-            Ok(entries) => return Read { entries, problems },
-            Err(stop) => stop,
+            Ok(entries) => return Parsed { entries, problems },
+            Err(error) => error,
         };
-        // A stand-in of the same width lets the rest be read, and keeps all places.
-        let can_go_on = problems.len() < MAX_REPAIRS
+        // A replacement of the same length keeps all positions and permits parsing the rest.
+        let can_continue = problems.len() < MAX_REPAIRS
             && matches!(problem, Problem::Reserved(found) if text[at..].starts_with(found));
         problems.push((at, problem));
-        if !can_go_on {
-            return Read { entries: Vec::new(), problems };
+        if !can_continue {
+            return Parsed { entries: Vec::new(), problems };
         }
         text.replace_range(at..=at, "x");
     }
 }
 
-/// Where reading ended, and why.
-type Stop = (usize, Problem);
+/// Where parsing ended, and why.
+type ParseError = (usize, Problem);
 
 struct Reader<'a> {
     events: Parser<'a, StrInput<'a>>,
-    /// Finished values by the number of their anchor.
+    /// Complete values by the number of their anchor.
     anchors: BTreeMap<usize, Rc<Value>>,
 }
 
 impl<'a> Reader<'a> {
-    fn document(&mut self) -> Result<Vec<Entry>, Stop> {
+    fn document(&mut self) -> Result<Vec<Entry>, ParseError> {
         loop {
             match self.next()? {
                 Some((Event::StreamStart | Event::DocumentStart(..), _)) => {}
                 Some((Event::StreamEnd | Event::DocumentEnd, _)) | None => return Ok(Vec::new()),
                 Some((Event::MappingStart(..), _)) => {
                     let entries = self.entries()?;
-                    // Behind the end of the map comes the end of the text, or a mistake.
+                    // The end of the text follows the map, or an error.
                     while self.next()?.is_some() {}
                     return Ok(entries);
                 }
@@ -102,21 +102,21 @@ impl<'a> Reader<'a> {
                 {
                     return Ok(Vec::new());
                 }
-                Some((_, span)) => return Err((place(&span.start), Problem::NoMap)),
+                Some((_, span)) => return Err((offset(&span.start), Problem::NotAMap)),
             }
         }
     }
 
-    fn entries(&mut self) -> Result<Vec<Entry>, Stop> {
+    fn entries(&mut self) -> Result<Vec<Entry>, ParseError> {
         let mut entries = Vec::new();
         while let Some((event, span)) = self.next()? {
             if event == Event::MappingEnd {
                 break;
             }
-            let key_at = place(&span.start);
+            let key_at = offset(&span.start);
             let key = self.value(event)?;
             let Some((event, span)) = self.next()? else { break };
-            let at = place(&span.start);
+            let at = offset(&span.start);
             let value = self.value(event)?;
             if let Value::Text(key) = key.as_ref() {
                 entries.push(Entry { key: key.clone(), key_at, at, value });
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
         Ok(entries)
     }
 
-    fn value(&mut self, event: Event<'a>) -> Result<Rc<Value>, Stop> {
+    fn value(&mut self, event: Event<'a>) -> Result<Rc<Value>, ParseError> {
         let (value, anchor) = match event {
             Event::Alias(id) => {
                 return Ok(self.anchors.get(&id).cloned().unwrap_or(Rc::new(Value::Other)));
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    fn items(&mut self) -> Result<Vec<(usize, Value)>, Stop> {
+    fn items(&mut self) -> Result<Vec<(usize, Value)>, ParseError> {
         let mut items = Vec::new();
         while let Some((event, span)) = self.next()? {
             let value = match event {
@@ -170,13 +170,13 @@ impl<'a> Reader<'a> {
                 }
                 _ => Value::Null,
             };
-            items.push((place(&span.start), value));
+            items.push((offset(&span.start), value));
         }
         Ok(items)
     }
 
-    /// Steps over the rest of a list or map that was just entered.
-    fn skip(&mut self) -> Result<(), Stop> {
+    /// Skips the rest of a list or map whose start has been read.
+    fn skip(&mut self) -> Result<(), ParseError> {
         let mut depth = 1;
         while depth > 0 {
             match self.next()? {
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, Stop> {
+    fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, ParseError> {
         self.events.next().transpose().map_err(|error| {
             let problem = match error.kind() {
                 ErrorKind::UnexpectedCharacter { character: found @ ('@' | '`') } => {
@@ -197,23 +197,23 @@ impl<'a> Reader<'a> {
                 }
                 _ => Problem::Syntax(error.info()),
             };
-            (place(error.marker()), problem)
+            (offset(error.marker()), problem)
         })
     }
 }
 
-/// Numbers and booleans are texts here: a title may be `2024`.
+/// Numbers and booleans are strings here: a title can be `2024`.
 fn scalar(text: String, style: ScalarStyle, tag: Option<&Tag>) -> Value {
     if is_null(&text, style, tag) { Value::Null } else { Value::Text(text) }
 }
 
 fn is_null(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> bool {
-    let written_so = matches!(text, "" | "~" | "null" | "Null" | "NULL");
-    tag.is_none() && style == ScalarStyle::Plain && written_so
+    let is_null_word = matches!(text, "" | "~" | "null" | "Null" | "NULL");
+    tag.is_none() && style == ScalarStyle::Plain && is_null_word
 }
 
-fn place(marker: &Marker) -> usize {
-    // A parser of a whole text always knows.
+fn offset(marker: &Marker) -> usize {
+    // The parser of a string always provides offsets.
     marker.byte_offset().unwrap_or_default()
 }
 
@@ -232,16 +232,16 @@ mod tests {
         }
     }
 
-    fn shown(text: &str) -> (String, Vec<String>) {
-        let read = read(text);
-        let entries = read.entries.iter().map(|e| format!("{}={}", e.key, flat(&e.value)));
-        let problems = read.problems.iter().map(|(at, problem)| format!("{at}: {problem}"));
+    fn parse_to_text(text: &str) -> (String, Vec<String>) {
+        let parsed = parse(text);
+        let entries = parsed.entries.iter().map(|e| format!("{}={}", e.key, flat(&e.value)));
+        let problems = parsed.problems.iter().map(|(at, problem)| format!("{at}: {problem}"));
         (entries.collect::<Vec<_>>().join(" "), problems.collect())
     }
 
     #[test]
-    fn texts_and_lists_are_read_and_deeper_things_are_stepped_over() {
-        for (text, wanted) in [
+    fn strings_and_lists_are_parsed_and_deeper_levels_are_skipped() {
+        for (text, expected) in [
             ("title: a\nauthors:\n  - b # why\n  - 3\n", r#"title="a" authors=["b" "3"]"#),
             ("a: ~\nb:\nc: ''\nd: [null, '', x]\n", r#"a=null b=null c="" d=[null "" "x"]"#),
             ("a: {b: [c]}\nd: [[e], {f: g}, h]\n", r#"a=? d=[? ? "h"]"#),
@@ -250,36 +250,36 @@ mod tests {
             ("", ""),
             ("# a comment\n", ""),
         ] {
-            assert_eq!(shown(text), (wanted.to_owned(), vec![]), "{text}");
+            assert_eq!(parse_to_text(text), (expected.to_owned(), vec![]), "{text}");
         }
     }
 
     #[test]
-    fn every_name_without_quotes_is_shown_and_the_rest_is_read() {
-        let (entries, problems) = shown("authors:\n  - @ann\n  - @bob\ntitle: a\n");
+    fn every_name_without_quotes_is_reported_and_the_rest_is_parsed() {
+        let (entries, problems) = parse_to_text("authors:\n  - @ann\n  - @bob\ntitle: a\n");
         assert_eq!(entries, r#"authors=["xann" "xbob"] title="a""#);
-        let said = "not valid YAML: a text cannot begin with `@`; put the text in quotes, for \
-                    example \"@name\"";
-        assert_eq!(problems, [format!("13: {said}"), format!("22: {said}")]);
+        let message = "invalid YAML: a string cannot start with `@`; put it in quotes, for \
+                       example \"@name\"";
+        assert_eq!(problems, [format!("13: {message}"), format!("22: {message}")]);
     }
 
     #[test]
-    fn what_is_no_map_is_said_with_its_place() {
-        for (text, said) in [
-            ("a: [1\nb: 2\n", "not valid YAML: "),
-            ("- a\n", "0: the metadata must be"),
-            ("a: b: c\n", "4: not valid YAML: "),
+    fn text_that_is_not_a_map_is_reported_with_its_position() {
+        for (text, message) in [
+            ("a: [1\nb: 2\n", "invalid YAML: "),
+            ("- a\n", "0: expected `key: value` lines"),
+            ("a: b: c\n", "4: invalid YAML: "),
         ] {
-            let (entries, problems) = shown(text);
+            let (entries, problems) = parse_to_text(text);
             assert_eq!((entries.as_str(), problems.len()), ("", 1), "{text}: {problems:?}");
-            assert!(problems[0].contains(said), "{text}: {problems:?}");
+            assert!(problems[0].contains(message), "{text}: {problems:?}");
         }
     }
 
     #[test]
-    fn nesting_without_end_is_refused() {
+    fn deep_nesting_is_rejected() {
         for text in [format!("a: {}", "[".repeat(5000)), "- ".repeat(5000)] {
-            assert_eq!(read(&text).problems.len(), 1);
+            assert_eq!(parse(&text).problems.len(), 1);
         }
     }
 }

@@ -4,3 +4,6 @@
 
 mod command_line;
 mod documents;
+mod ignore_list;
+mod program;
+mod report;

@@ -1,4 +1,4 @@
-//! Rules for quotations, code blocks and horizontal rules.
+//! Rules for block quotes, code blocks and horizontal rules.
 
 use super::margin::margin;
 use super::outline::{Outline, Token};
@@ -10,12 +10,13 @@ use crate::source::Source;
 pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding>) {
     check_quotes(source, outline, findings);
     check_code(source, outline, findings);
-    let mut due: Option<&str> = None;
+    let mut first: Option<&str> = None;
     for token in &outline.tokens {
         let Token::HorizontalRule { line, markup } = token else { continue };
-        let due = *due.get_or_insert(markup);
-        if markup != due {
-            let message = format!("the first horizontal rule is `{due}`; write this one so");
+        let first = *first.get_or_insert(markup);
+        if markup != first {
+            let message =
+                format!("expected `{first}` like the first horizontal rule, found `{markup}`");
             let at = Position { line: line + 1, column: 1 };
             findings.push(Finding::new(at, Rule::HrStyle, message));
         }
@@ -31,8 +32,8 @@ fn check_quotes(source: &Source<'_>, outline: &Outline, findings: &mut Vec<Findi
             Token::QuoteStart { lines } => {
                 if just_ended {
                     for line in last_end..lines.start {
-                        let message = "a blank line separates two quotations; begin it with `>` to \
-                                       make them one, or put words between them";
+                        let message = "a blank line separates two block quotes; start it with `>` \
+                                       to join them, or write text between them";
                         let at = Position { line: line + 1, column: 1 };
                         findings.push(Finding::new(at, Rule::NoBlanksBlockquote, message));
                     }
@@ -62,25 +63,25 @@ fn check_quote_space(
 ) {
     let line = source.line(index);
     let words = margin(line);
-    let marks: Vec<usize> = line[..words].match_indices('>').map(|(at, _)| at + 1).collect();
-    let Some(last) = marks.last() else { return };
+    let markers: Vec<usize> = line[..words].match_indices('>').map(|(at, _)| at + 1).collect();
+    let Some(last) = markers.last() else { return };
     let gap = |from: usize, to: usize| line[from..to].chars().count();
     let wide = if gap(*last, words) >= 2 {
-        // In a list these spaces may be the indentation of its items.
+        // In a list, these spaces can be the indentation of its items.
         (words < line.len() && !in_list).then_some(*last)
     } else {
-        marks.windows(2).rev().find(|two| gap(two[0], two[1] - 1) >= 2).map(|two| two[0])
+        markers.windows(2).rev().find(|two| gap(two[0], two[1] - 1) >= 2).map(|two| two[0])
     };
     if let Some(offset) = wide {
         let at = source.position_in_line(index, offset);
-        let message = "more than one space follows the `>`; write one";
+        let message = "expected 1 space after `>`, found more";
         findings.push(Finding::new(at, Rule::NoMultipleSpaceBlockquote, message));
     }
 }
 
 fn check_code(source: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding>) {
-    let mut fenced_due = None;
-    let mut marker_due = None;
+    let mut first_is_fenced = None;
+    let mut first_marker = None;
     for token in &outline.tokens {
         let (lines, is_fenced) = match token {
             Token::Fence { lines, .. } => (lines, true),
@@ -89,22 +90,22 @@ fn check_code(source: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding
         };
         let line = source.line(lines.start);
         let at = source.position_in_line(lines.start, line.len() - line.trim_start().len());
-        let due = *fenced_due.get_or_insert(is_fenced);
-        if is_fenced != due {
-            let due = if due { "fenced" } else { "indented" };
-            let message = format!("the first code block is {due}; write this one so");
+        let expected = *first_is_fenced.get_or_insert(is_fenced);
+        if is_fenced != expected {
+            let style = if expected { "a fenced" } else { "an indented" };
+            let message = format!("expected {style} code block like the first one");
             findings.push(Finding::new(at, Rule::CodeBlockStyle, message));
         }
         let Token::Fence { language, marker, .. } = token else { continue };
         if language.trim().is_empty() {
-            let message = "the code block names no language; write it behind the fence, such as \
+            let message = "the code block has no language; write it after the fence, such as \
                            ```yaml, or ```text for none";
             findings.push(Finding::new(at, Rule::FencedCodeLanguage, message));
         }
-        let due = *marker_due.get_or_insert(*marker);
-        if *marker != due {
-            let due = String::from(due).repeat(3);
-            let message = format!("the first code fence is `{due}`; write this one so");
+        let expected = *first_marker.get_or_insert(*marker);
+        if *marker != expected {
+            let fence = String::from(expected).repeat(3);
+            let message = format!("expected `{fence}` like the first code fence");
             findings.push(Finding::new(at, Rule::CodeFenceStyle, message));
         }
     }

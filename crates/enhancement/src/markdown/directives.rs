@@ -1,4 +1,4 @@
-//! Comments that switch rules off and on again, as markdownlint knows them.
+//! Comments that disable and enable rules, as in markdownlint.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::pattern::pattern;
 use crate::rule::{Group, Rule};
 use crate::source::Source;
 
-/// Such a comment: what to do, and for which rules.
+/// A directive: the action, and the rules it applies to.
 static DIRECTIVE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?ix) <!-- \s* markdownlint-
@@ -20,50 +20,50 @@ static DIRECTIVE: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// Whether a comment switches something.
+/// Whether a comment is a directive.
 pub(super) fn is_directive(comment: &str) -> bool {
     DIRECTIVE.is_match(comment)
 }
 
-/// Which rules are off in which line. Lines with the same ones share them.
+/// The rules that are disabled in each line. Lines share equal sets.
 #[derive(Debug)]
-pub(super) struct Allowed {
-    off: Vec<Rc<BTreeSet<Rule>>>,
+pub(super) struct Directives {
+    disabled: Vec<Rc<BTreeSet<Rule>>>,
 }
 
-impl Allowed {
-    pub(super) fn is_checked(&self, finding: &Finding) -> bool {
-        self.off.get(finding.at.line - 1).is_none_or(|off| !off.contains(&finding.rule))
+impl Directives {
+    pub(super) fn is_enabled(&self, finding: &Finding) -> bool {
+        self.disabled.get(finding.at.line - 1).is_none_or(|rules| !rules.contains(&finding.rule))
     }
 }
 
-/// Reads the comments of the lines from `first_line` on.
-pub(super) fn read(source: &Source<'_>, first_line: usize) -> Allowed {
+/// Parses the directives in the lines from `first_line` on.
+pub(super) fn parse(source: &Source<'_>, first_line: usize) -> Directives {
     let lines = || (first_line..source.line_count()).map(|line| (line, source.line(line)));
-    let mut off = BTreeSet::new();
+    let mut disabled = BTreeSet::new();
     for (_, line) in lines() {
         for (action, names) in directives(line) {
             match action.as_str() {
-                "disable-file" => off.extend(rules(names)),
-                "enable-file" => off = &off - &rules(names),
+                "disable-file" => disabled.extend(rules(names)),
+                "enable-file" => disabled = &disabled - &rules(names),
                 _ => {}
             }
         }
     }
-    let mut off = Rc::new(off);
-    let mut captured = Rc::clone(&off);
+    let mut disabled = Rc::new(disabled);
+    let mut captured = Rc::clone(&disabled);
     let mut per_line = vec![Rc::default(); first_line];
     for (_, line) in lines() {
         for (action, names) in directives(line) {
             match action.as_str() {
-                "disable" => off = Rc::new(&*off | &rules(names)),
-                "enable" => off = Rc::new(&*off - &rules(names)),
-                "capture" => captured = Rc::clone(&off),
-                "restore" => off = Rc::clone(&captured),
+                "disable" => disabled = Rc::new(&*disabled | &rules(names)),
+                "enable" => disabled = Rc::new(&*disabled - &rules(names)),
+                "capture" => captured = Rc::clone(&disabled),
+                "restore" => disabled = Rc::clone(&captured),
                 _ => {}
             }
         }
-        per_line.push(Rc::clone(&off));
+        per_line.push(Rc::clone(&disabled));
     }
     for (index, line) in lines() {
         for (action, names) in directives(line) {
@@ -74,7 +74,7 @@ pub(super) fn read(source: &Source<'_>, first_line: usize) -> Allowed {
             }
         }
     }
-    Allowed { off: per_line }
+    Directives { disabled: per_line }
 }
 
 fn directives(line: &str) -> impl Iterator<Item = (String, &str)> {
@@ -84,13 +84,17 @@ fn directives(line: &str) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
-/// The rules that are named; all of them when none is.
+/// The rules with these names; without names, all rules.
 fn rules(names: &str) -> BTreeSet<Rule> {
-    let is_meant = |rule: &Rule| {
+    let is_selected = |rule: &Rule| {
         let mut names = names.split_whitespace().peekable();
-        names.peek().is_none() || names.any(|name| rule.answers_to(name))
+        names.peek().is_none() || names.any(|name| rule.has_name(name))
     };
-    Rule::ALL.into_iter().filter(|rule| rule.group() == Group::Markdown).filter(is_meant).collect()
+    Rule::ALL
+        .into_iter()
+        .filter(|rule| rule.group() == Group::Markdown)
+        .filter(is_selected)
+        .collect()
 }
 
 #[cfg(test)]
@@ -98,7 +102,7 @@ mod tests {
     use crate::markdown::tests::assert_table;
 
     #[test]
-    fn comments_switch_rules_off_for_a_line_a_stretch_or_a_file() {
+    fn comments_disable_rules_for_a_line_a_range_or_a_file() {
         const TITLE: &str = "# T\n";
         let cases: [(&str, &[&str]); 7] = [
             ("##a\n", &["2:1 MD018"]),
@@ -115,8 +119,8 @@ mod tests {
             ),
             ("<!-- markdownlint-disable unheard-of -->\n##a\n", &["3:1 MD018"]),
         ];
-        for (text, wanted) in cases {
-            assert_table(&[(&format!("{TITLE}{text}"), wanted)]);
+        for (text, expected) in cases {
+            assert_table(&[(&format!("{TITLE}{text}"), expected)]);
         }
     }
 }

@@ -12,12 +12,12 @@ use crate::pattern::pattern;
 use crate::rule::Rule;
 use crate::source::Source;
 
-/// How a heading is written.
+/// The style of a heading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
-    /// `# Words`
+    /// `# Text`
     Hashes,
-    /// `# Words #`
+    /// `# Text #`
     ClosedHashes,
     /// A line of `=` or `-` below.
     Underlined,
@@ -33,10 +33,10 @@ impl Style {
         }
     }
 
-    fn example(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
-            Self::Hashes => "with hashes before it",
-            Self::ClosedHashes => "with hashes before and behind it",
+            Self::Hashes => "`# Text`",
+            Self::ClosedHashes => "`# Text #`",
             Self::Underlined => "underlined",
         }
     }
@@ -44,8 +44,8 @@ impl Style {
 
 /// MD001, MD003, MD019, MD021, MD023, MD024, MD026.
 pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<Finding>) {
-    let mut level_before = 0;
-    let mut style_due = None;
+    let mut previous_level = 0;
+    let mut first_style = None;
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for token in &outline.tokens {
         let Token::Heading { level, lines, content, .. } = token else { continue };
@@ -55,23 +55,24 @@ pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<F
             findings.push(Finding::new(at, rule, message));
         };
         let indent = line.len() - line.trim_start().len();
-        if level_before > 0 && *level > level_before + 1 {
-            let due = "#".repeat(level_before + 1);
-            let message = format!("the heading skips a level; write it with `{due}`");
+        if previous_level > 0 && *level > previous_level + 1 {
+            let expected = "#".repeat(previous_level + 1);
+            let message = format!("the heading skips a level; write it with `{expected}`");
             report(indent, Rule::HeadingIncrement, message);
         }
-        level_before = *level;
+        previous_level = *level;
 
         let style = Style::of(lines.len(), line);
-        let due = *style_due.get_or_insert(style);
-        if style != due {
-            let message = format!("the first heading is {}; write this one so", due.example());
+        let expected = *first_style.get_or_insert(style);
+        if style != expected {
+            let message =
+                format!("expected the style of the first heading: {}", expected.description());
             report(indent, Rule::HeadingStyle, message);
         }
         match style {
             Style::Hashes => {
                 if let Some(found) = MANY_SPACES.captures(line) {
-                    let message = "more than one space behind the hashes; keep one";
+                    let message = "expected 1 space after the hashes, found more";
                     report(found[1].len(), Rule::NoMultipleSpaceAtx, message.into());
                 }
             }
@@ -79,20 +80,20 @@ pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<F
                 if let Some(found) = MANY_SPACES_CLOSED.captures(line)
                     && (found[2].len() > 1 || found[3].len() > 1)
                 {
-                    let message = "more than one space between hashes and text; keep one";
+                    let message = "expected 1 space between the hashes and the text, found more";
                     report(0, Rule::NoMultipleSpaceClosedAtx, message.into());
                 }
             }
             Style::Underlined => {}
         }
         if is_indented(line) {
-            let message = "the heading is indented; write it at the start of the line";
+            let message = "expected the heading at the start of the line";
             report(0, Rule::HeadingStartLeft, message.into());
         }
         match seen.get(&source.text[content.clone()]) {
             Some(first) => {
                 let message =
-                    format!("the heading is the same as on line {first}; give it words of its own");
+                    format!("the heading is a duplicate of line {first}; write another text");
                 report(indent, Rule::NoDuplicateHeading, message);
             }
             None => {
@@ -103,8 +104,7 @@ pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<F
         let without =
             words.trim_end_matches(['.', ',', ';', ':', '!', '。', '，', '；', '：', '！']);
         if without.len() < words.len() && !ENTITY.is_match(words) {
-            let message =
-                format!("the heading ends in `{}`; leave that out", &words[without.len()..]);
+            let message = format!("the heading ends with `{}`; remove it", &words[without.len()..]);
             report(without.len(), Rule::NoTrailingPunctuation, message);
         }
     }
@@ -115,10 +115,10 @@ static MANY_SPACES: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(#+)[ \t]{2,}\
 static MANY_SPACES_CLOSED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(#+)([ \t]+)[^#]+?([ \t]+)#+\s*$"));
 
-/// `&amp;` ends in a semicolon that is no punctuation.
+/// `&amp;` ends with a semicolon that is not punctuation.
 static ENTITY: LazyLock<Regex> = LazyLock::new(|| pattern(r"&#?[0-9a-zA-Z]+;$"));
 
-/// Spaces at the start; in a quotation two of them behind its mark.
+/// Whether a heading is indented; in a block quote, one space is allowed.
 fn is_indented(line: &str) -> bool {
     let before = &line[..margin(line)];
     let spaces = before.len() - before.trim_end().len();
@@ -151,8 +151,8 @@ pub(super) fn check_first_line(
         None => true,
     };
     if let Some(line) = first.filter(|_| !is_heading).and_then(first_line) {
-        let message = "the document does not begin with its title; write `# ` and the title here, \
-                       or `title:` in the metadata";
+        let message = "expected the title as the first line; write `# ` and the title here, or \
+                       `title:` in the metadata";
         let at = Position { line: line + 1, column: 1 };
         findings.push(Finding::new(at, Rule::FirstLineHeading, message));
     }

@@ -1,4 +1,4 @@
-//! Rules for code, links and images within a line.
+//! Rules for code spans, links and images.
 
 use super::outline::{Link, Outline, Token};
 use crate::finding::Finding;
@@ -20,23 +20,24 @@ pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<F
                         Side::Left => bytes.start,
                         Side::Right => bytes.end - ticks,
                     };
-                    let message = "a space stands between backtick and code; leave it out";
+                    let message = "the code span starts or ends with a space; remove it";
                     report(offset, Rule::NoSpaceInCode, message);
                 }
             }
             Token::Link(Link { start, text_end, text, address, is_bare }) => {
                 if text.trim() != text && !is_bare {
                     let offset = if text.trim_end() == text { *start } else { text_end - 1 };
-                    let message = "the text of the link begins or ends with a space; leave it out";
+                    let message = "the text of the link starts or ends with a space; remove it";
                     report(offset, Rule::NoSpaceInLinks, message);
                 }
                 if matches!(address.as_str(), "" | "#") {
-                    let message = "the link leads nowhere; write its address, or the words alone";
+                    let message =
+                        "the link has no target; add one, or write the text without a link";
                     report(*start, Rule::NoEmptyLinks, message);
                 }
             }
             Token::Image { start, has_text: false, .. } => {
-                let message = "the image has no text; say in the brackets what it shows";
+                let message = "the image has no alternative text; describe it in the brackets";
                 report(*start, Rule::NoAltText, message);
             }
             _ => {}
@@ -50,8 +51,8 @@ enum Side {
     Right,
 }
 
-/// Where a space stands that does not belong there. One space on both sides is
-/// how code with backticks in it is written.
+/// The side of a superfluous space. One space on both sides is valid: it
+/// separates the delimiters from backticks in the code.
 fn stray_space(code: &str) -> Option<Side> {
     let starts = |text: &str| text.starts_with(char::is_whitespace);
     let ends = |text: &str| text.ends_with(char::is_whitespace);

@@ -1,5 +1,5 @@
-//! Rules that look at lines: what was meant to be Markdown and is none, and
-//! lines that are too long.
+//! Rules for lines: markup with mistakes that a parser reads as text, and the
+//! length of lines.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::pattern::pattern;
 use crate::rule::Rule;
 use crate::source::Source;
 
-/// Longest line, in the UTF-16 units that JavaScript counts.
+/// The longest line, in UTF-16 units like in JavaScript.
 const MAX_LENGTH: usize = 400;
 
 /// MD011, MD013, MD018, MD020.
@@ -27,7 +27,8 @@ pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<F
         if !link_only.contains(&index) && is_too_long(line) {
             let length = line.encode_utf16().count();
             let at = source.position_in_line(index, line.len());
-            let message = format!("the line has {length} characters; break it before {MAX_LENGTH}");
+            let message =
+                format!("expected at most {MAX_LENGTH} characters in a line, found {length}");
             findings.push(Finding::new(at, Rule::LineLength, message));
         }
         if code.contains(&index) {
@@ -36,14 +37,14 @@ pub(super) fn check(source: &Source<'_>, outline: &Outline, findings: &mut Vec<F
         if lacks_space(line) {
             let hashes = line.len() - line.trim_start_matches('#').len();
             let at = source.position_in_line(index, 0);
-            let message = format!("a space is missing behind `{}`; add it", &line[..hashes]);
+            let message = format!("expected a space after `{}`", &line[..hashes]);
             findings.push(Finding::new(at, Rule::NoMissingSpaceAtx, message));
         }
         if let Some(found) = CLOSED_HEADING.captures(line)
             && (found[2].is_empty() || found[4].is_empty() || !found[5].is_empty())
         {
             let at = source.position_in_line(index, 0);
-            let message = "a space is missing between hashes and text; add it";
+            let message = "expected a space between the hashes and the text";
             findings.push(Finding::new(at, Rule::NoMissingSpaceClosedAtx, message));
         }
         if !fences.contains(&index) {
@@ -75,25 +76,25 @@ fn code_spans(outline: &Outline) -> impl Iterator<Item = &Range<usize>> {
 
 static DEFINITION: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*\[.*[^\\]\]:"));
 
-/// A long line without a space behind the limit cannot be broken, and the
-/// definition of a link may not be.
+/// A long line without a space after the limit cannot be wrapped, and the
+/// definition of a link must not be.
 fn is_too_long(line: &str) -> bool {
     if line.len() <= MAX_LENGTH {
         return false;
     }
     let mut units = 0;
-    let behind = line.chars().skip_while(|c| {
+    let following = line.chars().skip_while(|c| {
         units += c.len_utf16();
         units <= MAX_LENGTH
     });
-    behind.into_iter().any(char::is_whitespace) && !DEFINITION.is_match(line)
+    following.into_iter().any(char::is_whitespace) && !DEFINITION.is_match(line)
 }
 
-/// `#word`, which is no heading. A hash at the end makes it another rule's.
+/// `#word`, which is not a heading. With a hash at the end, MD020 applies.
 fn lacks_space(line: &str) -> bool {
-    let behind = line.trim_start_matches('#');
-    behind.len() < line.len()
-        && behind.starts_with(|c: char| c != ' ' && c != '\t')
+    let text = line.trim_start_matches('#');
+    text.len() < line.len()
+        && text.starts_with(|c: char| c != ' ' && c != '\t')
         && !line.trim_end().ends_with('#')
         // The keycap emoji of a hash.
         && !line.starts_with("#\u{fe0f}\u{20e3}")
@@ -117,9 +118,9 @@ fn check_reversed_links(
     while let Some(found) = REVERSED_LINK.captures_at(line, from) {
         let Some(link) = found.get(1) else { break };
         from = link.end();
-        // Spans come in the order of the text and do not overlap.
-        let behind = spans.partition_point(|span| span.end <= line_start + link.start());
-        let in_code = spans.get(behind).is_some_and(|span| span.start < line_start + link.end());
+        // Spans are sorted and do not overlap.
+        let next = spans.partition_point(|span| span.end <= line_start + link.start());
+        let in_code = spans.get(next).is_some_and(|span| span.start < line_start + link.end());
         let is_link = !line[link.end()..].starts_with('(')
             && !found[2].ends_with('\\')
             && !found[3].ends_with('\\');

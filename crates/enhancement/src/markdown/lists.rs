@@ -14,13 +14,13 @@ use crate::source::Source;
 /// Spaces per level of bullets.
 const INDENT: usize = 2;
 
-/// A list, without those inside it.
+/// A list, without its nested lists.
 #[derive(Debug)]
 struct List {
     ordered: bool,
-    /// Whether all lists around it have bullets.
+    /// Whether all enclosing lists have bullets.
     within_bullets: bool,
-    /// How many lists are around it, up to the nearest quotation.
+    /// The number of enclosing lists, up to the nearest block quote.
     nesting: usize,
     line: usize,
     items: Vec<usize>,
@@ -82,14 +82,14 @@ fn check_bullets(source: &Source<'_>, list: &List, findings: &mut Vec<Finding>) 
         let actual = indent(line);
         if actual != first {
             let message = format!(
-                "the bullet is indented by {actual}, the first of its list by {first}; write it \
-                 with {first}"
+                "expected an indentation of {first} spaces like the first item of the list, found \
+                 {actual}"
             );
             findings.push(Finding::new(at, Rule::ListIndent, message));
         }
-        let due = list.nesting * INDENT;
-        if list.within_bullets && actual != due {
-            let message = format!("the bullet is indented by {actual}; write it with {due}");
+        let expected = list.nesting * INDENT;
+        if list.within_bullets && actual != expected {
+            let message = format!("expected an indentation of {expected} spaces, found {actual}");
             findings.push(Finding::new(at, Rule::UlIndent, message));
         }
     }
@@ -97,29 +97,29 @@ fn check_bullets(source: &Source<'_>, list: &List, findings: &mut Vec<Finding>) 
 
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[\s>]*0*\d+[.)]"));
 
-/// Numbers line up on the left, or, when a list chooses so, on the right.
+/// The numbers of a list are aligned on the left or on the right.
 fn check_numbers(source: &Source<'_>, list: &List, findings: &mut Vec<Finding>) {
     let first = indent(source.line(list.line));
     let mut first_end = None;
-    let mut on_the_right = false;
+    let mut is_right_aligned = false;
     for &index in &list.items {
         let line = source.line(index);
         let Some(number) = NUMBER.find(line) else { continue };
         let (actual, end) = (indent(line), number.end());
-        let due_end = *first_end.get_or_insert(end);
-        if actual == first && !on_the_right {
+        let expected_end = *first_end.get_or_insert(end);
+        if actual == first && !is_right_aligned {
             continue;
         }
-        if end == due_end {
-            on_the_right = true;
+        if end == expected_end {
+            is_right_aligned = true;
             continue;
         }
-        let message = if on_the_right {
-            format!("the number ends in column {end}; let it end in column {due_end} as the others")
+        let message = if is_right_aligned {
+            format!("expected a number that ends in column {expected_end}, found column {end}")
         } else {
             format!(
-                "the number is indented by {actual}, the first of its list by {first}; write it \
-                 with {first}"
+                "expected an indentation of {first} spaces like the first item of the list, found \
+                 {actual}"
             )
         };
         let at = source.position_in_line(index, margin(line));
@@ -130,11 +130,11 @@ fn check_numbers(source: &Source<'_>, list: &List, findings: &mut Vec<Finding>) 
 fn check_marker_space(source: &Source<'_>, index: usize, findings: &mut Vec<Finding>) {
     let line = source.line(index);
     let marker = margin(line);
-    let behind = line[marker..].trim_start_matches(|c: char| !c.is_whitespace());
-    let spaces = behind.chars().take_while(|c| c.is_whitespace()).count();
-    if !behind.trim().is_empty() && spaces != 1 {
+    let following = line[marker..].trim_start_matches(|c: char| !c.is_whitespace());
+    let spaces = following.chars().take_while(|c| c.is_whitespace()).count();
+    if !following.trim().is_empty() && spaces != 1 {
         let at = source.position_in_line(index, marker);
-        let message = format!("{spaces} spaces follow the marker of the item; write one");
+        let message = format!("expected 1 space after the marker of the item, found {spaces}");
         findings.push(Finding::new(at, Rule::ListMarkerSpace, message));
     }
 }

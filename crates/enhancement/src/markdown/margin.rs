@@ -1,17 +1,17 @@
-//! What stands before the words of a line: spaces and the marks of quotations.
+//! The start of a line: spaces and the markers of block quotes.
 
-/// How many bytes that is.
+/// The number of bytes before the text of a line.
 pub(super) fn margin(line: &str) -> usize {
     line.len() - line.trim_start_matches(|c: char| c.is_whitespace() || c == '>').len()
 }
 
-/// How far a line is indented, in the innermost quotation it belongs to. The
-/// space behind the mark is the quotation's.
+/// The indentation of a line in its innermost block quote. The space after the
+/// marker is part of the block quote.
 pub(super) fn indent(line: &str) -> usize {
     let margin = &line[..margin(line)];
     let inner = margin.rfind('>').map_or(margin, |mark| {
-        let behind = &margin[mark + 1..];
-        behind.strip_prefix(' ').unwrap_or(behind)
+        let following = &margin[mark + 1..];
+        following.strip_prefix(' ').unwrap_or(following)
     });
     inner.chars().count()
 }
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_margin_of_a_quotation_is_not_indentation() {
+    fn the_marker_of_a_block_quote_is_not_indentation() {
         for (line, bytes, characters) in [
             ("words", 0, 0),
             ("  words", 2, 2),

@@ -1,5 +1,5 @@
-//! What a Markdown parser makes of a document, in the order of the text, with
-//! the lines and bytes everything stands in.
+//! The elements of a Markdown document, in the order of the text, with their
+//! lines and byte ranges.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Options, Pars
 use crate::front_matter;
 use crate::source::Source;
 
-/// A block or an inline element. Lines are counted from 0 in the document,
-/// bytes too.
+/// A block or an inline element. Lines and bytes are counted from 0, from the
+/// start of the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// `content` is the bytes of its text; `words` that text as it is shown.
+    /// `content` is the byte range of its text, `words` the text as displayed.
     Heading {
         level: usize,
         lines: Range<usize>,
@@ -40,7 +40,7 @@ pub(crate) enum Token {
     IndentedCode {
         lines: Range<usize>,
     },
-    /// A block of HTML, where it begins.
+    /// A block of HTML and its first byte.
     Html {
         start: usize,
         lines: Range<usize>,
@@ -52,7 +52,7 @@ pub(crate) enum Token {
     Table {
         line: usize,
     },
-    /// A stretch of inline elements: a paragraph, a heading's text, a cell.
+    /// A run of inline elements: a paragraph, the text of a heading, a cell.
     Inline {
         lines: Range<usize>,
         words: String,
@@ -69,36 +69,36 @@ pub(crate) enum Token {
     },
 }
 
-/// A link that was written.
+/// A link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) start: usize,
-    /// Where its text ends.
+    /// The end of its text.
     pub(crate) text_end: usize,
     pub(crate) text: String,
     pub(crate) address: String,
-    /// Written `<https://…>`, without a text of its own.
+    /// Written as `<https://…>`, without a separate text.
     pub(crate) is_bare: bool,
 }
 
-/// What a stretch of inline elements consists of.
+/// The composition of a run of inline elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// One link or one image and nothing else.
+    /// Only one link or one image.
     LinkOnly,
     Mixed,
 }
 
-/// A document, taken apart.
+/// The elements of a document.
 #[derive(Debug)]
 pub(crate) struct Outline {
     pub(crate) tokens: Vec<Token>,
-    /// Where the Markdown begins, behind metadata at the top.
+    /// The first line of the Markdown, after metadata at the top.
     pub(crate) first_line: usize,
 }
 
 impl Outline {
-    pub(crate) fn read(source: &Source<'_>) -> Self {
+    pub(crate) fn parse(source: &Source<'_>) -> Self {
         let first_line = front_matter::first_body_line(source);
         let offset: usize = source.text.split_inclusive('\n').take(first_line).map(str::len).sum();
         let body = &source.text[offset..];
@@ -113,13 +113,13 @@ impl Outline {
             in_code: false,
         };
         for (event, range) in Parser::new_ext(body, options).into_offset_iter() {
-            builder.take(event, range.start + offset..range.end + offset);
+            builder.add(event, range.start + offset..range.end + offset);
         }
         builder.end_inline();
         Self { tokens: builder.tokens, first_line }
     }
 
-    /// Lines inside code blocks, without the fences around them.
+    /// The lines inside code blocks, without the fences.
     pub(crate) fn code_lines(&self) -> Vec<Range<usize>> {
         let code = |token: &Token| match token {
             Token::Fence { lines, .. } => {
@@ -132,30 +132,30 @@ impl Outline {
     }
 }
 
-/// An inline stretch that is being read.
+/// The current run of inline elements.
 #[derive(Debug, Default)]
-struct Stretch {
+struct InlineRun {
     bytes: Range<usize>,
     words: String,
-    /// A letter per element, as far as the shape depends on it.
+    /// One letter per element, from which the shape is determined.
     letters: String,
 }
 
 struct Builder<'s, 'a> {
     source: &'s Source<'a>,
     tokens: Vec<Token>,
-    /// The inline stretch being read, and the place of its token.
-    inline: Option<(usize, Stretch)>,
-    /// The place of the token of the heading being read.
+    /// The current run of inline elements, and the index of its token.
+    inline: Option<(usize, InlineRun)>,
+    /// The index of the token of the current heading.
     heading: Option<usize>,
     links: Vec<Link>,
-    /// The image being read: its start, its address, its text so far.
+    /// The current image: its start, its address, its text so far.
     image: Option<(usize, String, String)>,
     in_code: bool,
 }
 
 impl Builder<'_, '_> {
-    fn take(&mut self, event: Event<'_>, range: Range<usize>) {
+    fn add(&mut self, event: Event<'_>, range: Range<usize>) {
         match event {
             Event::Start(tag) => self.start(tag, range),
             Event::End(tag) => self.end(tag),
@@ -170,8 +170,8 @@ impl Builder<'_, '_> {
             Event::InlineHtml(html) => self.html(&html, range),
             Event::SoftBreak | Event::HardBreak => {
                 self.extend('x', range);
-                if let Some((_, stretch)) = &mut self.inline {
-                    stretch.words.push(' ');
+                if let Some((_, run)) = &mut self.inline {
+                    run.words.push(' ');
                 }
             }
             Event::Rule => {
@@ -210,7 +210,7 @@ impl Builder<'_, '_> {
             }
             _ => self.end_inline(),
         }
-        // Behind a tab the parser counts the indentation to the block.
+        // After a tab, the parser includes the indentation in the block.
         let block = &self.source.text[range.clone()];
         let range = range.end - block.trim_start().len()..range.end;
         let lines = self.source.lines_of(&range);
@@ -281,10 +281,10 @@ impl Builder<'_, '_> {
         if let Some((_, _, alternative)) = &mut self.image {
             alternative.push_str(text);
         }
-        let shown = self.image.is_none();
+        let is_displayed = self.image.is_none();
         self.extend(letter, range);
-        if let Some((_, stretch)) = self.inline.as_mut().filter(|_| shown) {
-            stretch.words.push_str(text);
+        if let Some((_, run)) = self.inline.as_mut().filter(|_| is_displayed) {
+            run.words.push_str(text);
         }
     }
 
@@ -296,32 +296,32 @@ impl Builder<'_, '_> {
         self.extend('x', range);
     }
 
-    /// Adds an inline element to the stretch, and begins one where there is none.
+    /// Adds an inline element to the current run, or starts one.
     fn extend(&mut self, letter: char, range: Range<usize>) {
         if self.image.is_some() {
             return;
         }
-        let (_, stretch) = self.inline.get_or_insert_with(|| {
+        let (_, run) = self.inline.get_or_insert_with(|| {
             let lines = self.source.lines_of(&range);
             self.tokens.push(Token::Inline { lines, words: String::new(), shape: Shape::Mixed });
             let bytes = range.clone();
-            (self.tokens.len() - 1, Stretch { bytes, ..Stretch::default() })
+            (self.tokens.len() - 1, InlineRun { bytes, ..InlineRun::default() })
         });
-        stretch.bytes.end = stretch.bytes.end.max(range.end);
+        run.bytes.end = run.bytes.end.max(range.end);
         self.letter(letter);
     }
 
     fn letter(&mut self, letter: char) {
-        if let Some((_, stretch)) = self.inline.as_mut().filter(|_| self.image.is_none())
-            // A parser may hand out one text in pieces.
-            && !(letter == 'T' && stretch.letters.ends_with('T'))
+        if let Some((_, run)) = self.inline.as_mut().filter(|_| self.image.is_none())
+            // The parser can return one text in several parts.
+            && !(letter == 'T' && run.letters.ends_with('T'))
         {
-            stretch.letters.push(letter);
+            run.letters.push(letter);
         }
     }
 
     fn end_inline(&mut self) {
-        let Some((index, Stretch { bytes, words, letters })) = self.inline.take() else { return };
+        let Some((index, InlineRun { bytes, words, letters })) = self.inline.take() else { return };
         let heading = self.heading.and_then(|index| self.tokens.get_mut(index));
         if let Some(Token::Heading { content, words: heading_words, .. }) = heading {
             content.clone_from(&bytes);

@@ -1,18 +1,18 @@
-//! Whatever a file holds, it is judged.
+//! Every text can be checked.
 
-use enhancement::{Document, Surroundings, Target};
+use enhancement::{Document, LinkResolver, LinkTarget, TemplateSentences};
 use proptest::prelude::*;
 
-struct Nothing;
+struct NoLinkResolves;
 
-impl Surroundings for Nothing {
-    fn find(&self, _: &str) -> Target {
-        Target::Missing
+impl LinkResolver for NoLinkResolves {
+    fn resolve(&self, _: &str) -> LinkTarget {
+        LinkTarget::Missing
     }
 }
 
-/// Pieces that mean something somewhere, and some that mean nothing anywhere.
-fn piece() -> impl Strategy<Value = &'static str> {
+/// Text with a meaning in some format, and text without.
+fn fragment() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "---",
         "\n",
@@ -71,12 +71,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_text_of_any_pieces_is_judged_and_every_place_is_in_it(
-        pieces in prop::collection::vec(piece(), 0..60)
+    fn every_text_is_checked_and_every_position_is_inside_it(
+        fragments in prop::collection::vec(fragment(), 0..60)
     ) {
-        let text = pieces.concat();
+        let text = fragments.concat();
+        let template = TemplateSentences::community();
         let lines = text.split('\n').count();
-        for finding in Document::parse("x.md", text).findings(&Nothing) {
+        for finding in Document::parse("x.md", text).findings(&NoLinkResolves, &template) {
             prop_assert!((1..=lines).contains(&finding.at.line), "{finding}");
             prop_assert!(finding.at.column >= 1, "{finding}");
         }

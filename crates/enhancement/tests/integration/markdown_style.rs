@@ -1,32 +1,32 @@
-//! The style rules find what markdownlint finds: `tests/markdown/expected.txt`
-//! was written by it, see `expected.js` there.
+//! The Markdown rules have the findings of markdownlint, which has written
+//! `markdown/expected.txt`; see `expected.js` there.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use enhancement::{Document, Group, Rule, Surroundings, Target};
+use enhancement::{Document, Group, LinkResolver, LinkTarget, Rule, TemplateSentences};
 
-struct Everything;
+struct AllLinksResolve;
 
-impl Surroundings for Everything {
-    fn find(&self, _: &str) -> Target {
-        Target::Present
+impl LinkResolver for AllLinksResolve {
+    fn resolve(&self, _: &str) -> LinkTarget {
+        LinkTarget::Present
     }
 }
 
-fn folder() -> &'static Path {
+fn directory() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/markdown"))
 }
 
 fn expected() -> Vec<String> {
-    let text = fs::read_to_string(folder().join("expected.txt")).unwrap();
+    let text = fs::read_to_string(directory().join("expected.txt")).unwrap();
     text.lines().map(str::to_owned).collect()
 }
 
 #[test]
-fn every_document_is_judged_as_markdownlint_judges_it() {
-    let mut names: Vec<String> = fs::read_dir(folder())
+fn the_findings_are_those_of_markdownlint() {
+    let mut names: Vec<String> = fs::read_dir(directory())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.ends_with(".md"))
@@ -34,9 +34,9 @@ fn every_document_is_judged_as_markdownlint_judges_it() {
     names.sort();
     let mut found = Vec::new();
     for name in names {
-        let text = fs::read_to_string(folder().join(&name)).unwrap();
+        let text = fs::read_to_string(directory().join(&name)).unwrap();
         let mut keys: Vec<(usize, &str)> = Document::parse(&name, text)
-            .findings(&Everything)
+            .findings(&AllLinksResolve, &TemplateSentences::default())
             .iter()
             .filter(|finding| finding.rule.group() == Group::Markdown)
             .map(|finding| (finding.at.line, finding.rule.id()))
@@ -48,14 +48,14 @@ fn every_document_is_judged_as_markdownlint_judges_it() {
 }
 
 #[test]
-fn every_style_rule_is_broken_somewhere_in_the_documents() {
+fn every_markdown_rule_is_violated_in_the_documents() {
     let expected = expected();
-    let broken: BTreeSet<&str> =
+    let violated: BTreeSet<&str> =
         expected.iter().filter_map(|line| line.split(' ').nth(1)).collect();
     let rules: BTreeSet<&str> = Rule::ALL
         .into_iter()
         .filter(|rule| rule.group() == Group::Markdown)
         .map(Rule::id)
         .collect();
-    assert_eq!(broken, rules);
+    assert_eq!(violated, rules);
 }
