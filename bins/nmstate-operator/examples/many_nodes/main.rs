@@ -46,13 +46,7 @@ struct Arguments {
     #[arg(long, default_value_t = 2000)]
     change: u64,
     /// Measure what handlers receive with so many nodes that have a policy each, and compare
-    #[arg(
-        long,
-        value_name = "NODES,NODES",
-        value_delimiter = ',',
-        num_args = 2,
-        requires = "program"
-    )]
+    #[arg(long, value_name = "NODES,NODES", value_delimiter = ',', requires = "program")]
     each: Vec<usize>,
     /// The program whose memory is measured
     #[arg(long)]
@@ -65,6 +59,7 @@ fn main() -> Result<()> {
     let runtime = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     // Clients are made within a runtime.
     let _inside = runtime.enter();
+    ensure!(matches!(arguments.each.len(), 0 | 2), "--each: expected two numbers of nodes");
     if let ([small, large], Some(program)) = (&arguments.each[..], &arguments.program) {
         let change = Duration::from_millis(arguments.change);
         let measure = |nodes: usize| -> Result<each::Measured> {
