@@ -125,7 +125,7 @@ fn what_is_not_understood_is_an_error_that_names_the_place() {
         ),
         (
             format!(r#"{{"default":{accept},"transports":{{"docker":{{"q.io/":{accept}}}}}}}"#),
-            "the scope \"q.io/\" of docker: no image falls under",
+            "the scope \"q.io/\" of docker: no image matches",
         ),
         (
             format!(r#"{{"default":{accept},"transports":{{"docker":{{"q.io":[]}}}}}}"#),
