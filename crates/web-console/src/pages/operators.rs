@@ -148,6 +148,8 @@ pub(crate) fn detail(
                 option value="" { "All: the newest version of each" }
                 @for channel in &package.channels { option value=(channel.name) { (channel.name) } }
             }
+            p .wide.note { "A catalog needs a default channel. Without " code { (package.shown_default_channel()) }
+                ", the first channel that you add becomes the default (" code { "defaultChannel" } ")." }
         }))
     }
 }
