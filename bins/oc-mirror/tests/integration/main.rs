@@ -8,6 +8,7 @@ mod console_access;
 mod console_browser;
 mod console_runs;
 mod console_select;
+mod console_sizes;
 mod delete_images;
 mod delete_interrupted;
 mod delete_operators;
