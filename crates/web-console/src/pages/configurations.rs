@@ -105,7 +105,7 @@ fn for_cluster() -> Markup {
 }
 
 pub(crate) fn editor(editor: &Editor<'_>) -> Markup {
-    let Editor { name, text, base, checked, selection, message } = editor;
+    let Editor { name, text, base, checked, message, .. } = editor;
     let is_stored = !base.is_empty() && matches!(message, None | Some(Message::Saved));
     html! {
         @match message {
@@ -118,10 +118,14 @@ pub(crate) fn editor(editor: &Editor<'_>) -> Markup {
             input type="hidden" name="base" value=(base);
             div .columns {
                 div {
-                    label for="name" { "File name" }
-                    input id="name" name="name" required value=(name) placeholder="isc.yaml" autocomplete="off" spellcheck="false";
-                    label .upload for="upload" hidden { "Upload" }
-                    input id="upload" type="file" accept=".yaml,.yml,text/yaml" hidden;
+                    span .pair {
+                        label for="name" { "File name" } " "
+                        input id="name" name="name" required value=(name) placeholder="isc.yaml" autocomplete="off" spellcheck="false";
+                    }
+                    span .pair {
+                        label for="upload" hidden { "Upload" } " "
+                        input id="upload" type="file" accept=".yaml,.yml,text/yaml" hidden;
+                    }
                     label .wide for="text" { "Configuration (YAML)" }
                     textarea id="text" name="text" spellcheck="false" autocapitalize="off" aria-describedby="findings" { (text) }
                     button type="submit" { "Save" }
@@ -133,21 +137,34 @@ pub(crate) fn editor(editor: &Editor<'_>) -> Markup {
                             a href="/start" { "Start a run" }
                         }
                     }
-                    section aria-labelledby="findings-title" {
-                        h2 id="findings-title" { "Check" }
-                        div id="findings" role="status" { (findings(checked)) }
-                    }
                 }
-                section .panel aria-labelledby="selection-title" {
-                    h2 id="selection-title" { "Selection" }
-                    div id="selection" { (panel(*selection)) }
-                    h3 { "Add" }
-                    p { label for="image" { "Image with tag or digest" } " "
-                        input id="image" name="image" placeholder="quay.io/org/image:v1" autocomplete="off" spellcheck="false"; " "
-                        button .quiet type="submit" formaction="/configuration/change" formnovalidate name="change" value="image" { "Check and add" } }
-                    @if !base.is_empty() {
-                        p { "Select " a href="/operators" { "operators from a catalog" } ", " a href="/releases" { "releases" } " or " a href="/charts" { "charts" } ". They are added to the saved file." }
-                    }
+                div { (side(editor)) }
+            }
+        }
+    }
+}
+
+/// What is wrong with the text and what it selects, beside the text.
+fn side(editor: &Editor<'_>) -> Markup {
+    let Editor { base, checked, selection, .. } = editor;
+    html! {
+        section .panel aria-labelledby="findings-title" {
+            h2 id="findings-title" { "Check" }
+            div id="findings" role="status" { (findings(checked)) }
+        }
+        section .panel aria-labelledby="selection-title" {
+            h2 id="selection-title" { "Selection" }
+            div id="selection" { (panel(*selection)) }
+            h3 { "Add" }
+            p {
+                label for="image" { "Image with tag or digest" } " "
+                input id="image" name="image" placeholder="quay.io/org/image:v1" autocomplete="off" spellcheck="false"; " "
+                button .quiet type="submit" formaction="/configuration/change" formnovalidate name="change" value="image" { "Check and add" }
+            }
+            @if !base.is_empty() {
+                p {
+                    "Select " a href="/operators" { "operators from a catalog" } ", " a href="/releases" { "releases" }
+                    " or " a href="/charts" { "charts" } ". They are added to the saved file."
                 }
             }
         }

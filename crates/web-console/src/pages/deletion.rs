@@ -17,7 +17,7 @@ pub(crate) fn content(
     let Preview { digest, target, items, kept, images, bytes: size, warnings, .. } = preview;
     html! {
         @if let Some(problem) = problem { p .fault role="alert" { (problem) } }
-        p { (quantity::count(*images, "image")) " would be deleted from " code { (target) } "; their content has " (bytes(*size)) "." }
+        p { (quantity::count(*images, "image")) " would be deleted from " code { (target) } ", with " (bytes(*size)) " of content." }
         @for warning in warnings { p .fault { (warning) } }
         form method="get" action="/deletion" role="search" {
             label for="q" { "Name or reason" }

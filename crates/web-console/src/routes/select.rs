@@ -147,8 +147,12 @@ pub(super) async fn package(
     match found.and_then(|package| Ok((package, rows?))) {
         Ok((package, rows)) => {
             let name = package.shown_name();
-            let command = query.command(&app, &["--package", &query.name]);
-            shown.page(&name, vec![command], operators::detail(query.address(), &package, &rows))
+            let mut commands = vec![query.command(&app, &["--package", &query.name])];
+            if !query.channel.is_empty() {
+                commands.push(ShellLine::oc_mirror(diagram_words(&app, &query)));
+            }
+            let content = operators::detail(query.address(), &package, &query.channel, &rows);
+            shown.page(&name, commands, content)
         }
         Err(fault) => shown.fault("Operator", &fault),
     }
@@ -173,12 +177,17 @@ pub(super) async fn operator_diagram(
     State(app): State<Arc<App>>,
     Query(query): Query<CatalogQuery>,
 ) -> Response {
-    let mut words = ["upgrade-path", "operator", "-o", "svg"].map(str::to_owned).to_vec();
+    svg(&app, &with_output(&diagram_words(&app, &query), "svg"), Section::Operators).await
+}
+
+/// The arguments that show the updates of a channel.
+fn diagram_words(app: &App, query: &CatalogQuery) -> Vec<String> {
+    let mut words = ["upgrade-path", "operator"].map(str::to_owned).to_vec();
     words.push(format!("--catalog={}", query.catalog));
     words.push(format!("--package={}", query.name));
     words.push(format!("--channel={}", query.channel));
-    words.extend(lookup_flags(&app, query.carried, "--workspace"));
-    svg(&app, &words, Section::Operators).await
+    words.extend(lookup_flags(app, query.carried, "--workspace"));
+    words
 }
 
 /// The drawing that a command writes.
