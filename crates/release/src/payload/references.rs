@@ -49,7 +49,7 @@ pub enum ReferencesError {
     #[error("the release's component {name} has no usable image")]
     Image { name: String, source: ReferenceError },
     #[error(
-        "the release's component {name} is {image}, with neither digest nor tag that says which image is meant"
+        "the release's component {name} is {image}, with neither digest nor tag"
     )]
     Unpinned { name: String, image: Box<ImageRef> },
 }
