@@ -83,8 +83,8 @@ fn node(change: &Change) -> Node {
 
 /// The document with the address that ovnkube added.
 fn with_masquerade(document: &str) -> String {
-    let own = "    - ip: '192.0.2.10'\n      prefix-length: 24\n";
-    let both = format!("{own}    - ip: '169.254.0.2'\n      prefix-length: 17\n");
+    let own = "    - ip: \"192.0.2.10\"\n      prefix-length: 24\n";
+    let both = format!("{own}    - ip: \"169.254.0.2\"\n      prefix-length: 17\n");
     assert!(document.contains(own));
     document.replace(own, &both)
 }
