@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
 use crate::{
-    coordinator, guest_access, handler, log, manifests, operator, retry, revert, take_over,
+    coordinator, gather, guest_access, handler, log, manifests, operator, retry, revert, take_over,
 };
 
 const NOTES: &str = "\
@@ -45,6 +45,8 @@ pub(crate) enum Command {
     GuestAccess(guest_access::Arguments),
     /// Write the files of a release payload
     Manifests(manifests::Arguments),
+    /// Collect documents, profiles, Open vSwitch and the network state of this node, without secrets
+    Gather(gather::Arguments),
     /// Print the version
     Version,
     /// Print a completion script

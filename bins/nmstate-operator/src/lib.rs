@@ -7,11 +7,13 @@
 //! - `revert`: reverts a policy on some of its nodes.
 //! - `take-over`, `give-back`: replace kubernetes-nmstate by this operator, and the other way round.
 //! - `guest-access`: beside a hosted control plane, writes tokens of a service account of the guest.
+//! - `gather`: collects the network of a node, for must-gather.
 //! - `manifests`: writes what a release payload needs to bring the operator along.
 
 mod arguments;
 pub mod coordinator;
 mod events;
+mod gather;
 mod guest_access;
 pub mod handler;
 mod leadership;
@@ -58,6 +60,7 @@ fn act(command: &Command) -> Result<Ending> {
         Command::GiveBack(arguments) => serve(take_over::give_back(arguments))?,
         Command::GuestAccess(arguments) => serve(guest_access::run(arguments))?,
         Command::Manifests(arguments) => manifests::manifests(arguments)?,
+        Command::Gather(arguments) => serve(gather::gather(arguments))?,
         Command::Version => print(format!("nmstate-operator {}\n", build_info::VERSION))?,
         Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,
         Command::GenerateDocs { out } => reference::write(out)?,
