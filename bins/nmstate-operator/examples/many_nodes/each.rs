@@ -18,6 +18,9 @@ use crate::{identities, start_handlers};
 
 /// The largest difference between the two sizes.
 const TOLERANCE: f64 = 0.10;
+/// With fewer nodes, events of a handler that starts are in its first list or after it by chance, and
+/// nothing follows from a difference.
+const FEWEST: usize = 100;
 /// In kibibytes.
 const COORDINATOR_LIMIT: u64 = 150 * 1000 * 1000 / 1024;
 /// After the last policy, for reports that are on their way.
@@ -54,12 +57,14 @@ impl Measured {
 
 /// Checks that handlers of the larger cluster do not receive more, and what the coordinator needs.
 pub(crate) fn compare(small: &Measured, large: &Measured) -> Result<()> {
+    let fewest = small.nodes.min(large.nodes);
     for (what, small, large) in
         [("bytes", small.bytes, large.bytes), ("events", small.events, large.events)]
     {
         let difference = (large - small).abs() / small;
         println!("{what} per handler differ by {:.1} %", difference * 100.0);
-        ensure!(difference <= TOLERANCE, "more than {:.0} %", TOLERANCE * 100.0);
+        let is_good = difference <= TOLERANCE || fewest < FEWEST;
+        ensure!(is_good, "more than {:.0} %", TOLERANCE * 100.0);
     }
     for measured in [small, large] {
         ensure!(
