@@ -121,11 +121,11 @@ mod tests {
             ("docker://file:///x", "not a registry"),
             ("docker://reg.local/ns/image:v1", "names an image"),
             ("docker://reg.local/ns@sha256:12", "names an image"),
-            ("docker://reg.local/Upper", "no repository"),
-            ("docker://reg.local/a//b", "no repository"),
-            ("docker:///ns", "no registry"),
-            ("docker://reg_local/ns", "no registry"),
-            ("docker://reg.local:99999", "no registry"),
+            ("docker://reg.local/Upper", "not a repository"),
+            ("docker://reg.local/a//b", "not a repository"),
+            ("docker:///ns", "not a registry"),
+            ("docker://reg_local/ns", "not a registry"),
+            ("docker://reg.local:99999", "not a registry"),
         ] {
             let error = text.parse::<Target>().unwrap_err();
             let cause = error.source().map(ToString::to_string).unwrap_or_default();

@@ -128,8 +128,8 @@ mod tests {
             ("echo locked; exit 3", "test", "locked"),
             ("echo nonsense", "test", "not JSON"),
             ("exit 0", "absent", "not in PATH"),
-            ("exit 0", "../test", "no name of a credential helper"),
-            ("exit 0", "", "no name of a credential helper"),
+            ("exit 0", "../test", "not a name of a credential helper"),
+            ("exit 0", "", "not a name of a credential helper"),
         ] {
             let error = ask(script, name).await.unwrap_err().to_string();
             assert!(error.contains(wanted) && error.contains("/x/auth.json"), "{error}");
