@@ -40,15 +40,13 @@ pub enum RebuildError {
     LargeConfig(usize),
     #[error("the config of the catalog's image is not a map of settings")]
     OddConfig,
-    #[error(
-        "the label of the image names {0:?}, which is not a folder that a catalog can be in"
-    )]
+    #[error("the label of the image names {0:?}, which is not a folder that a catalog can be in")]
     Folder(String),
     #[error("the manifest of the rebuilt catalog cannot be written")]
     Write(#[source] serde_json::Error),
 }
 
-/// The folder in which the image has its catalog, `None` when it does not say: then it is none with
+/// The folder in which the image has its catalog, `None` if it has no label: then it is none with
 /// a file-based catalog.
 pub fn catalog_folder(config: &[u8]) -> Result<Option<String>, RebuildError> {
     let config = read_config(config)?;

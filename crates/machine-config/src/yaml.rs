@@ -36,7 +36,7 @@ struct Document(Value);
 
 /// The text of a document: keys sorted, long lines kept whole, several lines as a block.
 pub(crate) fn to_text(mut document: Value) -> Result<String, serde_saphyr::ser::Error> {
-    // Whether maps keep the order of insertion is decided by whoever else is linked in.
+    // Whether maps keep the order of insertion depends on what else is linked in.
     document.sort_all_objects();
     let options = serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX };
     let mut text = String::new();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// `REGISTRY[/namespace…]`, as given on the command line.
 ///
-/// Unlike in an image reference the first word is always the registry: nobody
+/// Unlike in an image reference the first word is always the registry: no one
 /// mirrors to a path without one, so `reg/ns` means the host `reg`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Target {

@@ -47,7 +47,7 @@ pub struct Repository(Box<str>);
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(Box<str>);
 
-/// What a manifest is asked for by.
+/// What a manifest is requested by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Pointer {
     Tag(Tag),
@@ -128,7 +128,7 @@ impl FromStr for ImageRef {
     }
 }
 
-/// The rule by which docker tells `localhost/x` and `quay.io/x` from `user/x`.
+/// The rule by which docker distinguishes `localhost/x` and `quay.io/x` from `user/x`.
 fn is_host(first: &str) -> bool {
     first.contains(['.', ':'])
         || first == "localhost"

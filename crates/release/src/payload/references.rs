@@ -22,7 +22,7 @@ pub struct ImageReferences {
 pub struct Component {
     /// A legal part of a tag: images are mirrored as `<release>-<name>`.
     pub name: String,
-    /// With a digest. Custom releases may name it by tag, which says less: the caller warns.
+    /// With a digest. Custom releases may name it by tag, which proves less: the caller warns.
     pub image: ImageRef,
 }
 
@@ -48,9 +48,7 @@ pub enum ReferencesError {
     Missing(String),
     #[error("the release's component {name} has no usable image")]
     Image { name: String, source: ReferenceError },
-    #[error(
-        "the release's component {name} is {image}, with neither digest nor tag"
-    )]
+    #[error("the release's component {name} is {image}, with neither digest nor tag")]
     Unpinned { name: String, image: Box<ImageRef> },
 }
 

@@ -59,7 +59,7 @@ fn image(signatures: Vec<Signature>) -> Presented {
     }
 }
 
-/// What the policy says of `NAME:v1`: nothing, or why it is refused.
+/// What the policy decides about `NAME:v1`: nothing, or why it is refused.
 fn refused(policy: &Policy, image: &Presented) -> String {
     let name = format!("{NAME}:v1").parse().unwrap();
     policy.rule(Name::Registry(&name)).judge(image).err().map(|e| e.to_string()).unwrap_or_default()
@@ -150,7 +150,10 @@ fn every_bad_signature_is_told_with_its_reason() {
         )
     );
     assert_eq!(reasons[3], format!("{root}: a signature is not base64"));
-    assert!(reasons[4].contains("something that is not an image: missing field `critical`"), "{why}");
+    assert!(
+        reasons[4].contains("something that is not an image: missing field `critical`"),
+        "{why}"
+    );
     assert!(refused(&policy, &image(vec![])).ends_with(&format!("{root} has no signature")));
 }
 
