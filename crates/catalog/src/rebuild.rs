@@ -40,9 +40,7 @@ pub enum RebuildError {
     LargeConfig(usize),
     #[error("the config of the catalog's image is not a map of settings")]
     OddConfig,
-    #[error(
-        "the label of the image names {0:?}, which is not a folder that a catalog can be in"
-    )]
+    #[error("the label of the image names {0:?}, which is not a folder that a catalog can be in")]
     Folder(String),
     #[error("the manifest of the rebuilt catalog cannot be written")]
     Write(#[source] serde_json::Error),

@@ -150,7 +150,10 @@ fn every_bad_signature_is_told_with_its_reason() {
         )
     );
     assert_eq!(reasons[3], format!("{root}: a signature is not base64"));
-    assert!(reasons[4].contains("something that is not an image: missing field `critical`"), "{why}");
+    assert!(
+        reasons[4].contains("something that is not an image: missing field `critical`"),
+        "{why}"
+    );
     assert!(refused(&policy, &image(vec![])).ends_with(&format!("{root} has no signature")));
 }
 
