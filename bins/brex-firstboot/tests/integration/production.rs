@@ -126,7 +126,7 @@ fn a_sample_with_dhcp_replaces_wired_connection_1() {
     let mut machine = machine("master-0", document(MASTERS, path), true);
     // The sample has `copy-mac-from` at the bridge, where nmstate ignores it: the lease is another one.
     let scenario = "
-nmcli device set enp3s0 managed no
+await 'the other NIC is off' nmcli device disconnect enp3s0
 await 'NetworkManager made a profile of its own' leased enp2s0
 nmcli -t -f NAME,DEVICE connection show --active | grep -q '^Wired connection .*:enp2s0$' || exit 20
 units 120 || exit 33

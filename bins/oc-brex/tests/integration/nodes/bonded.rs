@@ -143,11 +143,11 @@ fn what_is_below_the_bridge_changes_and_the_node_stays_in_the_cluster() {
         put(&format!("{name}.yml"), &for_the_lab(&change.new));
     }
     let (_, qos) = changes.iter().find(|(name, _)| *name == "qos").unwrap();
-    let gateway = "next-hop-address: '192.0.2.1'\n";
+    let gateway = "next-hop-address: \"192.0.2.1\"\n";
     let bad = for_the_lab(&qos.new);
-    assert!(bad.contains(gateway) && bad.contains("miimon: '100'"), "{bad}");
-    let bad = bad.replace(gateway, "next-hop-address: '192.0.2.254'\n");
-    put("bad.yml", &bad.replace("miimon: '100'", "miimon: '170'"));
+    assert!(bad.contains(gateway) && bad.contains("miimon: \"100\""), "{bad}");
+    let bad = bad.replace(gateway, "next-hop-address: \"192.0.2.254\"\n");
+    put("bad.yml", &bad.replace("miimon: \"100\"", "miimon: \"170\""));
     let run = machine.boot(&scenario()).unwrap();
     run.succeeded().unwrap();
     for (name, change) in &changes {
