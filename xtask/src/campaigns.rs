@@ -55,7 +55,13 @@ fn bench_operator(mut arguments: Vec<OsString>) -> Result<()> {
     if short {
         command.args(["--nodes", "20"]);
     }
-    repository::run_interactive(command.args(arguments))
+    repository::run_interactive(command.args(&arguments))?;
+    if arguments.is_empty() {
+        let sizes = if short { "5,20" } else { "500,2000" };
+        let mut each = operator_command(many_nodes, operator);
+        repository::run_interactive(each.args(["--each", sizes]))?;
+    }
+    Ok(())
 }
 
 fn operator_command(many_nodes: &Path, operator: &Path) -> Command {
@@ -73,7 +79,8 @@ pub(crate) fn short_benchmarks(build: &Build) -> Result<()> {
         repository::run(&mut command)?;
     }
     let (example, operator) = (build.program("many_nodes")?, build.program("nmstate-operator")?);
-    repository::run(operator_command(example, operator).args(["--nodes", "5"]))
+    repository::run(operator_command(example, operator).args(["--nodes", "5"]))?;
+    repository::run(operator_command(example, operator).args(["--each", "4,8", "--change", "100"]))
 }
 
 /// `cargo xtask torture …`.

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
-use crate::{coordinator, gather, handler, log, manifests, operator, retry, take_over};
+use crate::{
+    coordinator, gather, guest_access, handler, log, manifests, operator, retry, revert, take_over,
+};
 
 const NOTES: &str = "\
 Parts that talk to a cluster find it as kubectl does: KUBECONFIG, ~/.kube/config, or the service account of their pod.
@@ -33,10 +35,14 @@ pub(crate) enum Command {
     Coordinator(coordinator::Arguments),
     /// Ask the nodes on which a policy failed to try again
     Retry(retry::Arguments),
+    /// Revert a policy on some of its nodes, or apply it there again
+    Revert(revert::Arguments),
     /// Replace kubernetes-nmstate in this cluster, with your permissions
     TakeOver(take_over::Arguments),
     /// Restore kubernetes-nmstate after a take-over, with your permissions
     GiveBack(take_over::Arguments),
+    /// Beside a hosted control plane: write tokens of a service account of the guest cluster
+    GuestAccess(guest_access::Arguments),
     /// Write the files of a release payload
     Manifests(manifests::Arguments),
     /// Collect documents, profiles, Open vSwitch and the network state of this node, without secrets

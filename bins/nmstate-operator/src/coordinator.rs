@@ -2,6 +2,7 @@
 //! either.
 
 mod announcement;
+mod assignments;
 mod features;
 mod view;
 mod work;
@@ -68,7 +69,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         // Whoever waits for its turn is as ready as it can be.
         standing.set_ready(true);
         leadership::lead(&leases, &candidate, &stop, async |stop| {
-            Coordinator::new(client, Arc::clone(&standing)).run(&stop).await
+            let namespace = &arguments.namespace;
+            Coordinator::new(client, namespace, Arc::clone(&standing)).run(&stop).await
         })
         .await
     };

@@ -9,6 +9,7 @@ mod machine;
 mod node_lock;
 mod node_report;
 mod numbers;
+mod policies;
 mod view;
 mod work;
 

@@ -4,7 +4,9 @@
 //! - `coordinator`, once per cluster: grants slots and writes the status of policies.
 //! - `handler`, once per node: applies policies and reports the node's network.
 //! - `retry`: asks nodes on which a policy failed to try again.
+//! - `revert`: reverts a policy on some of its nodes.
 //! - `take-over`, `give-back`: replace kubernetes-nmstate by this operator, and the other way round.
+//! - `guest-access`: beside a hosted control plane, writes tokens of a service account of the guest.
 //! - `gather`: collects the network of a node, for must-gather.
 //! - `manifests`: writes what a release payload needs to bring the operator along.
 
@@ -12,6 +14,7 @@ mod arguments;
 pub mod coordinator;
 mod events;
 mod gather;
+mod guest_access;
 pub mod handler;
 mod leadership;
 mod log;
@@ -22,6 +25,7 @@ mod operator;
 mod reference;
 mod requests;
 mod retry;
+mod revert;
 pub mod service_port;
 mod shown;
 mod stop;
@@ -51,8 +55,10 @@ fn act(command: &Command) -> Result<Ending> {
         Command::Handler(arguments) => serve(handler::run(arguments))?,
         Command::Coordinator(arguments) => serve(coordinator::run(arguments))?,
         Command::Retry(arguments) => serve(retry::run(arguments))?,
+        Command::Revert(arguments) => serve(revert::run(arguments))?,
         Command::TakeOver(arguments) => serve(take_over::take_over(arguments))?,
         Command::GiveBack(arguments) => serve(take_over::give_back(arguments))?,
+        Command::GuestAccess(arguments) => serve(guest_access::run(arguments))?,
         Command::Manifests(arguments) => manifests::manifests(arguments)?,
         Command::Gather(arguments) => serve(gather::gather(arguments))?,
         Command::Version => print(format!("nmstate-operator {}\n", build_info::VERSION))?,

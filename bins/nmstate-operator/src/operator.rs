@@ -88,7 +88,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             default_platforms: platforms(&arguments.default_platforms),
         };
         if arguments.hosted {
-            return Box::pin(operate(&client, &settings, &port, &stop)).await;
+            return Box::pin(operate(&client, &settings, arguments.hosted, &port, &stop)).await;
         }
         let candidate = Candidate {
             lease: OPERATOR.to_owned(),
@@ -97,7 +97,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         };
         let leases = Api::namespaced(client.clone(), NAMESPACE);
         leadership::lead(&leases, &candidate, &stop, async |stop| {
-            Box::pin(operate(&client, &settings, &port, &stop)).await
+            Box::pin(operate(&client, &settings, arguments.hosted, &port, &stop)).await
         })
         .await
     };
@@ -127,6 +127,7 @@ fn platforms(list: &[String]) -> BTreeSet<String> {
 async fn operate(
     client: &Client,
     settings: &Settings,
+    is_hosted: bool,
     port: &OwnPort,
     stop: &CancellationToken,
 ) -> Result<()> {
@@ -136,7 +137,7 @@ async fn operate(
         client,
         settings,
         port,
-        performer: Performer::new(client.clone()),
+        performer: Performer::new(client.clone(), is_hosted),
         adopter: None,
         is_migrated: false,
     };

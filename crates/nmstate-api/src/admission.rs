@@ -4,8 +4,9 @@
 use serde_json::{Value, json};
 
 use crate::annotations::{
-    ADOPT, ADOPT_BR_EX, ADOPTED, CANARY, DRIFT, MEMORY_ONLY, NODE_EXPRESSIONS, OFF, ON_NMSTATES,
-    ON_POLICIES, PAUSED, PREFIX, PROBE_DNS_NAME, PROBE_TIMEOUT, PROBES, RETRY, REVERT_ON_DELETE,
+    ADOPT, ADOPT_BR_EX, ADOPTED, CANARY, DRIFT, MEMORY_ONLY, NODE_EXPRESSIONS, NODE_VALUES, OFF,
+    ON_NMSTATES, ON_POLICIES, PAUSED, PREFIX, PROBE_DNS_NAME, PROBE_TIMEOUT, PROBES, RETRY,
+    REVERT_ON_DELETE, REVERTED_NODES,
 };
 use crate::{GROUP, NODE_LABEL, POLICY_LABEL};
 
@@ -87,6 +88,16 @@ fn policies() -> [[Value; 2]; 2] {
             RETRY,
             "^[^ ]+( [a-z0-9.-]+(,[a-z0-9.-]+)*)?$",
             "an identifier, and optionally a list of nodes after a space, with commas",
+        ),
+        matching(
+            NODE_VALUES,
+            "^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$",
+            "the name of a ConfigMap",
+        ),
+        matching(
+            REVERTED_NODES,
+            "^[a-z0-9.-]+(,[a-z0-9.-]+)*$",
+            "a list of nodes, with commas",
         ),
         matching(CANARY, &canary(), CANARY_FORM),
         // An expression of the server's kind cannot say "not all of them zeros" in one go.

@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 
 use crate::name::{NameError, NodeName};
 use crate::node_expressions::{ExpressionError, NodeExpressions};
+use crate::node_values::NodeValues;
 
 /// The prefix of all our annotations.
 pub const PREFIX: &str = "nmstate.landfall.dev/";
@@ -35,6 +36,10 @@ pub const PAUSED: &str = "nmstate.landfall.dev/paused";
 /// On a policy: expressions about labels that a node must meet beside `spec.nodeSelector`, as for
 /// `kubectl get nodes -l`.
 pub const NODE_EXPRESSIONS: &str = "nmstate.landfall.dev/node-selector";
+/// On a policy: the ConfigMap with the values of each node, in the namespace of the operator.
+pub const NODE_VALUES: &str = "nmstate.landfall.dev/node-values";
+/// On a policy: nodes on which it is reverted and not applied.
+pub const REVERTED_NODES: &str = "nmstate.landfall.dev/reverted-nodes";
 /// On an `NMState`: deploy nothing.
 pub const OFF: &str = "nmstate.landfall.dev/off";
 /// On an `NMState`: take over from kubernetes-nmstate.
@@ -47,7 +52,7 @@ pub const ADOPTED_FROM: &str = "nmstate.landfall.dev/adopted-from";
 /// A label, on policies that were made of a node's own document.
 pub const ADOPTED: &str = "nmstate.landfall.dev/adopted";
 
-pub(crate) const ON_POLICIES: [&str; 11] = [
+pub(crate) const ON_POLICIES: [&str; 13] = [
     PROBES,
     CANARY,
     REVERT_ON_DELETE,
@@ -58,6 +63,8 @@ pub(crate) const ON_POLICIES: [&str; 11] = [
     RETRY,
     PAUSED,
     NODE_EXPRESSIONS,
+    NODE_VALUES,
+    REVERTED_NODES,
     ADOPTED_FROM,
 ];
 /// Seconds that [`PROBE_TIMEOUT`] may ask for.
@@ -78,6 +85,8 @@ pub enum AnnotationError {
     CanaryNode(#[source] NameError),
     #[error("the annotation {RETRY} names no node")]
     RetryNode(#[source] NameError),
+    #[error("the annotation {REVERTED_NODES} names no node")]
+    RevertedNode(#[source] NameError),
     #[error("the annotation {NODE_EXPRESSIONS} is not a selector of labels: {0}")]
     NodeExpressions(ExpressionError),
 }
@@ -182,6 +191,12 @@ pub struct PolicyOptions {
     /// Whether no further node is changed.
     pub is_paused: bool,
     pub node_expressions: Option<NodeExpressions>,
+    /// The name of the ConfigMap with the values of nodes.
+    pub node_values: Option<String>,
+    /// Nodes on which it is reverted and not applied.
+    pub reverted_nodes: BTreeSet<NodeName>,
+    /// The values of one node; not an annotation, see [`Self::with_values`].
+    pub values: Option<NodeValues>,
 }
 
 /// What the annotations of an `NMState` ask for.
@@ -234,7 +249,25 @@ impl PolicyOptions {
                 .map(|text| NodeExpressions::parse(text))
                 .transpose()
                 .map_err(AnnotationError::NodeExpressions)?,
+            node_values: annotations.get(NODE_VALUES).map(|text| config_map(text)).transpose()?,
+            reverted_nodes: annotations
+                .get(REVERTED_NODES)
+                .map(|text| nodes(text))
+                .transpose()
+                .map_err(AnnotationError::RevertedNode)?
+                .unwrap_or_default(),
+            values: None,
         })
+    }
+
+    /// The same, completed with the values of a node.
+    pub fn with_values(self, values: Option<NodeValues>) -> Self {
+        Self { values: values.filter(|_| self.node_values.is_some()), ..self }
+    }
+
+    /// Whether it is reverted on a node, rather than applied.
+    pub fn is_reverted_on(&self, node: &str) -> bool {
+        self.reverted_nodes.iter().any(|it| it.as_str() == node)
     }
 
     /// Whether a node with these labels is among those that the expressions select.
@@ -334,11 +367,23 @@ fn dns_name(text: &str) -> Result<String, AnnotationError> {
     }
 }
 
+fn config_map(text: &str) -> Result<String, AnnotationError> {
+    let name: Result<NodeName, _> = text.parse();
+    match name {
+        Ok(name) => Ok(name.as_str().to_owned()),
+        Err(_) => Err(bad(NODE_VALUES, text, "the name of a ConfigMap")),
+    }
+}
+
+/// Names of nodes, with commas.
+fn nodes(text: &str) -> Result<BTreeSet<NodeName>, NameError> {
+    text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::parse).collect()
+}
+
 fn retry(text: &str) -> Result<Retry, AnnotationError> {
     let (id, nodes) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
-    let nodes = nodes.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let nodes = nodes.map(str::parse).collect::<Result<_, _>>();
-    Ok(Retry { id: id.to_owned(), nodes: nodes.map_err(AnnotationError::RetryNode)? })
+    let nodes = self::nodes(nodes).map_err(AnnotationError::RetryNode)?;
+    Ok(Retry { id: id.to_owned(), nodes })
 }
 
 fn drift(text: &str) -> Result<Drift, AnnotationError> {
@@ -395,6 +440,10 @@ mod tests {
         assert!(selected.select(&[("zone".to_owned(), "b".to_owned())].into()));
         assert!(!selected.select(&BTreeMap::new()));
         assert_eq!(policy(PROBE_TIMEOUT, "120").unwrap().probe_timeout, Some(120));
+        let values = policy(NODE_VALUES, "storage-addresses").unwrap();
+        assert_eq!(values.node_values.as_deref(), Some("storage-addresses"));
+        let reverted = policy(REVERTED_NODES, "a,b.c").unwrap();
+        assert!(reverted.is_reverted_on("b.c") && !reverted.is_reverted_on("b"));
         let nmstate = NMStateOptions::parse(Some(&annotations(&[
             (OFF, "true"),
             (ADOPT, "false"),
@@ -424,6 +473,9 @@ mod tests {
             (RETRY, "2026-01-01T00:00:00Z a_b"),
             (PAUSED, "yes"),
             (PROBE_DNS_NAME, "a b"),
+            (NODE_VALUES, ""),
+            (NODE_VALUES, "other-namespace/name"),
+            (REVERTED_NODES, "a_b"),
             (NODE_EXPRESSIONS, ""),
             (NODE_EXPRESSIONS, "zone in a"),
         ] {

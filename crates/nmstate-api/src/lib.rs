@@ -13,24 +13,29 @@
 
 pub mod admission;
 pub mod annotations;
+mod assignment;
 pub mod condition;
 pub mod crd;
 mod enactment;
+mod fingerprint;
 mod name;
 mod network_document;
 mod nmstate;
 mod node_expressions;
 mod node_state;
+pub mod node_values;
 mod object;
 mod policy;
 mod schema;
 mod stored_policy;
 
+pub use assignment::{ASSIGNED_POLICIES, Assignment, Assignments, PolicyNews};
 pub use condition::{Condition, ConditionStatus};
 pub use enactment::{
     CapturedState, EnactmentConditionType, EnactmentReason, EnactmentStatus, Failure, MetaInfo,
     NodeNetworkConfigurationEnactment,
 };
+pub use fingerprint::fingerprint;
 pub use name::{EnactmentName, NameError, NodeName, PolicyName};
 pub use network_document::NetworkDocument;
 pub use nmstate::{
@@ -39,6 +44,7 @@ pub use nmstate::{
 };
 pub use node_expressions::{ExpressionError, NodeExpressions};
 pub use node_state::{NodeNetworkState, NodeNetworkStateStatus};
+pub use node_values::{NodeValues, ValuesError};
 pub use policy::{
     IntOrText, NodeNetworkConfigurationPolicy, PolicyConditionType, PolicyReason, PolicySpec,
     PolicyStatus, Slot,

@@ -207,6 +207,9 @@ pub enum PolicyReason {
     UnreadableSpec,
     /// Ours: the name cannot become the value of a label, so it is not acted on.
     InvalidName,
+    /// Ours: values of nodes are missing, unreadable, or give two nodes the same address, so no
+    /// node is changed.
+    InvalidNodeValues,
 }
 
 impl From<PolicyReason> for &'static str {
@@ -220,6 +223,7 @@ impl From<PolicyReason> for &'static str {
             PolicyReason::InvalidAnnotation => "InvalidAnnotation",
             PolicyReason::UnreadableSpec => "UnreadableSpec",
             PolicyReason::InvalidName => "InvalidName",
+            PolicyReason::InvalidNodeValues => "InvalidNodeValues",
         }
     }
 }

@@ -133,11 +133,20 @@ const CONTINUE_BACK: &str = "`nmstate-operator give-back --yes` continues it";
 
 /// Another operator is there again after a take-over.
 fn back(who: &str) -> String {
+    let what = match is_of_addons(who) {
+        true => "the field spec.nmstate of the NetworkAddonsConfig",
+        false => "what installs it",
+    };
     format!(
-        "{} is back after this cluster was taken over; remove what installs it, or run \
+        "{} is back after this cluster was taken over; remove {what}, or run \
          `nmstate-operator give-back` to leave the cluster to it",
         capital(who)
     )
+}
+
+/// Whether the network add-ons of OpenShift Virtualization deployed it.
+fn is_of_addons(who: &str) -> bool {
+    who.contains("NetworkAddonsConfig")
 }
 
 /// Pods that have not ended yet.
@@ -164,8 +173,7 @@ pub fn plan(wish: Wish, others: &Others, record: Option<&Record>) -> Plan {
 
 /// Nothing is wished: whoever is here stays.
 fn aside(others: &Others) -> Plan {
-    let is_of_addons = others.running.iter().any(|who| who.contains("NetworkAddonsConfig"));
-    let how = match is_of_addons {
+    let how = match others.running.iter().any(|who| is_of_addons(who)) {
         true => {
             "to take over, run `nmstate-operator take-over`, or remove the field spec.nmstate of \
              the NetworkAddonsConfig"

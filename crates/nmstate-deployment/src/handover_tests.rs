@@ -194,6 +194,11 @@ fn network_add_ons_that_come_later_are_named_with_the_field_to_remove() {
     let others = Others { running, ..Others::default() };
     let Standing::Theirs { message } = standing(Wish::Leave, &others, None) else { panic!() };
     assert!(message.ends_with("remove the field spec.nmstate of the NetworkAddonsConfig"));
+    // After a take-over, too.
+    let record = Record { phase: Phase::Done, namespaces: BTreeSet::new(), installers: Vec::new() };
+    let back = standing(Wish::TakeOver, &others, Some(&record));
+    let Standing::Theirs { message } = back else { panic!("{back:?}") };
+    assert!(message.contains("remove the field spec.nmstate of the NetworkAddonsConfig, or run"));
 }
 
 /// What the operator makes of each moment, by a glance.

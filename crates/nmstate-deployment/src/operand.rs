@@ -111,10 +111,18 @@ pub fn objects(wanted: &Wanted<'_>) -> Vec<Value> {
     objects
 }
 
-/// Every object that is deployed in any cluster, for its removal: only kinds and names count.
-pub fn everything() -> Vec<Value> {
+/// What the coordinator of a hosted control plane may do in the guest. The operator does not deploy
+/// it: the coordinator runs whether handlers do or not.
+pub(crate) fn coordinator_access() -> Vec<Value> {
+    access::coordinator()
+}
+
+/// Every object that is deployed in any cluster that is hosted, or in any that is not, for its
+/// removal: only kinds and names count.
+pub fn everything(is_hosted: bool) -> Vec<Value> {
     let spec = NMStateSpec::default();
-    let control_plane = ControlPlane::HighlyAvailable;
+    let control_plane =
+        if is_hosted { ControlPlane::Hosted } else { ControlPlane::HighlyAvailable };
     let memory_only = false;
     let metrics = None;
     objects(&Wanted { spec: &spec, image: "", version: "", control_plane, memory_only, metrics })

@@ -49,6 +49,7 @@ pub fn files() -> Vec<PayloadFile> {
     files.extend([
         everywhere("50", "02", "admission", admission::all(accounts)),
         everywhere("50", "03", "access", access::objects()),
+        hosted_only("50", "03", "access-coordinator", crate::operand::coordinator_access()),
         everywhere("50", "04", "cluster-reader", vec![access::cluster_reader()]),
         self_managed("50", "05", "network-policy", vec![deployment::network_policy()]),
         self_managed("50", "05", "service", vec![deployment::service()]),
@@ -76,7 +77,7 @@ pub fn hosted_files(namespace: &str) -> Vec<PayloadFile> {
 /// What a cluster that is not OpenShift needs, for `kubectl apply -f`: without kinds that it does not
 /// have, and with this image.
 pub fn kubernetes_files(image: &str, version: &str) -> Vec<PayloadFile> {
-    let kept = ["_namespace", "_crd-", "_admission", "_access", "_network-policy", "_deployment"];
+    let kept = ["_namespace", "_crd-", "_admission", "_access.", "_network-policy", "_deployment"];
     let is_kept = |file: &PayloadFile| kept.iter().any(|part| file.name.contains(part));
     let mut files: Vec<PayloadFile> = files().into_iter().filter(is_kept).collect();
     for file in &mut files {
@@ -106,6 +107,10 @@ fn replace(value: &mut Value, from: &str, to: &str) {
 fn everywhere(level: &str, order: &str, what: &str, objects: Vec<Value>) -> PayloadFile {
     let profiles: Vec<&str> = SELF_MANAGED.into_iter().chain(HOSTED).collect();
     file(level, order, what, objects, &profiles)
+}
+
+fn hosted_only(level: &str, order: &str, what: &str, objects: Vec<Value>) -> PayloadFile {
+    file(level, order, what, objects, &HOSTED)
 }
 
 fn self_managed(level: &str, order: &str, what: &str, objects: Vec<Value>) -> PayloadFile {

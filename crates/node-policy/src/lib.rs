@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`selection`] | which policies are for which nodes |
 //! | [`overlap`] | policies that speak of the same part of a node |
+//! | [`node_values`] | one policy for many nodes with an address each |
 //! | [`rendering`] | what a policy wants of one node, and whether anything differs |
 //! | [`bounds`] | how much is too much |
 //! | [`guard`] | what must not be done to br-ex |
@@ -31,6 +32,7 @@ mod comparison;
 pub mod drift;
 pub mod guard;
 pub mod limit;
+pub mod node_values;
 pub mod overlap;
 pub mod pace;
 mod packet_size;

@@ -56,19 +56,22 @@ pub fn overlaps(claims: &[Claim<'_>]) -> BTreeMap<String, BTreeMap<String, BTree
         }
     }
     for (subject, speakers) in speakers {
-        for (index, one) in speakers.iter().enumerate() {
-            for other in &speakers[index + 1..] {
-                if one.nodes.is_disjoint(&other.nodes) {
-                    continue;
-                }
-                for (of, with) in [(one, other), (other, one)] {
-                    let with = found
-                        .entry(of.policy.to_owned())
-                        .or_default()
-                        .entry(with.policy.to_owned());
-                    with.or_default().insert(subject.to_owned());
-                }
+        // By node: only those who speak of the same node are compared.
+        let mut on_node: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for claim in speakers.iter().filter(|_| speakers.len() > 1) {
+            for node in &claim.nodes {
+                on_node.entry(node).or_default().push(claim.policy);
             }
+        }
+        let mut pairs: BTreeSet<(&str, &str)> = BTreeSet::new();
+        for policies in on_node.values() {
+            for of in policies {
+                pairs.extend(policies.iter().filter(|with| *with != of).map(|with| (*of, *with)));
+            }
+        }
+        for (of, with) in pairs {
+            let with = found.entry(of.to_owned()).or_default().entry(with.to_owned());
+            with.or_default().insert(subject.to_owned());
         }
     }
     found

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use nmstate::{NetworkPolicy, NetworkState, NmstateError};
-use nmstate_api::{CapturedState, MetaInfo, NetworkDocument, PolicySpec};
+use nmstate_api::annotations::NODE_VALUES;
+use nmstate_api::{CapturedState, MetaInfo, NetworkDocument, NodeValues, PolicySpec};
 use serde_json::{Value, json};
 
+use crate::node_values::{self, FillError};
 use crate::{bounds, comparison, packet_size, trunk_ports};
 
 /// Why a policy cannot be evaluated on a node.
@@ -13,6 +15,13 @@ use crate::{bounds, comparison, packet_size, trunk_ports};
 pub enum RenderError {
     #[error("reading the policy: {0}")]
     Policy(serde_json::Error),
+    #[error(transparent)]
+    Values(#[from] FillError),
+    #[error(
+        "the desired state has places for values of nodes, such as `{{{{ values.ip }}}}`, and the \
+         policy has no annotation {NODE_VALUES}"
+    )]
+    NoValues,
     #[error("evaluating its captures: {}", .0.msg())]
     Captures(NmstateError),
     #[error("filling in what the captures found: {}", .0.msg())]
@@ -44,6 +53,20 @@ pub struct Rendered {
     /// What the captures found, to be used again: once the policy is made true they may find
     /// something else.
     pub captured: BTreeMap<String, CapturedState>,
+}
+
+/// Completes a policy with the values of the node, then [`render`]s it.
+pub fn render_with(
+    spec: &PolicySpec,
+    values: Option<&NodeValues>,
+    known: &BTreeMap<String, CapturedState>,
+    current: &NetworkState,
+) -> Result<Rendered, RenderError> {
+    match values {
+        Some(values) => render(&node_values::fill(spec, values)?, known, current),
+        None if node_values::has_places(&spec.desired_state) => Err(RenderError::NoValues),
+        None => render(spec, known, current),
+    }
 }
 
 /// Resolves the captures and fills in what is left open. `known` are captures resolved earlier;
@@ -135,16 +158,10 @@ fn reused(
     Some(found)
 }
 
-/// Tells expressions from other ones (FNV-1a). A node trusts what it wrote itself, so nothing
-/// stronger is needed.
+/// Tells expressions from other ones. A node trusts what it wrote itself.
 fn fingerprint(capture: &BTreeMap<String, String>) -> String {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for (name, expression) in capture {
-        for byte in name.bytes().chain([0]).chain(expression.bytes()).chain([0]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    format!("{hash:016x}")
+    let texts = capture.iter().flat_map(|(name, it)| [name.as_str(), it.as_str()]);
+    nmstate_api::fingerprint(texts)
 }
 
 /// Whether anything is left to do, or why this node cannot be made so.
@@ -219,6 +236,32 @@ desiredState:
         let anew = render(&edited, &first.captured, &moved).unwrap();
         let port = &anew.document.to_value()["interfaces"][0]["bridge"]["port"][0];
         assert_eq!(port["name"], "eth2", "other expressions are evaluated anew");
+    }
+
+    #[test]
+    fn values_of_the_node_come_before_captures() {
+        let spec = spec(
+            "
+capture: {uplink: 'interfaces.name==\"eth1\"'}
+desiredState:
+  interfaces:
+  - name: '{{ capture.uplink.interfaces.0.name }}'
+    type: ethernet
+    state: up
+    mtu: '{{ values.mtu }}'
+",
+        );
+        let values = NodeValues::parse("mtu: 1400").unwrap();
+        let known = BTreeMap::new();
+        let current = state(CURRENT);
+        let rendered = render_with(&spec, Some(&values), &known, &current).unwrap();
+        let interface = &rendered.document.to_value()["interfaces"][0];
+        assert_eq!((&interface["name"], &interface["mtu"]), (&json!("eth1"), &json!(1400)));
+        let error = render_with(&spec, None, &known, &current).unwrap_err().to_string();
+        assert!(error.contains("`{{ values.ip }}`, and the policy has no annotation"), "{error}");
+        let error = render_with(&spec, Some(&NodeValues::default()), &known, &current);
+        let error = error.unwrap_err().to_string();
+        assert!(error.ends_with("there is no value mtu for this node"), "{error}");
     }
 
     #[test]

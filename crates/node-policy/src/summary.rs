@@ -88,6 +88,8 @@ pub enum State {
     Available,
     /// No handlers run, or the policy cannot be honoured; the reason says which.
     Ignored(Reason),
+    /// No node is changed before something is corrected.
+    Blocked(Reason),
 }
 
 /// What holds of a policy, and a sentence.
@@ -109,6 +111,7 @@ impl Standing {
         let (statuses, reason) = match self.state {
             State::NoNode => ([False, False, False, True], Reason::NoMatchingNode),
             State::Ignored(reason) => ([False, False, False, True], reason),
+            State::Blocked(reason) => ([False, True, False, False], reason),
             State::Failed => ([False, True, False, False], Reason::FailedToConfigure),
             State::Progressing => {
                 ([Unknown, Unknown, True, False], Reason::ConfigurationProgressing)

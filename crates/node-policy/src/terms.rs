@@ -25,6 +25,9 @@ pub fn terms(options: &PolicyOptions) -> String {
     if let Some(retry) = &options.retry {
         text.push_str(&format!("; retry: {}", retry.id));
     }
+    if let Some(values) = &options.values {
+        text.push_str(&format!("; node-values: {}", values.fingerprint()));
+    }
     text
 }
 
@@ -36,8 +39,9 @@ pub fn are_others(tried: Option<&str>, now: &PolicyOptions) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nmstate_api::NodeValues;
     use nmstate_api::annotations::{
-        CANARY, DRIFT, MEMORY_ONLY, PROBE_TIMEOUT, PROBES, RETRY, REVERT_ON_DELETE,
+        CANARY, DRIFT, MEMORY_ONLY, NODE_VALUES, PROBE_TIMEOUT, PROBES, RETRY, REVERT_ON_DELETE,
     };
 
     use super::*;
@@ -70,6 +74,17 @@ mod tests {
         assert!(are_others(Some(&terms(&first)), &options(&[(RETRY, "2")])));
         let of_another = options(&[(RETRY, "1 other")]).for_node("this");
         assert!(!are_others(Some(&tried), &of_another));
+    }
+
+    #[test]
+    fn a_failure_says_nothing_about_other_values_of_the_node() {
+        let with = |text: &str| {
+            let options = options(&[(NODE_VALUES, "addresses")]);
+            options.with_values(Some(NodeValues::parse(text).unwrap()))
+        };
+        let tried = terms(&with("ip: 192.0.2.1"));
+        assert!(!are_others(Some(&tried), &with("ip: 192.0.2.1")));
+        assert!(are_others(Some(&tried), &with("ip: 192.0.2.2")));
     }
 
     #[test]

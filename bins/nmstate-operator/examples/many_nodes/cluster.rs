@@ -8,15 +8,18 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::PartialObjectMeta;
-use kube::{Api, Client, Config};
+use kube::{Api, Client, Config, ResourceExt as _};
 use lab::kube::ApiServer;
-use nmstate_api::{NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, condition};
+use nmstate_api::{
+    ASSIGNED_POLICIES, NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, condition,
+};
 use serde_json::json;
 
 /// Longer than anything takes.
-const DEADLINE: Duration = Duration::from_secs(900);
+const DEADLINE: Duration = Duration::from_secs(1800);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const POLICY: &str = "rollout";
+const HOSTNAME: &str = "kubernetes.io/hostname";
 
 pub(crate) struct Cluster {
     config: Config,
@@ -28,6 +31,11 @@ impl Cluster {
         for crd in nmstate_api::crd::all() {
             server.client().load_crd_text(&crd.to_string()).await?;
         }
+        Self::with_nodes(server, nodes).await
+    }
+
+    /// A cluster that has the API already.
+    pub(crate) async fn with_nodes(server: &ApiServer, nodes: usize) -> Result<Self> {
         let kubeconfig = Kubeconfig::read_from(server.kubeconfig())?;
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
@@ -69,6 +77,48 @@ impl Cluster {
         Ok(())
     }
 
+    /// Waits until the coordinator has told all nodes about their policies.
+    pub(crate) async fn wait_until_assigned(&self) -> Result<()> {
+        let reports: Api<PartialObjectMeta<NodeNetworkState>> = Api::all(self.client()?);
+        wait("all nodes were told about their policies", async || {
+            let list = reports.list(&ListParams::default()).await?;
+            let is_told = |it: &&PartialObjectMeta<NodeNetworkState>| {
+                it.annotations().contains_key(ASSIGNED_POLICIES)
+            };
+            Ok(list.items.iter().filter(is_told).count() == self.names.len())
+        })
+        .await
+    }
+
+    /// Creates a policy for each node.
+    pub(crate) async fn create_policy_of_each(&self) -> Result<()> {
+        let policies: &Api<Policy> = &Api::all(self.client()?);
+        let created = stream::iter(&self.names).map(|name| async move {
+            let mut policy = Policy::new(&format!("of-{name}"));
+            policy.spec.desired_state = serde_json::from_value(json!({
+                "interfaces": [{"name": "nic1", "type": "ethernet", "state": "up", "mtu": 1400}],
+            }))?;
+            policy.spec.node_selector = [(HOSTNAME.to_owned(), name.clone())].into();
+            policies.create(&PostParams::default(), &policy).await?;
+            anyhow::Ok(())
+        });
+        created.buffer_unordered(16).try_collect::<()>().await
+    }
+
+    pub(crate) async fn wait_until_all_available(&self) -> Result<()> {
+        let policies: Api<Policy> = Api::all(self.client()?);
+        wait("all policies are Available", async || {
+            // A list of all policies is work for the server, too.
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let list = policies.list(&ListParams::default()).await?;
+            let is_done = |it: &Policy| {
+                condition::is_true(it.conditions(), nmstate_api::PolicyConditionType::Available)
+            };
+            Ok(list.items.len() == self.names.len() && list.items.iter().all(is_done))
+        })
+        .await
+    }
+
     pub(crate) async fn create_policy(&self) -> Result<()> {
         let mut policy = Policy::new(POLICY);
         policy.spec.desired_state = serde_json::from_value(json!({
@@ -102,6 +152,7 @@ pub(crate) async fn create_node(client: &Client, name: &str) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let mut node = Node::default();
     node.metadata.name = Some(name.to_owned());
+    node.metadata.labels = Some([(HOSTNAME.to_owned(), name.to_owned())].into());
     nodes.create(&PostParams::default(), &node).await.context("making a node")?;
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     let merge = Patch::Merge(&ready);

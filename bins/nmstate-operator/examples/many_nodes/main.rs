@@ -6,9 +6,12 @@
 #![allow(missing_debug_implementations)]
 
 mod cluster;
+mod each;
+mod identities;
 mod memory;
 mod played;
 mod record;
+mod traffic;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use cluster::Cluster;
 use played::Played;
 use record::Record;
+use traffic::Traffic;
 
 /// Threads that handlers share. A node has a process of its own for each.
 const THREADS: usize = 4;
@@ -41,7 +45,10 @@ struct Arguments {
     /// How long each change of a network takes, in milliseconds
     #[arg(long, default_value_t = 2000)]
     change: u64,
-    /// The program whose memory is measured, in a node with a real network
+    /// Measure what handlers receive with so many nodes that have a policy each, and compare
+    #[arg(long, value_name = "NODES,NODES", value_delimiter = ',', requires = "program")]
+    each: Vec<usize>,
+    /// The program whose memory is measured
     #[arg(long)]
     program: Option<PathBuf>,
 }
@@ -52,18 +59,31 @@ fn main() -> Result<()> {
     let runtime = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     // Clients are made within a runtime.
     let _inside = runtime.enter();
+    ensure!(matches!(arguments.each.len(), 0 | 2), "--each: expected two numbers of nodes");
+    if let ([small, large], Some(program)) = (&arguments.each[..], &arguments.program) {
+        let change = Duration::from_millis(arguments.change);
+        let measure = |nodes: usize| -> Result<each::Measured> {
+            let measured = each::measure(&runtime, nodes, change, program)?;
+            measured.print();
+            Ok(measured)
+        };
+        return each::compare(&measure(*small)?, &measure(*large)?);
+    }
     let server = runtime.block_on(ApiServer::start_audited()).context("starting a server")?;
     let cluster = runtime.block_on(Cluster::prepare(&server, arguments.nodes))?;
     println!("{} nodes, {} ms for each change", arguments.nodes, arguments.change);
     let stop = CancellationToken::new();
-    let handlers = start_handlers(&cluster, Duration::from_millis(arguments.change), &stop);
+    let handlers: Vec<_> =
+        cluster.names().iter().map(|name| (name.clone(), cluster.config())).collect();
+    let handlers = start_handlers(&handlers, None, Duration::from_millis(arguments.change), &stop);
     let coordinator = {
         let (config, stop) = (cluster.config(), stop.clone());
         std::thread::spawn(move || -> Result<()> {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let client = kube::Client::try_from(config)?;
-                Coordinator::new(client, Arc::new(Standing::default())).run(&stop).await
+                let standing = Arc::new(Standing::default());
+                Coordinator::new(client, "default", standing).run(&stop).await
             })
         })
     };
@@ -109,27 +129,37 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Starts the handlers of these nodes; what each receives is counted where that is asked for.
 fn start_handlers(
-    cluster: &Cluster,
+    handlers: &[(String, kube::Config)],
+    traffic: Option<&[Arc<Traffic>]>,
     change: Duration,
     stop: &CancellationToken,
 ) -> Vec<std::thread::JoinHandle<Result<()>>> {
-    let names = cluster.names();
-    let share = names.len().div_ceil(THREADS);
-    let start = |names: &[String]| {
-        let (names, stop, config) = (names.to_vec(), stop.clone(), cluster.config());
+    let share = handlers.len().div_ceil(THREADS);
+    let counted = |index: usize| traffic.and_then(|traffic| traffic.get(index)).cloned();
+    let all: Vec<_> = handlers
+        .iter()
+        .enumerate()
+        .map(|(index, (name, config))| (name.clone(), config.clone(), counted(index)))
+        .collect();
+    let start = |handlers: &[(String, kube::Config, Option<Arc<Traffic>>)]| {
+        let (handlers, stop) = (handlers.to_vec(), stop.clone());
         std::thread::spawn(move || -> Result<()> {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let handlers = names.iter().map(|name| {
-                    let (config, stop) = (config.clone(), stop.clone());
+                let handlers = handlers.iter().map(|(name, config, counted)| {
+                    let stop = stop.clone();
                     async move {
                         let handler = Handler {
                             node: name.parse()?,
                             machine: Played::new(change)?,
                             standing: Arc::new(Standing::default()),
                         };
-                        let client = kube::Client::try_from(config)?;
+                        let client = match counted {
+                            Some(traffic) => traffic::client(config.clone(), traffic)?,
+                            None => kube::Client::try_from(config.clone())?,
+                        };
                         Box::pin(handler.run(client, &stop)).await
                     }
                 });
@@ -138,7 +168,7 @@ fn start_handlers(
             })
         })
     };
-    names.chunks(share).map(start).collect()
+    all.chunks(share).map(start).collect()
 }
 
 /// Each handler has a connection for each of its watches; the server has all of them.

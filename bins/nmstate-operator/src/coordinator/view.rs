@@ -5,23 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{BoxStream, StreamExt, select_all};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use nmstate_api::annotations::{Canary, PolicyOptions};
 use nmstate_api::{
-    ACCEPTED_GENERATION, EnactmentConditionType, NODE_LABEL,
+    ACCEPTED_GENERATION, ASSIGNED_POLICIES, Assignments, EnactmentConditionType, NODE_LABEL,
     NodeNetworkConfigurationEnactment as Enactment, NodeNetworkConfigurationPolicy as Policy,
-    NodeNetworkState, POLICY_LABEL, PolicyName, PolicyReason, PolicyStatus, StoredPolicy,
-    condition,
+    NodeNetworkState, NodeValues, POLICY_LABEL, PolicyName, PolicyReason, PolicyStatus,
+    StoredPolicy, condition,
 };
 use node_policy::rollout::NodeView;
 use node_policy::selection::{self, Labels};
 use node_policy::verdict::is_refusal;
 use node_policy::{Phase, overlap, terms};
 
+use super::assignments::{ValueTable, Values, table};
 use crate::handler::is_ready;
 use crate::shown::Shown;
 use crate::watching;
@@ -32,11 +33,13 @@ pub(crate) enum News {
     Node(Box<Event<Node>>),
     Enactment(Box<Event<Enactment>>),
     Report(Event<PartialObjectMeta<NodeNetworkState>>),
+    Values(Event<ConfigMap>),
     Lost(watcher::Error),
 }
 
 /// All that happens in the cluster and concerns policies.
-pub(crate) fn news(client: &Client) -> BoxStream<'static, News> {
+/// Values of nodes are in ConfigMaps of `namespace`.
+pub(crate) fn news(client: &Client, namespace: &str) -> BoxStream<'static, News> {
     fn told<T>(
         make: impl Fn(T) -> News + Send + 'static,
     ) -> impl Fn(Result<T, watcher::Error>) -> News + Send + 'static {
@@ -47,7 +50,9 @@ pub(crate) fn news(client: &Client) -> BoxStream<'static, News> {
     let nodes = watcher(Api::<Node>::all(client.clone()), all());
     let enactments = watcher(Api::<Enactment>::all(client.clone()), all());
     let reports = watcher(Api::<PartialObjectMeta<NodeNetworkState>>::all(client.clone()), all());
+    let values = watcher(Api::<ConfigMap>::namespaced(client.clone(), namespace), all());
     select_all([
+        values.default_backoff().map(told(News::Values)).boxed(),
         policies.default_backoff().map(told(News::Policy)).boxed(),
         nodes.default_backoff().map(told(|event| News::Node(Box::new(event)))).boxed(),
         enactments.default_backoff().map(told(|event| News::Enactment(Box::new(event)))).boxed(),
@@ -80,10 +85,10 @@ pub(super) struct EnactmentFacts {
 
 impl EnactmentFacts {
     /// How far the node is. A failure under other annotations than there are now says nothing.
-    fn phase_under(&self, options: Option<&PolicyOptions>) -> Phase {
+    fn phase_under(&self, options: Option<&PolicyOptions>, values: Option<NodeValues>) -> Phase {
         let is_over = matches!(self.phase, Phase::Failed | Phase::Aborted);
         let others = |options: &PolicyOptions| {
-            let options = options.clone().for_node(&self.node);
+            let options = options.clone().for_node(&self.node).with_values(values);
             terms::are_others(self.tried_with.as_deref(), &options)
         };
         if is_over && options.is_some_and(others) { Phase::Unknown } else { self.phase }
@@ -104,6 +109,17 @@ pub(super) struct PolicyScene {
     pub(super) nodes: BTreeMap<String, NodeView>,
     /// Nodes that do not match any more and still have a report about it.
     pub(super) leaving: BTreeMap<String, NodeView>,
+    /// What the policy is completed with on each node.
+    pub(super) values: BTreeMap<String, NodeValues>,
+    /// Why these values change no node.
+    pub(super) values_problem: Option<String>,
+}
+
+impl PolicyScene {
+    /// Values that differ when those of a node do.
+    pub(super) fn values_together(&self) -> NodeValues {
+        NodeValues::together(self.values.iter().map(|(node, values)| (node.as_str(), values)))
+    }
 }
 
 /// Why nobody acts on a policy.
@@ -119,8 +135,9 @@ pub(crate) struct View {
     policies: Shown<PolicyFacts>,
     nodes: Shown<NodeFacts>,
     enactments: Shown<EnactmentFacts>,
-    /// Nodes that have a handler: those that report their network.
-    reporters: Shown<()>,
+    /// Nodes that have a handler, because they report their network, and what they were told.
+    reporters: Shown<Option<Assignments>>,
+    values: Shown<ValueTable>,
 }
 
 impl View {
@@ -132,7 +149,8 @@ impl View {
                 labels: node.metadata.labels.unwrap_or_default(),
             }),
             News::Enactment(event) => self.enactments.take(*event, enactment_facts),
-            News::Report(event) => self.reporters.take(event, drop),
+            News::Report(event) => self.reporters.take(event, |report| told(&report)),
+            News::Values(event) => self.values.take(event, table),
             News::Lost(error) => watching::lost(&error),
         }
     }
@@ -142,6 +160,7 @@ impl View {
             && self.nodes.is_complete()
             && self.enactments.is_complete()
             && self.reporters.is_complete()
+            && self.values.is_complete()
     }
 
     pub(super) fn policies(&self) -> impl Iterator<Item = (&str, &PolicyFacts)> {
@@ -150,6 +169,15 @@ impl View {
 
     pub(super) fn enactments(&self) -> impl Iterator<Item = &EnactmentFacts> {
         self.enactments.iter().map(|(_, it)| it)
+    }
+
+    /// Nodes that have a handler, and what they were told last.
+    pub(super) fn reporters(&self) -> impl Iterator<Item = (&str, &Option<Assignments>)> {
+        self.reporters.iter()
+    }
+
+    pub(super) fn has_told(&mut self, report: PartialObjectMeta<NodeNetworkState>) {
+        self.reporters.wrote(report, |report| told(&report));
     }
 
     pub(crate) fn wrote(&mut self, policy: StoredPolicy) {
@@ -166,27 +194,35 @@ impl View {
         for facts in self.enactments() {
             said.entry(&facts.policy).or_default().insert(&facts.node, facts);
         }
+        let labelled = Labelled::new(&self.nodes);
         // Nodes that an earlier policy is not done with.
         let mut busy: BTreeSet<String> = BTreeSet::new();
         let mut scenes = BTreeMap::new();
         for (name, facts) in self.policies() {
             let generation = facts.policy.metadata.generation;
             let said = said.remove(name).unwrap_or_default();
+            let options = facts.options.as_ref().ok();
+            let values = Values::new(options, |name| self.values.get(name));
             let mut scene = PolicyScene::default();
-            for (node, about) in self.nodes.iter() {
+            let selector = &facts.policy.spec.node_selector;
+            let candidates: BTreeSet<&str> =
+                labelled.candidates(selector).chain(said.keys().copied()).collect();
+            for node in candidates {
+                let Some(about) = self.nodes.get(node) else { continue };
                 let has_handler = self.reporters.get(node).is_some();
-                let is_wanted = selection::matches(&facts.policy.spec.node_selector, &about.labels)
-                    && facts.options.as_ref().is_ok_and(|it| it.select(&about.labels));
+                let is_wanted = selection::matches(selector, &about.labels)
+                    && options
+                        .is_some_and(|it| it.select(&about.labels) && !it.is_reverted_on(node));
                 let said = said.get(node);
                 let is_matching = has_handler && is_wanted;
                 if !is_matching && said.is_none() {
                     continue;
                 }
+                let own = values.of(node);
                 let view = NodeView {
                     is_ready: about.is_ready,
                     enactment: said.and_then(|it| it.uid.clone()),
-                    phase: said
-                        .map_or(Phase::Unknown, |it| it.phase_under(facts.options.as_ref().ok())),
+                    phase: said.map_or(Phase::Unknown, |it| it.phase_under(options, own.clone())),
                     generation: said.and_then(|it| it.generation),
                     said: said.and_then(|it| it.said),
                     used: said.and_then(|it| it.used),
@@ -195,12 +231,16 @@ impl View {
                 };
                 let nodes = if is_matching { &mut scene.nodes } else { &mut scene.leaving };
                 nodes.insert(node.to_owned(), view);
+                scene.values.extend(own.map(|own| (node.to_owned(), own)));
             }
+            let matching = scene.nodes.keys().map(String::as_str);
+            scene.values_problem = values.problem(&facts.policy.spec.desired_state, matching);
             if let Ok(options) = &facts.options {
                 // It is unknown when an absent canary comes, a pause ends, or a policy that a node
                 // refuses is corrected: what has not begun blocks nothing.
                 let may_begin = !has_absent_canary(options, &scene.nodes)
                     && !options.is_paused
+                    && scene.values_problem.is_none()
                     && !is_refused(&facts.policy, &scene);
                 let is_busy = |view: &NodeView| match may_begin {
                     true => view.generation != generation || !view.phase.is_settled(),
@@ -231,6 +271,44 @@ impl View {
             .iter()
             .filter_map(|(name, with)| Some((name.clone(), overlap::sentence(with)?)))
             .collect()
+    }
+}
+
+/// What a node was told about its policies.
+fn told(report: &PartialObjectMeta<NodeNetworkState>) -> Option<Assignments> {
+    Assignments::parse(report.annotations().get(ASSIGNED_POLICIES)?)
+}
+
+/// Nodes by their labels, so that a policy for one node costs as much as that node.
+struct Labelled<'a> {
+    all: Vec<&'a str>,
+    by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<&'a str>>>,
+}
+
+impl<'a> Labelled<'a> {
+    fn new(nodes: &'a Shown<NodeFacts>) -> Self {
+        let mut by_label: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+        for (node, facts) in nodes.iter() {
+            for (key, value) in &facts.labels {
+                let by_value = by_label.entry(key).or_default();
+                by_value.entry(value).or_default().push(node);
+            }
+        }
+        Self { all: nodes.iter().map(|(node, _)| node).collect(), by_label }
+    }
+
+    /// All nodes that a selector may match: those with the rarest of its labels.
+    fn candidates<'b>(&'b self, selector: &Labels) -> impl Iterator<Item = &'a str> + use<'a, 'b> {
+        let mut rarest: &'b [&'a str] = &self.all;
+        for (key, value) in selector {
+            let nodes =
+                self.by_label.get(key.as_str()).and_then(|by_value| by_value.get(value.as_str()));
+            let nodes = nodes.map(Vec::as_slice).unwrap_or_default();
+            if nodes.len() < rarest.len() {
+                rarest = nodes;
+            }
+        }
+        rarest.iter().copied()
     }
 }
 

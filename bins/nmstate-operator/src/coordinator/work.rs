@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use nmstate_api::annotations::PAUSED;
 use nmstate_api::{
-    NodeNetworkConfigurationEnactment as Enactment, PolicyStatus, Slot as ApiSlot, StoredPolicy,
-    condition,
+    ASSIGNED_POLICIES, NodeNetworkConfigurationEnactment as Enactment, NodeNetworkState,
+    PolicyReason, PolicyStatus, Slot as ApiSlot, StoredPolicy, condition,
 };
 use node_policy::Phase;
 use node_policy::limit::MaxUnavailable;
@@ -24,9 +24,11 @@ use node_policy::rollout::{self, NodeView, Scene, Slot};
 use node_policy::summary::{Counts, Standing as PolicyStanding, State};
 use node_policy::terms::{self, terms};
 use node_policy::verdict::bounded;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::announcement::{Announcement, announcement};
+use super::assignments;
 use super::features;
 use super::view::{PolicyFacts, PolicyScene, View, has_begun, news, node_view};
 use crate::events::Events;
@@ -40,6 +42,8 @@ const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(2);
 /// How long the first slot of a generation waits for nodes that have not compared it with their
 /// network. A handler that hangs must not stop all others for good.
 const CHECK: SignedDuration = SignedDuration::from_secs(30);
+/// Requests at the same time.
+const REQUESTS: usize = 16;
 /// Nodes that a message names.
 const MOST_REFUSALS: usize = 3;
 
@@ -47,6 +51,7 @@ const MOST_REFUSALS: usize = 3;
 pub struct Coordinator {
     api: Api<StoredPolicy>,
     client: Client,
+    namespace: String,
     events: Events,
     standing: Arc<Standing>,
     view: View,
@@ -62,8 +67,10 @@ impl std::fmt::Debug for Coordinator {
 }
 
 impl Coordinator {
-    pub fn new(client: Client, standing: Arc<Standing>) -> Self {
+    /// A coordinator that finds values of nodes in ConfigMaps of `namespace`.
+    pub fn new(client: Client, namespace: &str, standing: Arc<Standing>) -> Self {
         Self {
+            namespace: namespace.to_owned(),
             api: Api::all(client.clone()),
             events: Events::of_coordinator(client.clone()),
             client,
@@ -76,7 +83,7 @@ impl Coordinator {
 
     /// Works until it is asked to stop.
     pub async fn run(mut self, stop: &CancellationToken) -> Result<()> {
-        let mut news = news(&self.client);
+        let mut news = news(&self.client, &self.namespace);
         loop {
             let due = match self.view.is_complete() {
                 true => self.decide().await,
@@ -129,24 +136,63 @@ impl Coordinator {
             }
         }
         self.since = since;
-        for wanted in wanted {
-            if !self.pace.may(&wanted.policy, Timestamp::now()) {
-                due = [due, self.pace.next(&wanted.policy)].into_iter().flatten().min();
-                continue;
+        let later = Timestamp::now().saturating_add(ASK_AGAIN).ok();
+        let (now, not_yet): (Vec<Wanted>, Vec<Wanted>) =
+            wanted.into_iter().partition(|wanted| self.pace.may(&wanted.policy, Timestamp::now()));
+        for wanted in not_yet {
+            due = [due, self.pace.next(&wanted.policy)].into_iter().flatten().min();
+        }
+        let written = stream::iter(&now).map(|wanted| self.write(wanted));
+        let written: Vec<_> = written.buffer_unordered(REQUESTS).collect().await;
+        for (wanted, written) in written {
+            // A write that failed was one all the same.
+            self.pace.wrote(&wanted.policy, Timestamp::now());
+            match written {
+                Ok(Written::Stored(policy)) => self.view.wrote(*policy),
+                Ok(Written::Gone) => {
+                    self.view.deleted(&wanted.policy);
+                    self.pace.forget(&wanted.policy);
+                }
+                Err(error) => {
+                    tracing::warn!(policy = wanted.policy, "{error:#}");
+                    due = [due, later].into_iter().flatten().min();
+                }
             }
-            let written = match self.are_gone(&wanted).await {
-                Ok(true) => self.write(&wanted).await,
-                Ok(false) => Err(anyhow::anyhow!("the reports of nodes are not up to date yet")),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = written {
-                tracing::warn!(policy = wanted.policy, "{error:#}");
-                let later = Timestamp::now().saturating_add(ASK_AGAIN).ok();
-                due = [due, later].into_iter().flatten().min();
-            }
+        }
+        if !self.tell_nodes().await {
+            due = [due, later].into_iter().flatten().min();
         }
         features::count(&self.standing.metrics, &self.view);
         due
+    }
+
+    /// Tells nodes about their policies, as these are stored. Returns whether all know.
+    async fn tell_nodes(&mut self) -> bool {
+        let news = assignments::news(&self.view, &self.view.scenes());
+        let api: &Api<NodeNetworkState> = &Api::all(self.client.clone());
+        let told = stream::iter(&news).map(|(node, text)| async move {
+            let patch = json!({"metadata": {"annotations": {ASSIGNED_POLICIES: text}}});
+            let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+            (node, within(api.patch_metadata(node, &parameters, &patch)).await)
+        });
+        let told: Vec<_> = told.buffer_unordered(REQUESTS).collect().await;
+        let mut are_told = true;
+        for (node, told) in told {
+            match told {
+                Ok(Ok(report)) => self.view.has_told(report),
+                // It has no handler any more, or the report is written again.
+                Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
+                Ok(Err(error)) => {
+                    are_told = false;
+                    tracing::warn!(node, "telling a node about its policies: {error}");
+                }
+                Err(error) => {
+                    are_told = false;
+                    tracing::warn!(node, "telling a node about its policies: {error:#}");
+                }
+            }
+        }
+        are_told
     }
 
     /// Asks the API server whether slots have ended that the view knows no holder of: it may be
@@ -166,33 +212,39 @@ impl Coordinator {
         Ok(true)
     }
 
-    async fn write(&mut self, wanted: &Wanted) -> Result<()> {
-        let name = wanted.policy.as_str();
-        let object = StoredPolicy::of_status(&wanted.metadata, &wanted.status)?;
-        let written = within(self.api.replace_status(name, &PostParams::default(), &object)).await;
-        // A write that failed was one all the same.
-        self.pace.wrote(name, Timestamp::now());
-        match written? {
-            Ok(written) => {
-                self.view.wrote(written);
-                if let Some(Announcement { reason, message }) = &wanted.announcement {
-                    let uid = wanted.metadata.uid.as_deref();
-                    self.events.tell(name, uid, *reason, message).await;
+    async fn write<'a>(&self, wanted: &'a Wanted) -> (&'a Wanted, Result<Written>) {
+        let written = async {
+            if !self.are_gone(wanted).await? {
+                anyhow::bail!("the reports of nodes are not up to date yet");
+            }
+            let name = wanted.policy.as_str();
+            let object = StoredPolicy::of_status(&wanted.metadata, &wanted.status)?;
+            let parameters = PostParams::default();
+            match within(self.api.replace_status(name, &parameters, &object)).await? {
+                Ok(written) => {
+                    if let Some(Announcement { reason, message }) = &wanted.announcement {
+                        let uid = wanted.metadata.uid.as_deref();
+                        self.events.tell(name, uid, *reason, message).await;
+                    }
+                    Ok(Written::Stored(Box::new(written)))
                 }
-            }
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                if let Some(newer) = within(self.api.get_opt(name)).await?? {
-                    self.view.wrote(newer);
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    let newer = within(self.api.get_opt(name)).await??;
+                    Ok(newer.map_or(Written::Gone, |newer| Written::Stored(Box::new(newer))))
                 }
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(Written::Gone),
+                Err(error) => Err(error.into()),
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                self.view.deleted(name);
-                self.pace.forget(name);
-            }
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
+        };
+        (wanted, written.await)
     }
+}
+
+/// What a write of a status found.
+enum Written {
+    /// The policy as it is stored now.
+    Stored(Box<StoredPolicy>),
+    Gone,
 }
 
 /// A status that is to be written.
@@ -234,7 +286,7 @@ fn decide(
     let generation = facts.policy.metadata.generation.unwrap_or_default();
     let held = facts.policy.status.clone().unwrap_or_default();
     let options = match &facts.options {
-        Ok(options) => options,
+        Ok(options) => options.clone().with_values(Some(of.values_together())),
         Err(error) => {
             let state = State::Ignored(error.reason);
             let standing = PolicyStanding::new(state, bounded(error.why.as_str()));
@@ -256,10 +308,10 @@ fn decide(
         leaving: &of.leaving,
         held: &slots,
         was_aborted: held.aborted_generation == Some(generation)
-            && !terms::are_others(held.aborted_with.as_deref(), options),
+            && !terms::are_others(held.aborted_with.as_deref(), &options),
         has_begun: has_begun(&held, generation, of),
         awaits_reports,
-        is_paused: options.is_paused,
+        is_paused: options.is_paused || of.values_problem.is_some(),
         now,
     };
     let rollout = scene.decide();
@@ -268,6 +320,10 @@ fn decide(
         false => Phase::Unknown,
     };
     let mut standing = Counts::of(of.nodes.values().map(|it| (it.is_ready, phase(it)))).standing();
+    if let Some(problem) = &of.values_problem {
+        standing.state = State::Blocked(PolicyReason::InvalidNodeValues);
+        standing.message += &format!("; no further node is changed: {problem}");
+    }
     if !rollout.missing_canaries.is_empty() && standing.state == State::Progressing {
         let names = rollout.missing_canaries.join(", ");
         standing.message += &format!("; waiting for the canary {names}, which matches no node");
@@ -294,7 +350,7 @@ fn decide(
     // Also before anything has begun: a status without it was written by an earlier version.
     status.begun_generation = Some(if rollout.has_begun { generation } else { 0 });
     status.aborted_generation = rollout.is_aborted.then_some(generation);
-    status.aborted_with = rollout.is_aborted.then(|| terms(options));
+    status.aborted_with = rollout.is_aborted.then(|| terms(&options));
     if rollout.unavailable > 0 {
         let count = i64::try_from(rollout.unavailable).unwrap_or(i64::MAX);
         status.unavailable_node_count_map.insert(generation.to_string(), count);

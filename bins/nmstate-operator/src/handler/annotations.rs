@@ -13,11 +13,16 @@ use crate::events::Reason;
 pub(super) const NO_WAY_BACK: &str = "revert-on-delete was asked for after the change was made, and \
     what was there before is not known: deleting the policy leaves that as it is";
 
+pub(super) const NOT_REVERTED: &str = "the policy is not applied to this node any more; what was \
+    there before it is not known, so the network is left as it is";
+
 /// What a change of annotations means for a policy that is known already.
 #[derive(Debug, PartialEq, Eq)]
 struct Consequences {
     /// Attempts are counted anew.
     starts_over: bool,
+    /// The policy is compared with the node again.
+    compares: bool,
     /// The network is looked at.
     looks: bool,
     /// The way back is forgotten.
@@ -29,6 +34,7 @@ struct Consequences {
 fn consequences(before: &PolicyOptions, now: &PolicyOptions, is_made: bool) -> Consequences {
     Consequences {
         starts_over: terms(before) != terms(now),
+        compares: before.values != now.values,
         looks: before.drift != now.drift,
         forgets_way_back: now.on_delete == OnDelete::LeaveAsIs,
         is_too_late: is_made
@@ -51,6 +57,10 @@ impl Desk {
             let consequences = consequences(&before, &memory.options, is_made);
             if consequences.starts_over {
                 memory.start_over();
+            }
+            if consequences.compares {
+                memory.evaluation = None;
+                memory.since = Some(Instant::now());
             }
             if consequences.looks {
                 self.look_at = Some(Instant::now());

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use jiff::Timestamp;
+use kube::runtime::watcher::Event;
 use kube::{Client, ResourceExt};
 use nmstate::{Interface, InterfaceType, NetworkState};
 use nmstate_api::annotations::{Drift, PolicyOptions};
@@ -15,6 +16,7 @@ use node_policy::{
     Attempt, Evaluation, OwnView, Phase, Rendered, Step, overlap, second_chance, terms,
 };
 
+use super::annotations::NOT_REVERTED;
 use super::drift::says_drifted;
 use super::enactments::{Details, Enactments, Saying};
 use super::node_report::NodeReport;
@@ -25,6 +27,8 @@ use crate::events::{Events, Reason};
 const SETTLE: Duration = Duration::from_secs(1);
 /// Between two looks at the network, however much happens to it.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Between two questions whether NetworkManager responds.
+pub(super) const CHECK_AGAIN: Duration = Duration::from_secs(30);
 /// Before something is tried again that the API server did not take.
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(2);
 
@@ -101,6 +105,10 @@ pub(super) struct Desk {
     pub(super) node_changed: Timestamp,
     /// When to finish an interrupted change. No other change begins before.
     pub(super) recover_at: Option<Instant>,
+    /// When to ask NetworkManager whether it responds.
+    pub(super) check_at: Instant,
+    /// Whether it did not the last time.
+    pub(super) is_manager_silent: bool,
     /// The label of a confirmed change that was completed after an interruption.
     pub(super) completed: Option<String>,
 }
@@ -153,11 +161,18 @@ impl Desk {
             nics: None,
             node_changed: Timestamp::now(),
             recover_at: Some(Instant::now()),
+            check_at: Instant::now() + CHECK_AGAIN,
+            is_manager_silent: false,
             completed: None,
         }
     }
 
     pub(super) fn take(&mut self, told: News) {
+        if let News::Report(event) = &told
+            && let Event::Apply(report) = event.as_ref()
+        {
+            self.report.saw(report.metadata.resource_version.as_deref());
+        }
         if self.view.take(told) == Refresh::Now {
             self.report.forget();
             self.look_at = Some(Instant::now());
@@ -182,7 +197,7 @@ impl Desk {
         let waits = self.memory.values().filter_map(|memory| Some(memory.since? + LONG_WAIT));
         let look_at = self.look_at.filter(|_| self.view.owner().is_some());
         let waits = waits.filter(|end| *end > now);
-        let all = rests.chain(waits).chain(look_at).chain(self.recover_at);
+        let all = rests.chain(waits).chain(look_at).chain(self.recover_at).chain([self.check_at]);
         all.chain(self.next_retry()).min()
     }
 
@@ -250,6 +265,10 @@ impl Desk {
             return Step::Nothing;
         }
         let options = options.ok().flatten().unwrap_or_default();
+        // The coordinator reports values that are missing, too.
+        if is_for_us && options.node_values.is_some() && options.values.is_none() {
+            return Step::Nothing;
+        }
         let reported = self.view.reported(policy);
         let memory = self.memory.get(policy);
         let memory =
@@ -302,6 +321,14 @@ impl Desk {
         let made = self.enactments.create(policy, &owner, accepted).await?;
         self.view.wrote(made);
         Ok(())
+    }
+
+    /// Ends the report about a policy of which nothing is reverted.
+    pub(super) async fn leave_as_it_is(&mut self, policy: &str) -> Result<()> {
+        if self.view.is_reverted_here(policy) && self.view.enactment(policy).is_some() {
+            self.tell(policy, Reason::NoWayBack, NOT_REVERTED).await;
+        }
+        self.leave(policy).await
     }
 
     pub(super) async fn leave(&mut self, policy: &str) -> Result<()> {
@@ -396,6 +423,7 @@ impl Desk {
 
     /// Memories of policies that are neither there nor reported about.
     pub(super) fn forget_what_is_gone(&mut self) {
+        self.view.forget_policies();
         let names = self.view.names();
         self.memory.retain(|policy, _| names.binary_search(policy).is_ok());
     }

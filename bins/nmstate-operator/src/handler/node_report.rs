@@ -73,6 +73,17 @@ impl NodeReport {
         self.held = None;
     }
 
+    /// Its metadata were changed, by the coordinator for instance. What is held is written over a
+    /// later version then, without a conflict.
+    pub(crate) fn saw(&mut self, version: Option<&str>) {
+        let number = |text: &str| text.parse::<u64>().ok();
+        let Some(held) = &mut self.held else { return };
+        let before = held.metadata.resource_version.as_deref().and_then(number);
+        if version.and_then(number) > before {
+            held.metadata.resource_version = version.map(str::to_owned);
+        }
+    }
+
     /// Writes the report if it is not what the cluster has. Returns whether it was written.
     pub(crate) async fn write(
         &mut self,

@@ -52,6 +52,11 @@ const PROBE_SECONDS: Family = Family {
     help: "How long probes took, before, during and after changes, by probe and whether it was answered.",
     kind: Kind::Histogram,
 };
+const MANAGER: Family = Family {
+    name: "nmstate_handler_network_manager_up",
+    help: "Whether NetworkManager responded when it was asked last.",
+    kind: Kind::Gauge,
+};
 const DRIFT: Family = Family {
     name: "nmstate_handler_drifted_policies",
     help: "Policies that ask for a look at drift, and that the node no longer fulfils.",
@@ -109,6 +114,11 @@ pub(crate) fn attempt(metrics: &Metrics, attempt: &Attempt, took: Duration) {
     };
     metrics.add(APPLIES, &[("outcome", outcome)]);
     metrics.observe(SECONDS, &[("outcome", outcome)], took.as_secs_f64());
+}
+
+/// Whether NetworkManager responds.
+pub(crate) fn manager(metrics: &Metrics, responds: bool) {
+    metrics.replace(MANAGER, [(String::new(), f64::from(u8::from(responds)))]);
 }
 
 pub(crate) fn drift(metrics: &Metrics, policies: u32) {

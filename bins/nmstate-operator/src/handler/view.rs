@@ -1,6 +1,7 @@
-//! What the handler knows of the cluster: policies, its own node, its own reports.
+//! What the handler knows of the cluster: policies that concern it, its own node, its own reports.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures_util::stream::{BoxStream, StreamExt, select_all};
 use k8s_openapi::api::core::v1::Node;
@@ -11,27 +12,28 @@ use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client, Resource as _, ResourceExt};
 use nmstate_api::annotations::{AnnotationError, PolicyOptions};
 use nmstate_api::{
-    EnactmentStatus, NODE_LABEL, NodeName, NodeNetworkConfigurationEnactment as Enactment,
-    NodeNetworkConfigurationPolicy as Policy, NodeNetworkState, POLICY_LABEL, PolicyName,
-    REFRESH_LABEL, StoredPolicy, Unreadable,
+    ASSIGNED_POLICIES, Assignments, EnactmentStatus, NODE_LABEL, NodeName,
+    NodeNetworkConfigurationEnactment as Enactment, NodeNetworkConfigurationPolicy as Policy,
+    NodeNetworkState, POLICY_LABEL, PolicyName, REFRESH_LABEL,
 };
 use node_policy::rollout::{self, Slot};
 use node_policy::{PolicyView, selection, terms};
 
+use super::policies::{Policies, ReadResult, Reading};
 use crate::shown::Shown;
 use crate::watching;
 
 /// Something that happened in the cluster.
 pub(crate) enum News {
-    Policy(Event<StoredPolicy>),
     Node(Box<Event<Node>>),
     Enactment(Box<Event<Enactment>>),
-    Report(Event<PartialObjectMeta<NodeNetworkState>>),
+    Report(Box<Event<PartialObjectMeta<NodeNetworkState>>>),
     /// A watch could not go on. It goes on by itself after a while.
     Lost(watcher::Error),
 }
 
-/// All that happens in the cluster and concerns a node.
+/// All that happens in the cluster and concerns a node: three watches of its own objects, however
+/// many nodes and policies there are.
 pub(crate) fn news(client: &Client, node: &NodeName) -> BoxStream<'static, News> {
     let own = || Config::default().fields(&format!("metadata.name={node}"));
     let ours = Config::default().labels(&format!("{NODE_LABEL}={node}"));
@@ -40,15 +42,13 @@ pub(crate) fn news(client: &Client, node: &NodeName) -> BoxStream<'static, News>
     ) -> impl Fn(Result<T, watcher::Error>) -> News + Send + 'static {
         move |event| event.map_or_else(News::Lost, &make)
     }
-    let policies = watcher(Api::<StoredPolicy>::all(client.clone()), Config::default());
     let nodes = watcher(Api::<Node>::all(client.clone()), own());
     let enactments = watcher(Api::<Enactment>::all(client.clone()), ours);
     let reports = watcher(Api::<PartialObjectMeta<NodeNetworkState>>::all(client.clone()), own());
     select_all([
-        policies.default_backoff().map(told(News::Policy)).boxed(),
         nodes.default_backoff().map(told(|event| News::Node(Box::new(event)))).boxed(),
         enactments.default_backoff().map(told(|event| News::Enactment(Box::new(event)))).boxed(),
-        reports.default_backoff().map(told(News::Report)).boxed(),
+        reports.default_backoff().map(told(|event| News::Report(Box::new(event)))).boxed(),
     ])
     .boxed()
 }
@@ -63,7 +63,7 @@ struct OwnNode {
 /// What is known.
 #[derive(Default)]
 pub(crate) struct View {
-    policies: Shown<Result<Policy, Unreadable>>,
+    policies: Policies,
     node: Shown<Option<OwnNode>>,
     enactments: Shown<Enactment>,
     /// Whether the report is there, and the value that asks for it to be read again.
@@ -81,7 +81,6 @@ pub(crate) enum Refresh {
 impl View {
     pub(crate) fn take(&mut self, news: News) -> Refresh {
         match news {
-            News::Policy(event) => self.policies.take(event, |policy| policy.read()),
             News::Node(event) => self.node.take(*event, |node| {
                 let owner = node.owner_ref(&())?;
                 Some(OwnNode { owner, labels: node.labels().clone() })
@@ -89,7 +88,10 @@ impl View {
             News::Enactment(event) => self.enactments.take(*event, |enactment| enactment),
             News::Report(event) => {
                 let before = self.report.is_complete().then(|| self.asked());
-                self.report.take(event, |report| report.labels().get(REFRESH_LABEL).cloned());
+                if let Some(assigned) = told(&event) {
+                    self.policies.assign(assigned);
+                }
+                self.report.take(*event, |report| report.labels().get(REFRESH_LABEL).cloned());
                 if before.is_some_and(|before| before != self.asked()) {
                     return Refresh::Now;
                 }
@@ -105,10 +107,32 @@ impl View {
 
     /// Whether enough is known to act.
     pub(crate) fn is_complete(&self) -> bool {
-        self.policies.is_complete()
-            && self.enactments.is_complete()
+        self.enactments.is_complete()
+            && self.policies.are_complete(self.reported_policies())
             && self.node.is_complete()
             && self.owner().is_some()
+    }
+
+    /// Begins to read the next policy about which something is new, after a while.
+    pub(crate) fn next_read(&self, client: &Client, after: Duration) -> Option<Reading> {
+        let is_known = self.enactments.is_complete();
+        let next = || self.policies.next(self.reported_policies(), client, after);
+        is_known.then(next).flatten()
+    }
+
+    /// Takes a policy that was read. Returns whether it could be.
+    pub(crate) fn take_read(&mut self, result: ReadResult) -> bool {
+        self.policies.take(result)
+    }
+
+    /// Forgets policies that concern this node no longer.
+    pub(crate) fn forget_policies(&mut self) {
+        let reported = self.enactments.iter().filter_map(|(_, it)| policy_label(it));
+        self.policies.forget(reported);
+    }
+
+    fn reported_policies(&self) -> impl Iterator<Item = &str> {
+        self.enactments.iter().filter_map(|(_, it)| policy_label(it))
     }
 
     /// The node as the owner of our objects.
@@ -122,8 +146,7 @@ impl View {
 
     /// Names of all policies that there is something to do about, in order.
     pub(crate) fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            self.policies.iter().map(|(name, _)| name.to_owned()).collect();
+        let mut names: Vec<String> = self.policies.names().map(str::to_owned).collect();
         names.extend(self.enactments.iter().filter_map(|(_, it)| policy_of(it)));
         names.sort();
         names.dedup();
@@ -144,17 +167,29 @@ impl View {
     /// Whether somebody deleted it. It may be there still, while others have to do with its end.
     pub(crate) fn is_deleted(&self, name: &str) -> bool {
         match self.policies.get(name) {
-            None => true,
+            None => self.policies.is_absent(name),
             Some(Ok(policy)) => policy.metadata.deletion_timestamp.is_some(),
             Some(Err(_)) => false,
         }
+    }
+
+    /// Whether it is reverted on this node: it was deleted, or its annotations ask for that.
+    pub(crate) fn is_reverted(&self, name: &str) -> bool {
+        self.is_deleted(name) || self.is_reverted_here(name)
+    }
+
+    /// Whether its annotations ask to revert it on this node, and it is there otherwise.
+    pub(crate) fn is_reverted_here(&self, name: &str) -> bool {
+        let options = self.options(name).and_then(Result::ok).unwrap_or_default();
+        self.own_node().is_some_and(|node| options.is_reverted_on(&node.owner.name))
     }
 
     /// What the annotations of a policy ask for now.
     pub(crate) fn options(&self, name: &str) -> Option<Result<PolicyOptions, AnnotationError>> {
         let options = PolicyOptions::parse(self.policy(name)?.metadata.annotations.as_ref());
         let node = self.own_node()?.owner.name.as_str();
-        Some(options.map(|options| options.for_node(node)))
+        let values = self.policies.values(name).cloned();
+        Some(options.map(|options| options.for_node(node).with_values(values)))
     }
 
     pub(crate) fn enactment(&self, policy: &str) -> Option<&Enactment> {
@@ -185,11 +220,14 @@ impl View {
             generation,
             is_for_us: policy.metadata.deletion_timestamp.is_none()
                 && selection::matches(&policy.spec.node_selector, &node.labels)
-                && options.select(&node.labels),
+                && options.select(&node.labels)
+                && !options.is_reverted_on(&node.owner.name),
             has_slot: self.slot(name).is_some(),
             is_aborted: status.is_some_and(|it| {
+                // The terms of an abort contain the values of all nodes; this one has its own only.
                 it.aborted_generation == Some(generation)
-                    && !terms::are_others(it.aborted_with.as_deref(), &options)
+                    && (options.node_values.is_some()
+                        || !terms::are_others(it.aborted_with.as_deref(), &options))
             }),
         })
     }
@@ -223,5 +261,19 @@ fn slot(slot: &nmstate_api::Slot) -> Slot {
 }
 
 fn policy_of(enactment: &Enactment) -> Option<String> {
-    enactment.labels().get(POLICY_LABEL).cloned()
+    policy_label(enactment).map(str::to_owned)
+}
+
+fn policy_label(enactment: &Enactment) -> Option<&str> {
+    enactment.labels().get(POLICY_LABEL).map(String::as_str)
+}
+
+/// What the coordinator tells this node. A report that was deleted tells nothing.
+fn told(event: &Event<PartialObjectMeta<NodeNetworkState>>) -> Option<Assignments> {
+    match event {
+        Event::Apply(report) | Event::InitApply(report) => {
+            Assignments::parse(report.annotations().get(ASSIGNED_POLICIES)?)
+        }
+        Event::Delete(_) | Event::Init | Event::InitDone => None,
+    }
 }

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use kube::Client;
 use nmstate::NetworkState;
 use nmstate_api::NodeName;
-use nmstate_api::annotations::{Drift, OnDelete, Persistence, PolicyOptions, Probes};
+use nmstate_api::annotations::{Drift, OnDelete, Persistence, Probes};
 use node_network::Recovered;
 use node_policy::limit::MaxUnavailable;
 use node_policy::revert::Turn;
@@ -17,12 +17,15 @@ use node_policy::{Attempt, Phase, Step, bounds, guard, rendering, report, revert
 use tokio_util::sync::CancellationToken;
 
 use super::annotations::NO_WAY_BACK;
-use super::desk::{ASK_AGAIN, Desk, Evaluated, Job, JobKind, LOOK_AGAIN, Memory, label};
+use super::desk::{
+    ASK_AGAIN, CHECK_AGAIN, Desk, Evaluated, Job, JobKind, LOOK_AGAIN, Memory, label,
+};
 use super::drift::says_drifted;
 use super::installed;
 use super::machine::{Change, Machine};
 use super::node_report::Seen;
 use super::numbers;
+use super::policies::{ReadResult, Reading};
 use super::view::news;
 use crate::events::Reason;
 use crate::service_port::Standing;
@@ -30,6 +33,9 @@ use crate::service_port::Standing;
 /// For who waits longer than a moment.
 const WAITING: &str = "waiting for its turn: no more nodes are changed at a time than the policy \
     allows, and policies come one after the other";
+
+/// NetworkManager tells its version within this time, or hangs.
+const MANAGER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Before an interrupted change is tried to be finished again.
 const RECOVER_AGAIN: Duration = Duration::from_secs(5);
@@ -58,6 +64,8 @@ impl<M: Machine> Handler<M> {
         let manager = self.machine.version().await;
         let mut desk = Desk::new(&client, &self.node, manager);
         let mut running: Running<'_> = None;
+        let mut reading: Option<Reading> = None;
+        let mut read_after = Duration::ZERO;
         self.recover(&mut desk).await;
         loop {
             let superseded = running.take_if(|(job, _)| desk.is_superseded(job));
@@ -71,10 +79,14 @@ impl<M: Machine> Handler<M> {
                 if desk.recover_at.is_some_and(|at| at <= Instant::now()) {
                     self.recover(&mut desk).await;
                 }
+                self.check_manager_if_due(&mut desk).await;
                 self.look_if_due(&mut desk).await;
                 if desk.recover_at.is_none() {
                     running = self.next_job(&mut desk).await;
                 }
+            }
+            if reading.is_none() {
+                reading = desk.view.next_read(&client, read_after);
             }
             let due = desk.next_due(running.is_some());
             tokio::select! {
@@ -83,6 +95,11 @@ impl<M: Machine> Handler<M> {
                     Some(told) => desk.take(told),
                     None => anyhow::bail!("watching the cluster ended"),
                 },
+                result = end_of_reading(&mut reading) => {
+                    reading = None;
+                    let is_read = desk.view.take_read(result);
+                    read_after = if is_read { Duration::ZERO } else { ASK_AGAIN };
+                }
                 () = &mut installed, if !desk.is_installed => desk.is_installed = true,
                 attempt = end_of(&mut running) => {
                     if let Some((job, _)) = running.take() {
@@ -116,6 +133,33 @@ impl<M: Machine> Handler<M> {
                 desk.recover_at = Some(Instant::now() + RECOVER_AGAIN);
             }
         }
+    }
+
+    /// Asks NetworkManager whether it responds. Nothing else would notice that it hangs as long as
+    /// nothing happens on the node; the kubelet tells the cluster that this handler is not ready.
+    async fn check_manager_if_due(&self, desk: &mut Desk) {
+        if desk.check_at > Instant::now() {
+            return;
+        }
+        let version = tokio::time::timeout(MANAGER_LIMIT, self.machine.version()).await;
+        let is_silent = !matches!(version, Ok(Some(_)));
+        numbers::manager(&self.standing.metrics, !is_silent);
+        if is_silent != desk.is_manager_silent {
+            desk.is_manager_silent = is_silent;
+            match is_silent {
+                true => {
+                    let limit = MANAGER_LIMIT.as_secs();
+                    tracing::warn!("NetworkManager does not respond within {limit} s");
+                    self.standing.set_ready(false);
+                }
+                false => {
+                    tracing::info!("NetworkManager responds again");
+                    desk.look_at = Some(Instant::now());
+                }
+            }
+        }
+        let again = if is_silent { LOOK_AGAIN } else { CHECK_AGAIN };
+        desk.check_at = Instant::now() + again;
     }
 
     /// Reads the network and reports it, when it is time.
@@ -179,7 +223,7 @@ impl<M: Machine> Handler<M> {
                     Step::Leave => match self.may_revert(desk, &policy).await {
                         Ok(true) => match self.take_back(desk, &policy) {
                             Some(running) => return Some(running),
-                            None => desk.leave(&policy).await,
+                            None => desk.leave_as_it_is(&policy).await,
                         },
                         // It rests until its turn may have come.
                         Ok(false) => break,
@@ -208,13 +252,14 @@ impl<M: Machine> Handler<M> {
     async fn evaluate(&self, desk: &mut Desk, policy: &str) -> Result<()> {
         let Some(object) = desk.view.policy(policy) else { return Ok(()) };
         let generation = object.metadata.generation.unwrap_or_default();
-        let options = PolicyOptions::parse(object.metadata.annotations.as_ref())?;
-        let options = options.for_node(self.node.as_str());
+        let Some(options) = desk.view.options(policy).transpose()? else { return Ok(()) };
         let current = self.machine.state().await?;
         let held = desk.view.reported(policy).cloned().unwrap_or_default();
         let phase = Phase::of(&held.conditions);
         let is_reported = held.policy_generation == Some(generation);
-        let rendered = rendering::render(&object.spec, &held.captured_states, &current);
+        let values = options.values.as_ref();
+        let rendered =
+            rendering::render_with(&object.spec, values, &held.captured_states, &current);
         let limit = object.spec.max_unavailable.clone();
         let mut memory = Memory { generation, options, limit, ..Memory::default() };
         memory.since = Some(Instant::now());
@@ -237,7 +282,11 @@ impl<M: Machine> Handler<M> {
             let statistic = rendered.desired.statistic(&current).ok();
             let features = statistic.map(|it| names_of(&it.features)).unwrap_or_default();
             // A drift that is only to be reported is no reason to act for a handler that starts.
+            // Other values of the node are none.
+            let has_same_values =
+                memory.options.values.is_none() || held.desired_state == rendered.document;
             let is_left = memory.made == Some(generation)
+                && has_same_values
                 && memory.options.drift == Drift::Report
                 && self.machine.persistence(memory.options.persistence)
                     == Persistence::AcrossReboots;
@@ -334,11 +383,17 @@ impl<M: Machine> Handler<M> {
     /// left. Whatever needs no turn may always be done.
     async fn may_revert(&self, desk: &mut Desk, policy: &str) -> Result<bool> {
         let Some(status) = desk.view.reported(policy) else { return Ok(true) };
-        if status.revert_state.is_empty() || !desk.view.is_deleted(policy) {
+        if status.revert_state.is_empty() || !desk.view.is_reverted(policy) {
             return Ok(true);
         }
         let limit = MaxUnavailable::parse(status.revert_max_unavailable.as_ref());
-        let left = desk.enactments.nodes(policy).await?;
+        let mut left = desk.enactments.nodes(policy).await?;
+        // Of a policy that is there, only some nodes are reverted.
+        if let Some(Ok(options)) =
+            desk.view.options(policy).filter(|_| !desk.view.is_deleted(policy))
+        {
+            left.retain(|node| options.is_reverted_on(node));
+        }
         let memory = desk.memory.entry(policy.to_owned()).or_default();
         let waited = memory.revert_since.get_or_insert_with(Instant::now).elapsed();
         let turn = revert::turn(self.node.as_str(), &left, limit.unwrap_or_default(), waited);
@@ -348,9 +403,10 @@ impl<M: Machine> Handler<M> {
         Ok(turn == Turn::Now)
     }
 
-    /// Begins to take a policy back that was deleted, when it asked for that.
+    /// Begins to revert a policy that was deleted, or that is reverted on this node, when it asked
+    /// for that in time.
     fn take_back<'a>(&'a self, desk: &Desk, policy: &str) -> Option<Begun<'a>> {
-        if !desk.view.is_deleted(policy) {
+        if !desk.view.is_reverted(policy) {
             return None;
         }
         let status = desk.view.reported(policy)?;
@@ -364,7 +420,8 @@ impl<M: Machine> Handler<M> {
                 return None;
             }
         };
-        tracing::info!(policy, "the policy was deleted; it is taken back");
+        let why = if desk.view.is_deleted(policy) { "deleted" } else { "ended on this node" };
+        tracing::info!(policy, "the policy was {why}; it is taken back");
         let job = Job { policy: policy.to_owned(), kind: JobKind::TakeBack, since: Instant::now() };
         let label = label(policy, 0);
         let change = async move {
@@ -469,6 +526,14 @@ impl<M: Machine> Handler<M> {
 async fn end_of(running: &mut Running<'_>) -> Attempt {
     match running {
         Some((_, change)) => change.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The end of reading a policy; for ever when none is read.
+async fn end_of_reading(reading: &mut Option<Reading>) -> ReadResult {
+    match reading {
+        Some(reading) => reading.await,
         None => std::future::pending().await,
     }
 }

@@ -26,6 +26,7 @@ use crate::requests::within;
 /// Does what was decided, and knows what it did last.
 pub(super) struct Performer {
     client: Client,
+    is_hosted: bool,
     done: Option<Done>,
     /// Whether the reports of handlers were taken away since there were any.
     is_cleared: bool,
@@ -59,8 +60,8 @@ impl Version {
 }
 
 impl Performer {
-    pub(super) fn new(client: Client) -> Self {
-        Self { client, done: None, is_cleared: false }
+    pub(super) fn new(client: Client, is_hosted: bool) -> Self {
+        Self { client, is_hosted, done: None, is_cleared: false }
     }
 
     /// Makes the cluster what was decided.
@@ -135,7 +136,9 @@ impl Performer {
         // What clusters of another shape have, this one may have had before.
         let place = |object: &Value| (object["kind"].clone(), object["metadata"]["name"].clone());
         let kept: Vec<_> = objects.iter().map(place).collect();
-        for object in operand::everything().iter().filter(|it| !kept.contains(&place(it))) {
+        for object in
+            operand::everything(self.is_hosted).iter().filter(|it| !kept.contains(&place(it)))
+        {
             self.take_away(object).await?;
         }
         tracing::info!(objects = objects.len(), "deployed");
@@ -161,7 +164,9 @@ impl Performer {
         if self.done == Some(Done::Removed) {
             return Ok(());
         }
-        for object in operand::everything().iter().rev().chain([&operand::lease()]) {
+        // Beside a hosted control plane the coordinator and its lease stay.
+        let lease = (!self.is_hosted).then(operand::lease);
+        for object in operand::everything(self.is_hosted).iter().rev().chain(&lease) {
             self.take_away(object).await?;
         }
         self.done = Some(Done::Removed);

@@ -12,6 +12,7 @@ mod cluster;
 mod drift;
 mod machines;
 mod membership;
+mod node_values;
 mod object;
 mod odd_input;
 mod outages;
@@ -34,6 +35,8 @@ const CASES: &[Case] = &[
     ("the canary goes first, and the others follow", canary::goes_first),
     ("a policy that one node refuses changes no node", checks::one_node_refuses),
     ("a paused policy changes no node", checks::paused),
+    ("one policy gives each node its own address", node_values::one_address_each),
+    ("a policy is reverted on one node and applied again", node_values::reverted_on_one_node),
     ("drift is reported and left, or put right", drift::reported_and_corrected),
     ("a way back can be asked for in time only, and be given up", annotations::ways_back),
     ("labels of nodes choose policies at once", membership::labels_choose),
@@ -58,6 +61,7 @@ const CASES: &[Case] = &[
     ("(handlers become patient)", Bench::be_patient),
     ("another program's checkpoint is waited for and not touched", outages::foreign_checkpoint),
     ("a handler outlives NetworkManager", outages::network_manager_restarts),
+    ("a NetworkManager that hangs is noticed", outages::network_manager_hangs),
     (
         "a handler that starts again does nothing about what is as it should be",
         basics::restart_is_silent,

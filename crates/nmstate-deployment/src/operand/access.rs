@@ -14,6 +14,7 @@ pub(super) fn handler() -> Vec<Value> {
 
 pub(super) fn handler_rules() -> Value {
     json!([
+        // The coordinator tells which ones to read. Handlers of the former version watch them.
         rule("nmstate.io", &["nodenetworkconfigurationpolicies"], &["get", "list", "watch"]),
         rule(
             "nmstate.io",
@@ -38,14 +39,15 @@ pub(super) fn handler_rules() -> Value {
     ])
 }
 
-/// The coordinator reads all reports and writes the status of policies.
+/// The coordinator reads all reports, writes the status of policies, and tells nodes about their
+/// policies in the metadata of their states.
 pub(super) fn coordinator() -> Vec<Value> {
     vec![
         service_account(COORDINATOR),
         cluster_role(COORDINATOR, &coordinator_rules()),
         cluster_binding(COORDINATOR),
-        lease_role(),
-        lease_binding(),
+        namespace_role(),
+        namespace_binding(),
     ]
 }
 
@@ -61,6 +63,7 @@ pub(super) fn coordinator_rules() -> Value {
             &["get", "list", "watch"]
         ),
         rule("nmstate.io", &["nodenetworkconfigurationpolicies/status"], &["update", "patch"]),
+        rule("nmstate.io", &["nodenetworkstates"], &["patch"]),
         rule("", &["nodes"], &["get", "list", "watch"]),
         events(),
     ])
@@ -110,16 +113,20 @@ fn cluster_binding(name: &str) -> Value {
     })
 }
 
-fn lease_role() -> Value {
+fn namespace_role() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
         "metadata": { "name": COORDINATOR, "namespace": NAMESPACE, "labels": labels(COORDINATOR) },
-        "rules": [rule("coordination.k8s.io", &["leases"], &["get", "create", "update"])],
+        "rules": [
+            rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]),
+            // Values of nodes.
+            rule("", &["configmaps"], &["get", "list", "watch"]),
+        ],
     })
 }
 
-fn lease_binding() -> Value {
+fn namespace_binding() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",

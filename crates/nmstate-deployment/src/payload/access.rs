@@ -104,7 +104,8 @@ fn namespace_rules() -> Value {
         // Whether a handler is left that would report again.
         rule("", &["pods"], &["list"]),
         rule("", &["services", "serviceaccounts"], &all),
-        rule("", &["configmaps"], &["get", "create", "patch", "update"]),
+        // To list and watch them is passed on to the coordinator.
+        rule("", &["configmaps"], &["get", "list", "watch", "create", "patch", "update"]),
         rule("coordination.k8s.io", &["leases"], &["get", "create", "update", "delete"]),
         rule("networking.k8s.io", &["networkpolicies"], &all),
         rule("policy", &["poddisruptionbudgets"], &all),

@@ -1,6 +1,9 @@
 //! A hosted control plane: operator and coordinator in the management cluster, beside the other
-//! parts of that control plane, talking to the guest cluster with a kubeconfig of it. Handlers run
-//! on the guest's own nodes.
+//! parts of that control plane, with the identity of their own service accounts in the guest. Handlers
+//! run on the guest's own nodes.
+//!
+//! Only the container `guest-access` of each pod has the administrator's kubeconfig of the guest. It
+//! requests tokens of the service account and hands them over in a volume in memory.
 
 use serde_json::{Value, json};
 
@@ -11,6 +14,8 @@ use crate::operand::{self, pod};
 /// The secret with the kubeconfig of the guest, as hosted control planes keep it.
 const KUBECONFIG_SECRET: &str = "service-network-admin-kubeconfig";
 const KUBECONFIG_FOLDER: &str = "/etc/guest";
+/// Where a component finds its own kubeconfig and token.
+const IDENTITY_FOLDER: &str = "/run/guest";
 const PRIORITY: &str = "hypershift-control-plane";
 
 pub(super) fn objects(namespace: &str) -> Vec<Value> {
@@ -27,16 +32,22 @@ fn deployment(namespace: &str, name: &str, mut pod: Value) -> Value {
         pod.remove("serviceAccountName");
     }
     pod["priorityClassName"] = json!(PRIORITY);
-    pod["volumes"] = json!([{ "name": "guest", "secret": { "secretName": KUBECONFIG_SECRET } }]);
+    pod["volumes"] = json!([
+        { "name": "guest", "secret": { "secretName": KUBECONFIG_SECRET } },
+        { "name": "identity", "emptyDir": { "medium": "Memory", "sizeLimit": "1Mi" } },
+    ]);
     let container = &mut pod["containers"][0];
     container["volumeMounts"] =
-        json!([{ "name": "guest", "mountPath": KUBECONFIG_FOLDER, "readOnly": true }]);
+        json!([{ "name": "identity", "mountPath": IDENTITY_FOLDER, "readOnly": true }]);
     if let Some(variables) = container["env"].as_array_mut() {
         // Leases are kept in the guest, in our namespace there.
         variables.retain(|variable| variable["name"] != "POD_NAMESPACE");
         variables.push(json!({ "name": "POD_NAMESPACE", "value": NAMESPACE }));
-        let path = format!("{KUBECONFIG_FOLDER}/kubeconfig");
-        variables.push(json!({ "name": "KUBECONFIG", "value": path }));
+        variables.push(kubeconfig(IDENTITY_FOLDER));
+    }
+    pod["initContainers"] = json!([guest_access("first-guest-access", name, &["--once"])]);
+    if let Some(containers) = pod["containers"].as_array_mut() {
+        containers.push(guest_access("guest-access", name, &[]));
     }
     json!({
         "apiVersion": "apps/v1",
@@ -52,4 +63,34 @@ fn deployment(namespace: &str, name: &str, mut pod: Value) -> Value {
             },
         },
     })
+}
+
+/// Requests tokens of the component's service account in the guest.
+fn guest_access(container: &str, account: &str, extra: &[&str]) -> Value {
+    let mut arguments = vec![
+        "guest-access".to_owned(),
+        format!("--service-account={account}"),
+        format!("--namespace={NAMESPACE}"),
+        format!("--out={IDENTITY_FOLDER}"),
+    ];
+    arguments.extend(extra.iter().map(ToString::to_string));
+    json!({
+        "name": container,
+        "image": IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/usr/bin/nmstate-operator"],
+        "args": arguments,
+        "env": [kubeconfig(KUBECONFIG_FOLDER)],
+        "resources": { "requests": { "cpu": "5m", "memory": "20Mi" } },
+        "securityContext": pod::restricted(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            { "name": "guest", "mountPath": KUBECONFIG_FOLDER, "readOnly": true },
+            { "name": "identity", "mountPath": IDENTITY_FOLDER },
+        ],
+    })
+}
+
+fn kubeconfig(folder: &str) -> Value {
+    json!({ "name": "KUBECONFIG", "value": format!("{folder}/kubeconfig") })
 }

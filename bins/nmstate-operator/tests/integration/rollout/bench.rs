@@ -164,6 +164,15 @@ impl Bench {
         assert!(output.status.success(), "{words:?}: {text}");
     }
 
+    /// The same for a command that is refused. Returns what it says.
+    pub(crate) fn failing_command(&self, words: &[&str]) -> String {
+        let mut command = Command::new(PROGRAM);
+        command.args(words).env("KUBECONFIG", self.server.kubeconfig()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        assert!(!output.status.success(), "{words:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
     // Handlers.
 
     pub(crate) fn start_handler(&mut self, node: &'static str) {

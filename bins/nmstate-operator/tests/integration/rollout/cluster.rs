@@ -76,6 +76,16 @@ impl Bench {
         self.runtime.block_on(maps.patch(name, &apply("test"), &Patch::Apply(&marker))).unwrap();
     }
 
+    /// Values of nodes, where the coordinator looks for them.
+    pub(crate) fn put_config_map(&self, name: &str, data: &Value) {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "default"}, "data": data,
+        });
+        let maps = self.namespaced(&resource("", "v1", "ConfigMap", "configmaps"));
+        self.runtime.block_on(maps.patch(name, &apply("test"), &Patch::Apply(&map))).unwrap();
+    }
+
     pub(crate) fn marker_time(&self, name: &str) -> String {
         let maps = self.namespaced(&resource("", "v1", "ConfigMap", "configmaps"));
         let marker = self.runtime.block_on(maps.get(name)).unwrap();

@@ -35,6 +35,11 @@ impl Bench {
         self.node(node).run(&["ip", "link", "show", name]).unwrap().status.success()
     }
 
+    pub(crate) fn signal_network_manager(&self, node: &str, signal: &str) {
+        let kill = "kill -$1 $(pidof NetworkManager)";
+        self.node(node).succeed(&["sh", "-c", kill, "sh", signal]).unwrap();
+    }
+
     pub(crate) fn cut_off(&self, node: &str) {
         self.node(node).drop_packets(0).unwrap();
     }

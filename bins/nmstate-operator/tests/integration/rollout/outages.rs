@@ -29,6 +29,17 @@ pub(crate) fn network_manager_restarts(bench: &mut Bench) {
     bench.wait_for_reported_mtu(node, 1360);
 }
 
+pub(crate) fn network_manager_hangs(bench: &mut Bench) {
+    let [_, node] = NODES;
+    bench.signal_network_manager(node, "STOP");
+    bench.wait_for_log(node, "NetworkManager does not respond");
+    bench.signal_network_manager(node, "CONT");
+    bench.wait_for_log(node, "NetworkManager responds again");
+    bench.apply_policy("awake", &on(node, &mtu(1362)), &[]);
+    bench.wait_until_available("awake");
+    assert_eq!(bench.mtu(node), 1362);
+}
+
 pub(crate) fn second_handler(bench: &mut Bench) {
     let [node, _] = NODES;
     let (second, name) = bench.start_second_handler(node);

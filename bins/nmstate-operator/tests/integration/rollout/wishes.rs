@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 pub(crate) const PROBES: &str = "nmstate.landfall.dev/probes";
 pub(crate) const CANARY: &str = "nmstate.landfall.dev/canary";
 pub(crate) const NODE_SELECTOR: &str = "nmstate.landfall.dev/node-selector";
+pub(crate) const NODE_VALUES: &str = "nmstate.landfall.dev/node-values";
 pub(crate) const PAUSED: &str = "nmstate.landfall.dev/paused";
 pub(crate) const DRIFT: &str = "nmstate.landfall.dev/drift";
 pub(crate) const REVERT_ON_DELETE: &str = "nmstate.landfall.dev/revert-on-delete";

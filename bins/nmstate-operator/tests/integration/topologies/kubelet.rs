@@ -66,6 +66,8 @@ struct Running {
 
 struct Process {
     child: Child,
+    /// What runs beside it in the same pod.
+    beside: Vec<Child>,
     /// As the machine counts, where it is not on the host.
     inside: Option<PathBuf>,
     health: u16,
@@ -290,6 +292,7 @@ impl Kubelet {
                 command
             }
         };
+        let beside = machine.map(|machine| start_others(machine, &spec, pod)).unwrap_or_default();
         let child = command
             .args(arguments)
             .envs(variables(container, pod))
@@ -297,13 +300,15 @@ impl Kubelet {
             .stderr(File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        Some(Process { child, inside, health, log })
+        Some(Process { child, beside, inside, health, log })
     }
 
     /// The files that a pod's secrets become, or nothing while one is missing.
     async fn secrets(&self, pod: &Pod) -> Option<Vec<(String, Vec<u8>)>> {
         let spec = json!(pod.spec);
-        let mounts = spec["containers"][0]["volumeMounts"].as_array().cloned().unwrap_or_default();
+        let containers = spec["containers"].as_array().into_iter().flatten();
+        let mounts: Vec<&Value> =
+            containers.flat_map(|it| it["volumeMounts"].as_array().into_iter().flatten()).collect();
         let mut files = Vec::new();
         for volume in spec["volumes"].as_array().into_iter().flatten() {
             let Some(secret) = volume["secret"]["secretName"].as_str() else { continue };
@@ -444,6 +449,31 @@ impl Drop for Kubelet {
             }
         }
     }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        for child in &mut self.beside {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Runs the containers of a pod that come before the first one to their end, and starts the others.
+fn start_others(machine: &Machine, spec: &Value, pod: &Pod) -> Vec<Child> {
+    let command = |container: &Value| {
+        assert_eq!(container["command"], json!([IN_IMAGE]));
+        let mut command = machine.node.command(IN_IMAGE);
+        command.args(strings(&container["args"])).envs(variables(container, pod));
+        command.stdin(Stdio::null());
+        command
+    };
+    for container in spec["initContainers"].as_array().into_iter().flatten() {
+        assert!(command(container).status().unwrap().success(), "{}", container["name"]);
+    }
+    let others = spec["containers"].as_array().into_iter().flatten().skip(1);
+    others.map(|container| command(container).spawn().unwrap()).collect()
 }
 
 fn uid(pod: &Pod) -> String {
