@@ -36,10 +36,10 @@ pub(crate) struct ClusterSource {
     #[arg(long)]
     pub(crate) cluster: bool,
     /// With --cluster: its kubeconfig [default: $KUBECONFIG, or ~/.kube/config]
-    #[arg(long, value_name = "FILE", requires = "cluster")]
+    #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// With --cluster: the context of the kubeconfig [default: the current one]
-    #[arg(long, value_name = "NAME", requires = "cluster")]
+    #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }
 
@@ -47,6 +47,10 @@ impl ClusterSource {
     /// Reads these kinds, the first of which must be readable; `None` without --cluster.
     pub(crate) fn read(&self, kinds: &[Kind]) -> Result<Option<Objects>> {
         if !self.cluster {
+            // A cluster that is named and not read would be ignored silently.
+            if self.kubeconfig.is_some() || self.context.is_some() {
+                bail!("--kubeconfig and --context: no cluster is read; give --cluster as well");
+            }
             return Ok(None);
         }
         let (kubeconfig, context) = (self.kubeconfig.clone(), self.context.clone());

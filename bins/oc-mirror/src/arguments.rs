@@ -242,7 +242,7 @@ pub(crate) struct MirrorArguments {
     /// Credentials, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
     #[arg(long, value_name = "FILE", help_heading = REGISTRIES)]
     pub(crate) authfile: Option<PathBuf>,
-    /// Directory that says on which lookaside servers signatures are; read with --secure-policy [default: ~/.config/containers/registries.d, else /etc/containers/registries.d]
+    /// Directory with the addresses of lookaside servers for signatures; read with --secure-policy [default: ~/.config/containers/registries.d, else /etc/containers/registries.d]
     #[arg(long = "registries.d", value_name = "DIR", help_heading = REGISTRIES)]
     pub(crate) registries_d: Option<PathBuf>,
 

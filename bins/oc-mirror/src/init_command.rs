@@ -61,7 +61,7 @@ pub(crate) struct InitArguments {
     /// Replace the file when it is there already
     #[arg(long, requires = "out")]
     force: bool,
-    /// Read the update graphs from what was carried, with archives or a whole workspace, and ask nobody
+    /// Read the update graphs from archives or a transferred workspace in this directory, without network access
     #[arg(long, value_name = "file://DIR")]
     from: Option<String>,
     #[command(flatten)]

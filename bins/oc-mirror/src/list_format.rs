@@ -22,7 +22,7 @@ pub(crate) struct ListOptions {
         value_name = "FORMAT"
     )]
     pub(crate) output: ListFormat,
-    /// Read what was carried over, with archives or a whole workspace, and ask nobody
+    /// Read archives or a transferred workspace in this directory, without network access
     #[arg(long, value_name = "file://DIR")]
     pub(crate) from: Option<String>,
     #[command(flatten)]

@@ -34,7 +34,7 @@ pub(crate) struct PathOptions {
         value_name = "FORMAT"
     )]
     output: PathFormat,
-    /// Read what was carried over, with archives or a whole workspace, and ask nobody
+    /// Read archives or a transferred workspace in this directory, without network access
     #[arg(long, value_name = "file://DIR")]
     pub(crate) workspace: Option<String>,
     #[command(flatten)]

@@ -136,10 +136,10 @@ pub(crate) struct DestinationArguments {
     /// Use no credentials at all
     #[arg(id = "dest_no_creds", long = "dest-no-creds", help_heading = DESTINATION)]
     pub(crate) no_creds: bool,
-    /// Always so: a layer that the destination has is not uploaded again
+    /// No effect; accepted for compatibility
     #[arg(long = "dest-precompute-digests", help_heading = DESTINATION)]
     pub(crate) dest_precompute_digests: bool,
-    /// Always so: layers are kept as they are
+    /// No effect; accepted for compatibility
     #[arg(long = "dest-oci-accept-uncompressed-layers", help_heading = DESTINATION)]
     pub(crate) dest_oci_accept_uncompressed_layers: bool,
 }

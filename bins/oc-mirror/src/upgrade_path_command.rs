@@ -8,7 +8,7 @@ use mirror::ReleaseLookup;
 use release::channel::{ChannelName, Minor};
 use release::graph::Graph;
 use release::select::GraphKey;
-use release::upgrade_path::{Question, answer};
+use release::upgrade_path::{PathQuery, find_paths};
 use semver::Version;
 
 use crate::lookup_arguments::{architecture, full_version, wait};
@@ -66,15 +66,15 @@ pub(crate) fn upgrade_path(
 }
 
 fn release(arguments: &UpgradePathRelease, surroundings: &Surroundings) -> anyhow::Result<String> {
-    let question = match (&arguments.from, &arguments.to) {
-        (Some(from), Some(to)) => Question::Between { from: from.clone(), to: to.clone() },
-        (Some(from), None) => Question::From(from.clone()),
-        (None, Some(to)) => Question::To(to.clone()),
+    let query = match (&arguments.from, &arguments.to) {
+        (Some(from), Some(to)) => PathQuery::Between { from: from.clone(), to: to.clone() },
+        (Some(from), None) => PathQuery::From(from.clone()),
+        (None, Some(to)) => PathQuery::To(to.clone()),
         (None, None) => anyhow::bail!("expected --from or --to"),
     };
     let lookup = arguments.path.releases(surroundings)?;
-    let graph = wait(graph(arguments, &question, &lookup))?;
-    let paths = answer(&graph, &question)?;
+    let graph = wait(graph(arguments, &query, &lookup))?;
+    let paths = find_paths(&graph, &query)?;
     arguments.path.shown(&paths, || paths.table(), || paths.drawing())
 }
 
@@ -82,10 +82,10 @@ fn release(arguments: &UpgradePathRelease, surroundings: &Surroundings) -> anyho
 /// own minor version and those of the one before that lead into it.
 async fn graph(
     arguments: &UpgradePathRelease,
-    question: &Question,
+    query: &PathQuery,
     lookup: &ReleaseLookup,
 ) -> anyhow::Result<Graph> {
-    let channels = channels(arguments.channel.as_deref(), question);
+    let channels = channels(arguments.channel.as_deref(), query);
     let mut graphs = Vec::new();
     let mut first_failure = None;
     for channel in &channels {
@@ -110,11 +110,11 @@ async fn graph(
 }
 
 /// The channels in which the answer is.
-fn channels(named: Option<&str>, question: &Question) -> Vec<String> {
-    let (from, to) = match question {
-        Question::Between { from, to } => (Some(Minor::of(from)), Some(Minor::of(to))),
-        Question::From(from) => (Some(Minor::of(from)), None),
-        Question::To(to) => (None, Some(Minor::of(to))),
+fn channels(named: Option<&str>, query: &PathQuery) -> Vec<String> {
+    let (from, to) = match query {
+        PathQuery::Between { from, to } => (Some(Minor::of(from)), Some(Minor::of(to))),
+        PathQuery::From(from) => (Some(Minor::of(from)), None),
+        PathQuery::To(to) => (None, Some(Minor::of(to))),
     };
     let (prefix, own) = match named.map(|name| (name, ChannelName::parse(name))) {
         // A name without a minor version says nothing about others.
@@ -139,12 +139,12 @@ mod tests {
 
     fn found(named: Option<&str>, from: Option<&str>, to: Option<&str>) -> Vec<String> {
         let version = |text: &str| text.parse().unwrap();
-        let question = match (from, to) {
-            (Some(from), Some(to)) => Question::Between { from: version(from), to: version(to) },
-            (Some(from), None) => Question::From(version(from)),
-            (None, to) => Question::To(version(to.unwrap())),
+        let query = match (from, to) {
+            (Some(from), Some(to)) => PathQuery::Between { from: version(from), to: version(to) },
+            (Some(from), None) => PathQuery::From(version(from)),
+            (None, to) => PathQuery::To(version(to.unwrap())),
         };
-        channels(named, &question)
+        channels(named, &query)
     }
 
     #[test]

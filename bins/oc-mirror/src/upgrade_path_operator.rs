@@ -3,7 +3,7 @@
 
 use anyhow::Context as _;
 use catalog::Catalog;
-use catalog::upgrade::{Question, UpgradePaths, answer};
+use catalog::upgrade::{PathQuery, UpgradePaths, find_paths};
 use clap::Args;
 use mirror::CatalogLookup;
 use semver::Version;
@@ -70,11 +70,11 @@ async fn paths(
             )
         })?,
     };
-    let question = match (arguments.from.clone(), arguments.to.clone()) {
-        (Some(from), Some(to)) => Question::Between { from, to },
-        (Some(from), None) => Question::From(from),
-        (None, Some(to)) => Question::To(to),
-        (None, None) => Question::ToHead,
+    let query = match (arguments.from.clone(), arguments.to.clone()) {
+        (Some(from), Some(to)) => PathQuery::Between { from, to },
+        (Some(from), None) => PathQuery::From(from),
+        (None, Some(to)) => PathQuery::To(to),
+        (None, None) => PathQuery::ToHead,
     };
-    Ok(answer(package, channel, &question)?)
+    Ok(find_paths(package, channel, &query)?)
 }

@@ -78,7 +78,7 @@ fn at_depth(json: &str, depth: usize) -> Result<Requirement<'_>, serde_json::Err
             "gvk" => serde_json::from_str::<ApiProperty<'_>>(value.get())?.into(),
             "all" => Requirement::All(parts(value, depth)?),
             "any" => Requirement::Any(parts(value, depth)?),
-            // It keeps things away and asks for none, so nothing has to be mirrored for it.
+            // It keeps things away and requests none, so nothing has to be mirrored for it.
             "not" => Requirement::All(Vec::new()),
             other => Requirement::Unsupported(other.to_owned()),
         });

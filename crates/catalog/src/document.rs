@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::text::Text;
 
-/// More items than this in one list of one document is no catalog.
+/// A list with more items than this is not a catalog.
 const MAX_ITEMS: usize = 200_000;
 
 /// All fields that any schema uses. What is absent is empty.

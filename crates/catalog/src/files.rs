@@ -161,7 +161,7 @@ impl Ignored {
         Ok(Self(matchers))
     }
 
-    /// Whether the file does not count. The deepest folder that says something decides.
+    /// Whether the file does not count. The deepest folder with an entry decides.
     fn has(&self, path: &str) -> bool {
         let path = Path::new("/").join(path);
         let said = self.0.iter().rev().filter(|matcher| path.starts_with(matcher.path()));

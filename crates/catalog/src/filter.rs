@@ -53,7 +53,7 @@ pub struct BundleName {
     pub bundle: String,
 }
 
-/// Selects from `catalog` what `operator` asks for. What cannot be had is a finding; the rest is
+/// Selects from `catalog` what `operator` requests. What is unavailable is a finding; the rest is
 /// selected all the same.
 pub fn filter<'c, 'a>(catalog: &'c Catalog<'a>, operator: &'c Operator) -> Filtered<'c, 'a> {
     let mut filtered =
@@ -116,7 +116,7 @@ struct Selection<'s> {
     at: Position,
     default: Option<&'s str>,
     channels: &'s [PackageChannel],
-    /// For channels that ask for nothing else.
+    /// For channels that request nothing else.
     want: Want<'s>,
 }
 

@@ -9,7 +9,7 @@ use crate::rules::{ChannelFlaw, FlawList};
 /// One thing to know about a selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Where the configuration asks for it.
+    /// Where the configuration requests it.
     pub at: Position,
     pub problem: Problem,
 }
@@ -21,11 +21,11 @@ pub enum Weight {
     Note,
     /// Probably not what was meant.
     Warning,
-    /// Something that was asked for is not mirrored.
+    /// Something that was requested is not mirrored.
     Error,
 }
 
-/// The kinds of findings. Each text says what happened, then what to do.
+/// The kinds of findings. Each text states what happened, then what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     #[error(

@@ -12,6 +12,24 @@
 //!    ├──upgrade──▶ paths
 //!    └──listing──▶ tables
 //! ```
+//!
+//! # Example
+//!
+//! ```
+//! use catalog::{Catalog, Files};
+//!
+//! let text = format!(
+//!     "---\nschema: olm.package\nname: etcd\ndefaultChannel: stable\n\
+//!      ---\nschema: olm.channel\npackage: etcd\nname: stable\nentries: [{{name: etcd.v1.0.0}}]\n\
+//!      ---\nschema: olm.bundle\npackage: etcd\nname: etcd.v1.0.0\nimage: quay.io/x/etcd@sha256:{}\n\
+//!      properties: [{{type: olm.package, value: {{packageName: etcd, version: 1.0.0}}}}]\n",
+//!     "0".repeat(64)
+//! );
+//! let files = Files::read([("etcd/catalog.yaml", text.as_bytes())])?;
+//! let catalog = Catalog::load(&files)?;
+//! assert!(catalog.packages["etcd"].channels.contains_key("stable"));
+//! # Ok::<(), catalog::LoadError>(())
+//! ```
 
 mod constraint;
 mod dependencies;

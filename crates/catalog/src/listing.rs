@@ -14,7 +14,7 @@ use crate::text::Text;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageRow {
     pub name: String,
-    /// Empty when the catalog does not say.
+    /// Empty if the catalog does not contain it.
     pub display_name: String,
     pub default_channel: String,
 }

@@ -61,7 +61,7 @@ pub struct Bundle<'a> {
     pub name: Text<'a>,
     /// Its own image; `None` for bundles that carry their objects inside the catalog.
     pub image: Option<Text<'a>>,
-    /// `None` when the bundle says none, several, or one that is no semantic version.
+    /// `None` if the bundle has none, several, or one that is not a semantic version.
     pub version: Option<Version>,
     pub related_images: Vec<RelatedImage<'a>>,
     pub provides: Vec<Api<'a>>,
@@ -126,7 +126,7 @@ impl<'a> Package<'a> {
         self.bundles.get(bundle)?.version.as_ref()
     }
 
-    /// The channel that is used when nobody names one.
+    /// The channel that is used by default.
     pub fn default_channel(&self) -> Option<&str> {
         let definition = self.definition.as_ref()?;
         Some(&*definition.default_channel).filter(|name| !name.is_empty())

@@ -1,7 +1,7 @@
 //! One channel made smaller: which of its entries stay.
 //!
 //! What stays must be a channel by OLM's rules again: one head, and nothing that leads nowhere. So
-//! entries outside of what was asked for stay where they connect others.
+//! entries outside of what was requested stay where they connect others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,18 +28,18 @@ pub(crate) enum Want<'s> {
     All,
 }
 
-/// The entries that stay, by their place in the channel; and what to say about it.
+/// The entries that stay, by their place in the channel; and the notes about it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) entries: BTreeSet<usize>,
     /// In range by their numbers, and left out as pre-releases.
     pub(crate) pre_releases: Vec<Version>,
-    /// Bundles of the one version that was asked for, when there are several: the one that was taken
+    /// Bundles of the one version that was requested, when there are several: the one that was taken
     /// first.
     pub(crate) same_version: Vec<String>,
 }
 
-/// Chooses the entries of `channel` that `want` asks for. No entries when nothing fits.
+/// Chooses the entries of `channel` that `want` requests. No entries when nothing fits.
 pub(crate) fn narrow(
     package: &Package<'_>,
     channel: &Channel<'_>,

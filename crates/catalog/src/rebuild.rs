@@ -46,7 +46,7 @@ pub enum RebuildError {
     Write(#[source] serde_json::Error),
 }
 
-/// The folder in which the image has its catalog, `None` when it does not say: then it is none with
+/// The folder in which the image has its catalog, `None` if it has no label: then it is none with
 /// a file-based catalog.
 pub fn catalog_folder(config: &[u8]) -> Result<Option<String>, RebuildError> {
     let config = read_config(config)?;

@@ -25,7 +25,7 @@ pub struct WantedImage {
     pub wanted_by: BTreeMap<BundleName, BTreeSet<String>>,
 }
 
-/// A reference that is no image which can be mirrored. Its bundle cannot work.
+/// A reference that is not an image which can be mirrored. Its bundle cannot work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the bundle {} needs the image {text:?}, which cannot be mirrored: {why}", wanted_by.bundle)]
 pub struct UnusableImage {
@@ -100,7 +100,7 @@ fn parse(text: &str) -> Result<Option<ImageRef>, NoImage> {
 }
 
 /// The folder for an image of a bundle: its name there, or `sha256-<hex>` when it has none, one that
-/// is no safe file name, or one that another image of the bundle has `taken`.
+/// is not a safe file name, or one that another image of the bundle has `taken`.
 pub fn folder_name(name: &str, digest: &Digest, taken: &mut BTreeSet<String>) -> String {
     let folder =
         if is_safe(name) && !taken.contains(name) { name.to_owned() } else { digest.as_tag_text() };

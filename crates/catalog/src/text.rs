@@ -32,7 +32,7 @@ impl Deref for Text<'_> {
     }
 }
 
-/// Maps keyed by `Text` can be asked with a plain `&str`: both order and hash alike.
+/// Maps keyed by `Text` can be indexed with a plain `&str`: both order and hash alike.
 impl Borrow<str> for Text<'_> {
     fn borrow(&self) -> &str {
         &self.0

@@ -1,7 +1,7 @@
 //! The files of a catalog, out of the layers of its image.
 //!
-//! Layers are read from the top down: what one says about a path, those below cannot change. So reading
-//! ends where a layer says that nothing below it counts.
+//! Layers are read from the top down: what one states about a path, those below cannot change. So reading
+//! ends where a layer hides everything below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -38,7 +38,7 @@ pub struct Unpacked {
     folders: BTreeSet<String>,
 }
 
-/// What one layer says, by path from the folder.
+/// The entries of one layer, by path from the folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Said {
     files: BTreeMap<String, Vec<u8>>,

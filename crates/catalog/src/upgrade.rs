@@ -17,7 +17,7 @@ use crate::version::CatalogRange;
 
 mod paths;
 
-pub use paths::{Hop, Question, Reached, UpgradePaths, answer};
+pub use paths::{Hop, PathQuery, Reached, UpgradePaths, find_paths};
 
 /// A channel as a graph: every version, and every step that OLM may take.
 #[derive(Debug, Clone, PartialEq, Eq)]

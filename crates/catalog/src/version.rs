@@ -1,8 +1,8 @@
 //! Ranges of versions: those a user gives, and those a catalog gives.
 //!
 //! The two follow different rules. A user's bounds are read leniently and leave out pre-releases
-//! unless they name one; a catalog's `skipRange` is exact and knows no such exception. Build metadata
-//! (`+…`) has no say in either.
+//! unless they name one; a catalog's `skipRange` is exact and has no such exception. Build metadata
+//! (`+…`) affects neither.
 
 use std::cmp::Ordering;
 
@@ -69,7 +69,7 @@ fn numbers_written(text: &str) -> usize {
 }
 
 /// The versions a bundle may be installed over, as its `skipRange` or a requirement's
-/// `versionRange` says: `>=1.0.0 <2.0.0 || 3.x`.
+/// `versionRange` is: `>=1.0.0 <2.0.0 || 3.x`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogRange {
     /// One of these; of each, all.
@@ -92,7 +92,7 @@ enum Sign {
     AtLeast,
 }
 
-/// Longer ranges than this are no ranges.
+/// Longer ranges than this are rejected.
 const MAX_RANGE_BYTES: usize = 4096;
 
 impl CatalogRange {

@@ -68,7 +68,7 @@ pub struct PastUpdate {
     pub image: String,
 }
 
-/// An operator that somebody wants.
+/// An operator that is subscribed to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subscription {
@@ -109,12 +109,12 @@ pub struct Installed {
 pub struct CatalogSource {
     pub namespace: String,
     pub name: String,
-    /// `None` for catalogs that are no image.
+    /// `None` for catalogs that are not an image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
 }
 
-/// An object that says where images are mirrored.
+/// An object that defines where images are mirrored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MirrorSet {
@@ -155,7 +155,7 @@ pub enum Reason {
     Malformed,
 }
 
-/// A text that is no inventory.
+/// A text that is not an inventory.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
     #[error("it has more than {} MiB, which no inventory has", MAX_BYTES >> 20)]
@@ -201,7 +201,7 @@ impl Inventory {
         Ok(serde_json::to_string_pretty(&written)? + "\n")
     }
 
-    /// Reads a document that was carried over.
+    /// Reads a document that was transferred.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         if bytes.len() > MAX_BYTES {
             return Err(ParseError::Large);

@@ -1,4 +1,4 @@
-//! The kinds of objects that are looked at, and how they are asked for.
+//! The kinds of objects that are read, and how they are requested.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All that are looked at, in the order in which a cluster is asked.
+    /// All that are read, in the order of the requests.
     pub const ALL: [Self; 8] = [
         Self::ClusterVersion,
         Self::Node,
@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// Which of them are asked for. OLM copies the version of an operator for all namespaces into
+    /// Which of them are requested. OLM copies the version of an operator for all namespaces into
     /// each of them; on a large cluster that is a gigabyte of the same.
     pub fn label_selector(self) -> Option<&'static str> {
         match self {
@@ -68,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// Whether one object says all that is asked: a release for one architecture runs on nodes of
+    /// Whether one object has everything that is needed: a release for one architecture runs on nodes of
     /// that architecture only.
     pub fn one_is_enough(self) -> bool {
         self == Self::Node

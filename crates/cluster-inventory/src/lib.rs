@@ -1,11 +1,21 @@
 //! What a cluster has, as far as mirroring is concerned: its version, the operators installed on it,
 //! the catalogs they came from, and where its images are mirrored.
 //!
-//! Made on the disconnected side, carried over, and read on the connected side. Pure: the caller asks
-//! the cluster. What it answers, and what was carried, is taken as hostile.
+//! Made on the disconnected side, transferred, and read on the connected side. Pure: the caller queries
+//! the cluster. Its response, and what was carried, is taken as hostile.
 //!
 //! ```text
 //! objects ──Survey::add──▶ survey ──inventory──▶ Inventory ──json──▶ cluster.json ──parse──▶ Inventory
+//! ```
+//!
+//! # Example
+//!
+//! ```
+//! use cluster_inventory::{Inventory, Survey};
+//!
+//! let inventory = Survey::new().inventory();
+//! let text = inventory.json().unwrap();
+//! assert_eq!(Inventory::parse(text.as_bytes()).unwrap(), inventory);
 //! ```
 
 mod document;

@@ -1,4 +1,4 @@
-//! Objects as a cluster has them: the parts that are looked at.
+//! Objects as a cluster has them: the parts that are read.
 
 use serde::Deserialize;
 

@@ -14,7 +14,7 @@ use crate::object;
 /// The name of the one ClusterVersion that counts.
 const CLUSTER_VERSION: &str = "version";
 const COPIED_FROM: &str = "olm.copiedFrom";
-/// A cluster keeps a hundred; those before the last ones matter to nobody.
+/// A cluster keeps a hundred; older ones are not needed.
 const HISTORY: usize = 10;
 
 /// What was seen of a cluster so far. Objects may come in any order.
@@ -58,7 +58,7 @@ impl Survey {
     pub fn inventory(self) -> Inventory {
         let Self { mut inventory, node_architecture } = self;
         if let Some(cluster) = &mut inventory.cluster {
-            // A release for several architectures says so itself; another is for that of the nodes.
+            // A release for several architectures declares them; another is for that of the nodes.
             cluster.architecture = cluster.architecture.take().or(node_architecture);
         }
         inventory.subscriptions.sort();

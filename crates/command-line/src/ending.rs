@@ -1,4 +1,4 @@
-//! How a program ends: what its exit code says.
+//! How a program ends: the meaning of its exit code.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -15,6 +15,6 @@ pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
 
 /// Writes a line for people to standard error.
 pub fn say(text: &str) {
-    // Nobody is left to be told when standard error is closed.
+    // If standard error is closed, there is no one to inform.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

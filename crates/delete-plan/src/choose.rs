@@ -33,7 +33,7 @@ pub struct Request<'a> {
 pub struct Requested {
     pub kind: Kind,
     pub origin: Option<Origin>,
-    /// What it is known to be, where the record of the target does not say.
+    /// What it is known to be, where the record of the target does not contain it.
     pub digest: Option<Digest>,
     /// What requested it.
     pub reason: String,

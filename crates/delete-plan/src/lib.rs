@@ -8,6 +8,25 @@
 //! [`choose`] decides by names: configurations, bundles, channels. [`plan_repository`] decides by
 //! digests, from what the target holds at the time of the deletion. Both keep what they cannot
 //! prove to be unused.
+//!
+//! # Example
+//!
+//! ```
+//! use std::collections::{BTreeMap, BTreeSet};
+//!
+//! use delete_plan::{RepositoryState, Step, plan_repository};
+//! use oci::{Digest, Tag};
+//!
+//! let digest: Digest = format!("sha256:{}", "1".repeat(64)).parse().unwrap();
+//! let [old, new]: [Tag; 2] = ["4.16.1-etcd", "4.16.2-etcd"].map(|tag| tag.parse().unwrap());
+//! let state = RepositoryState {
+//!     tags: BTreeMap::from([(old.clone(), digest), (new.clone(), digest)]),
+//!     ..RepositoryState::default()
+//! };
+//! let plan = plan_repository(&state, &BTreeMap::from([(old.clone(), Some(digest))]), &BTreeSet::new());
+//! // The other tag leads to the same manifest, which stays.
+//! assert_eq!(plan.steps, [Step::Tag { tag: old, digest, kept_by: vec![new] }]);
+//! ```
 
 mod catalogs;
 mod choose;

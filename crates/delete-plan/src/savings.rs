@@ -1,4 +1,4 @@
-//! How many bytes a deletion makes reclaimable, by what the record says of the target.
+//! How many bytes a deletion makes reclaimable, according to the record of the target.
 
 use std::collections::{BTreeMap, BTreeSet};
 

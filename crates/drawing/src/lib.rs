@@ -1,9 +1,32 @@
 //! Pictures of things in columns with arrows between them: SVG, Graphviz,
 //! Mermaid.
 //!
-//! This crate does not know what it draws. Who uses it says in which column
+//! This crate does not know what it draws. The caller determines in which column
 //! (`rank`) and which row (`lane`) a thing belongs; many things in one place become
 //! a box with a grid in it, so that the picture stays one that a person can read.
+//!
+//! # Example
+//!
+//! ```
+//! use drawing::{Drawing, Edge, Mood, Node, Role};
+//!
+//! let node = |label: &str, rank| Node {
+//!     label: label.to_owned(),
+//!     detail: String::new(),
+//!     rank,
+//!     lane: 0,
+//!     role: Role::Plain,
+//!     mood: Mood::Fine,
+//! };
+//! let drawing = Drawing {
+//!     title: "Update".to_owned(),
+//!     nodes: vec![node("4.16", 0), node("4.17", 1)],
+//!     edges: vec![Edge { from: 0, to: 1, mood: Mood::Fine, label: String::new() }],
+//!     ..Drawing::default()
+//! };
+//! assert!(drawing.svg().starts_with("<svg"));
+//! assert!(drawing.mermaid().contains("n0 --> n1"));
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -184,7 +207,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A quoted string of Mermaid, which knows no escapes but numbered entities.
+/// A quoted string of Mermaid, which has no escapes except numbered entities.
 fn entity(text: &str) -> String {
     let mut quoted = "\"".to_owned();
     for letter in text.chars() {

@@ -10,6 +10,17 @@
 //! The verdict on metadata and headings is that of the community's linter: a
 //! document that passes here passes there. Other rules are in groups of their
 //! own and do not change the verdict.
+//!
+//! # Example
+//!
+//! ```
+//! use enhancement::Document;
+//!
+//! let document = Document::parse("mirror-signatures.md", "# Mirror signatures\n".to_owned());
+//! assert_eq!(document.title(), "Mirror signatures");
+//! assert!(!document.missing_headings().is_empty());
+//! assert!(document.anchors().contains("mirror-signatures"));
+//! ```
 
 mod advice;
 mod document;

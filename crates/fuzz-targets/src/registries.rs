@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use oci::ImageRef;
-use registry::{Asking, Challenge, Location, RegistriesConf};
+use registry::{Challenge, Location, RegistriesConf, RequestKind};
 
 use crate::text;
 
@@ -15,9 +15,9 @@ pub fn registries_conf(data: &[u8]) {
         let image: ImageRef = image.parse().expect("the image is a reference");
         let at = Location::from(&image);
         let destination = conf.destination(&at).ok();
-        for asking in [Asking::Tag, Asking::Digest, Asking::Content] {
+        for kind in [RequestKind::Tag, RequestKind::Digest, RequestKind::Content] {
             // A mirror may be wrong where the registry itself is not.
-            let Ok(places) = conf.sources(&at, asking) else { continue };
+            let Ok(places) = conf.sources(&at, kind) else { continue };
             assert!(!places.is_empty());
             // A blocked registry is left out; its mirrors are not.
             if let Some(destination) = &destination {

@@ -7,7 +7,7 @@ use oci::Digest;
 use release::graph::Graph;
 use release::keyring::Keyring;
 use release::payload::{BootImages, ImageReferences, PayloadFiles, ReleaseMetadata, Wanted};
-use release::upgrade_path::{self, Question};
+use release::upgrade_path::{self, PathQuery};
 use release::{graph_image, signature as signatures};
 
 /// The answer of an update service.
@@ -24,12 +24,12 @@ pub fn graph(data: &[u8]) {
         }
     }
     let (Some(first), Some(head)) = (versions.first(), versions.last()) else { return };
-    for question in [
-        Question::Between { from: first.clone(), to: head.clone() },
-        Question::From(first.clone()),
-        Question::To(head.clone()),
+    for query in [
+        PathQuery::Between { from: first.clone(), to: head.clone() },
+        PathQuery::From(first.clone()),
+        PathQuery::To(head.clone()),
     ] {
-        if let Ok(paths) = upgrade_path::answer(&graph, &question) {
+        if let Ok(paths) = upgrade_path::find_paths(&graph, &query) {
             serde_json::to_string(&paths).expect("an answer is plain data");
         }
     }

@@ -3,6 +3,18 @@
 //!
 //! Pure: templates reach only the data and the functions that the caller gives them. Templates are
 //! untrusted, so every run has a [`Budget`]; a template that loops or grows ends in an error.
+//!
+//! # Example
+//!
+//! ```
+//! use go_template::{Budget, Functions, Limits, MissingKey, Set, Value};
+//!
+//! let mut set = Set::new(Functions::builtin(), MissingKey::default());
+//! set.parse("hello", "Hello {{ . }}{{ if eq . \"Go\" }}!{{ end }}")?;
+//! let text = set.execute("hello", Value::from("Go"), &mut Budget::new(Limits::default()))?;
+//! assert_eq!(text, "Hello Go!");
+//! # Ok::<(), Box<go_template::Error>>(())
+//! ```
 
 mod arguments;
 mod budget;

@@ -3,6 +3,25 @@
 //!
 //! Nothing is unpacked: names are compared, never used as paths. Whatever comes in is taken as
 //! hostile, so every size is bounded.
+//!
+//! # Example
+//!
+//! ```
+//! use image_layer::{Change, LayerError};
+//!
+//! let mut tar = tar::Builder::new(Vec::new());
+//! let mut header = tar::Header::new_ustar();
+//! header.set_size(2);
+//! header.set_mode(0o644);
+//! tar.append_data(&mut header, "configs/a.yaml", &b"a\n"[..]).unwrap();
+//! let mut found = Vec::new();
+//! image_layer::read(&tar.into_inner().unwrap()[..], |entry| {
+//!     found.push((entry.path().join("/"), entry.change));
+//!     Ok::<(), LayerError>(())
+//! })?;
+//! assert_eq!(found, [("configs/a.yaml".to_owned(), Change::File)]);
+//! # Ok::<(), LayerError>(())
+//! ```
 
 pub mod gzip;
 pub mod stack;
@@ -16,7 +35,7 @@ use tar::{Archive, EntryType};
 const MAX_LAYER_BYTES: u64 = 8 << 30;
 /// What a name may take in a tar archive that gives it room of its own.
 const MAX_NAME_BYTES: u64 = 64 << 10;
-/// How much memory a frame of zstd may ask for: 2 to this power.
+/// How much memory a frame of zstd may request: 2 to this power.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
 /// Marks a name as one that is taken away.
@@ -36,7 +55,7 @@ pub enum LayerError {
     Traversal(String),
 }
 
-/// What an entry of a layer says about a path.
+/// What an entry of a layer states about a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     File,
@@ -51,7 +70,7 @@ pub enum Change {
     Emptied,
 }
 
-/// One entry. What it says about its own layer counts whatever the order is in.
+/// One entry. What it states about its own layer applies in any order.
 pub struct Entry<'e> {
     path: &'e [&'e str],
     pub change: Change,
@@ -137,7 +156,7 @@ fn read_tar<E: From<LayerError>>(
     Ok(())
 }
 
-/// What is said, and about which path.
+/// The change, and the path.
 fn said<'p>(parts: &[&'p str], kind: EntryType) -> (Vec<&'p str>, Change) {
     if let Some((name, parents)) = parts.split_last() {
         if *name == OPAQUE {
@@ -180,7 +199,7 @@ fn pax_path(header: &[u8]) -> Result<Option<Vec<u8>>, LayerError> {
         let record = record.map_err(LayerError::Broken)?;
         match record.key_bytes() {
             b"path" => path = Some(record.value_bytes().to_vec()),
-            // The length of what follows would be another one than its header says.
+            // The length of what follows would be another one than in its header.
             b"size" => {
                 let reason = "a layer has a file of more than 8 GiB";
                 return Err(LayerError::Broken(io::Error::other(reason)));

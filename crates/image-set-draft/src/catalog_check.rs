@@ -1,6 +1,6 @@
 //! Whether the catalogs of a draft have what the cluster needs of them.
 
-use catalog::upgrade::{Question, answer};
+use catalog::upgrade::{PathQuery, find_paths};
 use catalog::{Catalog, Package, nearest};
 use semver::Version;
 
@@ -58,7 +58,7 @@ fn check_channel(
     }
     if let Some(installed) = installed {
         // A head that is installed has no way to go, and needs none.
-        if let Err(error) = answer(package, channel, &Question::From(installed.clone())) {
+        if let Err(error) = find_paths(package, channel, &PathQuery::From(installed.clone())) {
             found.push(format!(
                 "{name} {installed} cannot be updated with {place}: {error}. A catalog of a minor version between may be needed first."
             ));

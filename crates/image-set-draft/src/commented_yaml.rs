@@ -33,7 +33,7 @@ impl CommentedYaml {
     }
 
     /// A comment, on as many lines as it takes. Inside of what is a comment already it stays one
-    /// when somebody takes that in.
+    /// when a user uncomments it.
     pub(crate) fn comment(&mut self, indent: usize, text: &str) {
         self.wrapped(indent, "", text);
     }
@@ -68,7 +68,7 @@ impl CommentedYaml {
         }
     }
 
-    /// Writes what `write` writes as comments: it has no effect until somebody removes the marks.
+    /// Writes what `write` writes as comments: it has no effect until a user removes the marks.
     pub(crate) fn as_comment(&mut self, write: impl FnOnce(&mut Self)) {
         self.muted = true;
         write(self);

@@ -12,7 +12,7 @@ use crate::releases::Releases;
 pub struct Draft {
     /// YAML with comments.
     pub text: String,
-    /// What somebody has to decide; all of it stands in the text, too.
+    /// What the user has to decide; all of it stands in the text, too.
     pub undecided: Vec<String>,
 }
 

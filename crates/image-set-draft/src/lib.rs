@@ -1,11 +1,22 @@
 //! Image set configurations to start from, as YAML with the reasons beside it.
 //!
-//! Pure: the caller reads the inventory of a cluster, asks for the update graphs that are needed, and
+//! Pure: the caller reads the inventory of a cluster, requests the update graphs that are needed, and
 //! keeps the text. The same input gives the same text.
 //!
 //! ```text
 //! inventory ──Wish::channels──▶ graphs to get ──Wish::decide──▶ releases ─┐
 //!           └──operators──▶ operators ──check, with their catalogs──▶ operators ─┴──draft──▶ YAML
+//! ```
+//!
+//! # Example
+//!
+//! ```
+//! use image_set_draft::starter;
+//! use release::channel::Minor;
+//!
+//! let text = starter(Minor { major: 4, minor: 18 });
+//! assert!(text.contains("stable-4.18"));
+//! assert!(image_set::parse_image_set("isc.yaml", &text).is_ok());
 //! ```
 
 mod catalog_check;

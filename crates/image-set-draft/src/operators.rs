@@ -17,14 +17,14 @@ const PART_OF_THE_RELEASE: &str = "packageserver";
 pub struct Operators {
     /// By the name of the catalog.
     pub catalogs: Vec<CatalogDraft>,
-    /// What somebody has to decide.
+    /// What the user has to decide.
     pub undecided: Vec<String>,
 }
 
 /// A catalog, and what is wanted of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogDraft {
-    /// What it is called on the connected side; `None` when nothing says so.
+    /// What it is called on the connected side; `None` if it is not known.
     pub name: Option<String>,
     pub reason: String,
     pub packages: Vec<PackageDraft>,
@@ -187,7 +187,7 @@ fn installed(subscription: &Subscription, inventory: &Inventory) -> Option<Insta
     })
 }
 
-/// What the cluster says of a subscription.
+/// What the cluster reports about a subscription.
 fn told(
     subscription: &Subscription,
     installed: Option<&Installed>,

@@ -29,7 +29,7 @@ pub(crate) enum Origin {
         catalog: String,
         why: String,
     },
-    /// Whoever knows the site has to say it.
+    /// An administrator of the site has to add it.
     Unknown {
         why: String,
     },
@@ -136,7 +136,7 @@ fn names_before(image: &ImageRef, inventory: &Inventory) -> BTreeSet<String> {
         (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_owned())
     };
     let found: Vec<(usize, String)> = all_mirrors(inventory)
-        // `*.redhat.io` does not say which.
+        // `*.redhat.io` does not determine which.
         .filter(|(source, _)| !source.contains('*'))
         .filter_map(|(source, mirror)| Some((mirror.len(), format!("{source}{}", below(mirror)?))))
         .collect();

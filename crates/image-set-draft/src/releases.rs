@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use cluster_inventory::Cluster;
 use release::channel::{ChannelName, Minor};
 use release::graph::{Graph, GraphError};
-use release::upgrade_path::{Hop, PathError, Question, Route, answer};
+use release::upgrade_path::{Hop, PathError, PathQuery, Route, find_paths};
 use semver::Version;
 
-/// The kind of channels that clusters are in unless somebody changes it.
+/// The kind of channels that clusters are in by default.
 const USUAL_PREFIX: &str = "stable";
 /// The kind of channels that reach over every second minor version.
 const EXTENDED_PREFIX: &str = "eus";
@@ -22,7 +22,7 @@ pub struct Wish {
     pub to: Option<Version>,
     /// The channel that it is in.
     pub channel: String,
-    /// Whether somebody chose the channel, and not we.
+    /// Whether the user chose the channel.
     pub channel_is_set: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Releases {
     /// The releases that it passes, the first and the last included.
     pub way: Vec<Version>,
     pub reasons: Vec<String>,
-    /// What somebody has to decide.
+    /// What the user has to decide.
     pub undecided: Vec<String>,
 }
 
@@ -124,7 +124,7 @@ impl Wish {
                 ..Releases::default()
             });
         }
-        let reached = answer(graph, &Question::From(from.clone())).map_err(Box::new)?.releases;
+        let reached = find_paths(graph, &PathQuery::From(from.clone())).map_err(Box::new)?.releases;
         let best = reached.iter().filter(|r| r.risks.is_empty()).map(|r| &r.version).max();
         let newest = reached.iter().max_by(|a, b| a.version.cmp(&b.version));
         let mut reasons = Vec::new();
@@ -146,8 +146,8 @@ impl Wish {
             ));
         }
         let target = best.unwrap_or(from).clone();
-        let question = Question::Between { from: from.clone(), to: target.clone() };
-        let paths = answer(graph, &question).map_err(Box::new)?;
+        let query = PathQuery::Between { from: from.clone(), to: target.clone() };
+        let paths = find_paths(graph, &query).map_err(Box::new)?;
         let way = paths.routes.first().map(|route| way(from, &route.hops)).unwrap_or_default();
         Ok(Releases {
             channels: vec![ChannelDraft {
@@ -170,7 +170,7 @@ impl Wish {
         graphs: &BTreeMap<String, Graph>,
     ) -> Result<Releases, TargetError> {
         let from = &self.from;
-        let question = Question::Between { from: from.clone(), to: to.clone() };
+        let query = PathQuery::Between { from: from.clone(), to: to.clone() };
         let mut risky: Option<(Vec<String>, Route)> = None;
         // The channel of the target before that of the cluster: it is where the cluster will be.
         let mut channels = self.channels();
@@ -179,7 +179,7 @@ impl Wish {
         });
         for name in &channels {
             let Some(graph) = graphs.get(name) else { continue };
-            let Ok(paths) = answer(graph, &question) else { continue };
+            let Ok(paths) = find_paths(graph, &query) else { continue };
             match paths.routes.into_iter().next() {
                 Some(route) if route.without_risks => {
                     return Ok(self.chosen(vec![name.clone()], &route));
@@ -190,7 +190,7 @@ impl Wish {
         }
         let merged =
             Graph::merged(graphs.values()).map_err(|error| TargetError::Graph(Box::new(error)))?;
-        let route = match (answer(&merged, &question), &risky) {
+        let route = match (find_paths(&merged, &query), &risky) {
             (Ok(paths), _) => paths.routes.into_iter().next(),
             (Err(_), Some(_)) => None,
             (Err(error), None) => return Err(Box::new(error).into()),
@@ -259,7 +259,7 @@ impl Wish {
                 risks.join(", ")
             ));
             for (draft, hops) in &mut drafts {
-                // The shortest path is looked for among updates without risks; two ends are taken anyway.
+                // The shortest path is searched among updates without risks; two ends are taken anyway.
                 draft.shortest_path = *hops <= 1;
             }
         }

@@ -5,7 +5,7 @@ use std::fmt;
 /// A place in the text, counted from 1.
 ///
 /// Two positions always compare equal: configurations are compared by what
-/// they say, not by where they say it. Compare `line` and `column` where the
+/// they state, not by where. Compare `line` and `column` where the
 /// place itself matters.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Position {
@@ -56,7 +56,7 @@ impl Findings {
         Self { file: file.to_owned(), list }
     }
 
-    /// The file that was read, as its reader was told its name.
+    /// The name of the file that was read.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Findings {
 impl std::error::Error for Findings {}
 
 /// The kinds of mistakes and, at the end, what deserves a warning only. Each
-/// text says what is wrong, then what to write. Scripts search for some of
+/// text states what is wrong, then what to write. Scripts search for some of
 /// them, as oc-mirror v2 wrote them: `unknown field`, `platform.platforms and
 /// platform.architectures cannot be used together`, `platform.architectures is
 /// deprecated`.

@@ -39,7 +39,7 @@ pub struct HelmRepository {
     pub at: Position,
 }
 
-/// A chart, as it is asked for from a repository.
+/// A chart, as it is requested from a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Chart {

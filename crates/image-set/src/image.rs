@@ -63,7 +63,7 @@ impl ImageSource {
 }
 
 /// A reference with a tag or a digest. None is invented: `latest` is another
-/// image tomorrow, so whoever wants it has to say so.
+/// image tomorrow, so it must be requested explicitly.
 pub(crate) fn pinned(key: String, text: &str) -> Result<ImageRef, Problem> {
     let bare = text.strip_prefix("docker://").unwrap_or(text);
     let image: ImageRef = match bare.parse() {
@@ -120,7 +120,7 @@ fn pattern(key: String, text: &str) -> Result<Regex, Problem> {
     RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).build().map_err(|error| {
         let why = match &error {
             // The long form draws the pattern and points into it; its last
-            // line says what is wrong.
+            // line states what is wrong.
             regex::Error::Syntax(drawing) => {
                 let last = drawing.lines().last().unwrap_or_default();
                 last.strip_prefix("error: ").unwrap_or(last).to_owned()

@@ -1,11 +1,24 @@
 //! ImageSetConfiguration and DeleteImageSetConfiguration: read, check, write.
 //!
 //! Pure: text goes in, a checked configuration or the list of all that is
-//! wrong with it comes out. Every finding has its line and column and says
+//! wrong with it comes out. Every finding has its line and column and states
 //! what to write instead.
 //!
 //! ```text
 //! text ──tree──▶ nodes with places ──sections──▶ configuration | findings
+//! ```
+//!
+//! # Example
+//!
+//! ```
+//! use image_set::parse_image_set;
+//!
+//! let head = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n";
+//! let good = format!("{head}  additionalImages:\n  - name: quay.io/org/app:v1\n");
+//! assert_eq!(parse_image_set("isc.yaml", &good).unwrap().mirror.additional_images.len(), 1);
+//!
+//! let findings = parse_image_set("isc.yaml", &format!("{head}  additionalImage: []\n")).unwrap_err();
+//! assert!(findings.to_string().contains("isc.yaml:4:3: unknown field"), "{findings}");
 //! ```
 
 mod document;

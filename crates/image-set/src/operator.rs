@@ -25,10 +25,10 @@ pub struct Operator {
     pub target_tag: Option<Tag>,
     /// Every version of what is selected, not only the newest. Beside a range
     /// of versions it is a contradiction, but one that these files contain;
-    /// whoever filters the catalog has to settle it.
+    /// the code that filters the catalog must resolve it.
     #[serde(skip_serializing_if = "Not::not")]
     pub full: bool,
-    /// Has no effect: dependencies are only added where that is asked for.
+    /// Has no effect: dependencies are only added where that is requested.
     #[serde(skip_serializing_if = "Not::not")]
     pub skip_dependencies: bool,
     /// Adds the packages that the selected ones need. An extension of ours.

@@ -27,7 +27,7 @@ pub struct PlatformSection {
     /// Which images of the multi-architecture payload to take.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub platforms: Vec<Platform>,
-    /// One payload, by its own name; `channels` have no say then.
+    /// One payload, by its own name; `channels` are ignored then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<ImageRef>,
     #[serde(skip_serializing_if = "Not::not")]

@@ -1,6 +1,6 @@
 //! Reading a map of the configuration key by key.
 //!
-//! A section remembers which keys it was asked for. Whatever else it holds is
+//! A section records which keys were read. Whatever else it holds is
 //! unknown, so there is no second list of keys that could disagree.
 
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use located_yaml::{Entry, Meaning, Node, Value};
 
 use crate::finding::{Finding, Position, Problem, nearest};
 
-/// Where readers leave what they found; reading goes on after each.
+/// Where readers add their findings; reading continues after each.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     mistakes: RefCell<Vec<Finding>>,
@@ -111,7 +111,7 @@ pub(crate) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// `None`, with a finding, when the value is no map. `hint` says what to
+    /// `None`, with a finding, if the value is not a map. `hint` states what to
     /// write in place of a text.
     pub(crate) fn open(place: Place<'a>, hint: impl FnOnce(&str) -> String) -> Option<Self> {
         let Value::Map(entries) = &place.node.value else {
@@ -235,7 +235,7 @@ impl<'a> Section<'a> {
         self.items(key).into_iter().filter_map(read).collect()
     }
 
-    /// A key that is known, but has no place here; `instead` says what to do.
+    /// A key that is known, but not valid here; `instead` states what to do.
     pub(crate) fn refuse(&mut self, key: &'static str, instead: &'static str) {
         self.refused.push(key);
         if let Some(entry) = self.entry(key) {
@@ -251,7 +251,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reports the keys that nobody asked for, and those that are missing. A
+    /// Reports the keys that were not read, and those that are missing. A
     /// key that is only misspelt does not count as missing, too.
     pub(crate) fn finish(mut self) {
         for entry in self.entries {

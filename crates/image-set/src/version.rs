@@ -19,7 +19,7 @@ pub struct PackageVersion {
 }
 
 impl PackageVersion {
-    /// `None` for text that is no version even with a leading `v` removed and
+    /// `None` for text that is not a version even with a leading `v` removed and
     /// missing numbers taken as zero.
     pub fn parse(text: &str) -> Option<Self> {
         let bare = text.strip_prefix('v').unwrap_or(text);
@@ -117,7 +117,7 @@ fn check_order(
     max: Option<&(Version, Position)>,
 ) {
     let (Some((min, _)), Some((max, at))) = (min, max) else { return };
-    // Build metadata has no say in what comes first.
+    // Build metadata does not affect the order.
     if min.cmp_precedence(max) == Ordering::Greater {
         section.report(*at, Problem::Range { min: min.to_string(), max: max.to_string() });
     }

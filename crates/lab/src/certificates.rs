@@ -18,7 +18,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 /// Names and addresses that a server certificate is good for.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// A certificate authority nobody else trusts. A new one each time.
+/// A certificate authority that nothing else trusts. A new one each time.
 pub struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -81,7 +81,7 @@ impl Authority {
     }
 
     /// A certificate for a server on `localhost`, `127.0.0.1` and `::1`, unless
-    /// this authority was told otherwise.
+    /// this authority is configured otherwise.
     pub fn server(&self) -> Result<Identity> {
         let mut params = CertificateParams::new(self.servers.names.clone())
             .context("naming the server's certificate")?;

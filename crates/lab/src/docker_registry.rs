@@ -162,7 +162,7 @@ impl DockerRegistry {
         self.storage().put_image(image, &repository.parse()?, &tag.parse()?)
     }
 
-    /// Removes all content, like a registry that was made anew.
+    /// Removes all content, like a new registry.
     pub fn wipe(&self) -> Result<()> {
         self.storage().wipe()
     }

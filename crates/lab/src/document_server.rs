@@ -49,13 +49,13 @@ pub struct Settings {
 
 /// A running server. It ends when dropped.
 pub struct DocumentServer {
-    desk: Arc<Desk>,
+    state: Arc<ServerState>,
     address: SocketAddr,
     url: String,
     _background: Background,
 }
 
-struct Desk {
+struct ServerState {
     shelf: Arc<dyn Shelf>,
     faults: Faults,
     log: Arc<Log>,
@@ -77,12 +77,12 @@ impl DocumentServer {
             }
         };
         let scheme = if acceptor.is_some() { "https" } else { "http" };
-        let desk = Arc::new(Desk { shelf, faults: Faults::default(), log: Arc::default() });
+        let state = Arc::new(ServerState { shelf, faults: Faults::default(), log: Arc::default() });
         let background = Background::start("lab-documents")?;
         let listener = background.listener(listener)?;
-        background.spawn(accept(listener, acceptor, Arc::clone(&desk)));
+        background.spawn(accept(listener, acceptor, Arc::clone(&state)));
         let url = format!("{scheme}://{address}");
-        Ok(Self { desk, address, url, _background: background })
+        Ok(Self { state, address, url, _background: background })
     }
 
     /// The address it listens on.
@@ -97,22 +97,22 @@ impl DocumentServer {
 
     /// Makes the server misbehave from now on.
     pub fn fault(&self, fault: Fault) {
-        self.desk.faults.add(fault);
+        self.state.faults.add(fault);
     }
 
     /// Makes the server behave again.
     pub fn clear_faults(&self) {
-        self.desk.faults.clear();
+        self.state.faults.clear();
     }
 
     /// What was asked so far.
     pub fn requests(&self) -> Requests {
-        self.desk.log.requests()
+        self.state.log.requests()
     }
 
     /// Forgets what was asked so far.
     pub fn forget_requests(&self) {
-        self.desk.log.clear();
+        self.state.log.clear();
     }
 }
 
@@ -122,17 +122,21 @@ impl fmt::Debug for DocumentServer {
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, acceptor: Option<TlsAcceptor>, desk: Arc<Desk>) {
+async fn accept(
+    listener: tokio::net::TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    state: Arc<ServerState>,
+) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        let (desk, acceptor) = (Arc::clone(&desk), acceptor.clone());
+        let (state, acceptor) = (Arc::clone(&state), acceptor.clone());
         tokio::spawn(async move {
             match acceptor {
-                None => serve(stream, desk).await,
+                None => serve(stream, state).await,
                 // A client that does not trust us is that client's business.
                 Some(acceptor) => {
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        serve(stream, desk).await;
+                        serve(stream, state).await;
                     }
                 }
             }
@@ -140,18 +144,21 @@ async fn accept(listener: tokio::net::TcpListener, acceptor: Option<TlsAcceptor>
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, desk: Arc<Desk>) {
-    let service = service_fn(|request| handle(Arc::clone(&desk), request));
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, state: Arc<ServerState>) {
+    let service = service_fn(|request| handle(Arc::clone(&state), request));
     let connection = hyper::server::conn::http1::Builder::new();
     // Broken connections are wanted here; each side learns of them by itself.
     let _ = connection.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn handle(desk: Arc<Desk>, request: http::Request<Incoming>) -> io::Result<Response<Body>> {
-    let in_flight = desk.log.arrived();
+async fn handle(
+    state: Arc<ServerState>,
+    request: http::Request<Incoming>,
+) -> io::Result<Response<Body>> {
+    let in_flight = state.log.arrived();
     let (parts, _) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    let effects = desk.faults.meet(&parts.method, &path);
+    let effects = state.faults.meet(&parts.method, &path);
     let mut entry = Request {
         method: parts.method.clone(),
         path: path.clone(),
@@ -169,7 +176,7 @@ async fn handle(desk: Arc<Desk>, request: http::Request<Incoming>) -> io::Result
             _ => {}
         }
     }
-    let answer = instead(&effects, &path).unwrap_or_else(|| match desk.shelf.find(&parts.uri) {
+    let answer = instead(&effects, &path).unwrap_or_else(|| match state.shelf.find(&parts.uri) {
         Some(Document { kind, bytes }) => Answer::empty(StatusCode::OK)
             .with(header::CONTENT_TYPE, kind)
             .holding(Content::Bytes(bytes)),

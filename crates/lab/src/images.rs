@@ -214,7 +214,7 @@ mod tests {
                 .map(|c| Layer::generate("x", 3_000, c).unwrap());
             let image = Image::new(format, Platform::new("linux", "amd64"), &layers).unwrap();
             let Manifest::Image { config, layers, .. } = image.root().parse().unwrap() else {
-                panic!("an image is due")
+                panic!("expected an image")
             };
             assert_eq!(layers.len(), 3);
             for blob in layers.iter().chain([&config]) {

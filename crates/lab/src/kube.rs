@@ -74,7 +74,7 @@ pub struct ApiServer {
     url: String,
     credentials: Credentials,
     kubeconfig: PathBuf,
-    // Dropped in this order: whoever asks the server before it, the server before its store, all
+    // Dropped in this order: clients of the server before it, the server before its store, all
     // before their files.
     controllers: Option<Controllers>,
     apiserver: Daemon,

@@ -23,7 +23,7 @@
 //! | [`tools`] | programs of others, built once in exact versions |
 //!
 //! Everything that runs ends when its value is dropped. Nothing here needs an
-//! asynchronous caller, and nothing minds one.
+//! asynchronous caller, and everything works with one.
 
 mod background;
 pub mod catalogs;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::images::{Compression, Format, Image, Layer};
 use crate::registry::LabRegistry;
 
-/// Where catalog and operators say that they are.
+/// The registry that the catalog and its operators name.
 pub const HOST: &str = "quay.io";
 /// The repository of the catalog.
 pub const CATALOG: &str = "lab/operator-index";

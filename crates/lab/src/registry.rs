@@ -115,7 +115,7 @@ impl Default for Behaviour {
 /// A running registry. It ends when dropped.
 #[derive(Debug)]
 pub struct LabRegistry {
-    desk: Arc<Desk>,
+    state: Arc<ServerState>,
     address: SocketAddr,
     url: String,
     _background: Background,
@@ -123,7 +123,7 @@ pub struct LabRegistry {
 
 /// What all connections share.
 #[derive(Debug)]
-struct Desk {
+struct ServerState {
     scheme: &'static str,
     api: Api,
     gate: Gate,
@@ -148,7 +148,7 @@ impl LabRegistry {
             }
         };
         let scheme = if acceptor.is_some() { "https" } else { "http" };
-        let desk = Arc::new(Desk {
+        let state = Arc::new(ServerState {
             scheme,
             gate: Gate::new(settings.auth),
             api: Api {
@@ -160,9 +160,9 @@ impl LabRegistry {
         });
         let background = Background::start("lab-registry")?;
         let listener = background.listener(listener)?;
-        background.spawn(accept(listener, acceptor, desk.clone()));
+        background.spawn(accept(listener, acceptor, state.clone()));
         let url = format!("{scheme}://{address}");
-        Ok(Self { desk, address, url, _background: background })
+        Ok(Self { state, address, url, _background: background })
     }
 
     /// The address it listens on.
@@ -187,64 +187,68 @@ impl LabRegistry {
 
     /// Puts an image in, with its attachments, past API, faults and log.
     pub fn put_image(&self, image: &Image, repository: &str, tag: &str) -> Result<()> {
-        self.desk.api.store.put_image(image, &repository.parse()?, &tag.parse()?)
+        self.state.api.store.put_image(image, &repository.parse()?, &tag.parse()?)
     }
 
-    /// Forgets all content, like a registry that was made anew.
+    /// Forgets all content, like a new registry.
     pub fn wipe(&self) {
-        self.desk.api.store.clear();
+        self.state.api.store.clear();
     }
 
     /// Every tag, manifest and blob, one line each: two registries with the same content have
     /// equal sets.
     pub fn content(&self) -> BTreeSet<String> {
-        self.desk.api.store.content()
+        self.state.api.store.content()
     }
 
     /// Makes the registry misbehave from now on.
     pub fn fault(&self, fault: Fault) {
-        self.desk.faults.add(fault);
+        self.state.faults.add(fault);
     }
 
     /// Makes the registry behave again.
     pub fn clear_faults(&self) {
-        self.desk.faults.clear();
+        self.state.faults.clear();
     }
 
     /// What was asked so far. A request counts once its answer has begun.
     pub fn requests(&self) -> Requests {
-        self.desk.log.requests()
+        self.state.log.requests()
     }
 
     /// Forgets what was asked so far.
     pub fn forget_requests(&self) {
-        self.desk.log.clear();
+        self.state.log.clear();
     }
 
     /// How many requests have met a fault so far, those that it still delays included.
     pub fn disturbed(&self) -> usize {
-        self.desk.log.disturbed()
+        self.state.log.disturbed()
     }
 
     /// The most requests that were in flight at the same moment.
     pub fn most_concurrent(&self) -> usize {
-        self.desk.log.most_in_flight()
+        self.state.log.most_in_flight()
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, acceptor: Option<TlsAcceptor>, desk: Arc<Desk>) {
+async fn accept(
+    listener: tokio::net::TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    state: Arc<ServerState>,
+) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         // Small answers must not wait for the other side's acknowledgement.
         let _ = stream.set_nodelay(true);
-        let (desk, acceptor) = (desk.clone(), acceptor.clone());
+        let (state, acceptor) = (state.clone(), acceptor.clone());
         tokio::spawn(async move {
             match acceptor {
-                None => serve(stream, desk).await,
+                None => serve(stream, state).await,
                 // A client that does not trust us is that client's business.
                 Some(acceptor) => {
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        serve(stream, desk).await;
+                        serve(stream, state).await;
                     }
                 }
             }
@@ -252,20 +256,23 @@ async fn accept(listener: tokio::net::TcpListener, acceptor: Option<TlsAcceptor>
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, desk: Arc<Desk>) {
-    let service = service_fn(|request| handle(desk.clone(), request));
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, state: Arc<ServerState>) {
+    let service = service_fn(|request| handle(state.clone(), request));
     let connection = hyper::server::conn::http1::Builder::new();
     // Broken connections are wanted here; each side learns of them by itself.
     let _ = connection.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn handle(desk: Arc<Desk>, request: http::Request<Incoming>) -> io::Result<Response<Body>> {
-    let in_flight = desk.log.arrived();
+async fn handle(
+    state: Arc<ServerState>,
+    request: http::Request<Incoming>,
+) -> io::Result<Response<Body>> {
+    let in_flight = state.log.arrived();
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    let effects = desk.faults.meet(&parts.method, &path);
+    let effects = state.faults.meet(&parts.method, &path);
     if !effects.is_empty() {
-        desk.log.disturb();
+        state.log.disturb();
     }
     let method = parts.method.clone();
     let entry = Request {
@@ -275,7 +282,7 @@ async fn handle(desk: Arc<Desk>, request: http::Request<Incoming>) -> io::Result
         status: 0,
         sent: 0,
     };
-    let answer = match desk.respond(parts, body, &path, &effects).await {
+    let answer = match state.respond(parts, body, &path, &effects).await {
         Ok(answer) => answer,
         Err(error) => {
             in_flight.answered(entry);
@@ -286,7 +293,7 @@ async fn handle(desk: Arc<Desk>, request: http::Request<Incoming>) -> io::Result
     Ok(answer.send(method == Method::HEAD, &effects, in_flight))
 }
 
-impl Desk {
+impl ServerState {
     async fn respond(
         &self,
         parts: http::request::Parts,

@@ -1,7 +1,7 @@
 //! Releases like OpenShift's: a payload that lists its components, the
 //! components, and the text that is signed.
 //!
-//! Images are known by the names that real releases have. A test says in
+//! Images are known by the names that real releases have. A test defines in
 //! `registries.conf` that `quay.io` is found elsewhere.
 
 mod key;
@@ -198,7 +198,7 @@ impl Release {
         )
     }
 
-    /// What a signature of the release says.
+    /// The content of a signature of the release.
     pub fn claim(&self) -> Vec<u8> {
         claim(&self.payload.digest(), &self.reference()).to_string().into_bytes()
     }
@@ -218,7 +218,7 @@ impl Release {
     }
 }
 
-/// The text of a signature that says this of that.
+/// The text of a signature with this name and digest.
 pub fn claim(digest: &Digest, reference: &str) -> Value {
     json!({
         "critical": {

@@ -45,7 +45,7 @@ impl Graph {
         self.node_in(version, payload, &[])
     }
 
-    /// Adds a version that says which channels it is in.
+    /// Adds a version that declares its channels.
     pub fn node_in(mut self, version: &str, payload: &str, channels: &[&str]) -> Self {
         let channels = channels.iter().map(|channel| (*channel).to_owned()).collect();
         self.nodes.push((version.into(), payload.into(), channels));
@@ -76,7 +76,7 @@ impl Graph {
     /// The answer of an update service.
     ///
     /// # Panics
-    /// When an edge names a version that is no node.
+    /// When an edge names a version that is not a node.
     pub fn to_json(&self) -> Value {
         let nodes = self.nodes.iter().map(|(version, payload, channels)| {
             let mut metadata = json!({"url": format!("https://example.com/{version}")});
@@ -88,7 +88,7 @@ impl Graph {
         });
         let place = |version: &String| {
             let place = self.nodes.iter().position(|(node, ..)| node == version);
-            place.unwrap_or_else(|| panic!("{version} is no node of this graph"))
+            place.unwrap_or_else(|| panic!("{version} is not a node of this graph"))
         };
         let edges = self.edges.iter().map(|(from, to)| json!([place(from), place(to)]));
         json!({
@@ -160,7 +160,7 @@ impl Shelf for Graphs {
                 };
                 let architecture = parameter("arch").unwrap_or_else(|| "amd64".to_owned());
                 let key = (parameter("channel")?, architecture);
-                // A channel nobody knows is an empty graph, as the real service has it.
+                // An unknown channel is an empty graph, as with the real service.
                 let graph = lock(&self.channels).get(&key).cloned();
                 let graph = graph.unwrap_or_else(|| Graph::default().to_json());
                 Some(Document { kind: "application/json", bytes: graph.to_string().into() })

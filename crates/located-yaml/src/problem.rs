@@ -21,7 +21,7 @@ pub struct Located<T> {
     pub value: T,
 }
 
-/// The kinds of mistakes. Each text says what is wrong, then what to write.
+/// The kinds of errors. Each text states what is wrong, then what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     #[error("not valid YAML: {0}")]

@@ -102,7 +102,7 @@ impl<'a> Loader<'a> {
             flow_nesting_limit: depth,
             block_nesting_limit: depth,
         };
-        // A byte order mark is no content.
+        // A byte order mark is not content.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Self {
             events: Parser::new_from_str_with_options(text, options),

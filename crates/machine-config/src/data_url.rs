@@ -9,7 +9,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 /// The media type of what we write. Other tools look for exactly this prefix.
 const TEXT: &str = "data:text/plain;charset=utf-8;base64,";
-/// For bytes that are no text.
+/// For bytes that are not text.
 const BYTES: &str = "data:;base64,";
 
 /// Both paddings occur in the wild, and both mean the same bytes.
@@ -58,7 +58,7 @@ impl DataUrl {
         Self { text: format!("{TEXT}{}", BASE64.encode(bytes)), bytes: bytes.to_owned() }
     }
 
-    /// The URL we write for bytes that are no text, such as compressed ones.
+    /// The URL we write for bytes that are not text, such as compressed ones.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self { text: format!("{BYTES}{}", BASE64.encode(bytes)), bytes: bytes.to_owned() }
     }
@@ -81,7 +81,7 @@ impl FromStr for DataUrl {
             return Err(DataUrlError::Scheme(shown(text)));
         }
         let (head, body) = text[5..].split_once(',').ok_or(DataUrlError::NoComma)?;
-        // The last parameter says so; any charset or media type before it is the reader's matter.
+        // The last parameter determines it; any charset or media type before it is the reader's matter.
         let is_base64 = head
             .rsplit(';')
             .next()

@@ -121,7 +121,7 @@ fn system(old: &MachineConfig, new: &MachineConfig, changes: &mut Vec<Change>) {
     }
 }
 
-/// Ignition's other sections. The version is no difference: the operator converts it.
+/// Ignition's other sections. The version is not a difference: the operator converts it.
 fn sections(old: &MachineConfig, new: &MachineConfig, changes: &mut Vec<Change>) {
     let (before, after) = (&old.ignition_rest, &new.ignition_rest);
     for key in before.keys().chain(after.keys()) {

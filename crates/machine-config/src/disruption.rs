@@ -41,7 +41,7 @@ pub struct Effect {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// The policy for this path or unit says so.
+    /// The policy for this path or unit requires it.
     Policy(String),
     /// No policy covers it.
     NoPolicy,
@@ -67,12 +67,12 @@ pub enum Outcome {
     /// These actions, without a reboot.
     Actions(Vec<Action>),
     Reboot,
-    /// The operator refuses, and the pool is degraded until the change is taken back.
+    /// The operator refuses, and the pool is degraded until the change is reverted.
     Refused,
 }
 
 impl Default for DisruptionPolicy {
-    /// What a cluster does unless told otherwise. Later releases know some more paths.
+    /// What a cluster does by default. Later releases support some more paths.
     fn default() -> Self {
         let crio = || "crio.service".to_owned();
         let reload = || vec![Action::Reload(crio())];
@@ -200,7 +200,7 @@ impl fmt::Display for Outcome {
             Self::Reboot => f.write_str("every node of the pool is drained and rebooted"),
             Self::Refused => f.write_str(
                 "the machine config operator refuses it, and the pool is degraded until it is \
-                 taken back",
+                 reverted",
             ),
         }
     }

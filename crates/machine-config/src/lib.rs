@@ -1,4 +1,4 @@
-//! MachineConfigs: read, write, merge as a pool does, and tell what a change does to a node.
+//! MachineConfigs: read, write, merge as a pool does, and determine what a change does to a node.
 //!
 //! Pure: text goes in, values and text come out.
 //!
@@ -10,6 +10,18 @@
 //!
 //! What is written is the same for the same value: keys in alphabetical order, as Kubernetes'
 //! own tools write them, Ignition 3.2.0, file modes in decimal, base64 in one line.
+//!
+//! # Example
+//!
+//! ```
+//! use machine_config::{Encoding, File, MachineConfig, Role};
+//!
+//! let mut config = MachineConfig::new("10-br-ex-worker".parse().unwrap(), Role::worker());
+//! let path = "/etc/nmstate/openshift/worker-0.yml".parse().unwrap();
+//! config.files.push(File::new(path, b"interfaces: []\n", Encoding::Plain));
+//! let yaml = config.to_yaml().unwrap();
+//! assert_eq!(machine_config::parse(&yaml).unwrap(), config);
+//! ```
 
 mod contents;
 mod data_url;

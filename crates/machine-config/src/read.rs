@@ -168,7 +168,7 @@ fn machine_config(object: &Value) -> Result<MachineConfig, Problem> {
         Some(Value::String(role)) => Some(role.parse()?),
         Some(_) | None => None,
     };
-    // What a server or `oc apply` notes of an object is no part of it.
+    // What a server or `oc apply` adds to an object is not part of it.
     annotations.retain(|key, _| !key.starts_with("kubectl.kubernetes.io/"));
     let mut config = spec.config.unwrap_or_default();
     // One that only sets kernel arguments or the like has no Ignition at all.
@@ -216,7 +216,7 @@ fn taken(config: &mut Map<String, Value>, section: &str, key: &str) -> Vec<Value
     }
 }
 
-/// Removes what says nothing, so that a configuration equals itself written another way.
+/// Removes what has no effect, so that a configuration equals itself written another way.
 fn tidy(config: &mut Map<String, Value>) {
     if let Some(ignition) = config.get_mut("ignition").and_then(Value::as_object_mut) {
         ignition.remove("version");

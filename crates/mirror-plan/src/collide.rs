@@ -1,4 +1,4 @@
-//! Images that would overwrite each other, and images asked for twice.
+//! Images that would overwrite each other, and images requested twice.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +84,7 @@ fn same_bytes(origins: &BTreeSet<&Origin>) -> bool {
 }
 
 /// Each image once per name, in the order of name and origin. Where an image
-/// was asked for several times, all platforms asked for are taken, and the kind
+/// was requested several times, all platforms requested are taken, and the kind
 /// whose failure weighs most stays.
 pub fn deduplicated<N: Ord>(named: Vec<(Wanted, N)>) -> Vec<(Wanted, N)> {
     let mut kept: BTreeMap<(N, Origin), Wanted> = BTreeMap::new();

@@ -178,7 +178,7 @@ pub struct ImageRecord {
     pub tree: ImageTree,
     /// Whether the blobs are held too, or only manifests (after mirror to mirror).
     pub blobs_held: bool,
-    /// Nobody asked what is attached: a run was told to leave that behind.
+    /// Attachments were not requested: the run omits them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub attachments_unknown: bool,
     /// What configurations call it, below any registry: the names under which

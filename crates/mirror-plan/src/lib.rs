@@ -2,6 +2,23 @@
 //!
 //! `wanted × held → plan`, the names images get at their destination, and the
 //! resources a cluster needs to find them there.
+//!
+//! # Example
+//!
+//! ```
+//! use mirror_plan::{Kind, Naming, Origin, Target, Wanted};
+//!
+//! let target: Target = "registry.local:5000/ocp".parse().unwrap();
+//! let wanted = Wanted {
+//!     kind: Kind::Additional,
+//!     origin: Origin::Registry("quay.io/org/app:v1".parse().unwrap()),
+//!     target_repository: None,
+//!     target_tag: None,
+//!     platforms: Vec::new(),
+//! };
+//! let image = Naming::new(target).destination(&wanted).unwrap();
+//! assert_eq!(image.to_string(), "registry.local:5000/ocp/org/app:v1");
+//! ```
 
 mod block;
 mod collide;

@@ -131,7 +131,7 @@ fn path_of(wanted: &Wanted) -> Cow<'_, str> {
 }
 
 /// A layout's path without its root. `..` stays and is refused as a name: it
-/// would say something else on every machine.
+/// would differ on every machine.
 fn layout_path(path: &Path) -> String {
     let words: Vec<_> = path
         .components()

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use oci::{Digest, ImageRef, Tag};
 
-/// What a configuration says of one image, and what a pinned one says instead.
+/// What a configuration has for one image, and what a pinned one has instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
     pub reference: ImageRef,

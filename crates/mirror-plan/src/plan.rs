@@ -19,7 +19,7 @@ pub use seal::{SealError, Sealing, unseal};
 pub use table::size_text;
 pub use tree::{BlobIndex, PlannedAttachment, PlannedManifest, PlannedTree};
 
-/// What a plan's JSON says it is.
+/// The kind of a plan's JSON.
 const SCHEMA: &str = "oc-mirror/plan";
 /// Raised when a reader of the old form would misread the new.
 const VERSION: u32 = 1;
@@ -167,10 +167,17 @@ pub enum PlanError {
 }
 
 /// Decides what to copy. Reads nothing and writes nothing: a dry run shows the
-/// plan that a run would carry out.
+/// plan that a run would execute.
 ///
 /// Trees are taken one by one and kept in a compact form, so that `found` may
 /// be made lazily for a mirror of any size.
+///
+/// # Guarantees
+///
+/// - The same images and the same `held` give the same plan, in any order of `found`.
+/// - Each blob is listed once, however many images need it.
+/// - An image is marked as present only if its manifest and everything attached to it are held.
+///   What is not known to be held is copied.
 pub fn plan(journey: Journey, found: impl IntoIterator<Item = Found>, held: &impl Held) -> Plan {
     let mut images = Vec::new();
     let mut blobs = BlobTable::default();
@@ -232,7 +239,7 @@ impl BlobTable {
         met.index
     }
 
-    /// The blobs in order of digest, with the places in `images` set anew.
+    /// The blobs in order of digest, with the positions in `images` updated.
     fn sorted(self, images: &mut [PlannedImage]) -> Vec<PlannedBlob> {
         let mut moved = vec![BlobIndex::new(0); self.0.len()];
         for (now, met) in self.0.values().enumerate() {

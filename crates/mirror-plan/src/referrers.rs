@@ -11,7 +11,7 @@ use crate::Destination;
 ///
 /// A registry without the referrers API finds what is attached to a manifest
 /// under the tag `sha256-<hex>` of the same repository. An image known only by
-/// digest gets that very tag, and whoever pulls it must find the image there.
+/// digest gets that very tag, and clients that pull it must find the image there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names<'a>(BTreeSet<&'a Destination>);
 
@@ -21,7 +21,7 @@ impl<'a> Names<'a> {
     }
 
     /// The tag for the list of referrers of `subject`, or `None` where an image
-    /// has it: then referrers are pushed by digest only, and the report says so.
+    /// has it: then referrers are pushed by digest only, and the report lists them.
     pub fn fallback_tag(&self, repository: &Repository, subject: &Digest) -> Option<Tag> {
         let name = Destination { repository: repository.clone(), tag: Tag::of_digest(subject) };
         (!self.0.contains(&name)).then_some(name.tag)

@@ -130,7 +130,7 @@ pub fn hosts_clusters_refuse(images: &[Placed]) -> BTreeSet<&RegistryHost> {
 
 /// The reference that a cluster would use, if pulling it can be redirected.
 /// Catalogs and the graph image are named by resources of their own, and a
-/// layout has no name that a cluster could ask for.
+/// layout has no name that a cluster could request.
 fn redirected(image: &Placed) -> Option<&ImageRef> {
     match (&image.origin, Category::of(image.kind)) {
         (Origin::Registry(source), Some(_)) => Some(source),
@@ -178,7 +178,7 @@ impl Resource {
     fn covers(self, kind: Kind, source: &ImageRef) -> bool {
         match self {
             Self::TagMirrorSet => source.tag.is_some(),
-            // A cluster asks for its release by digest, however it was mirrored.
+            // A cluster requests its release by digest, however it was mirrored.
             Self::DigestMirrorSet | Self::ContentSourcePolicy => {
                 source.digest.is_some() || kind == Kind::ReleasePayload
             }

@@ -196,7 +196,7 @@ impl Split {
         &self.images
     }
 
-    /// What one shard needs to know. `source` tells where the content of an image comes from, and
+    /// What one shard needs to know. `source` determines where the content of an image comes from, and
     /// `is_new` which repositories of the target are known to hold nothing.
     pub fn part(
         &self,

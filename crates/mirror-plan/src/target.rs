@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// `REGISTRY[/namespace…]`, as given on the command line.
 ///
-/// Unlike in an image reference the first word is always the registry: nobody
+/// Unlike in an image reference the first word is always the registry: no one
 /// mirrors to a path without one, so `reg/ns` means the host `reg`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Target {
@@ -121,11 +121,11 @@ mod tests {
             ("docker://file:///x", "not a registry"),
             ("docker://reg.local/ns/image:v1", "names an image"),
             ("docker://reg.local/ns@sha256:12", "names an image"),
-            ("docker://reg.local/Upper", "no repository"),
-            ("docker://reg.local/a//b", "no repository"),
-            ("docker:///ns", "no registry"),
-            ("docker://reg_local/ns", "no registry"),
-            ("docker://reg.local:99999", "no registry"),
+            ("docker://reg.local/Upper", "not a repository"),
+            ("docker://reg.local/a//b", "not a repository"),
+            ("docker:///ns", "not a registry"),
+            ("docker://reg_local/ns", "not a registry"),
+            ("docker://reg.local:99999", "not a registry"),
         ] {
             let error = text.parse::<Target>().unwrap_err();
             let cause = error.source().map(ToString::to_string).unwrap_or_default();

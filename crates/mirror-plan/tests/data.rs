@@ -143,7 +143,7 @@ fn sources_and_mirrors_match_the_patterns_of_the_real_schemas() {
     ]
     .map(|(origin, destination)| {
         let digest = format!("@{}", Digest::of(b"image"));
-        // The mirror's host may be one word, which a reference cannot say.
+        // The mirror's host may be one word, which a reference cannot express.
         let (host, path) = destination.split_once('/').unwrap();
         let path: mirror_plan::Destination = path.parse().unwrap();
         Placed {

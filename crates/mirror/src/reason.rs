@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn only_what_may_pass_is_worth_the_same_command_again() {
         let refused = |contact| registry::Error::Timeout {
-            asked: "GET https://q.io/v2/".into(),
+            request_line: "GET https://q.io/v2/".into(),
             wait: registry::Wait::Connect,
             route: registry::Route { proxy: None, contact },
             after: std::time::Duration::from_secs(30),

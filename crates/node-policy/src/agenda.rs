@@ -66,7 +66,13 @@ pub enum Step {
     Leave,
 }
 
-/// Decides. Whoever asks again after doing the step gets to the end.
+/// Decides the next step of a handler for one policy.
+///
+/// # Guarantees
+///
+/// - The result depends on the arguments only, never on earlier steps: a handler may be killed at
+///   any point.
+/// - After each step is performed and observed, repeated calls reach [`Step::Nothing`].
 pub fn step(policy: Option<&PolicyView>, own: &OwnView) -> Step {
     let Some(policy) = policy.filter(|policy| policy.is_for_us) else {
         return if own.has_enactment { Step::Leave } else { Step::Nothing };

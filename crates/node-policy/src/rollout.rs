@@ -105,7 +105,13 @@ pub struct Rollout {
 }
 
 impl Scene<'_> {
-    /// Decides. The same scene gives the same slots.
+    /// Decides which nodes have slots.
+    ///
+    /// # Guarantees
+    ///
+    /// - The same scene gives the same slots, so that a new leader continues where the last ended.
+    /// - There are never more slots than the limit of the policy.
+    /// - Only the report of a node, or its deletion, frees its slot.
     pub fn decide(&self) -> Rollout {
         let limit = self.limit.of(self.nodes.len());
         let refusals = if self.has_begun { Vec::new() } else { self.refusals() };

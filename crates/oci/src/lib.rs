@@ -1,8 +1,19 @@
 //! The nouns of container images: digests, references, platforms, manifests.
 //!
 //! Pure: nothing here touches network, disk, clock or environment. Text is
-//! parsed once, at the edge, into these types; whoever holds one need not
+//! parsed once, at the edge, into these types; code that has one need not
 //! check it again.
+//!
+//! # Example
+//!
+//! ```
+//! use oci::ImageRef;
+//!
+//! let image: ImageRef = "quay.io/org/app:v1".parse()?;
+//! assert_eq!(image.to_string(), "quay.io/org/app:v1");
+//! assert!("quay.io/ORG/app:v1".parse::<ImageRef>().is_err());
+//! # Ok::<(), oci::ReferenceError>(())
+//! ```
 
 mod digest;
 mod manifest;

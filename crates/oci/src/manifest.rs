@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Digest, MAX_MANIFEST_BYTES, MediaType, Platform};
 
-/// A manifest as its registry gave it. The bytes are never written anew:
+/// A manifest as its registry gave it. The bytes are never rewritten:
 /// serialising again could change the digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawManifest {
@@ -32,7 +32,7 @@ pub struct Descriptor {
     pub urls: Vec<String>,
 }
 
-/// What a manifest says.
+/// The content of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Manifest {
     /// One image or artifact: a config and layers.
@@ -41,7 +41,7 @@ pub enum Manifest {
     Index { manifests: Vec<Descriptor>, about: About },
 }
 
-/// What both kinds of manifest may say of themselves.
+/// What both kinds of manifest may state about themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
     /// The manifest this one is attached to (a signature's image, for example).
@@ -84,7 +84,7 @@ struct Document {
 
 impl RawManifest {
     /// Takes a manifest in, hashing it. The type is the one it was sent with,
-    /// or, where that says nothing, the one it names inside.
+    /// or, if there is none, the one that it contains.
     pub fn new(sent_as: Option<&str>, bytes: Vec<u8>) -> Result<Self, ManifestError> {
         if bytes.len() as u64 > MAX_MANIFEST_BYTES {
             return Err(ManifestError::Large(bytes.len() as u64));

@@ -19,7 +19,7 @@ impl MediaType {
         "application/vnd.docker.distribution.manifest.v1+prettyjws";
     pub const OCI_EMPTY: &str = "application/vnd.oci.empty.v1+json";
 
-    /// What to send as `Accept` when asking for a manifest. All four kinds,
+    /// What to send as `Accept` when requesting a manifest. All four kinds,
     /// always: a registry that is not offered the kind it holds may convert
     /// it, and the digest with it.
     pub const ACCEPT: [&str; 4] =

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The platform of an image in an index, or one that a user asks for.
+/// The platform of an image in an index, or one that a user requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Platform {
     pub os: String,
@@ -23,7 +23,7 @@ impl Platform {
         Self { os: os.into(), architecture: architecture.into(), variant: None }
     }
 
-    /// Whether an image for `held` is one of those `self` asks for. A wish
+    /// Whether an image for `held` is one of those `self` requests. A wish
     /// without variant is content with any.
     pub fn accepts(&self, held: &Platform) -> bool {
         self.os == held.os

@@ -47,7 +47,7 @@ pub struct Repository(Box<str>);
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(Box<str>);
 
-/// What a manifest is asked for by.
+/// What a manifest is requested by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Pointer {
     Tag(Tag),
@@ -128,7 +128,7 @@ impl FromStr for ImageRef {
     }
 }
 
-/// The rule by which docker tells `localhost/x` and `quay.io/x` from `user/x`.
+/// The rule by which docker distinguishes `localhost/x` and `quay.io/x` from `user/x`.
 fn is_host(first: &str) -> bool {
     first.contains(['.', ':'])
         || first == "localhost"
@@ -362,19 +362,19 @@ mod tests {
         for (text, wanted) in [
             ("", "empty"),
             (":tag", "empty"),
-            ("quay.io/", "no repository"),
-            ("quay.io/A/b", "no repository"),
-            ("quay.io/a//b", "no repository"),
-            ("quay.io/../b", "no repository"),
-            ("quay.io/a/b.", "no repository"),
-            ("quay.io/a___b", "no repository"),
-            ("quay.io/a/b:", "no tag"),
-            ("quay.io/a/b:-x", "no tag"),
+            ("quay.io/", "not a repository"),
+            ("quay.io/A/b", "not a repository"),
+            ("quay.io/a//b", "not a repository"),
+            ("quay.io/../b", "not a repository"),
+            ("quay.io/a/b.", "not a repository"),
+            ("quay.io/a___b", "not a repository"),
+            ("quay.io/a/b:", "not a tag"),
+            ("quay.io/a/b:-x", "not a tag"),
             ("quay.io/a/b@sha256:12", "64 lowercase hex"),
             ("quay.io/a/b@md5:12", "only sha256"),
-            ("quay.io:x/a/b", "no registry"),
-            ("quay.io:99999/a/b", "no registry"),
-            ("-x.io/a", "no registry"),
+            ("quay.io:x/a/b", "not a registry"),
+            ("quay.io:99999/a/b", "not a registry"),
+            ("-x.io/a", "not a registry"),
             (&long, "longer than 255"),
         ] {
             let error = text.parse::<ImageRef>().unwrap_err().to_string();

@@ -38,7 +38,7 @@ pub enum AuthFileError {
     Helper { path: PathBuf, name: String, what: String },
 }
 
-/// What is shown to a registry, or to the token server it names.
+/// The credentials for a registry, or to the token server it names.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Secret {
     Password {

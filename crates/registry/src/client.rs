@@ -19,7 +19,7 @@ use crate::transport::Transport;
 #[derive(Debug, Clone)]
 pub struct Client(Arc<Session>);
 
-/// A blob by what its manifest says of it.
+/// A blob as its manifest describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blob {
     pub digest: Digest,

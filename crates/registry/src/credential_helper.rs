@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use crate::authfile::{AuthFileError, Secret};
-use crate::said::clean;
+use crate::error_body::clean;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const MAX_OUTPUT: u64 = 1 << 20;
@@ -57,10 +57,10 @@ pub(crate) async fn get(
     };
     let (status, output) = tokio::time::timeout(PATIENCE, run)
         .await
-        .map_err(|_| failed(format!("did not answer within {} s", PATIENCE.as_secs())))?
+        .map_err(|_| failed(format!("did not respond within {} s", PATIENCE.as_secs())))?
         .map_err(|error| failed(format!("cannot be run: {error}")))?;
     if !status.success() {
-        // The protocol has no other way to say it than this sentence.
+        // The protocol can only report it with this sentence.
         let text = String::from_utf8_lossy(&output);
         if text.contains("credentials not found") {
             return Ok(None);
@@ -68,7 +68,7 @@ pub(crate) async fn get(
         return Err(failed(format!("failed ({status}): {text}")));
     }
     let reply: Reply = serde_json::from_slice(&output)
-        .map_err(|_| failed("gave an answer that is not JSON".into()))?;
+        .map_err(|_| failed("responded with something that is not JSON".into()))?;
     Ok(match (reply.username.as_str(), reply.secret.is_empty()) {
         (_, true) => None,
         ("<token>", false) => Some(Secret::Refresh(reply.secret)),
@@ -128,8 +128,8 @@ mod tests {
             ("echo locked; exit 3", "test", "locked"),
             ("echo nonsense", "test", "not JSON"),
             ("exit 0", "absent", "not in PATH"),
-            ("exit 0", "../test", "no name of a credential helper"),
-            ("exit 0", "", "no name of a credential helper"),
+            ("exit 0", "../test", "not a name of a credential helper"),
+            ("exit 0", "", "not a name of a credential helper"),
         ] {
             let error = ask(script, name).await.unwrap_err().to_string();
             assert!(error.contains(wanted) && error.contains("/x/auth.json"), "{error}");

@@ -14,7 +14,7 @@ use crate::environment::Environment;
 use crate::location::Location;
 use crate::settings::CredentialSource;
 
-/// How long a helper's answer is used before it is asked again.
+/// How long a helper's response is used before it gets a second request.
 const HELPER_MEMORY: Duration = Duration::from_secs(300);
 
 /// What registries.conf calls the files that podman and docker keep logins in.
@@ -27,7 +27,7 @@ pub(crate) struct Found {
     pub(crate) provenance: Provenance,
 }
 
-/// Where the credentials of a request came from, as errors tell it.
+/// Where the credentials of a request came from, for errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Provenance {
     /// Given on the command line.
@@ -49,7 +49,7 @@ pub(crate) struct Credentials {
     /// A file that was named must be there; those of the search need not.
     must_exist: bool,
     helper_path: Option<std::ffi::OsString>,
-    /// What registries.conf says, in its order; `None` stands for the files above.
+    /// The order of registries.conf; `None` stands for the files above.
     order: Vec<Option<Box<str>>>,
     /// The registries.conf that names helpers.
     named_in: Arc<Path>,
@@ -138,7 +138,7 @@ impl Credentials {
         }
     }
 
-    /// The registry did not like what it was shown: ask everyone anew.
+    /// The registry rejected the credentials: read all sources again.
     pub(crate) fn forget(&self) {
         lock(&self.read).clear();
         lock(&self.helped).clear();
@@ -277,7 +277,7 @@ impl fmt::Display for Provenance {
                     searched.iter().map(|path| path.display().to_string()).collect();
                 write!(
                     f,
-                    "no credentials for it in {}; log in with podman login, or check the name: registries hide what does not exist behind this answer",
+                    "no credentials for it in {}; log in with podman login, or check the name: registries also respond this way to names that do not exist",
                     files.join(", ")
                 )
             }

@@ -5,8 +5,8 @@ use oci::{ImageRef, Pointer};
 
 use crate::client::Client;
 use crate::error::Error;
+use crate::error_body::ErrorBody;
 use crate::location::Location;
-use crate::said::Said;
 use crate::session::Call;
 use crate::token::Scope;
 
@@ -19,7 +19,7 @@ pub enum Deletion {
     Absent,
     /// The registry does not delete this: deletion is disabled, or it deletes manifests by digest
     /// only and was given a tag.
-    Unsupported { status: u16, said: Said },
+    Unsupported { status: u16, error_body: ErrorBody },
 }
 
 impl Client {
@@ -40,22 +40,26 @@ impl Client {
         session
             .retry
             .run(counters, || async {
-                let answer = session.question(&spot, &call).await?;
-                let status = answer.status();
+                let response = session.send_small(&spot, &call).await?;
+                let status = response.status();
                 if status.is_success() {
                     return Ok(Deletion::Done { status: status.as_u16() });
                 }
-                let refusal = answer.refusal().await;
+                let refusal = response.refusal().await;
                 let by_tag = matches!(pointer, Pointer::Tag(_));
                 match status {
                     StatusCode::NOT_FOUND => Ok(Deletion::Absent),
                     StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-                        Ok(Deletion::Unsupported { status: status.as_u16(), said: refusal.said })
+                        Ok(Deletion::Unsupported {
+                            status: status.as_u16(),
+                            error_body: refusal.error_body,
+                        })
                     }
                     // docker-registry 2.8 takes the tag for a digest that is malformed.
-                    StatusCode::BAD_REQUEST if by_tag => {
-                        Ok(Deletion::Unsupported { status: status.as_u16(), said: refusal.said })
-                    }
+                    StatusCode::BAD_REQUEST if by_tag => Ok(Deletion::Unsupported {
+                        status: status.as_u16(),
+                        error_body: refusal.error_body,
+                    }),
                     _ => Err(refusal.into()),
                 }
             })

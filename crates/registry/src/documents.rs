@@ -19,11 +19,11 @@ use crate::transport::{Outgoing, Protocol, Refusal, Verify};
 /// Stands for the path of a URL that cannot be the name of a repository.
 const NO_REPOSITORY: &str = "index";
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Clone)]
 pub struct DocumentRequest<'a> {
     pub url: &'a Url,
-    /// The type of content that is due.
+    /// The expected type of content.
     pub accept: &'static str,
     /// The most bytes that are read.
     pub limit: u64,
@@ -44,7 +44,7 @@ pub enum Access {
 }
 
 impl Client {
-    /// A whole document. `None`: the server says that it does not exist.
+    /// A whole document. `None`: the server responds that it does not exist.
     pub async fn document(&self, request: DocumentRequest<'_>) -> Result<Option<Vec<u8>>, Error> {
         let session = self.session();
         let counters = &session.transport.counters;
@@ -70,27 +70,28 @@ impl Client {
             verify: if is_verified { Verify::Yes } else { Verify::No },
             protocol: Protocol::Any,
         };
-        let answer = transport.exchange(outgoing, Some(transport.timeouts.stall)).await?;
-        match answer.status() {
+        let response = transport.exchange(outgoing, Some(transport.timeouts.stall)).await?;
+        match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(None),
             _ => {
-                let Refusal { asked, status, said, retry_after } = answer.refusal().await;
-                return Err(Error::Answered { asked, status, said, retry_after });
+                let Refusal { request_line, status, error_body, retry_after } =
+                    response.refusal().await;
+                return Err(Error::Answered { request_line, status, error_body, retry_after });
             }
         }
-        let web_page = answer
+        let web_page = response
             .header(CONTENT_TYPE.as_str())
             .is_some_and(|kind| kind.trim_start().starts_with("text/html"));
-        let announced = answer.content_length();
-        let (asked, bytes) = answer.body(request.limit, &transport.counters).await?;
+        let announced = response.content_length();
+        let (request_line, bytes) = response.body(request.limit, &transport.counters).await?;
         if web_page {
-            let what = "a web page came instead of what was asked for: a proxy or its log-in page answers in the server's place".to_owned();
-            return Err(Error::Protocol { asked, what });
+            let what = "a web page arrived instead of the document: a proxy or its log-in page responds in place of the server".to_owned();
+            return Err(Error::Protocol { request_line, what });
         }
         match announced {
             Some(wanted) if wanted != bytes.len() as u64 => {
-                Err(Error::Length { asked, wanted, got: bytes.len() as u64 })
+                Err(Error::Length { request_line, wanted, got: bytes.len() as u64 })
             }
             _ => Ok(Some(bytes)),
         }

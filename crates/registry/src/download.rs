@@ -10,14 +10,14 @@ use oci::Digest;
 use crate::client::{Blob, Client};
 use crate::error::Error;
 use crate::location::Location;
-use crate::registries_conf::Asking;
+use crate::registries_conf::RequestKind;
 use crate::session::{Call, Spot};
 use crate::throttle::{Lane, Permit};
 use crate::token::Scope;
-use crate::transport::{Answer, Protocol};
+use crate::transport::{Protocol, Response};
 
 /// What a connection must bring for its end to be an accident. With less, a
-/// registry that hangs up after a few bytes each time would be asked for ever.
+/// registry that hangs up after a few bytes each time would be sent requests forever.
 const GETTING_AHEAD: u64 = 32 << 10;
 
 impl Client {
@@ -25,13 +25,13 @@ impl Client {
     pub async fn has_blob(&self, at: &Location, digest: &Digest) -> Result<bool, Error> {
         let found = self
             .session()
-            .everywhere(at, Asking::Content, |spot| async move {
+            .everywhere(at, RequestKind::Content, |spot| async move {
                 let call = call(Method::HEAD, &spot, digest);
-                let answer = self.session().question(&spot, &call).await?;
-                match answer.status() {
+                let response = self.session().send_small(&spot, &call).await?;
+                match response.status() {
                     status if status.is_success() => Ok(Some(())),
                     StatusCode::NOT_FOUND => Ok(None),
-                    _ => Err(answer.refusal().await.into()),
+                    _ => Err(response.refusal().await.into()),
                 }
             })
             .await?;
@@ -39,7 +39,7 @@ impl Client {
     }
 
     /// A blob from `offset` to its end. The stream gives exactly the bytes
-    /// that are missing, or an error; a connection that breaks is made anew
+    /// that are missing, or an error; a broken connection is opened again
     /// from where it broke. The caller checks the digest.
     ///
     /// The stream holds one of the places a registry gives us until it ends or
@@ -102,7 +102,7 @@ impl Broken {
 
 #[derive(Debug)]
 struct Open {
-    answer: Answer,
+    response: Response,
     /// Bytes to come that were given before: the registry did not heed the range.
     skip: u64,
     _place: Permit,
@@ -142,17 +142,21 @@ impl BlobStream {
         let Some(open) = &mut self.open else { return Ok(None) };
         let missing = self.blob.size - self.offset;
         loop {
-            let mut chunk = match open.answer.chunk().await {
+            let mut chunk = match open.response.chunk().await {
                 Ok(Some(chunk)) => chunk,
-                // However the connection ends, all that was due has come.
+                // However the connection ends, everything expected has arrived.
                 Ok(None) | Err(_) if missing == 0 => {
                     self.open = None;
                     return Ok(None);
                 }
                 Err(error) => return Err(error),
                 Ok(None) => {
-                    let asked = open.answer.asked.clone();
-                    return Err(Error::Length { asked, wanted: self.blob.size, got: self.offset });
+                    let request_line = open.response.request_line.clone();
+                    return Err(Error::Length {
+                        request_line,
+                        wanted: self.blob.size,
+                        got: self.offset,
+                    });
                 }
             };
             self.client.session().transport.counters.received(chunk.len());
@@ -165,10 +169,10 @@ impl BlobStream {
             let length = chunk.len() as u64;
             if length > missing {
                 // Asking again would give the same: a blob that is not what
-                // its manifest says.
-                let asked = open.answer.asked.clone();
+                // its manifest states.
+                let request_line = open.response.request_line.clone();
                 let what = format!("more than the expected {} bytes", self.blob.size);
-                return Err(Error::Protocol { asked, what });
+                return Err(Error::Protocol { request_line, what });
             }
             self.offset += length;
             return Ok(Some(chunk));
@@ -177,7 +181,7 @@ impl BlobStream {
 
     async fn reopen(&self) -> Result<Open, Error> {
         let attempt = |spot| self.open_at(spot);
-        let open = self.client.session().once(&self.from, Asking::Content, attempt).await?;
+        let open = self.client.session().once(&self.from, RequestKind::Content, attempt).await?;
         open.ok_or_else(|| Error::Absent { place: format!("{}@{}", self.from, self.blob.digest) })
     }
 
@@ -191,25 +195,25 @@ impl BlobStream {
                 call.headers.insert(RANGE, range);
             }
         }
-        let answer = self.client.session().ask(&spot, &place, &call).await?;
-        let skip = match answer.status() {
+        let response = self.client.session().send(&spot, &place, &call).await?;
+        let skip = match response.status() {
             StatusCode::OK => self.offset,
             StatusCode::PARTIAL_CONTENT if self.offset > 0 => {
-                let start = answer.header("content-range").and_then(range_start);
+                let start = response.header("content-range").and_then(range_start);
                 if start != Some(self.offset) {
-                    return Err(answer.broken("another range than was asked for"));
+                    return Err(response.broken("another range than requested"));
                 }
                 0
             }
             StatusCode::NOT_FOUND => return Ok(None),
-            _ => return Err(answer.refusal().await.into()),
+            _ => return Err(response.refusal().await.into()),
         };
         let due = self.blob.size - self.offset + skip;
-        match answer.content_length() {
+        match response.content_length() {
             Some(length) if length != due => {
-                Err(Error::Length { asked: answer.asked, wanted: due, got: length })
+                Err(Error::Length { request_line: response.request_line, wanted: due, got: length })
             }
-            _ => Ok(Some(Open { answer, skip, _place: place })),
+            _ => Ok(Some(Open { response, skip, _place: place })),
         }
     }
 }

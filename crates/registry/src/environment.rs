@@ -26,7 +26,7 @@ pub struct Environment {
     pub ssl_cert_file: Option<PathBuf>,
     /// `SSL_CERT_DIR`
     pub ssl_cert_dir: Option<PathBuf>,
-    /// `PATH`, where credential helpers are looked for.
+    /// `PATH`, where credential helpers are searched.
     pub path: Option<OsString>,
     /// `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, or the same in small letters.
     pub http_proxy: Option<String>,

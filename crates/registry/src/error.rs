@@ -12,9 +12,9 @@ use url::Url;
 
 use crate::authfile::AuthFileError;
 use crate::credentials::Provenance;
+use crate::error_body::ErrorBody;
 use crate::registries_conf::ResolveError;
 use crate::route::Route;
-use crate::said::Said;
 use crate::tls::TlsError;
 
 /// An error of the caller's own body stream.
@@ -29,63 +29,78 @@ pub enum Error {
     Address { host: String, path: String },
     #[error("{what} does not end")]
     Endless { what: String },
-    /// A mirror that is not asked for a while.
+    /// A mirror that gets no requests for a while.
     #[error("{place} is left out for a while: {why}")]
     Resting { place: String, why: std::sync::Arc<str> },
     #[error("{place} does not have it")]
     Absent { place: String },
     /// The registry forgot an upload before it was finished.
-    #[error("{asked}: the registry no longer knows the upload ({status}{said})")]
-    UploadLost { asked: Asked, status: StatusCode, said: Said },
+    #[error("{request_line}: the registry no longer knows the upload ({status}{error_body})")]
+    UploadLost { request_line: RequestLine, status: StatusCode, error_body: ErrorBody },
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     #[error(transparent)]
     Credentials(#[from] AuthFileError),
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// 401 or 403. Says nothing about whether the thing asked for exists.
-    #[error("{asked}: access refused ({status}{said}); {provenance}")]
-    Denied { asked: Asked, status: StatusCode, said: Said, provenance: Provenance },
+    /// 401 or 403. Does not show whether the requested content exists.
+    #[error("{request_line}: access refused ({status}{error_body}); {provenance}")]
+    Denied {
+        request_line: RequestLine,
+        status: StatusCode,
+        error_body: ErrorBody,
+        provenance: Provenance,
+    },
     /// The registry does not take a list whose images it does not all hold.
     #[error(
-        "{asked}: the registry refuses a list without all its images ({status}{said}); mirror all platforms of this image, or use a registry that takes sparse lists"
+        "{request_line}: the registry refuses a list without all its images ({status}{error_body}); mirror all platforms of this image, or use a registry that takes sparse lists"
     )]
-    SparseList { asked: Asked, status: StatusCode, said: Said },
-    #[error("{asked}: the registry responded {status}{said}")]
-    Status { asked: Asked, status: StatusCode, said: Said, retry_after: Option<Duration> },
-    /// A server of documents, which is no registry, did not give one.
-    #[error("{asked}: the server responded {status}{said}")]
-    Answered { asked: Asked, status: StatusCode, said: Said, retry_after: Option<Duration> },
+    SparseList { request_line: RequestLine, status: StatusCode, error_body: ErrorBody },
+    #[error("{request_line}: the registry responded {status}{error_body}")]
+    Status {
+        request_line: RequestLine,
+        status: StatusCode,
+        error_body: ErrorBody,
+        retry_after: Option<Duration>,
+    },
+    /// A server of documents, which is not a registry, did not send one.
+    #[error("{request_line}: the server responded {status}{error_body}")]
+    Answered {
+        request_line: RequestLine,
+        status: StatusCode,
+        error_body: ErrorBody,
+        retry_after: Option<Duration>,
+    },
     // Scripts search for `http request`.
-    #[error("{asked}: http request failed: {}", describe(*fault, route))]
+    #[error("{request_line}: http request failed: {}", describe(*fault, route))]
     Transport {
-        asked: Asked,
+        request_line: RequestLine,
         fault: Fault,
         route: Route,
         #[source]
         source: RootCause,
     },
-    #[error("{asked}: {wait}{route} within {} s", after.as_secs_f64())]
-    Timeout { asked: Asked, wait: Wait, route: Route, after: Duration },
-    #[error("{asked}: {got} bytes arrived, expected {wanted}")]
-    Length { asked: Asked, wanted: u64, got: u64 },
-    #[error("{asked}: the response is longer than the limit of {limit} bytes")]
-    Large { asked: Asked, limit: u64 },
-    #[error("{asked}: the content has the digest {got}, not {wanted}")]
-    Digest { asked: Asked, wanted: Digest, got: Digest },
-    #[error("{asked}")]
+    #[error("{request_line}: {wait}{route} within {} s", after.as_secs_f64())]
+    Timeout { request_line: RequestLine, wait: Wait, route: Route, after: Duration },
+    #[error("{request_line}: {got} bytes arrived, expected {wanted}")]
+    Length { request_line: RequestLine, wanted: u64, got: u64 },
+    #[error("{request_line}: the response is longer than the limit of {limit} bytes")]
+    Large { request_line: RequestLine, limit: u64 },
+    #[error("{request_line}: the content has the digest {got}, not {wanted}")]
+    Digest { request_line: RequestLine, wanted: Digest, got: Digest },
+    #[error("{request_line}")]
     Manifest {
-        asked: Asked,
+        request_line: RequestLine,
         #[source]
         source: ManifestError,
     },
-    /// An answer that breaks the protocol.
-    #[error("{asked}: {what}")]
-    Protocol { asked: Asked, what: String },
+    /// A response that breaks the protocol.
+    #[error("{request_line}: {what}")]
+    Protocol { request_line: RequestLine, what: String },
     /// The caller's stream failed while it was being uploaded.
-    #[error("{asked}: reading what was to be sent")]
+    #[error("{request_line}: reading what was to be sent")]
     Body {
-        asked: Asked,
+        request_line: RequestLine,
         #[source]
         source: BodyError,
     },
@@ -100,7 +115,7 @@ pub enum Error {
 /// A request, as errors and logs name it: method and address, without query.
 /// Queries carry upload states and signatures of storage services.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Asked(Box<str>);
+pub struct RequestLine(Box<str>);
 
 /// What broke below HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +137,7 @@ pub enum Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     Connect,
-    Answer,
+    Response,
     Receive,
     Send,
     Commit,
@@ -242,7 +257,7 @@ impl Error {
         }
     }
 
-    /// How long the registry asked us to stay away.
+    /// How long the registry requested us to wait.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } | Self::Answered { retry_after, .. } => *retry_after,
@@ -266,17 +281,17 @@ impl Error {
 
     /// Sorts an error of the HTTP library.
     pub(crate) fn of_transport(
-        asked: Asked,
+        request_line: RequestLine,
         error: reqwest::Error,
         route: Route,
         connect: Duration,
     ) -> Self {
         let error = error.without_url();
         if error.is_connect() && error.is_timeout() {
-            return Self::Timeout { asked, wait: Wait::Connect, route, after: connect };
+            return Self::Timeout { request_line, wait: Wait::Connect, route, after: connect };
         }
         let fault = fault(&error);
-        Self::Transport { asked, fault, route, source: RootCause(Box::new(error)) }
+        Self::Transport { request_line, fault, route, source: RootCause(Box::new(error)) }
     }
 }
 
@@ -362,7 +377,7 @@ fn tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Erro
     error.downcast_ref()
 }
 
-impl Asked {
+impl RequestLine {
     pub(crate) fn new(method: &Method, url: &Url) -> Self {
         let host = url.host_str().unwrap_or_default();
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
@@ -371,19 +386,19 @@ impl Asked {
 }
 
 /// A request by its description.
-impl From<&str> for Asked {
+impl From<&str> for RequestLine {
     fn from(text: &str) -> Self {
         Self(text.into())
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for RequestLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl fmt::Debug for Asked {
+impl fmt::Debug for RequestLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -398,7 +413,7 @@ impl fmt::Display for Fault {
                 "the certificate is not trusted; put the CA's certificate into certs.d/<host[:port]>/ca.crt below /etc/containers, or switch verification off for this side"
             }
             Self::NotTls => {
-                "the answer is not TLS; if the registry speaks plain HTTP, switch verification off for this side or mark it insecure in registries.conf"
+                "the response is not TLS; if the registry uses plain HTTP, switch verification off for this side or mark it insecure in registries.conf"
             }
             Self::Handshake => "the TLS handshake failed",
             Self::Alert => "the TLS connection failed",
@@ -413,10 +428,10 @@ impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connect => "no connection",
-            Self::Answer => "no answer",
+            Self::Response => "no response",
             Self::Receive => "no further bytes came",
             Self::Send => "the registry took no further bytes",
-            Self::Commit => "no answer to the finished upload",
+            Self::Commit => "no response to the finished upload",
         })
     }
 }
@@ -460,20 +475,25 @@ impl StdError for RootCause {}
 mod tests {
     use super::*;
 
-    fn asked() -> Asked {
+    fn request_line() -> RequestLine {
         let url =
             Url::parse("https://u:p@quay.io:8443/v2/a/blobs/uploads/1?_state=secret").unwrap();
-        Asked::new(&Method::PUT, &url)
+        RequestLine::new(&Method::PUT, &url)
     }
 
     fn status(code: u16) -> Error {
         let status = StatusCode::from_u16(code).unwrap();
-        Error::Status { asked: asked(), status, said: Said::Nothing, retry_after: None }
+        Error::Status {
+            request_line: request_line(),
+            status,
+            error_body: ErrorBody::Nothing,
+            retry_after: None,
+        }
     }
 
     #[test]
     fn a_request_is_named_without_what_is_secret_in_its_address() {
-        assert_eq!(asked().to_string(), "PUT https://quay.io:8443/v2/a/blobs/uploads/1");
+        assert_eq!(request_line().to_string(), "PUT https://quay.io:8443/v2/a/blobs/uploads/1");
     }
 
     #[test]
@@ -484,10 +504,10 @@ mod tests {
         for code in [400, 404, 405, 413, 501 + 4] {
             assert!(!status(code).is_retryable(), "{code}");
         }
-        let length = Error::Length { asked: asked(), wanted: 2, got: 1 };
+        let length = Error::Length { request_line: request_line(), wanted: 2, got: 1 };
         assert!(length.is_retryable());
         let digest = Digest::of(b"");
-        let digest = Error::Digest { asked: asked(), wanted: digest, got: digest };
+        let digest = Error::Digest { request_line: request_line(), wanted: digest, got: digest };
         assert!(digest.is_retryable() && digest.most_retries() == 2);
     }
 

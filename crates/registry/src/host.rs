@@ -1,5 +1,5 @@
-//! One registry as we have come to know it: where it answers, whether over
-//! TLS, what it wants to be shown, what it cannot do.
+//! One registry as we have come to know it: where it responds, whether over
+//! TLS, which authorization it requires, what it cannot do.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,11 +29,11 @@ pub(crate) struct Host {
     /// Held by the one who finds out whether it speaks TLS; the others wait for that.
     pub(crate) finding_out: tokio::sync::Mutex<()>,
     challenge: Mutex<Option<Challenge>>,
-    /// Set once the registry was asked what it wants, or need not be.
+    /// Set once the registry was asked for its authentication, or need not be.
     pub(crate) introduced: OnceCell<()>,
     passes: Mutex<HashMap<Repository, Slots>>,
     lacks_referrers: AtomicBool,
-    /// Of a mirror that could not be reached: not asked again before this.
+    /// Of a mirror that could not be reached: no requests before this.
     rest: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Scheme {
     Http,
 }
 
-/// What is shown to the registry, where it came from, and until when it is good.
+/// The authorization for the registry, where it came from, and until when it is good.
 #[derive(Debug, Clone)]
 pub(crate) struct Pass {
     pub(crate) header: HeaderValue,
@@ -52,7 +52,7 @@ pub(crate) struct Pass {
 }
 
 /// Locked while a pass is being fetched, so that many requests that need the
-/// same one wait for a single answer.
+/// same one wait for a single response.
 pub(crate) type Slot = tokio::sync::Mutex<Option<Pass>>;
 
 /// The few scopes one repository is used with.
@@ -78,7 +78,7 @@ impl Host {
         }
     }
 
-    /// `None`: it may speak either, and was not asked yet.
+    /// `None`: it may speak either, and got no request yet.
     pub(crate) fn scheme(&self) -> Option<Scheme> {
         self.scheme.get().copied()
     }
@@ -149,7 +149,7 @@ impl Host {
         slot
     }
 
-    /// A mirror could not be reached. Others are asked in its place for a
+    /// A mirror could not be reached. Others are used in its place for a
     /// while: every request would wait for it first, and there are thousands.
     pub(crate) fn rest(&self, why: &str) {
         *lock(&self.rest) = Some((Instant::now() + REST, why.into()));

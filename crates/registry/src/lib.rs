@@ -2,11 +2,11 @@
 //!
 //! A [`Client`] is made from [`Settings`], one for each side of a copy. It finds
 //! credentials, follows `registries.conf` and `certs.d`, gets and renews tokens,
-//! tries again what may pass, and leaves a registry alone that asks for it. What
+//! tries again what may pass, and leaves a registry alone that requests it. What
 //! it gives is checked as far as it can be without reading a blob twice:
 //! manifests against their digest, blobs against their length.
 //!
-//! *There*, *not there* and *could not tell* are three answers: `Some`, `None`
+//! *Present*, *absent* and *could not determine* are three results: `Some`, `None`
 //! and an [`Error`].
 
 mod authfile;
@@ -19,6 +19,7 @@ mod documents;
 mod download;
 mod environment;
 mod error;
+mod error_body;
 mod host;
 mod listing;
 mod location;
@@ -29,7 +30,6 @@ mod rate_limit;
 mod registries_conf;
 mod retry;
 mod route;
-mod said;
 mod session;
 mod settings;
 mod throttle;
@@ -48,7 +48,8 @@ pub use deletion::Deletion;
 pub use documents::{Access, DocumentRequest};
 pub use download::BlobStream;
 pub use environment::Environment;
-pub use error::{Asked, BodyError, Error, Fault, RootCause, Wait};
+pub use error::{BodyError, Error, Fault, RequestLine, RootCause, Wait};
+pub use error_body::ErrorBody;
 pub use listing::Tags;
 pub use location::Location;
 pub use manifests::{Found, Pushed};
@@ -56,11 +57,10 @@ pub use product::Product;
 pub use proxies::ProxyError;
 pub use rate_limit::{Allowed, RateLimiter};
 pub use registries_conf::{
-    Asking, ConfError, Place, RegistriesConf, ResolveError, ShortNameError, ShortNames,
+    ConfError, Place, RegistriesConf, RequestKind, ResolveError, ShortNameError, ShortNames,
 };
 pub use retry::Retry;
 pub use route::{Contact, Route};
-pub use said::Said;
 pub use settings::{CredentialSource, Settings, Side, Timeouts};
 pub use tls::TlsError;
 pub use traffic::Traffic;

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::location::Location;
 use crate::session::{Call, Spot};
 use crate::token::Scope;
-use crate::transport::Answer;
+use crate::transport::Response;
 
 /// Registries that do not divide lists send all tags at once.
 const MAX_LIST_BYTES: u64 = 32 << 20;
@@ -71,14 +71,14 @@ impl Client {
         for _ in 0..MAX_CATALOG_PAGES {
             let Some(path) = next.take() else { break };
             let call = Call::new(Method::GET, path, Scope::list(&spot.at.repository));
-            let answer = self.session().question(spot, &call).await?;
-            match answer.status() {
+            let response = self.session().send_small(spot, &call).await?;
+            match response.status() {
                 StatusCode::OK => {}
                 StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => return Ok(None),
-                _ => return Err(answer.refusal().await.into()),
+                _ => return Err(response.refusal().await.into()),
             }
-            next = next_page(spot, &answer);
-            let list: RepositoryList = self.read_list(answer).await?;
+            next = next_page(spot, &response);
+            let list: RepositoryList = self.read_list(response).await?;
             for name in list.repositories.unwrap_or_default() {
                 match name.parse() {
                     Ok(repository) => found.push(repository),
@@ -103,14 +103,14 @@ impl Client {
         for _ in 0..pages.get() {
             let Some(path) = next.take() else { break };
             let call = Call::new(Method::GET, path, Scope::pull(&spot.at.repository));
-            let answer = self.session().question(&spot, &call).await?;
-            match answer.status() {
+            let response = self.session().send_small(&spot, &call).await?;
+            match response.status() {
                 StatusCode::OK => {}
                 StatusCode::NOT_FOUND => return Ok(None),
-                _ => return Err(answer.refusal().await.into()),
+                _ => return Err(response.refusal().await.into()),
             }
-            next = next_page(&spot, &answer);
-            let list: TagList = self.read_list(answer).await?;
+            next = next_page(&spot, &response);
+            let list: TagList = self.read_list(response).await?;
             for text in list.tags.unwrap_or_default() {
                 match text.parse() {
                     Ok(tag) => found.tags.push(tag),
@@ -149,49 +149,49 @@ impl Client {
             let Some(path) = next.take() else { return Ok(Some(found)) };
             let mut call = Call::new(Method::GET, path, Scope::pull(&spot.at.repository));
             call.headers.insert(ACCEPT, HeaderValue::from_static(MediaType::OCI_INDEX));
-            let answer = self.session().question(&spot, &call).await?;
-            let kind = answer.header(CONTENT_TYPE.as_str()).map(MediaType::new);
+            let response = self.session().send_small(&spot, &call).await?;
+            let kind = response.header(CONTENT_TYPE.as_str()).map(MediaType::new);
             let is_index = kind.is_some_and(|kind| kind.is_index());
-            match answer.status() {
+            match response.status() {
                 StatusCode::OK if is_index => {}
-                // Of a repository that is not there nothing can be told, and
+                // Nothing is known about a repository that does not exist, and
                 // nothing of the host.
                 StatusCode::NOT_FOUND => {
-                    if !answer.refusal().await.said.has_code("NAME_UNKNOWN") {
+                    if !response.refusal().await.error_body.has_code("NAME_UNKNOWN") {
                         spot.host.has_no_referrers();
                     }
                     return Ok(None);
                 }
-                // Something that answers every path with a page of its own has
+                // Something that responds to every path with a page of its own has
                 // no such API either.
                 StatusCode::OK | StatusCode::METHOD_NOT_ALLOWED => {
                     spot.host.has_no_referrers();
                     return Ok(None);
                 }
-                _ => return Err(answer.refusal().await.into()),
+                _ => return Err(response.refusal().await.into()),
             }
-            next = next_page(&spot, &answer);
-            let index: Index = self.read_list(answer).await?;
+            next = next_page(&spot, &response);
+            let index: Index = self.read_list(response).await?;
             found.extend(index.manifests);
         }
         let path = format!("{}@{digest}", spot.at);
         Err(Error::Endless { what: format!("the list of referrers of {path}") })
     }
 
-    async fn read_list<T: for<'a> Deserialize<'a>>(&self, answer: Answer) -> Result<T, Error> {
+    async fn read_list<T: for<'a> Deserialize<'a>>(&self, response: Response) -> Result<T, Error> {
         let counters = &self.session().transport.counters;
-        let (asked, body) = answer.body(MAX_LIST_BYTES, counters).await?;
+        let (request_line, body) = response.body(MAX_LIST_BYTES, counters).await?;
         serde_json::from_slice(&body).map_err(|error| Error::Protocol {
-            asked,
+            request_line,
             what: format!("the list cannot be read: {error}"),
         })
     }
 }
 
-/// The path, below `/v2/`, of the next page. A link to another host is no link.
-fn next_page(spot: &Spot, answer: &Answer) -> Option<String> {
-    let link = answer.headers(LINK.as_str()).find_map(next_link)?;
-    let url = answer.url().join(link).ok().filter(|url| spot.host.owns(url))?;
+/// The path, below `/v2/`, of the next page. A link to another host is not followed.
+fn next_page(spot: &Spot, response: &Response) -> Option<String> {
+    let link = response.headers(LINK.as_str()).find_map(next_link)?;
+    let url = response.url().join(link).ok().filter(|url| spot.host.owns(url))?;
     let path = url.path().strip_prefix("/v2/")?;
     Some(url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
 }

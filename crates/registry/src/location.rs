@@ -1,4 +1,4 @@
-//! A repository of a registry: where blobs are kept and looked for.
+//! A repository of a registry: where blobs are stored and requested.
 
 use std::fmt;
 

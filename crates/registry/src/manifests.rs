@@ -1,4 +1,4 @@
-//! Manifests: asking for them and putting them.
+//! Manifests: requesting them and putting them.
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
@@ -7,12 +7,12 @@ use oci::{Digest, ImageRef, MAX_MANIFEST_BYTES, MediaType, Pointer, RawManifest,
 use crate::client::Client;
 use crate::error::Error;
 use crate::location::Location;
-use crate::registries_conf::Asking;
+use crate::registries_conf::RequestKind;
 use crate::session::{Call, Spot};
 use crate::token::Scope;
-use crate::transport::{Answer, Refusal};
+use crate::transport::{Refusal, Response};
 
-/// What a registry says of a manifest without giving it.
+/// What a registry reports about a manifest without sending it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub digest: Digest,
@@ -30,17 +30,17 @@ pub struct Pushed {
 }
 
 impl Client {
-    /// Asks whether an image exists, and as what. `None`: the registry says it
+    /// Requests whether an image exists, and as what. `None`: the registry responds that it
     /// does not. Costs no quota at registries that count pulls.
     pub async fn head(&self, image: &ImageRef) -> Result<Option<Found>, Error> {
-        let (pointer, asking) = pointer(image)?;
+        let (pointer, kind) = pointer(image)?;
         let at = Location::from(image);
         let found =
-            self.session().everywhere(&at, asking, |spot| self.head_at(spot, &pointer)).await?;
+            self.session().everywhere(&at, kind, |spot| self.head_at(spot, &pointer)).await?;
         match found {
             None => Ok(None),
             Some(Some(found)) => Ok(Some(found)),
-            // The registry answers HEAD without a digest, or not at all.
+            // The registry responds to HEAD without a digest, or not at all.
             Some(None) => Ok(self.manifest(image).await?.map(|manifest| Found {
                 digest: manifest.digest,
                 size: Some(manifest.bytes.len() as u64),
@@ -49,39 +49,43 @@ impl Client {
         }
     }
 
-    /// `Some(None)`: it is there, but its digest was not told.
+    /// `Some(None)`: it exists, but the registry did not send its digest.
     async fn head_at(&self, spot: Spot, pointer: &Pointer) -> Result<Option<Option<Found>>, Error> {
         let call = get(Method::HEAD, &spot.at.repository, pointer);
-        let answer = self.session().question(&spot, &call).await?;
-        match answer.status() {
+        let response = self.session().send_small(&spot, &call).await?;
+        match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(None),
             StatusCode::METHOD_NOT_ALLOWED => return Ok(Some(None)),
-            _ => return Err(answer.refusal().await.into()),
+            _ => return Err(response.refusal().await.into()),
         }
-        let told = told_digest(&answer);
+        let told = told_digest(&response);
         let digest = match (pointer, told) {
             (Pointer::Digest(wanted), Some(got)) if *wanted != got => {
-                return Err(Error::Digest { asked: answer.asked, wanted: *wanted, got });
+                return Err(Error::Digest {
+                    request_line: response.request_line,
+                    wanted: *wanted,
+                    got,
+                });
             }
             (Pointer::Digest(wanted), _) => *wanted,
             (Pointer::Tag(_), Some(told)) => told,
             (Pointer::Tag(_), None) => return Ok(Some(None)),
         };
-        let media_type = answer.header(CONTENT_TYPE.as_str()).map(MediaType::new);
-        Ok(Some(Some(Found { digest, media_type, size: answer.content_length() })))
+        let media_type = response.header(CONTENT_TYPE.as_str()).map(MediaType::new);
+        Ok(Some(Some(Found { digest, media_type, size: response.content_length() })))
     }
 
-    /// A manifest, byte for byte. `None`: the registry says it does not exist.
-    /// Its digest is the one asked for, or the one the registry announced.
+    /// A manifest, byte for byte. `None`: the registry responds that it does not exist.
+    /// Its digest is the one requested, or the one the registry announced.
     pub async fn manifest(&self, image: &ImageRef) -> Result<Option<RawManifest>, Error> {
-        let (pointer, asking) = pointer(image)?;
+        let (pointer, kind) = pointer(image)?;
         let at = Location::from(image);
-        self.session().everywhere(&at, asking, |spot| self.manifest_at(spot, &pointer)).await
+        self.session().everywhere(&at, kind, |spot| self.manifest_at(spot, &pointer)).await
     }
 
     /// [`Client::manifest`] for what belongs to an image and may well not be
-    /// there, such as its signature. It is looked for wherever the image may
+    /// there, such as its signature. It is searched wherever the image may
     /// come from; where only a mirror can be reached, that one's word counts.
     pub async fn attachment(&self, image: &ImageRef) -> Result<Option<RawManifest>, Error> {
         let (pointer, _) = pointer(image)?;
@@ -95,16 +99,16 @@ impl Client {
         pointer: &Pointer,
     ) -> Result<Option<RawManifest>, Error> {
         let call = get(Method::GET, &spot.at.repository, pointer);
-        let answer = self.session().question(&spot, &call).await?;
-        match answer.status() {
+        let response = self.session().send_small(&spot, &call).await?;
+        match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(None),
-            _ => return Err(answer.refusal().await.into()),
+            _ => return Err(response.refusal().await.into()),
         }
-        let told = told_digest(&answer);
-        let sent_as = answer.header(CONTENT_TYPE.as_str()).map(str::to_owned);
+        let told = told_digest(&response);
+        let sent_as = response.header(CONTENT_TYPE.as_str()).map(str::to_owned);
         let counters = &self.session().transport.counters;
-        let (asked, bytes) = answer.body(MAX_MANIFEST_BYTES, counters).await?;
+        let (request_line, bytes) = response.body(MAX_MANIFEST_BYTES, counters).await?;
         let wanted = match pointer {
             Pointer::Digest(wanted) => Some(*wanted),
             Pointer::Tag(_) => told,
@@ -114,17 +118,17 @@ impl Client {
         // Damaged bytes are requested again; a manifest that does not parse is not.
         match (RawManifest::new(sent_as.as_deref(), bytes), damaged) {
             (Err(_), _) if is_web_page(sent_as.as_deref()) => {
-                let what = "a web page came instead of a manifest: a proxy or its log-in page answers in the registry's place".to_owned();
-                Err(Error::Protocol { asked, what })
+                let what = "a web page arrived instead of a manifest: a proxy or its log-in page responds in place of the registry".to_owned();
+                Err(Error::Protocol { request_line, what })
             }
-            (_, Some(wanted)) => Err(Error::Digest { asked, wanted, got }),
-            (Err(source), None) => Err(Error::Manifest { asked, source }),
+            (_, Some(wanted)) => Err(Error::Digest { request_line, wanted, got }),
+            (Err(source), None) => Err(Error::Manifest { request_line, source }),
             (Ok(manifest), None) => Ok(Some(manifest)),
         }
     }
 
     /// Puts a manifest under the tag or digest of `to`. All it points at must
-    /// be there already; a registry that insists on it for lists answers with
+    /// be there already; a registry that insists on it for lists responds with
     /// [`Error::SparseList`].
     pub async fn put_manifest(
         &self,
@@ -146,16 +150,18 @@ impl Client {
             .retry
             .run(counters, || async {
                 counters.sent(manifest.bytes.len());
-                let answer = session.question(&spot, &call).await?;
-                if !answer.status().is_success() {
-                    return Err(put_refused(manifest, answer.refusal().await));
+                let response = session.send_small(&spot, &call).await?;
+                if !response.status().is_success() {
+                    return Err(put_refused(manifest, response.refusal().await));
                 }
-                match told_digest(&answer) {
-                    Some(got) if got != manifest.digest => {
-                        Err(Error::Digest { asked: answer.asked, wanted: manifest.digest, got })
-                    }
+                match told_digest(&response) {
+                    Some(got) if got != manifest.digest => Err(Error::Digest {
+                        request_line: response.request_line,
+                        wanted: manifest.digest,
+                        got,
+                    }),
                     _ => {
-                        let subject = answer.header("oci-subject");
+                        let subject = response.header("oci-subject");
                         let subject = subject.and_then(|subject| subject.parse().ok());
                         Ok(Pushed { digest: manifest.digest, subject })
                     }
@@ -165,10 +171,10 @@ impl Client {
     }
 }
 
-fn pointer(image: &ImageRef) -> Result<(Pointer, Asking), Error> {
+fn pointer(image: &ImageRef) -> Result<(Pointer, RequestKind), Error> {
     match image.pointer() {
-        Some(pointer @ Pointer::Tag(_)) => Ok((pointer, Asking::Tag)),
-        Some(pointer @ Pointer::Digest(_)) => Ok((pointer, Asking::Digest)),
+        Some(pointer @ Pointer::Tag(_)) => Ok((pointer, RequestKind::Tag)),
+        Some(pointer @ Pointer::Digest(_)) => Ok((pointer, RequestKind::Digest)),
         None => Err(Error::NoPointer { image: Box::new(image.clone()) }),
     }
 }
@@ -188,16 +194,16 @@ fn is_web_page(content_type: Option<&str>) -> bool {
     content_type.is_some_and(|kind| kind.trim_start().starts_with("text/html"))
 }
 
-fn told_digest(answer: &Answer) -> Option<Digest> {
-    answer.header("docker-content-digest")?.parse().ok()
+fn told_digest(response: &Response) -> Option<Digest> {
+    response.header("docker-content-digest")?.parse().ok()
 }
 
 fn put_refused(manifest: &RawManifest, refusal: Refusal) -> Error {
     let codes = ["MANIFEST_BLOB_UNKNOWN", "MANIFEST_UNKNOWN", "BLOB_UNKNOWN"];
-    let children_missing = codes.iter().any(|code| refusal.said.has_code(code));
+    let children_missing = codes.iter().any(|code| refusal.error_body.has_code(code));
     if manifest.media_type.is_index() && children_missing {
-        let Refusal { asked, status, said, .. } = refusal;
-        return Error::SparseList { asked, status, said };
+        let Refusal { request_line, status, error_body, .. } = refusal;
+        return Error::SparseList { request_line, status, error_body };
     }
     refusal.into()
 }

@@ -8,7 +8,7 @@ use oci::RegistryHost;
 use crate::client::Client;
 use crate::error::Error;
 use crate::location::Location;
-use crate::transport::Answer;
+use crate::transport::Response;
 
 /// A registry product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,15 +33,15 @@ impl Client {
         let at = Location { registry: registry.clone(), repository };
         let session = self.session();
         let spot = session.target(&at)?;
-        let answer = session.greet(&spot).await?;
-        Ok(product(&answer))
+        let response = session.greet(&spot).await?;
+        Ok(product(&response))
     }
 }
 
-fn product(answer: &Answer) -> Product {
-    let has = |name: &str| answer.header(name).is_some();
-    let server = answer.header(SERVER.as_str()).unwrap_or_default().to_ascii_lowercase();
-    let challenge: String = answer
+fn product(response: &Response) -> Product {
+    let has = |name: &str| response.header(name).is_some();
+    let server = response.header(SERVER.as_str()).unwrap_or_default().to_ascii_lowercase();
+    let challenge: String = response
         .headers(WWW_AUTHENTICATE.as_str())
         .collect::<Vec<_>>()
         .join(" ")

@@ -23,7 +23,7 @@ pub enum ProxyError {
     Scheme { variable: &'static str },
 }
 
-/// Never asked of a proxy: it would look for them on its own machine.
+/// Never requested through a proxy: it would look for them on its own machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.0/8", "::1"];
 
 /// No `Debug`: the addresses may hold passwords.

@@ -59,7 +59,7 @@ enum Turn {
 }
 
 impl Bucket {
-    /// Takes `count` bytes, or tells when to ask again.
+    /// Takes `count` bytes, or returns when to try again.
     #[expect(clippy::cast_precision_loss, reason = "far below the precision of a rate")]
     fn take(&mut self, count: u64, now: Instant) -> Turn {
         let rate = match self.allowed {

@@ -49,19 +49,19 @@ pub struct RegistriesConf {
     short_names: ShortNames,
 }
 
-/// A place to look for an image.
+/// A source of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub at: Location,
     pub insecure: bool,
 }
 
-/// What a place is asked for; mirrors may serve only one of the two.
+/// What is requested from a source; mirrors may serve only one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asking {
+pub enum RequestKind {
     Tag,
     Digest,
-    /// A blob, which belongs to an image asked for either way.
+    /// A blob, which belongs to an image requested either way.
     Content,
 }
 
@@ -94,7 +94,7 @@ struct Document {
     registry: Vec<RegistryTable>,
     /// The first version of the format.
     registries: Option<toml::Value>,
-    /// Where credentials are looked for, in this order.
+    /// Where credentials are searched, in this order.
     #[serde(rename = "credential-helpers")]
     credential_helpers: Option<Vec<String>>,
     /// What names without a registry stand for.
@@ -244,11 +244,11 @@ impl RegistriesConf {
     /// registry itself. A place that is blocked is left out: as in
     /// containers/image, `blocked` concerns the place that would be contacted,
     /// so mirrors of a blocked registry still serve its images.
-    pub fn sources(&self, at: &Location, asking: Asking) -> Result<Vec<Place>, ResolveError> {
+    pub fn sources(&self, at: &Location, kind: RequestKind) -> Result<Vec<Place>, ResolveError> {
         let name = at.to_string();
         let mut places = Vec::new();
         if let Some((rule, length)) = self.rule(&name) {
-            for mirror in rule.mirrors.iter().filter(|mirror| mirror.serves.answers(asking)) {
+            for mirror in rule.mirrors.iter().filter(|mirror| mirror.serves.includes(kind)) {
                 places.push(place(&mirror.location, mirror.insecure, &name, length)?);
             }
         }
@@ -269,11 +269,11 @@ impl RegistriesConf {
 }
 
 impl Serves {
-    fn answers(self, asking: Asking) -> bool {
-        match (self, asking) {
-            (Self::All, _) | (_, Asking::Content) => true,
-            (Self::Digests, asking) => asking == Asking::Digest,
-            (Self::Tags, asking) => asking == Asking::Tag,
+    fn includes(self, kind: RequestKind) -> bool {
+        match (self, kind) {
+            (Self::All, _) | (_, RequestKind::Content) => true,
+            (Self::Digests, kind) => kind == RequestKind::Digest,
+            (Self::Tags, kind) => kind == RequestKind::Tag,
         }
     }
 }

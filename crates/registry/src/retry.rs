@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use crate::error::Error;
 use crate::traffic::Counters;
 
-/// The longest a registry may ask us to wait. It could name a year.
+/// The longest a registry may request us to wait. It could name a year.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// The longest exponential delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(120);
@@ -48,7 +48,7 @@ impl Retry {
         if error.most_retries() <= 1 {
             return Some(pause.min(QUICK_DELAY));
         }
-        Some(error.retry_after().map_or(pause, |asked| asked.max(pause)))
+        Some(error.retry_after().map_or(pause, |request_line| request_line.max(pause)))
     }
 
     /// How many attempts a request gets that fails with `error` each time.

@@ -58,7 +58,7 @@ impl fmt::Display for Route {
 #[derive(Debug, Default)]
 pub(crate) struct Contacts {
     hosts: Mutex<HashMap<String, State>>,
-    /// Hosts that the user was told to wait for.
+    /// Hosts that the user was informed about.
     announced: Mutex<HashSet<String>>,
 }
 
@@ -118,7 +118,7 @@ impl Contacts {
         matches!(hosts.get(host), Some(State::TimedOut(at)) if now.duration_since(*at) < GIVEN_UP_FOR)
     }
 
-    /// Whether the user has not been told yet that this host does not respond.
+    /// Whether the user has not been informed yet that this host does not respond.
     pub(crate) fn is_first_wait(&self, host: &str) -> bool {
         let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
         !self.has_responded(host) && announced.insert(host.to_owned())

@@ -1,5 +1,5 @@
 //! A request to a registry with everything around it: the right address, what
-//! the registry wants to be shown, the limit on requests at a time.
+//! authorization the registry requires, the limit on requests at a time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,21 +14,21 @@ use url::Url;
 use crate::authfile::Secret;
 use crate::challenge::Challenge;
 use crate::credentials::{Credentials, Found};
-use crate::error::{Asked, Error, Fault};
+use crate::error::{Error, Fault, RequestLine};
 use crate::host::{Host, Pass, Scheme};
 use crate::location::Location;
-use crate::registries_conf::{Asking, Place, RegistriesConf};
+use crate::registries_conf::{Place, RegistriesConf, RequestKind};
 use crate::retry::Retry;
 use crate::settings::Side;
 use crate::throttle::{Lane, Permit};
 use crate::token::{self, Scope, basic, bearer};
-use crate::transport::{Answer, Outgoing, Protocol, Transport, Verify};
+use crate::transport::{Outgoing, Protocol, Response, Transport, Verify};
 use crate::upload_log::UploadLog;
 
 /// How often a request that was refused is made with something fresher.
 const RENEWALS: usize = 2;
 
-/// How long a login is used before its file is looked at again.
+/// How long a login is used before its file is read again.
 const LOGIN_MEMORY: Duration = Duration::from_secs(60);
 
 pub(crate) struct Session {
@@ -77,9 +77,9 @@ impl Call {
 
 impl Session {
     /// Where to go for `at`, in the order to try.
-    pub(crate) fn spots(&self, at: &Location, asking: Asking) -> Result<Vec<Spot>, Error> {
+    pub(crate) fn spots(&self, at: &Location, kind: RequestKind) -> Result<Vec<Spot>, Error> {
         let places = match self.side {
-            Side::Source => self.conf.sources(at, asking)?,
+            Side::Source => self.conf.sources(at, kind)?,
             Side::Destination => vec![self.conf.destination(at)?],
         };
         Ok(places.into_iter().map(|place| self.spot(place)).collect())
@@ -102,31 +102,31 @@ impl Session {
 
     /// Asks each place for `at` in turn, and all of them again as the retry
     /// policy has it. `Ok(None)` is the word of the registry itself; a mirror
-    /// that lacks something says nothing about the next.
+    /// that lacks something proves nothing about the next.
     pub(crate) async fn everywhere<T, F: Future<Output = Result<Option<T>, Error>>>(
         &self,
         at: &Location,
-        asking: Asking,
+        kind: RequestKind,
         attempt: impl Fn(Spot) -> F,
     ) -> Result<Option<T>, Error> {
-        self.retry.run(&self.transport.counters, || self.once(at, asking, &attempt)).await
+        self.retry.run(&self.transport.counters, || self.once(at, kind, &attempt)).await
     }
 
     /// One round of [`Session::everywhere`].
     pub(crate) async fn once<T, F: Future<Output = Result<Option<T>, Error>>>(
         &self,
         at: &Location,
-        asking: Asking,
+        kind: RequestKind,
         attempt: impl Fn(Spot) -> F,
     ) -> Result<Option<T>, Error> {
-        let mut spots = self.spots(at, asking)?;
+        let mut spots = self.spots(at, kind)?;
         let Some(own) = spots.pop() else { return Ok(None) };
         let mut tried = match self.mirrors(at, spots, &attempt).await {
             Ok(value) => return Ok(Some(value)),
             Err(tried) => tried,
         };
         match attempt(own).await {
-            Ok(answer) => Ok(answer),
+            Ok(response) => Ok(response),
             Err(error) if tried.is_empty() => Err(error),
             Err(error) => {
                 tried.push(error);
@@ -136,7 +136,7 @@ impl Session {
     }
 
     /// [`Session::everywhere`] for what belongs to an image, such as its
-    /// signatures, and is mostly not there at all. Where a mirror says so and
+    /// signatures, and is mostly not there at all. If a mirror responds so and
     /// the registry itself is out of reach, as from inside an enclave, the
     /// mirror's word is taken: the image comes from there too.
     pub(crate) async fn attached<T, F: Future<Output = Result<Option<T>, Error>>>(
@@ -145,7 +145,7 @@ impl Session {
         attempt: impl Fn(Spot) -> F,
     ) -> Result<Option<T>, Error> {
         let once = || async {
-            let mut spots = self.spots(at, Asking::Content)?;
+            let mut spots = self.spots(at, RequestKind::Content)?;
             let Some(own) = spots.pop() else { return Ok(None) };
             let mut tried = match self.mirrors(at, spots, &attempt).await {
                 Ok(value) => return Ok(Some(value)),
@@ -157,7 +157,7 @@ impl Session {
                 return Ok(None);
             }
             match attempt(own).await {
-                Ok(answer) => Ok(answer),
+                Ok(response) => Ok(response),
                 Err(error) if lacking && error.is_unreachable() => {
                     let why = error.chain();
                     tracing::warn!("what mirrors of {at} lack is taken not to exist: {why}");
@@ -204,14 +204,14 @@ impl Session {
         Err(tried)
     }
 
-    /// Sends a call and gives its answer: anything but a refusal of access and
-    /// what a retry may mend, which are errors.
-    pub(crate) async fn ask(
+    /// Sends a call and returns its response: anything but a refusal of access and
+    /// what a retry may repair, which are errors.
+    pub(crate) async fn send(
         &self,
         spot: &Spot,
         permit: &Permit,
         call: &Call,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Response, Error> {
         let attempt = |authorization: Option<HeaderValue>| {
             self.contact(&spot.host, &call.path, move |url| Outgoing {
                 method: call.method.clone(),
@@ -226,31 +226,31 @@ impl Session {
         self.authorised(spot, permit, &call.scope, attempt).await
     }
 
-    /// [`Session::ask`] with a place in the queue of small requests.
-    pub(crate) async fn question(&self, spot: &Spot, call: &Call) -> Result<Answer, Error> {
-        let permit = spot.host.throttle.enter(Lane::Question).await;
-        self.ask(spot, &permit, call).await
+    /// [`Session::send`] with a place in the queue of small requests.
+    pub(crate) async fn send_small(&self, spot: &Spot, call: &Call) -> Result<Response, Error> {
+        let permit = spot.host.throttle.enter(Lane::Small).await;
+        self.send(spot, &permit, call).await
     }
 
-    /// Runs `attempt` with what the registry wants to be shown; again, with
-    /// something fresh, when that was refused. Twice, as a short-lived token
-    /// may run out between its making and the end of a long queue.
-    pub(crate) async fn authorised<F: Future<Output = Result<Answer, Error>>>(
+    /// Runs `attempt` with the authorization that the registry requires; again, with
+    /// a new one, if that was refused. Twice, as a short-lived token
+    /// may expire while its request is in a long queue.
+    pub(crate) async fn authorised<F: Future<Output = Result<Response, Error>>>(
         &self,
         spot: &Spot,
         permit: &Permit,
         scope: &Scope,
         attempt: impl Fn(Option<HeaderValue>) -> F,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Response, Error> {
         self.introduce(spot).await?;
         let mut pass = self.pass(spot, scope, None).await?;
         let mut shown = pass.as_ref().map(|pass| pass.header.clone());
-        let mut answer = attempt(shown.clone()).await?;
+        let mut response = attempt(shown.clone()).await?;
         for _ in 0..RENEWALS {
-            if !is_stale(&answer, spot, shown.is_some()) {
+            if !is_stale(&response, spot, shown.is_some()) {
                 break;
             }
-            if let Some(challenge) = Challenge::pick(answer.headers(WWW_AUTHENTICATE.as_str())) {
+            if let Some(challenge) = Challenge::pick(response.headers(WWW_AUTHENTICATE.as_str())) {
                 spot.host.wants(challenge);
             }
             if shown.is_some() {
@@ -262,9 +262,9 @@ impl Session {
                 break;
             }
             shown = renewed;
-            answer = attempt(shown.clone()).await?;
+            response = attempt(shown.clone()).await?;
         }
-        self.settle(spot, permit, pass, answer).await
+        self.settle(spot, permit, pass, response).await
     }
 
     /// Tells the throttle how it went, and turns refusals into errors.
@@ -273,41 +273,42 @@ impl Session {
         spot: &Spot,
         permit: &Permit,
         pass: Option<Pass>,
-        answer: Answer,
-    ) -> Result<Answer, Error> {
-        match answer.status().as_u16() {
+        response: Response,
+    ) -> Result<Response, Error> {
+        match response.status().as_u16() {
             401 | 403 => {
                 let provenance = match pass {
                     Some(pass) => pass.provenance,
                     None => self.credentials.find(&spot.at).await?.provenance,
                 };
-                return Err(answer.refusal().await.denied(provenance));
+                return Err(response.refusal().await.denied(provenance));
             }
-            429 => permit.too_many(answer.retry_after()),
+            429 => permit.too_many(response.retry_after()),
             503 => {
-                if let Some(wait) = answer.retry_after() {
+                if let Some(wait) = response.retry_after() {
                     permit.stay_away(wait);
                 }
             }
             408 | 500 | 502 | 504 => {}
             _ => {
-                permit.answered_well();
-                return Ok(answer);
+                permit.succeeded();
+                return Ok(response);
             }
         }
-        Err(answer.refusal().await.into())
+        Err(response.refusal().await.into())
     }
 
     /// Asks a registry once what it wants, if we have anything to show. Others
-    /// are not asked: the answer to the first request will tell.
+    /// are not sent a request: the response to the first request will show it.
     async fn introduce(&self, spot: &Spot) -> Result<(), Error> {
         let introduce = || async {
             if self.credentials.find(&spot.at).await?.secret.is_none() {
                 return Ok(());
             }
-            let answer = self.greet(spot).await?;
-            let wanted = Challenge::pick(answer.headers(WWW_AUTHENTICATE.as_str()));
-            if let Some(challenge) = wanted.filter(|_| answer.status() == StatusCode::UNAUTHORIZED)
+            let response = self.greet(spot).await?;
+            let wanted = Challenge::pick(response.headers(WWW_AUTHENTICATE.as_str()));
+            if let Some(challenge) =
+                wanted.filter(|_| response.status() == StatusCode::UNAUTHORIZED)
             {
                 spot.host.wants(challenge);
             }
@@ -317,7 +318,7 @@ impl Session {
     }
 
     /// The response of a registry to a request without credentials.
-    pub(crate) async fn greet(&self, spot: &Spot) -> Result<Answer, Error> {
+    pub(crate) async fn greet(&self, spot: &Spot) -> Result<Response, Error> {
         let hello = |url| Outgoing {
             method: Method::GET,
             url,
@@ -378,7 +379,7 @@ impl Session {
             "the registry {} wants tokens from this plain http address, which is not used",
             spot.host.name
         );
-        Err(Error::Protocol { asked: Asked::new(&Method::GET, realm), what })
+        Err(Error::Protocol { request_line: RequestLine::new(&Method::GET, realm), what })
     }
 
     /// Sends to a path of the registry. Where plain HTTP is allowed and nothing
@@ -388,7 +389,7 @@ impl Session {
         host: &Host,
         path: &str,
         outgoing: impl Fn(Url) -> Outgoing,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Response, Error> {
         let outgoing = &outgoing;
         let exchange = |scheme| async move {
             let url = host.url(scheme, path).ok_or_else(|| Error::Address {
@@ -406,9 +407,9 @@ impl Session {
             return exchange(scheme).await;
         }
         match exchange(Scheme::Https).await {
-            Ok(answer) => {
+            Ok(response) => {
                 host.speaks(Scheme::Https);
-                Ok(answer)
+                Ok(response)
             }
             Err(error) if is_not_tls(&error) => {
                 tracing::debug!("{} speaks plain HTTP", host.name);
@@ -417,28 +418,28 @@ impl Session {
                 exchange(Scheme::Http).await
             }
             Err(error) if may_be_plain(&error) => {
-                let Ok(answer) = exchange(Scheme::Http).await else { return Err(error) };
-                if answer.url().scheme() == "http" {
+                let Ok(response) = exchange(Scheme::Http).await else { return Err(error) };
+                if response.url().scheme() == "http" {
                     host.speaks(Scheme::Http);
                 }
-                Ok(answer)
+                Ok(response)
             }
             Err(error) => Err(error),
         }
     }
 }
 
-/// Whether something fresh may be let in. Some registries answer 403 to a
+/// Whether something fresh may be let in. Some registries respond with 403 to a
 /// password that has expired; from others it means that none will do.
-fn is_stale(answer: &Answer, spot: &Spot, shown: bool) -> bool {
-    match answer.status() {
+fn is_stale(response: &Response, spot: &Spot, shown: bool) -> bool {
+    match response.status() {
         StatusCode::UNAUTHORIZED => true,
         StatusCode::FORBIDDEN => shown && spot.host.challenge() == Some(Challenge::Basic),
         _ => false,
     }
 }
 
-/// Something answered, and not in TLS.
+/// Something responded, and not in TLS.
 fn is_not_tls(error: &Error) -> bool {
     matches!(error, Error::Transport { fault: Fault::NotTls, .. })
 }

@@ -18,7 +18,7 @@ pub struct Settings {
     pub environment: Environment,
     pub side: Side,
     /// `false`: certificates are not checked, and plain HTTP is spoken to a
-    /// registry that does not answer as TLS.
+    /// registry that does not respond with TLS.
     pub tls_verify: bool,
     pub credentials: CredentialSource,
     /// A directory with `*.crt`, `*.cert` and `*.key` files, used for every
@@ -26,7 +26,7 @@ pub struct Settings {
     pub cert_dir: Option<PathBuf>,
     pub retry: Retry,
     /// Requests under way at one registry, of each kind: small ones (manifests,
-    /// questions) and transfers of blobs.
+    /// lookups) and transfers of blobs.
     pub per_host: NonZeroUsize,
     pub timeouts: Timeouts,
     /// Limits on the rate of transfers; all of them apply. A limiter that is part of several
@@ -67,9 +67,9 @@ pub enum CredentialSource {
 pub struct Timeouts {
     /// For a connection, with its TLS handshake.
     pub connect: Duration,
-    /// For the next bytes, in either direction, and for the answer to a request.
+    /// For the next bytes, in either direction, and for the response to a request.
     pub stall: Duration,
-    /// For the answer after the last byte of an upload: the registry checks
+    /// For the response after the last byte of an upload: the registry checks
     /// and stores the whole blob then.
     pub commit: Duration,
 }

@@ -1,6 +1,6 @@
-//! How many requests one registry gets at a time. A registry that says it has
+//! How many requests one registry gets at a time. A registry that responds that it has
 //! too much to do is left alone for as long as it asks, then gets half as many
-//! at once, and slowly more again while it answers well.
+//! at once, and slowly more again while it responds well.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 /// Small requests never queue behind large transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    Question = 0,
+    Small = 0,
     Transfer = 1,
 }
 
@@ -30,10 +30,10 @@ struct State {
     /// Goes up each time the limit is halved: many requests are refused at
     /// once, and that is one reason to slow down, not many.
     halvings: u64,
-    answered_well: usize,
+    succeeded: usize,
 }
 
-/// The right to have one request under way. Given back when dropped.
+/// The right to have one request under way. Returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     throttle: Arc<Throttle>,
@@ -49,13 +49,8 @@ enum Entry {
 
 impl Throttle {
     pub(crate) fn new(most: usize) -> Arc<Self> {
-        let state = State {
-            limit: most,
-            in_flight: [0; 2],
-            paused_until: None,
-            halvings: 0,
-            answered_well: 0,
-        };
+        let state =
+            State { limit: most, in_flight: [0; 2], paused_until: None, halvings: 0, succeeded: 0 };
         Arc::new(Self { most, state: Mutex::new(state), freed: [Notify::new(), Notify::new()] })
     }
 
@@ -102,19 +97,19 @@ impl State {
         if seen == self.halvings {
             self.halvings += 1;
             self.limit = (self.limit / 2).max(1);
-            self.answered_well = 0;
+            self.succeeded = 0;
         }
     }
 
-    /// One more at a time after as many good answers as there are places.
+    /// One more at a time after as many successful responses as there are places.
     fn recover(&mut self, most: usize) -> bool {
         if self.limit >= most {
             return false;
         }
-        self.answered_well += 1;
-        let grown = self.answered_well >= self.limit;
+        self.succeeded += 1;
+        let grown = self.succeeded >= self.limit;
         if grown {
-            self.answered_well = 0;
+            self.succeeded = 0;
             self.limit += 1;
         }
         grown
@@ -122,7 +117,7 @@ impl State {
 }
 
 impl Permit {
-    /// The registry said 429.
+    /// The registry responded with 429.
     pub(crate) fn too_many(&self, stay_away: Option<Duration>) {
         let mut state = self.throttle.state();
         state.halve(self.halvings);
@@ -131,12 +126,12 @@ impl Permit {
         }
     }
 
-    /// The registry said it is not available until later.
+    /// The registry responded that it is not available until later.
     pub(crate) fn stay_away(&self, stay_away: Duration) {
         self.throttle.state().pause(Instant::now() + stay_away);
     }
 
-    pub(crate) fn answered_well(&self) {
+    pub(crate) fn succeeded(&self) {
         if self.throttle.state().recover(self.throttle.most) {
             self.throttle.freed.iter().for_each(Notify::notify_one);
         }
@@ -164,7 +159,7 @@ mod tests {
         let first = throttle.enter(Lane::Transfer).await;
         let waited = tokio::time::timeout(Duration::from_secs(9), throttle.enter(Lane::Transfer));
         assert!(waited.await.is_err());
-        drop(throttle.enter(Lane::Question).await);
+        drop(throttle.enter(Lane::Small).await);
         drop(first);
         throttle.enter(Lane::Transfer).await;
     }
@@ -174,39 +169,39 @@ mod tests {
         let throttle = Throttle::new(8);
         let mut permits = Vec::new();
         for _ in 0..4 {
-            permits.push(throttle.enter(Lane::Question).await);
+            permits.push(throttle.enter(Lane::Small).await);
         }
         permits.iter().for_each(|permit| permit.too_many(None));
         assert_eq!(limit(&throttle), 4);
         drop(permits);
-        let later = throttle.enter(Lane::Question).await;
+        let later = throttle.enter(Lane::Small).await;
         later.too_many(None);
         assert_eq!(limit(&throttle), 2);
         for _ in 0..2 {
-            later.answered_well();
+            later.succeeded();
         }
         assert_eq!(limit(&throttle), 3);
         for _ in 0..100 {
-            later.answered_well();
+            later.succeeded();
         }
         assert_eq!(limit(&throttle), 8);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_enters_while_the_registry_wants_to_be_left_alone() {
+    async fn no_request_starts_while_the_registry_asks_for_a_pause() {
         let throttle = Throttle::new(2);
-        throttle.enter(Lane::Question).await.stay_away(Duration::from_secs(30));
+        throttle.enter(Lane::Small).await.stay_away(Duration::from_secs(30));
         let start = Instant::now();
-        let _both = (throttle.enter(Lane::Question).await, throttle.enter(Lane::Transfer).await);
+        let _both = (throttle.enter(Lane::Small).await, throttle.enter(Lane::Transfer).await);
         assert_eq!(start.elapsed().as_secs(), 30);
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_who_gives_up_waiting_does_not_lose_the_place_of_the_next() {
         let throttle = Throttle::new(1);
-        let held = throttle.enter(Lane::Question).await;
-        let mut gives_up = Box::pin(throttle.enter(Lane::Question));
-        let mut stays = Box::pin(throttle.enter(Lane::Question));
+        let held = throttle.enter(Lane::Small).await;
+        let mut gives_up = Box::pin(throttle.enter(Lane::Small));
+        let mut stays = Box::pin(throttle.enter(Lane::Small));
         assert!(futures_util::poll!(gives_up.as_mut()).is_pending());
         assert!(futures_util::poll!(stays.as_mut()).is_pending());
         drop(held);

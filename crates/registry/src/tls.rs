@@ -141,7 +141,7 @@ impl Trust {
             (None, None) => rustls_native_certs::load_native_certs(),
             (file, dir) => rustls_native_certs::load_certs_from_paths(file, dir),
         };
-        // One odd file among the system's hundreds is no reason to stop; a
+        // One odd file among the system's hundreds is not a reason to stop; a
         // file that was named is.
         let named = named != (None, None);
         if let Some(error) = loaded.errors.first().filter(|_| named || loaded.certs.is_empty()) {

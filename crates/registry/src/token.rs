@@ -1,4 +1,4 @@
-//! Bearer tokens: what is asked of a token server, what it answers, and for
+//! Bearer tokens: requests to a token server, what it responds, and for
 //! how long that is good.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::transport::{Outgoing, Protocol, Refusal, Transport, Verify};
 
 const MAX_TOKEN_BYTES: u64 = 1 << 20;
-/// What a token lives when its server does not say.
+/// The lifetime of a token if its server does not specify it.
 const DEFAULT_LIFE: Duration = Duration::from_secs(60);
 const CLIENT_ID: &str = "oc-mirror";
 
@@ -39,7 +39,7 @@ pub(crate) enum Access {
     List,
 }
 
-/// A token, ready to be shown.
+/// A token, ready to be sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Token {
     pub(crate) header: HeaderValue,
@@ -47,7 +47,7 @@ pub(crate) struct Token {
     pub(crate) use_for: Duration,
 }
 
-/// What to ask which token server for. Without a secret the token is anonymous.
+/// A request to a token server. Without a secret the token is anonymous.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) realm: &'a Url,
@@ -167,9 +167,9 @@ fn sensitive(text: &str) -> Option<HeaderValue> {
 }
 
 fn read(reply: &[u8]) -> Result<Token, &'static str> {
-    let reply: Reply = serde_json::from_slice(reply).map_err(|_| "the answer is not JSON")?;
+    let reply: Reply = serde_json::from_slice(reply).map_err(|_| "the response is not JSON")?;
     let token = [reply.token, reply.access_token].into_iter().flatten().find(|t| !t.is_empty());
-    let token = token.ok_or("the answer holds no token")?;
+    let token = token.ok_or("the response has no token")?;
     let header = bearer(&token).ok_or("the token holds characters that cannot be sent")?;
     let seconds = reply.expires_in.and_then(|number| number.as_f64());
     let life = seconds.filter(|seconds| *seconds > 0.0);
@@ -188,12 +188,12 @@ pub(crate) async fn fetch(
 ) -> Result<Result<Token, Refusal>, Error> {
     let mut outgoing = request(wanted);
     outgoing.verify = verify;
-    let answer = transport.exchange(outgoing, Some(transport.timeouts.stall)).await?;
-    if !answer.status().is_success() {
-        return Ok(Err(answer.refusal().await));
+    let response = transport.exchange(outgoing, Some(transport.timeouts.stall)).await?;
+    if !response.status().is_success() {
+        return Ok(Err(response.refusal().await));
     }
-    let (asked, body) = answer.body(MAX_TOKEN_BYTES, &transport.counters).await?;
-    read(&body).map(Ok).map_err(|what| Error::Protocol { asked, what: what.into() })
+    let (request_line, body) = response.body(MAX_TOKEN_BYTES, &transport.counters).await?;
+    read(&body).map(Ok).map_err(|what| Error::Protocol { request_line, what: what.into() })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One HTTP exchange: request out, redirects followed, answer in. Knows hosts,
+//! One HTTP exchange: request out, redirects followed, response in. Knows hosts,
 //! proxies and timeouts; knows nothing of registries.
 
 use std::collections::HashMap;
@@ -11,12 +11,12 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use crate::credentials::Provenance;
-use crate::error::{Asked, Error, Wait};
+use crate::error::{Error, RequestLine, Wait};
+use crate::error_body::{ErrorBody, MAX_ERROR_BYTES};
 use crate::proxies::{Proxies, ProxyError};
 use crate::rate_limit::Limits;
 use crate::retry::parse_retry_after;
 use crate::route::{Contact, Contacts, Route};
-use crate::said::{MAX_ERROR_BYTES, Said};
 use crate::settings::{Settings, Timeouts};
 use crate::tls::Trust;
 use crate::traffic::Counters;
@@ -25,7 +25,7 @@ const MAX_REDIRECTS: usize = 8;
 const IDLE: Duration = Duration::from_secs(45);
 /// How long the first connection to a proxy may take.
 const PROXY_PATIENCE: Duration = Duration::from_millis(2500);
-/// When a user is told that a host does not respond.
+/// When a user is informed that a host does not respond.
 const ANNOUNCED_AFTER: Duration = Duration::from_millis(2500);
 
 pub(crate) struct Transport {
@@ -71,10 +71,10 @@ pub(crate) struct Outgoing {
     pub(crate) protocol: Protocol,
 }
 
-/// An answer whose body is still to come.
+/// A response whose body is still to come.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) asked: Asked,
+pub(crate) struct Response {
+    pub(crate) request_line: RequestLine,
     response: reqwest::Response,
     route: Route,
     timeouts: Timeouts,
@@ -101,7 +101,7 @@ impl Transport {
         &self,
         mut outgoing: Outgoing,
         patience: Option<Duration>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Response, Error> {
         for _ in 0..=MAX_REDIRECTS {
             let may_follow = matches!(outgoing.method, Method::GET | Method::HEAD);
             let next = may_follow.then(|| Outgoing {
@@ -120,7 +120,10 @@ impl Transport {
                 && next.verify == Verify::Yes
             {
                 let what = "the registry redirects from https to http, which is not followed";
-                return Err(Error::Protocol { asked: answer.asked, what: what.into() });
+                return Err(Error::Protocol {
+                    request_line: answer.request_line,
+                    what: what.into(),
+                });
             }
             if target.origin() != next.url.origin() {
                 next.authorization = None;
@@ -128,14 +131,18 @@ impl Transport {
             next.url = target;
             outgoing = next;
         }
-        let asked = Asked::new(&outgoing.method, &outgoing.url);
-        Err(Error::Protocol { asked, what: format!("more than {MAX_REDIRECTS} redirects") })
+        let request_line = RequestLine::new(&outgoing.method, &outgoing.url);
+        Err(Error::Protocol { request_line, what: format!("more than {MAX_REDIRECTS} redirects") })
     }
 
-    async fn send(&self, outgoing: Outgoing, patience: Option<Duration>) -> Result<Answer, Error> {
+    async fn send(
+        &self,
+        outgoing: Outgoing,
+        patience: Option<Duration>,
+    ) -> Result<Response, Error> {
         let Outgoing { method, url, headers, authorization, body, verify, protocol } = outgoing;
-        let asked = Asked::new(&method, &url);
-        let connections = self.connections(&url, verify, &asked)?;
+        let request_line = RequestLine::new(&method, &url);
+        let connections = self.connections(&url, verify, &request_line)?;
         let client = match protocol {
             Protocol::Any => &connections.any,
             Protocol::Http1 => &connections.http1,
@@ -148,7 +155,7 @@ impl Transport {
         *request.body_mut() = body;
         self.limits.open().await;
         let host = host_with_port(&url);
-        self.check_contact(&asked, &url, &host).await?;
+        self.check_contact(&request_line, &url, &host).await?;
         self.counters.request();
         let sent = client.execute(request);
         let response = tokio::select! {
@@ -156,7 +163,7 @@ impl Transport {
             response = sent => Ok(response),
             () = self.announce_wait(&url, &host) => unreachable!("announcing never ends"),
             () = sleep(patience) => {
-                Err(self.timed_out(&asked, &url, Wait::Answer, patience.unwrap_or_default()))
+                Err(self.timed_out(&request_line, &url, Wait::Response, patience.unwrap_or_default()))
             }
         };
         let response = response?.map_err(|error| {
@@ -167,7 +174,8 @@ impl Transport {
             } else if error.is_connect() {
                 route.contact = self.contacts.failed(&host, Instant::now());
             }
-            let error = Error::of_transport(asked.clone(), error, route, self.timeouts.connect);
+            let error =
+                Error::of_transport(request_line.clone(), error, route, self.timeouts.connect);
             tracing::debug!("{}", error.chain());
             error
         })?;
@@ -177,17 +185,22 @@ impl Transport {
         {
             tracing::warn!("{warning}");
         }
-        tracing::debug!(status = response.status().as_u16(), "{asked}");
+        tracing::debug!(status = response.status().as_u16(), "{request_line}");
         let (route, timeouts, limits) = (self.route(&url), self.timeouts, self.limits.clone());
-        Ok(Answer { asked, response, route, timeouts, limits })
+        Ok(Response { request_line, response, route, timeouts, limits })
     }
 
     /// Ends requests early that could only wait: to a host that was given up, or through a proxy
     /// that accepts no connection. A proxy is near, so it gets little time.
-    async fn check_contact(&self, asked: &Asked, url: &Url, host: &str) -> Result<(), Error> {
+    async fn check_contact(
+        &self,
+        request_line: &RequestLine,
+        url: &Url,
+        host: &str,
+    ) -> Result<(), Error> {
         let failed = |after| {
             let route = Route { proxy: self.proxies.named(url), contact: Contact::Failed };
-            Error::Timeout { asked: asked.clone(), wait: Wait::Connect, route, after }
+            Error::Timeout { request_line: request_line.clone(), wait: Wait::Connect, route, after }
         };
         if self.contacts.is_given_up(host, Instant::now()) {
             return Err(failed(self.timeouts.connect));
@@ -202,7 +215,7 @@ impl Transport {
         }
         let probe = tokio::net::TcpStream::connect((name.as_str(), port));
         match tokio::time::timeout(PROXY_PATIENCE, probe).await {
-            // The request itself meets a refusal again, and its error says more.
+            // The request itself is refused again, and its error has more details.
             Ok(connected) => {
                 if connected.is_ok() {
                     self.contacts.responded(&key);
@@ -237,15 +250,21 @@ impl Transport {
     }
 
     /// A wait at `url` that was in vain.
-    pub(crate) fn timed_out(&self, asked: &Asked, url: &Url, wait: Wait, after: Duration) -> Error {
-        Error::Timeout { asked: asked.clone(), wait, route: self.route(url), after }
+    pub(crate) fn timed_out(
+        &self,
+        request_line: &RequestLine,
+        url: &Url,
+        wait: Wait,
+        after: Duration,
+    ) -> Error {
+        Error::Timeout { request_line: request_line.clone(), wait, route: self.route(url), after }
     }
 
     fn connections(
         &self,
         url: &Url,
         verify: Verify,
-        asked: &Asked,
+        request_line: &RequestLine,
     ) -> Result<Arc<Connections>, Error> {
         let host = host_with_port(url);
         let key = (host, verify);
@@ -253,14 +272,14 @@ impl Transport {
         if let Some(connections) = hosts.get(&key) {
             return Ok(Arc::clone(connections));
         }
-        // Docker's registry answers under another name than it is known by.
+        // Docker's registry responds under another name than it is known by.
         let known_as = if key.0 == HUB_API { HUB } else { &key.0 };
         let mut config = self.trust.config(known_as, verify == Verify::Yes)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let http1 = config.clone();
         config.alpn_protocols.insert(0, b"h2".to_vec());
         let made = |error| {
-            Error::of_transport(asked.clone(), error, self.route(url), self.timeouts.connect)
+            Error::of_transport(request_line.clone(), error, self.route(url), self.timeouts.connect)
         };
         let connections = Arc::new(Connections {
             any: self.client(config, Protocol::Any, url.port()).map_err(made)?,
@@ -308,7 +327,7 @@ async fn sleep(patience: Option<Duration>) {
 /// More than clocks without a common source differ; less than what breaks tokens and certificates.
 const CLOCK_SKEW: Duration = Duration::from_secs(300);
 
-/// What to say when the `Date` of a response is far from the clock of this machine.
+/// The warning for a `Date` of a response is far from the clock of this machine.
 fn clock_warning(host: &str, date: &str, now: SystemTime) -> Option<String> {
     let theirs = httpdate::parse_http_date(date).ok()?;
     let (skew, direction) = match theirs.duration_since(now) {
@@ -324,7 +343,7 @@ fn clock_warning(host: &str, date: &str, now: SystemTime) -> Option<String> {
     })
 }
 
-/// The name docker's registry is known by, and the one it answers under.
+/// The name docker's registry is known by, and the one it responds under.
 pub(crate) const HUB: &str = "docker.io";
 pub(crate) const HUB_API: &str = "registry-1.docker.io";
 
@@ -334,7 +353,7 @@ pub(crate) fn host_with_port(url: &Url) -> String {
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn status(&self) -> StatusCode {
         self.response.status()
     }
@@ -375,13 +394,13 @@ impl Answer {
         let after = self.timeouts.stall;
         match tokio::time::timeout(after, self.response.chunk()).await {
             Err(_) => Err(Error::Timeout {
-                asked: self.asked.clone(),
+                request_line: self.request_line.clone(),
                 wait: Wait::Receive,
                 route: self.route.clone(),
                 after,
             }),
             Ok(Err(error)) => Err(Error::of_transport(
-                self.asked.clone(),
+                self.request_line.clone(),
                 error,
                 self.route.clone(),
                 self.timeouts.connect,
@@ -399,21 +418,22 @@ impl Answer {
         mut self,
         limit: u64,
         counters: &Counters,
-    ) -> Result<(Asked, Vec<u8>), Error> {
+    ) -> Result<(RequestLine, Vec<u8>), Error> {
         let announced = self.content_length().unwrap_or(0);
-        let too_large = |asked: &Asked| Error::Large { asked: asked.clone(), limit };
+        let too_large =
+            |request_line: &RequestLine| Error::Large { request_line: request_line.clone(), limit };
         if announced > limit {
-            return Err(too_large(&self.asked));
+            return Err(too_large(&self.request_line));
         }
         let mut body = Vec::with_capacity(usize::try_from(announced).unwrap_or(0));
         while let Some(chunk) = self.chunk().await? {
             counters.received(chunk.len());
             if body.len() as u64 + chunk.len() as u64 > limit {
-                return Err(too_large(&self.asked));
+                return Err(too_large(&self.request_line));
             }
             body.extend_from_slice(&chunk);
         }
-        Ok((self.asked, body))
+        Ok((self.request_line, body))
     }
 
     /// Status and reason of a refusal. Reads no more of the body than is
@@ -427,35 +447,40 @@ impl Answer {
             body.extend_from_slice(&chunk[..chunk.len().min(room)]);
         }
         let (status, retry_after) = (self.status(), self.retry_after());
-        Refusal { asked: self.asked, status, said: Said::parse(&body), retry_after }
+        Refusal {
+            request_line: self.request_line,
+            status,
+            error_body: ErrorBody::parse(&body),
+            retry_after,
+        }
     }
 
-    /// An answer that makes no sense.
+    /// A response that makes no sense.
     pub(crate) fn broken(&self, what: impl Into<String>) -> Error {
-        Error::Protocol { asked: self.asked.clone(), what: what.into() }
+        Error::Protocol { request_line: self.request_line.clone(), what: what.into() }
     }
 }
 
-/// An answer that is not the one hoped for.
+/// A response that is not the one hoped for.
 pub(crate) struct Refusal {
-    pub(crate) asked: Asked,
+    pub(crate) request_line: RequestLine,
     pub(crate) status: StatusCode,
-    pub(crate) said: Said,
+    pub(crate) error_body: ErrorBody,
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl Refusal {
     /// As a matter of rights.
     pub(crate) fn denied(self, provenance: Provenance) -> Error {
-        let Self { asked, status, said, .. } = self;
-        Error::Denied { asked, status, said, provenance }
+        let Self { request_line, status, error_body, .. } = self;
+        Error::Denied { request_line, status, error_body, provenance }
     }
 }
 
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
-        let Refusal { asked, status, said, retry_after } = refusal;
-        Self::Status { asked, status, said, retry_after }
+        let Refusal { request_line, status, error_body, retry_after } = refusal;
+        Self::Status { request_line, status, error_body, retry_after }
     }
 }
 

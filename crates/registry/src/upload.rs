@@ -1,6 +1,6 @@
 //! Blobs going out. One POST opens an upload (or mounts the blob from another
 //! repository), one PUT carries all of it. After a cut the registry is asked how
-//! much it has, and one PATCH sends the rest; a registry that does not say gets
+//! much it has, and one PATCH sends the rest; a registry that does not report it gets
 //! a new upload. Another process continues an upload in the same way. Blobs are not divided beforehand: docker-registry cannot
 //! continue inside a part either, and each part costs a round trip.
 
@@ -22,13 +22,13 @@ use url::Url;
 use url::form_urlencoded::Serializer;
 
 use crate::client::{Blob, Client};
-use crate::error::{Asked, BodyError, Error, Wait};
+use crate::error::{BodyError, Error, RequestLine, Wait};
 use crate::location::Location;
 use crate::session::{Call, Session, Spot};
 use crate::settings::Timeouts;
 use crate::throttle::{Lane, Permit};
 use crate::token::Scope;
-use crate::transport::{Answer, Outgoing, Protocol, Refusal};
+use crate::transport::{Outgoing, Protocol, Refusal, Response};
 
 /// How a blob came to be in a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,10 +122,10 @@ impl Upload<'_> {
         method: Method,
         url: &Url,
         headers: HeaderMap,
-        send: impl Fn(Outgoing, Asked) -> F,
-    ) -> Result<Answer, Error>
+        send: impl Fn(Outgoing, RequestLine) -> F,
+    ) -> Result<Response, Error>
     where
-        F: Future<Output = Result<Answer, Error>>,
+        F: Future<Output = Result<Response, Error>>,
     {
         let scope = Scope::push(&self.spot.at.repository, None);
         let own = self.spot.host.owns(url);
@@ -140,7 +140,7 @@ impl Upload<'_> {
                 verify: self.spot.host.verify,
                 protocol: Protocol::Http1,
             };
-            send(outgoing, Asked::new(&method, url))
+            send(outgoing, RequestLine::new(&method, url))
         };
         self.session.authorised(self.spot, self.place, &scope, attempt).await
     }
@@ -154,29 +154,29 @@ impl Upload<'_> {
         E: Into<BodyError> + 'static,
     {
         let Blob { digest, size } = self.blob;
-        let put = |outgoing, asked| self.send_from(outgoing, asked, 0, body);
-        let answer = self.request(Method::PUT, url, headers(size), put).await?;
-        finish(answer, &digest).await
+        let put = |outgoing, request_line| self.send_from(outgoing, request_line, 0, body);
+        let response = self.request(Method::PUT, url, headers(size), put).await?;
+        finish(response, &digest).await
     }
 
-    /// Where a cut upload continues, and from which byte. `None`: the registry does not say, or has
+    /// Where a cut upload continues, and from which byte. `None`: the registry does not report it, or has
     /// nothing of it.
     async fn received(&self, url: &Url) -> Option<(Url, u64)> {
         let mut url = url.clone();
         url.set_query(without_digest(&url).as_deref());
         let stall = self.session.transport.timeouts.stall;
         let get = |outgoing, _| self.session.transport.exchange(outgoing, Some(stall));
-        let answer = match self.request(Method::GET, &url, HeaderMap::new(), get).await {
-            Ok(answer) if answer.status().is_success() => answer,
+        let response = match self.request(Method::GET, &url, HeaderMap::new(), get).await {
+            Ok(response) if response.status().is_success() => response,
             Ok(_) => return None,
             Err(error) => {
-                tracing::debug!("asking for the state of an upload: {}", error.chain());
+                tracing::debug!("kind for the state of an upload: {}", error.chain());
                 return None;
             }
         };
-        let offset = answer.header(RANGE.as_str()).and_then(received_bytes)?;
-        let next = match answer.header(LOCATION.as_str()) {
-            Some(to) => self.spot.host.upload_url(answer.url(), to)?,
+        let offset = response.header(RANGE.as_str()).and_then(received_bytes)?;
+        let next = match response.header(LOCATION.as_str()) {
+            Some(to) => self.spot.host.upload_url(response.url(), to)?,
             None => url,
         };
         // One byte may be none: an empty range cannot be written.
@@ -198,16 +198,17 @@ impl Upload<'_> {
             if let Ok(range) = HeaderValue::from_str(&format!("{offset}-{}", size - 1)) {
                 headers.insert(CONTENT_RANGE, range);
             }
-            let patch = |outgoing, asked| self.send_from(outgoing, asked, offset, body);
-            let answer = self.request(Method::PATCH, &url, headers, patch).await?;
-            if !answer.status().is_success() {
-                return Err(lost(answer).await);
+            let patch =
+                |outgoing, request_line| self.send_from(outgoing, request_line, offset, body);
+            let response = self.request(Method::PATCH, &url, headers, patch).await?;
+            if !response.status().is_success() {
+                return Err(lost(response).await);
             }
-            let next = answer.header(LOCATION.as_str());
-            url = match next.map(|to| self.spot.host.upload_url(answer.url(), to)) {
+            let next = response.header(LOCATION.as_str());
+            url = match next.map(|to| self.spot.host.upload_url(response.url(), to)) {
                 Some(Some(next)) => next,
                 Some(None) => {
-                    return Err(answer.broken("an upload continues without a usable Location"));
+                    return Err(response.broken("an upload continues without a usable Location"));
                 }
                 None => url,
             };
@@ -215,32 +216,33 @@ impl Upload<'_> {
         url.query_pairs_mut().append_pair("digest", &digest.to_string());
         let commit = self.session.transport.timeouts.commit;
         let put = |outgoing, _| self.session.transport.exchange(outgoing, Some(commit));
-        let answer = self.request(Method::PUT, &url, headers(0), put).await?;
-        if !answer.status().is_success() {
-            return Err(lost(answer).await);
+        let response = self.request(Method::PUT, &url, headers(0), put).await?;
+        if !response.status().is_success() {
+            return Err(lost(response).await);
         }
-        finish(answer, &digest).await
+        finish(response, &digest).await
     }
 
     /// Sends the content from `offset` on.
     async fn send_from<B, F, S, E>(
         &self,
         outgoing: Outgoing,
-        asked: Asked,
+        request_line: RequestLine,
         offset: u64,
         body: &B,
-    ) -> Result<Answer, Error>
+    ) -> Result<Response, Error>
     where
         B: Fn() -> F + Send + Sync,
         F: Future<Output = Result<S, E>> + Send,
         S: Stream<Item = Result<Bytes, E>> + Send + 'static,
         E: Into<BodyError> + 'static,
     {
-        let stream = body()
-            .await
-            .map_err(|source| Error::Body { asked: asked.clone(), source: source.into() })?;
+        let stream = body().await.map_err(|source| Error::Body {
+            request_line: request_line.clone(),
+            source: source.into(),
+        })?;
         let stream = without_first(stream, offset);
-        send(self.session, outgoing, stream, self.blob.size - offset, asked).await
+        send(self.session, outgoing, stream, self.blob.size - offset, request_line).await
     }
 }
 
@@ -269,9 +271,9 @@ fn received_bytes(range: &str) -> Option<u64> {
 }
 
 /// A refusal of a continued upload.
-async fn lost(answer: Answer) -> Error {
-    let Refusal { asked, status, said, .. } = answer.refusal().await;
-    Error::UploadLost { asked, status, said }
+async fn lost(response: Response) -> Error {
+    let Refusal { request_line, status, error_body, .. } = response.refusal().await;
+    Error::UploadLost { request_line, status, error_body }
 }
 
 impl Client {
@@ -286,7 +288,7 @@ impl Client {
         let spot = session.target(to)?;
         let counters = &session.transport.counters;
         let check = || async {
-            let place = spot.host.throttle.enter(Lane::Question).await;
+            let place = spot.host.throttle.enter(Lane::Small).await;
             let digest = Digest::of(b"");
             let Opened::At(mut url) = open(session, &spot, &place, &digest, None).await? else {
                 return Ok(());
@@ -325,7 +327,7 @@ fn without_digest(url: &Url) -> Option<String> {
     (!own.is_empty()).then(|| query.finish())
 }
 
-/// Opens an upload. A registry that does not let us mount is asked again
+/// Opens an upload. A registry that does not let us mount gets a second request
 /// without.
 async fn open(
     session: &Session,
@@ -344,19 +346,19 @@ async fn open(
     let mut call = Call::new(Method::POST, path, Scope::push(repository, mount_from));
     call.protocol = Protocol::Http1;
     call.headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-    let answer = match (session.ask(spot, place, &call).await, mount_from) {
+    let response = match (session.send(spot, place, &call).await, mount_from) {
         (Err(Error::Denied { .. }), Some(_)) => {
             return Box::pin(open(session, spot, place, digest, None)).await;
         }
-        (answer, _) => answer?,
+        (response, _) => response?,
     };
-    match answer.status() {
+    match response.status() {
         StatusCode::CREATED if mount_from.is_some() => Ok(Opened::Mounted),
         StatusCode::ACCEPTED | StatusCode::CREATED => {
-            let location = answer.header(LOCATION.as_str());
-            let url = location.and_then(|to| spot.host.upload_url(answer.url(), to));
+            let location = response.header(LOCATION.as_str());
+            let url = location.and_then(|to| spot.host.upload_url(response.url(), to));
             let Some(mut url) = url else {
-                return Err(answer.broken("an upload was opened without a usable Location"));
+                return Err(response.broken("an upload was opened without a usable Location"));
             };
             url.query_pairs_mut().append_pair("digest", &digest.to_string());
             Ok(Opened::At(url))
@@ -366,7 +368,7 @@ async fn open(
         {
             Box::pin(open(session, spot, place, digest, None)).await
         }
-        _ => Err(answer.refusal().await.into()),
+        _ => Err(response.refusal().await.into()),
     }
 }
 
@@ -382,8 +384,8 @@ async fn send<S>(
     mut outgoing: Outgoing,
     stream: S,
     size: u64,
-    asked: Asked,
-) -> Result<Answer, Error>
+    request_line: RequestLine,
+) -> Result<Response, Error>
 where
     S: Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
 {
@@ -401,29 +403,29 @@ where
     let timeouts = session.transport.timeouts;
     let url = outgoing.url.clone();
     let sent = tokio::select! {
-        answer = session.transport.exchange(outgoing, None) => answer,
-        (wait, after) = watch(&flow, size, timeouts) => Err(session.transport.timed_out(&asked, &url, wait, after)),
+        response = session.transport.exchange(outgoing, None) => response,
+        (wait, after) = watch(&flow, size, timeouts) => Err(session.transport.timed_out(&request_line, &url, wait, after)),
     };
     session.transport.counters.sent(usize::try_from(flow.moved()).unwrap_or(usize::MAX));
     sent.map_err(|error| match flow.take_failure() {
-        Some(source) => Error::Body { asked, source },
+        Some(source) => Error::Body { request_line, source },
         None => error,
     })
 }
 
-async fn finish(answer: Answer, digest: &Digest) -> Result<(), Error> {
-    match answer.status() {
+async fn finish(response: Response, digest: &Digest) -> Result<(), Error> {
+    match response.status() {
         StatusCode::CREATED | StatusCode::ACCEPTED | StatusCode::NO_CONTENT | StatusCode::OK => {}
         StatusCode::NOT_FOUND | StatusCode::RANGE_NOT_SATISFIABLE => {
-            return Err(lost(answer).await);
+            return Err(lost(response).await);
         }
-        _ => return Err(answer.refusal().await.into()),
+        _ => return Err(response.refusal().await.into()),
     }
     let told: Option<Digest> =
-        answer.header("docker-content-digest").and_then(|told| told.parse().ok());
+        response.header("docker-content-digest").and_then(|told| told.parse().ok());
     match told {
         Some(got) if got != *digest => {
-            Err(Error::Digest { asked: answer.asked, wanted: *digest, got })
+            Err(Error::Digest { request_line: response.request_line, wanted: *digest, got })
         }
         _ => Ok(()),
     }
@@ -433,7 +435,7 @@ async fn finish(answer: Answer, digest: &Digest) -> Result<(), Error> {
 #[derive(Debug, Default)]
 struct Flow {
     moved: AtomicU64,
-    /// The content's own source is slow; the registry is not to blame.
+    /// The content's own source is slow; the registry is not the cause.
     waits_for_source: AtomicBool,
     failure: Mutex<Option<BodyError>>,
 }
@@ -448,7 +450,7 @@ impl Flow {
     }
 }
 
-/// Ends when the registry takes no more bytes, or gives no answer after the last.
+/// Ends when the registry takes no more bytes, or does not respond after the last.
 async fn watch(flow: &Flow, size: u64, timeouts: Timeouts) -> (Wait, std::time::Duration) {
     let mut seen = 0;
     loop {

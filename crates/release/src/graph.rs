@@ -1,8 +1,8 @@
 //! The update graph: releases, and which of them a cluster may go to next.
 //!
-//! Read from the answer of an update service. The answer is hostile input: its
+//! Read from the response of an update service. The response is hostile input: its
 //! size is bounded, every index is checked, and nothing is stored twice for
-//! every edge, so that a small answer cannot become a large graph.
+//! every edge, so that a small response cannot become a large graph.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use crate::channel::Minor;
 
-mod answer;
+mod response;
 
-/// The largest answer that is read. Real ones are a hundred times smaller.
+/// The largest response that is read. Real ones are a hundred times smaller.
 pub const MAX_GRAPH_BYTES: usize = 16 << 20;
 
 /// Releases in the order of their versions, and the updates between them.
@@ -33,10 +33,10 @@ pub struct Graph {
 pub struct Node {
     pub version: Version,
     pub payload: Payload,
-    /// The channels that the release is in, as the service says.
+    /// The channels that the release is in, as the service reports.
     pub channels: BTreeSet<String>,
-    /// The architecture that the release says it is for: `multi` for payloads
-    /// of several. Most releases say nothing.
+    /// The architecture that the release declares: `multi` for payloads
+    /// of several. Most releases declare none.
     pub architecture: Option<String>,
     /// Where the release is announced.
     pub url: Option<String>,
@@ -105,10 +105,10 @@ pub struct Update<'a> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum GraphError {
-    #[error("the answer has more than {} MiB, which no update graph has", MAX_GRAPH_BYTES >> 20)]
+    #[error("the response has more than {} MiB, which no update graph has", MAX_GRAPH_BYTES >> 20)]
     Large,
     #[error(
-        "the answer is a web page, not an update graph: a proxy or a login page may have answered instead of the update service"
+        "the response is a web page, not an update graph: a proxy or a login page may have responded instead of the update service"
     )]
     Html,
     #[error("the response is not an update graph")]
@@ -126,9 +126,9 @@ pub enum GraphError {
 }
 
 impl Graph {
-    /// Reads the answer of an update service.
+    /// Reads the response of an update service.
     pub fn parse(bytes: &[u8]) -> Result<Self, GraphError> {
-        answer::read(bytes)
+        response::read(bytes)
     }
 
     /// Puts nodes in order and makes edges of what was read. Edges go between
@@ -193,12 +193,12 @@ impl Graph {
         self.place_of(version).map(|place| &self.nodes[place])
     }
 
-    /// Every channel that some release says it is in.
+    /// Every channel that a release declares.
     pub fn channels(&self) -> BTreeSet<&str> {
         self.channels_where(|_| true)
     }
 
-    /// Every channel that some release of a minor version says it is in. The
+    /// Every channel that a release of a minor version declares. The
     /// graph of a channel also has releases of earlier minor versions, which
     /// are the start of its updates.
     pub fn channels_of(&self, minor: Minor) -> BTreeSet<&str> {

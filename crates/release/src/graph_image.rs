@@ -27,14 +27,14 @@ pub struct GraphLayer {
     pub diff_id: Digest,
     /// What the image runs: it hands the data to the update service.
     pub command: Vec<String>,
-    /// For those who ask where the layer comes from.
+    /// For users who want to know where the layer comes from.
     pub made_by: String,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum GraphDataError {
     #[error(
-        "the data of the update graph is a web page: a proxy or a login page may have answered"
+        "the data of the update graph is a web page: a proxy or a login page may have responded"
     )]
     Html,
     #[error("the data of the update graph is not a gzipped tar archive, or is damaged")]

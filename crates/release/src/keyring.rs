@@ -45,7 +45,7 @@ pub enum KeyError {
     None,
     #[error("it is larger than {} MiB, which no file of keys is", MAX_KEY_BYTES >> 20)]
     Large,
-    #[error("it is no OpenPGP public key, or a damaged one")]
+    #[error("it is not an OpenPGP public key, or is damaged")]
     Damaged(#[source] Box<pgp::errors::Error>),
     #[error("key {0} is not signed by itself, so that its own data cannot be trusted")]
     Unbound(String),
@@ -107,7 +107,7 @@ impl Keyring {
         &self.keys
     }
 
-    /// The keys that a signature may have been made with, by what it says.
+    /// The keys that a signature may have been made with, by its own data.
     pub(crate) fn candidates(&self, fingerprints: &[&Fingerprint], ids: &[&KeyId]) -> Vec<&Key> {
         let named =
             |key: &&Key| fingerprints.contains(&&key.fingerprint()) || ids.contains(&&key.key_id());
@@ -121,7 +121,7 @@ impl Key {
         id_text(&self.key_id())
     }
 
-    /// Who the key says it belongs to.
+    /// The owner that the key names.
     pub fn owner(&self) -> &str {
         &self.owner
     }
@@ -208,7 +208,7 @@ fn signing_keys(certificate: &SignedPublicKey) -> Result<Vec<Key>, KeyError> {
 }
 
 /// When a subkey expires and whether it was revoked, if it may sign. A subkey that
-/// signs must itself have agreed to belong to the key: else anybody could claim
+/// signs must itself have agreed to belong to the key: otherwise anyone could claim
 /// another's subkey, and its signatures with it.
 fn signing_subkey(
     primary: &PublicKey,
@@ -231,7 +231,7 @@ fn newest<'a>(signatures: impl Iterator<Item = &'a Signature>) -> Option<&'a Sig
     signatures.max_by_key(|signature| signature.created())
 }
 
-/// What a key may be used for; old keys say nothing, and may be used for all.
+/// What a key may be used for; old keys have no flags, and may be used for all.
 fn may_sign(own: &Signature) -> bool {
     let mut said = own.config().into_iter().flat_map(|config| config.hashed_subpackets());
     let silent = !said.any(|packet| matches!(packet.data, SubpacketData::KeyFlags(_)));

@@ -1,13 +1,34 @@
 //! OpenShift releases: which there are, which are wanted, how a cluster gets
 //! from one to the next, who signed them, and what is in them.
 //!
-//! Pure: the update service is asked, signatures are fetched and layers are
+//! Pure: the update service is queried, signatures are fetched and layers are
 //! opened by the caller. Whatever comes in is taken as hostile.
 //!
 //! ```text
-//! answers ──graph──▶ graphs ──select──▶ releases ──signature──▶ payloads to trust
+//! responses ──graph──▶ graphs ──select──▶ releases ──signature──▶ payloads to trust
 //!                      │                                             │
 //!                      └──upgrade_path──▶ hops, risks, pictures      └──payload──▶ components
+//! ```
+//!
+//! # Example
+//!
+//! ```
+//! use release::graph::Graph;
+//! use release::upgrade_path::{PathQuery, find_paths};
+//!
+//! let node = |version: &str, digit: &str| {
+//!     format!(r#"{{"version": "{version}", "payload": "quay.io/o/r@sha256:{}"}}"#, digit.repeat(64))
+//! };
+//! let text = format!(
+//!     r#"{{"nodes": [{}, {}], "edges": [[0, 1]]}}"#,
+//!     node("4.16.1", "1"),
+//!     node("4.16.2", "2")
+//! );
+//! let graph = Graph::parse(text.as_bytes()).unwrap();
+//! let [from, to] = ["4.16.1", "4.16.2"].map(|version| version.parse().unwrap());
+//! let query = PathQuery::Between { from, to };
+//! let paths = find_paths(&graph, &query).unwrap();
+//! assert_eq!(paths.routes[0].hops.len(), 1);
 //! ```
 
 pub mod channel;

@@ -41,7 +41,7 @@ pub(crate) fn versions<'a>(
 }
 
 /// `; did you mean a, b or c?`, or nothing when there is nothing to offer.
-pub(crate) fn question(near: &[impl std::fmt::Display]) -> String {
+pub(crate) fn suggestion(near: &[impl std::fmt::Display]) -> String {
     match list(near, "or") {
         Some(list) => format!("; did you mean {list}?"),
         None => String::new(),
@@ -93,8 +93,8 @@ mod tests {
             remark(&versions(&"4.13.0".parse().unwrap(), &known)),
             "; the nearest is 4.12.9"
         );
-        assert_eq!(question(&["a", "b", "c"]), "; did you mean a, b or c?");
+        assert_eq!(suggestion(&["a", "b", "c"]), "; did you mean a, b or c?");
         let none: [&str; 0] = [];
-        assert_eq!(question(&none), "");
+        assert_eq!(suggestion(&none), "");
     }
 }

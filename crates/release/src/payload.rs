@@ -1,5 +1,5 @@
 //! What is in a release payload: the images a release is made of, and what it
-//! says about itself.
+//! states about itself.
 //!
 //! The files are found in the layers of the payload image ([`layers`]) and read
 //! here. All of them are hostile input until proven otherwise.

@@ -2,7 +2,7 @@
 //!
 //! Every release that was ever published has a good signature. A hostile update service could hand
 //! out the payload of an old release, or of another architecture, under the name of a new one: the
-//! signature alone does not tell. What the signer calls the release does, and so does the release.
+//! signature alone does not prove it. The name that the signer gave the release does, and so does the release.
 
 use image_set::Architecture;
 use oci::Tag;
@@ -38,7 +38,7 @@ pub enum BrokenPromise {
 
 impl Promise<'_> {
     /// Compares with the tag that the signer gave the payload: `4.16.3-x86_64`. A tag without an
-    /// architecture says nothing about it, as those of the first releases and of OKD.
+    /// architecture does not restrict it, as those of the first releases and of OKD.
     pub fn check_tag(self, signed: &Tag) -> Result<(), BrokenPromise> {
         // A tag cannot hold the `+` of build metadata.
         let version = self.version.to_string().replace('+', "-");
@@ -57,7 +57,7 @@ impl Promise<'_> {
         }
     }
 
-    /// Compares with what the release says about itself.
+    /// Compares with the metadata of the release.
     pub fn check_metadata(self, metadata: &ReleaseMetadata) -> Result<(), BrokenPromise> {
         if metadata.version != *self.version {
             let (version, found) = (self.version.clone(), metadata.version.clone());
@@ -70,7 +70,7 @@ impl Promise<'_> {
                 let found = found.to_owned();
                 Err(BrokenPromise::Architecture { architecture: self.architecture, found })
             }
-            // Payloads for one architecture do not say which.
+            // Payloads for one architecture do not name it.
             None if !is_multi => Ok(()),
             None => {
                 let found = "one architecture".to_owned();

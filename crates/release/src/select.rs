@@ -21,7 +21,7 @@ mod path;
 pub use error::{Note, SelectError};
 pub(crate) use path::shortest_listed_path;
 
-/// What an update service is asked for.
+/// What an update service is requested.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GraphKey {
     pub distribution: Distribution,
@@ -87,7 +87,7 @@ pub fn architectures(section: &PlatformSection) -> Vec<Architecture> {
 
 /// The graphs that are still missing to select from. Ask again after adding
 /// them: a way across channels may lead through channels that only the first
-/// graphs tell about. Empty when [`select`] has all it can use.
+/// graphs contain. Empty when [`select`] has all it can use.
 pub fn needed(section: &PlatformSection, graphs: &Graphs) -> BTreeSet<GraphKey> {
     if section.release.is_some() {
         return BTreeSet::new();
@@ -106,7 +106,7 @@ pub fn needed(section: &PlatformSection, graphs: &Graphs) -> BTreeSet<GraphKey> 
 }
 
 /// Selects releases. A section that names its payload by `release` selects
-/// nothing here: its channels have no say.
+/// nothing here: its channels are ignored.
 pub fn select(section: &PlatformSection, graphs: &Graphs) -> Selection {
     let mut selection = Selection::default();
     if section.release.is_some() {
@@ -148,7 +148,7 @@ pub fn bounds(channel: &ReleaseChannel, graph: &Graph) -> Option<Bounds> {
     let max = channel.max_version.as_ref().unwrap_or(head);
     let min = match (&channel.min_version, &channel.max_version) {
         (Some(min), _) => min,
-        // Only the head, unless more was asked for.
+        // Only the head, unless more was requested.
         (None, None) if !channel.full => max,
         (None, _) => first,
     };
@@ -245,7 +245,7 @@ impl GraphKey {
         Self { distribution, channel: channel.to_owned(), architecture }
     }
 
-    /// The name of the file that keeps the answer, as oc-mirror's users know it.
+    /// The name of the file that keeps the response, as in oc-mirror v2.
     pub fn file_name(&self) -> String {
         format!("{}-{}.json", self.architecture.as_str(), self.channel)
     }
@@ -260,7 +260,7 @@ impl Graphs {
         self.0.insert(key, Some(graph));
     }
 
-    /// Notes that a graph cannot be had, so that it is not asked for again. What
+    /// Records that a graph is unavailable, so that it is not requested again. What
     /// would be selected from it fails with [`SelectError::NoGraph`].
     pub fn give_up(&mut self, key: GraphKey) {
         self.0.entry(key).or_insert(None);

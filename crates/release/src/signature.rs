@@ -1,9 +1,9 @@
-//! Whether a release is signed by somebody who is trusted.
+//! Whether a release is signed by a trusted key.
 //!
 //! A signature is an OpenPGP message: a small document that names an image and its
 //! digest, and a signature of that document. It is fetched from a web server
-//! that anybody may stand between, so nothing in it counts before the
-//! signature is checked, and then only the digest that was asked for.
+//! that anyone may be in between, so nothing in it counts before the
+//! signature is checked, and then only the digest that was requested.
 
 use std::fmt;
 
@@ -23,9 +23,9 @@ pub const MAX_SIGNATURE_BYTES: usize = 128 << 10;
 /// A signature that was checked and found good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// The digest that was asked for, and that was signed.
+    /// The digest that was requested, and that was signed.
     pub digest: Digest,
-    /// The name the release has, according to its signer; its tag says version
+    /// The name the release has, according to its signer; its tag has version
     /// and architecture.
     pub reference: ImageRef,
     /// The key, as gpg shows it: 16 hex digits.
@@ -36,7 +36,7 @@ pub struct Verified {
 /// Why a signature is not believed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
-    #[error("it is no OpenPGP signature; a proxy or an error page may have answered instead")]
+    #[error("it is not an OpenPGP signature; a proxy or an error page may have responded instead")]
     NotOpenPgp,
     #[error("it is cut short: it starts as an OpenPGP message and ends in the middle of it")]
     Truncated,
@@ -99,7 +99,7 @@ pub fn verify(
 }
 
 /// Checks signatures until one is good. `found` are `signature-1`,
-/// `signature-2` and so on, as many as there are. Also says which one it was,
+/// `signature-2` and so on, as many as there are. Also returns which one it was,
 /// counted from 0.
 pub fn verify_any<'a>(
     found: impl IntoIterator<Item = &'a [u8]>,
@@ -129,7 +129,7 @@ impl fmt::Display for Refused {
                 write!(f, "no signature of {} can be believed", self.digest)?;
                 let texts: Vec<String> = reasons.iter().map(ToString::to_string).collect();
                 let mut first = 1;
-                // A proxy's error page answers for every one of them: once is enough to read.
+                // A proxy's error page responds for every one of them: once is enough to read.
                 for same in texts.chunk_by(|left, right| left == right) {
                     let last = first + same.len() - 1;
                     let mark = if first == 1 { ':' } else { ';' };

@@ -20,9 +20,9 @@ use crate::nearest;
 mod picture;
 mod table;
 
-/// What is asked.
+/// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
+pub enum PathQuery {
     /// The way from one release to another.
     Between { from: Version, to: Version },
     /// Everything that can be reached from a release.
@@ -31,7 +31,7 @@ pub enum Question {
     To(Version),
 }
 
-/// An answer, ready to be shown.
+/// The result of a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradePaths {
@@ -42,7 +42,7 @@ pub struct UpgradePaths {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Version>,
     /// The ways between two releases, the one to take first. Empty for the other
-    /// questions.
+    /// queries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
     /// The releases that can be reached, or that one can be reached from; by
@@ -51,7 +51,7 @@ pub struct UpgradePaths {
     pub releases: Vec<Reached>,
     /// Every risk that is named anywhere above, once.
     pub risks: Vec<Risk>,
-    /// What somebody should know before starting.
+    /// What a user should know before starting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
 }
@@ -137,12 +137,12 @@ struct Step {
     via: usize,
 }
 
-/// Answers a question from the graph of one or several channels.
-pub fn answer(graph: &Graph, question: &Question) -> Result<UpgradePaths, PathError> {
-    match question {
-        Question::Between { from, to } => between(graph, from, to),
-        Question::From(version) => around(graph, version, Direction::Forward),
-        Question::To(version) => around(graph, version, Direction::Backward),
+/// Finds the updates that a query selects, in the graph of one or several channels.
+pub fn find_paths(graph: &Graph, query: &PathQuery) -> Result<UpgradePaths, PathError> {
+    match query {
+        PathQuery::Between { from, to } => between(graph, from, to),
+        PathQuery::From(version) => around(graph, version, Direction::Forward),
+        PathQuery::To(version) => around(graph, version, Direction::Backward),
     }
 }
 
@@ -343,7 +343,7 @@ fn risk_names(graph: &Graph, hops: &[(usize, usize)]) -> Vec<String> {
     all.map(|risk| risk.name.clone()).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// What the hops alone do not say.
+/// What the hops alone do not show.
 fn advice(from: &Version, to: &Version, routes: &[Route]) -> Vec<String> {
     let mut advice = Vec::new();
     let (first, last) = (Minor::of(from), Minor::of(to));

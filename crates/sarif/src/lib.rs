@@ -1,4 +1,23 @@
 //! Findings as SARIF 2.1.0, which code hosts show beside the lines.
+//!
+//! # Example
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use sarif::{Finding, Level};
+//!
+//! let finding = Finding {
+//!     rule: "R1",
+//!     level: Level::Warning,
+//!     message: "expected a name",
+//!     path: Path::new("a.yaml"),
+//!     line: 3,
+//!     column: 5,
+//! };
+//! let log = sarif::log("check", "1.0", &[], [finding]);
+//! assert!(log.contains("expected a name") && log.contains("2.1.0"));
+//! ```
 
 use std::fmt::Write as _;
 use std::path::{Component, Path};

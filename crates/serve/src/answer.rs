@@ -34,7 +34,7 @@ const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-diges
 const FILTERS_APPLIED: HeaderName = HeaderName::from_static("oci-filters-applied");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Answers one request. Whatever is wrong with it becomes an answer too.
+/// Handles one request. Errors become responses too.
 pub(crate) async fn answer(
     shelf: Arc<Shelf>,
     method: &Method,
@@ -49,7 +49,7 @@ pub(crate) async fn answer(
     headers.insert(API_VERSION, HeaderValue::from_static("registry/2.0"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if method == Method::HEAD {
-        // The length stays: it says what a GET would bring.
+        // The length stays: it is what a GET would return.
         *response.body_mut() = nothing();
     }
     response
@@ -114,7 +114,7 @@ async fn find(
     }
 }
 
-/// Runs what may wait for the disk where waiting holds nobody up.
+/// Runs what may wait for the disk where waiting does not block others.
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -174,7 +174,7 @@ fn range(headers: &HeaderMap, digest: Digest) -> Option<String> {
     range.to_str().ok().map(str::to_owned)
 }
 
-/// Whether the client says that it has this content already.
+/// Whether the client has this content already.
 fn is_known(headers: &HeaderMap, digest: Digest) -> bool {
     let ours = etag(digest);
     headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok()).any(|value| {

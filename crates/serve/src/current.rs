@@ -1,4 +1,4 @@
-//! The shelf that requests are answered from, which may be exchanged while the
+//! The shelf that requests are served from, which may be exchanged while the
 //! server runs.
 
 use std::sync::{Arc, PoisonError, RwLock};

@@ -25,7 +25,7 @@
 //!
 //! - Manifests go out byte for byte as their source gave them. The `Accept`
 //!   header is not consulted: a manifest in another format would have another
-//!   digest, and a client that cannot read ours is better told so by its own
+//!   digest, and a client that cannot read ours is better informed by its own
 //!   error than by a 406 that it takes for an absence.
 //! - Everything but `GET` and `HEAD` is refused with 405.
 //! - Text of a request is parsed into checked names and looked up in memory.

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 /// `Link` to the rest.
 pub(crate) const MAX_PAGE: usize = 10_000;
 
-/// Which part of a list is asked for.
+/// Which part of a list is requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Page {
     /// How many entries.
@@ -16,7 +16,7 @@ pub(crate) struct Page {
     pub(crate) after: Option<String>,
 }
 
-/// The order of lists: case-insensitive first, as the distribution rules ask
+/// The order of lists: case-insensitive first, as the distribution rules require
 /// for, then by bytes so that `V1` and `v1` have an order too.
 pub(crate) fn lexical(a: &str, b: &str) -> Ordering {
     let folded = |byte: u8| byte.to_ascii_lowercase();
@@ -41,8 +41,8 @@ impl Page {
         Ok(page)
     }
 
-    /// Cuts the page out of a list in [`lexical`] order. Also says whether more
-    /// follows; never after an empty page, as nothing would tell where it goes on.
+    /// Cuts the page out of a list in [`lexical`] order. Also returns whether more
+    /// follows; never after an empty page, as there would be no position to continue from.
     pub(crate) fn cut<'a>(&self, all: impl Iterator<Item = &'a str>) -> (Vec<&'a str>, bool) {
         let mut rest = all.skip_while(|entry| {
             self.after.as_deref().is_some_and(|after| lexical(entry, after) != Ordering::Greater)
@@ -62,7 +62,7 @@ impl Page {
     }
 }
 
-/// An `n` that is no number.
+/// An `n` that is not a number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("n={value:?} is not a number of entries")]
 pub(crate) struct PageError {

@@ -1,4 +1,4 @@
-//! A connection whose other end must keep taking bytes. A client that asks for
+//! A connection whose other end must keep taking bytes. A client that requests
 //! a layer and then does not read would otherwise hold its place for ever.
 
 use std::io;

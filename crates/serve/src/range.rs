@@ -1,4 +1,4 @@
-//! The `Range` header: which bytes of a blob are asked for.
+//! The `Range` header: which bytes of a blob are requested.
 
 /// What to send of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) enum Part {
 impl Part {
     /// Reads a `Range` header for a blob of `length` bytes. One range is
     /// honoured. What is not understood, and several ranges at once, mean the
-    /// whole blob: HTTP allows that answer to every range.
+    /// whole blob: HTTP allows that response to every range.
     pub(crate) fn parse(header: &str, length: u64) -> Self {
         Self::one_range(header, length).unwrap_or(Self::Whole)
     }

@@ -68,7 +68,7 @@ impl From<RouteError> for Refusal {
     fn from(error: RouteError) -> Self {
         let (status, code) = match &error {
             RouteError::Unknown => (StatusCode::NOT_FOUND, "UNSUPPORTED"),
-            // Nothing can have such a tag; the rules want the answer to be that.
+            // Nothing can have such a tag; the rules want the response to be that.
             RouteError::Tag(_) => (StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN"),
             RouteError::Escaped | RouteError::Long | RouteError::Repository(_) => {
                 (StatusCode::BAD_REQUEST, "NAME_INVALID")

@@ -1,11 +1,11 @@
-//! What a request asks for. Every name in a path becomes a checked type here;
+//! What a request requests. Every name in a path becomes a checked type here;
 //! text from the network goes no further.
 
 use oci::{Digest, DigestError, Pointer, ReferenceError, Repository, Tag};
 
 use crate::listing::{Page, PageError};
 
-/// The longest repository name that is looked at; the distribution grammar
+/// The longest repository name that is read; the distribution grammar
 /// allows no longer one, its registry included.
 const MAX_REPOSITORY: usize = 255;
 

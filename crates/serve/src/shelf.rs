@@ -1,7 +1,7 @@
 //! What is given out: which names, manifests and blobs each repository has.
 //!
 //! A shelf knows names, digests and sizes. Content stays in the store and is
-//! opened when it is asked for, so a large workspace costs little memory.
+//! opened when it is requested, so a large workspace costs little memory.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -46,7 +46,7 @@ struct Holding {
     blobs: BTreeMap<Digest, u64>,
     /// What is attached to a manifest, by that manifest.
     referrers: BTreeMap<Digest, Vec<Descriptor>>,
-    /// Indexes of referrers that are made when asked for: theirs and the subject's digest.
+    /// Indexes of referrers that are made when requested: theirs and the subject's digest.
     made_indexes: BTreeMap<Digest, Digest>,
 }
 

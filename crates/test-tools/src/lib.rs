@@ -79,8 +79,6 @@ pub enum Tool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     Test,
-    /// Tests on whole machines.
-    Machine,
     Bench,
     /// Release artefacts.
     Dist,
@@ -91,7 +89,6 @@ impl Need {
     const fn option(self) -> &'static str {
         match self {
             Self::Test => "",
-            Self::Machine => " --machine",
             Self::Bench => " --bench",
             Self::Dist => " --dist",
         }
@@ -335,8 +332,8 @@ impl Tool {
                 name: "nmstatectl",
                 version: "2.2.62",
                 purpose: "what a node's own service does with a document",
-                minutes: 7,
-                need: Need::Machine,
+                minutes: 4,
+                need: Need::Test,
                 source: Source::CargoInstall,
             },
             Self::Opm => Recipe {

@@ -76,7 +76,7 @@ fn prepare(purpose: &str) -> Result<()> {
         }
         "fuzz" => build([Tool::CargoFuzz]),
         "machine" => {
-            build(needed_for(Need::Machine))?;
+            build([Tool::Nmstatectl])?;
             make_machine_disk()
         }
         "machine-disk" => make_machine_disk(),

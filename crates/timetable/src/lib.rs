@@ -4,6 +4,20 @@
 //! "22:00-06:00 full, Sat-Sun full, else 2MiB" ──parse──▶ Timetable ──at(time)──▶ Rate
 //!                                                                  ──next_change(time)──▶ time
 //! ```
+//!
+//! # Example
+//!
+//! ```
+//! use jiff::tz::TimeZone;
+//! use timetable::{Rate, Timetable};
+//!
+//! let table: Timetable = "22:00-06:00 full, else pause".parse()?;
+//! let night = "2026-01-01T23:00:00Z".parse().unwrap();
+//! let noon = "2026-01-02T12:00:00Z".parse().unwrap();
+//! assert_eq!(table.at(night, &TimeZone::UTC), Rate::Full);
+//! assert_eq!(table.at(noon, &TimeZone::UTC), Rate::Paused);
+//! # Ok::<(), timetable::TimetableError>(())
+//! ```
 
 mod deadline;
 mod error;

@@ -35,7 +35,7 @@ const OTHER_TRANSPORTS: [&str; 10] = [
     "tarball",
 ];
 
-/// A text that is no policy.
+/// A text that is not a policy.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     #[error("it is not a policy as containers-policy.json(5) describes them")]
@@ -116,7 +116,7 @@ enum Entry {
     Reject {},
     SigstoreSigned(Box<SigstoreSigned>),
     SignedBy(Box<SignedByGpg>),
-    // Its fields are not read: it rejects whatever these say, as containers/image does.
+    // Its fields are not read: it rejects regardless of these, as containers/image does.
     SignedBaseLayer,
 }
 
@@ -247,7 +247,7 @@ impl SigstoreSigned {
             return Ok(Requirement::Unsupported(what.into()));
         }
         let signers = match self.fulcio {
-            // Its certificates are valid for minutes; without a log nothing tells when.
+            // Its certificates are valid for minutes; without a log, the time is unknown.
             Some(_) if !needs_log => return Err(Mistake::FulcioWithoutLog),
             Some(fulcio) => Signers::Certified(fulcio.read(read_key)?),
             None => {

@@ -20,7 +20,7 @@ pub(crate) enum SignedIdentity {
     RemapIdentity { prefix: String, signed_prefix: String },
 }
 
-/// Where a policy does not say.
+/// If a policy does not specify it.
 impl Default for SignedIdentity {
     fn default() -> Self {
         Self::MatchRepoDigestOrExact {}

@@ -107,7 +107,7 @@ mod tests {
             assert!(key.has_made(&signature, b"message"), "{kind}");
             assert!(!key.has_made(&signature, b"Message"), "{kind}");
         }
-        // Too short to prove anything, and a curve that nobody signs images with.
+        // Too short to prove anything, and a curve that is not used for images.
         for kind in ["RSA -pkeyopt rsa_keygen_bits:1024", "EC -pkeyopt ec_paramgen_curve:secp256k1"]
         {
             openssl(at, &format!("genpkey -algorithm {kind} -out key"));

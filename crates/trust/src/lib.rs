@@ -3,6 +3,20 @@
 //!
 //! Pure: key files are read by the caller, signatures are fetched by the caller. Whatever a policy
 //! requires and this crate cannot check rejects the image; no check is ever skipped.
+//!
+//! # Example
+//!
+//! ```
+//! use oci::ImageRef;
+//! use trust::{Name, Policy};
+//!
+//! let text = r#"{"default": [{"type": "reject"}],
+//!     "transports": {"docker": {"quay.io/org": [{"type": "insecureAcceptAnything"}]}}}"#;
+//! let policy = Policy::parse(text, |_| unreachable!("the policy names no key file"))?;
+//! let image: ImageRef = "quay.io/org/app:v1".parse().unwrap();
+//! assert!(!policy.rule(Name::Registry(&image)).reads_signatures());
+//! # Ok::<(), trust::PolicyError>(())
+//! ```
 
 mod blob_signature;
 mod cosign;

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 
 const KIND: &str = "cosign container image signature";
 
-/// What a signature says, once it is known who says it.
+/// The content of a signature, once its signer is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
     pub(crate) digest: Digest,
@@ -17,7 +17,7 @@ pub(crate) struct Payload {
 #[serde(deny_unknown_fields)]
 struct Document {
     critical: Critical,
-    // Annotations of whoever signed; they decide nothing.
+    // Annotations of the signer; they decide nothing.
     #[serde(rename = "optional")]
     _optional: IgnoredAny,
 }

@@ -66,7 +66,7 @@ impl Rule<'_> {
         self.requirements.iter().any(|one| matches!(one, Requirement::SignedBy(_)))
     }
 
-    /// Lets an image in, or says everything that speaks against it.
+    /// Accepts an image, or returns every reason against it.
     pub fn judge(&self, image: &Presented) -> Result<(), Refusal> {
         let objections = self.requirements.iter().flat_map(|one| one.objections(self.name, image));
         let mut reasons: Vec<String> = Vec::new();

@@ -398,7 +398,7 @@ mod tests {
                 let leaves: Vec<Vec<u8>> = (0..size).map(|n| leaf(n).into_bytes()).collect();
                 let good = proof(&log, at, &leaves);
                 assert_eq!(check(&with(good.clone())), Ok(Some(1_700_000_000)), "{at} of {size}");
-                // Enough without a promise, which alone tells a time.
+                // Enough without a promise, which alone has a time.
                 let mut bare = with(good.clone());
                 bare.as_object_mut().unwrap().remove("SignedEntryTimestamp");
                 assert_eq!(check(&bare), Ok(None));

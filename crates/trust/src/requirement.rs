@@ -1,4 +1,4 @@
-//! What a policy asks of an image, and whether the image has it.
+//! What a policy requires of an image, and whether the image has it.
 
 use std::fmt;
 
@@ -76,13 +76,13 @@ impl Subject {
     }
 }
 
-/// An image that asks to be let in.
+/// An image to decide about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Presented {
     pub root: Subject,
     /// For a list: the images of it that are mirrored.
     pub instances: Vec<Subject>,
-    /// When it asks, for signatures that expire.
+    /// The current time, for signatures that expire.
     pub now: Timestamp,
 }
 
@@ -206,7 +206,7 @@ impl Signed {
             Signers::Certified(fulcio) => {
                 let certificate = found.certificate.as_deref().ok_or(Bad::NoCertificate)?;
                 let certificate = Certificate::parse(certificate)?;
-                // Certificates are valid for minutes: the log says when the key was used.
+                // Certificates are valid for minutes: the log has the time at which the key was used.
                 let time = entered(certificate.der())?.ok_or(LogError::NoTime)?;
                 let key = fulcio.key(&certificate, found.chain.as_deref(), time)?;
                 if !key.has_made(&signature, &found.payload) {

@@ -92,7 +92,7 @@ impl Name<'_> {
         }
     }
 
-    /// The image by what it is asked for: of a tag beside a digest nothing is
+    /// The image by what it is requested: of a tag beside a digest nothing is
     /// asked, and no tag means the usual one.
     pub(crate) fn reference(self) -> Option<ImageRef> {
         let Self::Registry(image) = self else { return None };

@@ -11,6 +11,15 @@ use crate::distribution::Cache;
 
 /// A workspace on disk. Opening one reads and writes nothing: what is not
 /// there yet is empty, and is made by the first write.
+///
+/// # Guarantees
+///
+/// - A blob is complete if its name exists: it is written under another name, and renamed when its
+///   digest matches. An image is complete if its record exists.
+/// - One process writes at a time ([`Workspace::lock`]). Readers need no lock, and never see a
+///   partial file.
+/// - After a kill at any moment, the workspace can be used without a repair. After a power failure,
+///   the next writer hashes again what may not have reached the disk.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     root: PathBuf,

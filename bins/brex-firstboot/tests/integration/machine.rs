@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use br_ex::render::OnFailure;
 use lab::node::machine::{Machine, MachineOptions};
 use lab::node::{NodeFile, Profile};
 use lab::tools::{self, Tool};
@@ -61,8 +62,14 @@ dns-resolver:
 
 /// A node with our units as they are delivered, and this document.
 fn machine(document: &str) -> Machine {
+    machine_with(document, Vec::new(), &["nmstate-configuration.service"])
+}
+
+/// The same with further files, and with these units masked.
+fn machine_with(document: &str, further: Vec<NodeFile>, mask: &[&str]) -> Machine {
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd");
     let mut files = mco::files();
+    files.extend(further);
     for unit in fs::read_dir(&units).unwrap().map(Result::unwrap) {
         files.push(NodeFile {
             path: format!("/usr/lib/systemd/system/{}", unit.file_name().to_str().unwrap()),
@@ -95,7 +102,7 @@ fn machine(document: &str) -> Machine {
             (nmstatectl, "/usr/bin/nmstatectl".into()),
         ],
         enable,
-        mask: vec!["nmstate-configuration.service".into()],
+        mask: mask.iter().map(|unit| (*unit).to_owned()).collect(),
     })
     .unwrap()
 }
@@ -220,4 +227,42 @@ ip route show default
     let (seen, route) = rest.split_at(expected.len().min(rest.len()));
     assert_eq!(seen, expected, "{}", run.logs);
     assert!(route.starts_with("default via 198.51.100.1 dev br-ex"), "{route}");
+}
+
+/// The drop-ins that `oc-brex render --service --required` writes.
+fn required() -> Vec<NodeFile> {
+    let role = "worker".parse().unwrap();
+    let config = br_ex::render::service(&role, None, OnFailure::Stop).unwrap();
+    let mut files = Vec::new();
+    for unit in &config.units {
+        for drop_in in &unit.dropins {
+            files.push(NodeFile {
+                path: format!("/etc/systemd/system/{}.d/{}", unit.name, drop_in.name),
+                content: drop_in.contents.clone().unwrap_or_default().into_bytes(),
+                mode: 0o644,
+            });
+        }
+    }
+    assert!(files.len() > 1, "{files:?}");
+    files
+}
+
+/// With `--required`, neither configure-ovs nor kubelet runs on a node whose br-ex was not confirmed.
+/// The unit of the machine-config operator is not masked: a drop-in keeps it from running.
+#[test]
+#[ignore = "a whole machine takes minutes: cargo xtask test --machine"]
+fn a_required_document_that_is_rolled_back_leaves_no_guessed_bridge_and_no_kubelet() {
+    let mut machine = machine_with(&document("198.51.100.254"), required(), &[]);
+    let look = "
+systemctl is-failed brex-firstboot-confirm.service
+systemctl is-failed ovs-configuration.service
+systemctl is-active kubelet.service
+systemctl show --property=ExecMainStartTimestampMonotonic --value nmstate-configuration.service
+ovs-vsctl list-br
+test -e /etc/nmstate/openshift/applied || echo no flag
+for i in $(seq 60); do ping -q -c 1 -W 1 198.51.100.1 > /dev/null && break; done && echo reached
+";
+    let run = machine.boot(&[&show_units(), look].concat()).unwrap();
+    let (_, seen) = units(run.succeeded().unwrap());
+    assert_eq!(seen, "failed\nfailed\ninactive\n0\nno flag\nreached\n", "{}", run.logs);
 }

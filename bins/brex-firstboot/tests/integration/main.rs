@@ -4,6 +4,7 @@
 
 mod machine;
 mod nodes;
+mod production;
 mod samples;
 mod uml;
 mod units;

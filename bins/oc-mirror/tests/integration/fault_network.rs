@@ -212,7 +212,7 @@ fn answers_that_are_not_what_was_asked_for_fail_their_image_with_the_reason() {
     for (part, effect, wanted) in [
         ("/manifests/v1", Effect::WrongDigestHeader, "digest"),
         ("/manifests/v1", Effect::ExtraBytes(7), ""),
-        ("/manifests/v1", html.clone(), "a web page came instead of a manifest"),
+        ("/manifests/v1", html.clone(), "a web page arrived instead of a manifest"),
         ("/manifests/v1", huge, "longer than the"),
         ("/blobs/", html, "bytes"),
         ("/blobs/", Effect::ExtraBytes(7), "bytes"),

@@ -41,12 +41,12 @@ fn an_update_service_that_fails_is_told_with_its_cause() {
     for (effect, wanted) in [
         (Effect::status(500), "500 Internal Server Error"),
         (Effect::status(403), "403 Forbidden"),
-        (Effect::status(404), "has no answer"),
+        (Effect::status(404), "does not have channel"),
         (Effect::DropConnection, "connection"),
         (typed("text/html", "<html>Please log in</html>"), "a web page came"),
         (typed("application/json", "<!doctype html><html></html>"), "web page"),
-        (typed("application/json", "Service temporarily out of order"), "no update graph"),
-        (typed("application/json", "{\"nodes\": 3}"), "no update graph"),
+        (typed("application/json", "Service temporarily out of order"), "not an update graph"),
+        (typed("application/json", "{\"nodes\": 3}"), "not an update graph"),
         (typed("application/json", r#"{"nodes":[],"edges":[[0,1]]}"#), "edge"),
     ] {
         world.service.server.clear_faults();

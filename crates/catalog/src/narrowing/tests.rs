@@ -38,7 +38,7 @@ fn kept(entries: &str, choose: impl Fn(&Package<'_>, &Channel<'_>) -> BTreeSet<u
     assert_eq!(crate::flaws(package), [], "the catalog of the test is a good one");
     let channel = &package.channels["c"];
     let kept = choose(package, channel);
-    assert!(kept.is_empty() || is_channel(channel, &kept), "what stays is no channel: {kept:?}");
+    assert!(kept.is_empty() || is_channel(channel, &kept), "what stays is not a channel: {kept:?}");
     let names: Vec<&str> = kept.iter().map(|index| &*channel.entries[*index].name).collect();
     names.join(" ")
 }

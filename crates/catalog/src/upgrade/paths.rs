@@ -1,4 +1,4 @@
-//! Questions about the way of an operator, and their answers, ready to be shown.
+//! Queries about the updates of an operator, and their results.
 //!
 //! OLM goes its way by itself, towards the head, and passes by what it need not install. A version that
 //! it passes by can be reached all the same: by a catalog that ends there.
@@ -15,9 +15,9 @@ use crate::version::CatalogRange;
 mod picture;
 mod table;
 
-/// What is asked.
+/// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
+pub enum PathQuery {
     /// The way from one version to another.
     Between { from: Version, to: Version },
     /// Everything that can be reached from a version.
@@ -28,7 +28,7 @@ pub enum Question {
     ToHead,
 }
 
-/// An answer.
+/// The result of a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradePaths {
@@ -41,14 +41,14 @@ pub struct UpgradePaths {
     pub from: Option<Version>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Version>,
-    /// The way between two versions. Empty for the other questions.
+    /// The way between two versions. Empty for the other queries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
     /// The versions that can be reached, or that one can be reached from; by hops, then by version.
     /// Empty when two versions were given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<Reached>,
-    /// What somebody should know before starting.
+    /// What a user should know before starting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
 }
@@ -88,18 +88,18 @@ pub struct Reached {
     pub deprecation: Option<String>,
 }
 
-/// Answers a question about a channel.
-pub fn answer(
+/// Finds the updates of a channel that a query selects.
+pub fn find_paths(
     package: &Package<'_>,
     channel: &str,
-    question: &Question,
+    query: &PathQuery,
 ) -> Result<UpgradePaths, PathError> {
     let walk = Walk { package, graph: graph(package, channel)? };
-    match question {
-        Question::Between { from, to } => walk.between(from, to),
-        Question::From(from) => walk.from(from),
-        Question::To(to) => walk.to(to),
-        Question::ToHead => walk.to(&walk.head()),
+    match query {
+        PathQuery::Between { from, to } => walk.between(from, to),
+        PathQuery::From(from) => walk.from(from),
+        PathQuery::To(to) => walk.to(to),
+        PathQuery::ToHead => walk.to(&walk.head()),
     }
 }
 

@@ -96,7 +96,7 @@ fn what_is_written_reads_as_what_was_decided() {
 }
 
 #[test]
-fn the_reasons_stand_beside_and_the_open_questions_above() {
+fn reasons_are_comments_beside_and_open_decisions_are_at_the_top() {
     let draft = draft(&inventory(), Some(&releases()), None);
     for wanted in [
         "# Because.",

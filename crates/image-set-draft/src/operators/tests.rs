@@ -136,7 +136,7 @@ fn what_a_person_should_look_at_is_said() {
 }
 
 #[test]
-fn a_catalog_that_nobody_knows_comes_last_and_without_a_name() {
+fn a_catalog_of_unknown_origin_comes_last_and_without_a_name() {
     let mut stranger = subscription("z", "n", Some("x"), None);
     stranger.source = "unknown".into();
     let operators = decide(

@@ -190,7 +190,7 @@ mod tests {
             format!("sha256-{}.sig", image.digest().hex())
         );
         let Manifest::Image { layers, .. } = attachment.manifest.parse().unwrap() else {
-            panic!("an image is due")
+            panic!("expected an image")
         };
         let payload = image.blobs[&layers[0].digest].bytes().unwrap();
         let signature = BASE64.decode(&layers[0].annotations[SIGNATURE]).unwrap();

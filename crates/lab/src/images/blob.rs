@@ -9,7 +9,7 @@ use oci::{Descriptor, Digest, Hasher, MediaType};
 
 use crate::random::Keystream;
 
-/// Blobs up to this size are kept as bytes; making them anew would not pay.
+/// Blobs up to this size are kept as bytes; generating them again costs more.
 const KEPT_IN_MEMORY: u64 = 64 << 10;
 
 /// Content with its digest. Cloning is cheap.

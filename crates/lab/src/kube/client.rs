@@ -96,12 +96,12 @@ impl Client {
         Self { http, base, token }
     }
 
-    /// Whether the server says that it is ready. A server that cannot be reached is not.
+    /// Whether the server reports that it is ready. A server that cannot be reached is not.
     pub(super) async fn is_ready(&self) -> bool {
         is_good(self.request(Method::GET, self.url(["readyz"]))).await
     }
 
-    /// Whether another server of the same authority says that all is well. It is shown no token.
+    /// Whether another server of the same authority reports that it is healthy. No token is sent.
     pub(super) async fn is_healthy(&self, url: &str) -> bool {
         is_good(self.http.get(url)).await
     }

@@ -1,7 +1,7 @@
 //! kube-controller-manager beside an API server: what is deployed becomes pods, what lost its owner
 //! is collected.
 //!
-//! There is still no scheduler and no kubelet: whoever wants pods to run binds them and writes
+//! There is still no scheduler and no kubelet: a test that needs running pods binds them and writes
 //! their status.
 
 use std::net::{Ipv4Addr, TcpListener};
@@ -18,7 +18,7 @@ use crate::tools::Tool;
 const PROGRAM: &str = "kube-controller-manager";
 const LOG: &str = "kube-controller-manager.log";
 
-/// Those that act on what our programs deploy. Nodes are alive as long as a test says so: nobody
+/// Those that act on what our programs deploy. Nodes are alive as long as a test decides: nothing
 /// renews their leases here, and the controller of their lives would declare them dead.
 const CONTROLLERS: [&str; 12] = [
     "clusterrole-aggregation-controller",
@@ -110,7 +110,7 @@ fn arguments(dir: &Path, kubeconfig: &Path, port: u16) -> Vec<String> {
         file("root-ca-file", credentials::AUTHORITY),
         "--bind-address=127.0.0.1".to_owned(),
         "--leader-elect=false".to_owned(),
-        // Each acts in its own name, so that an audit log tells them from our programs.
+        // Each acts in its own name, so that an audit log distinguishes them from our programs.
         "--use-service-account-credentials".to_owned(),
     ]
 }

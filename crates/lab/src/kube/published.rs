@@ -1,4 +1,4 @@
-//! CRDs of other projects, chosen by what they say instead of by the name of their file.
+//! CRDs of other projects, selected by their content instead of by the name of their file.
 //!
 //! OpenShift publishes variants of a CRD: one per feature set and one per kind of cluster. The one
 //! for clusters without special features that run their own control plane is used.
@@ -38,7 +38,7 @@ const FEATURE_SET: &str = "release.openshift.io/feature-set";
 const CLUSTER_PROFILE: &str = "include.release.openshift.io/";
 const SELF_MANAGED: &str = "include.release.openshift.io/self-managed-high-availability";
 
-/// A CRD that no module has, or that cannot be told from another.
+/// A CRD that no module has, or that cannot be distinguished from another.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishedCrdError {
     #[error(transparent)]

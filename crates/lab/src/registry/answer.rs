@@ -162,7 +162,7 @@ impl Answer {
                 headers.insert(name, value);
             }
         }
-        // 204 has no body, and says nothing of its length.
+        // 204 has no body, and no length.
         if self.status != StatusCode::NO_CONTENT {
             headers.insert(header::CONTENT_LENGTH, length.into());
         }

@@ -39,7 +39,7 @@ pub struct Credentials {
 pub struct Bearer {
     /// Who may do everything.
     pub credentials: Credentials,
-    /// Whether a token that only pulls is given to anybody.
+    /// Whether a token that only pulls is given to everyone.
     pub anonymous_pull: bool,
     /// How long a token is good for.
     pub lifetime: Duration,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn anybody_may_pull_where_that_is_allowed_but_not_push() {
+    fn anonymous_clients_may_pull_where_that_is_allowed_but_not_push() {
         let gate = gate(|bearer| bearer.anonymous_pull = true);
         let token = ask(&gate, None, "repository:a:pull,push").unwrap();
         assert_eq!(gate.check("http://lab", &token, &need("a", &["pull"])), Ok(()));

@@ -54,7 +54,7 @@ impl Held {
 
 /// A blob on its way in. It hashes as it grows.
 ///
-/// Files are written without leaving the asynchronous thread: nobody but the
+/// Files are written without leaving the asynchronous thread: no one but the
 /// test is waiting.
 #[derive(Debug)]
 pub(super) struct Upload {
@@ -148,7 +148,7 @@ impl Store {
         Ok(name)
     }
 
-    /// Takes an upload out, to write to it. One that is not put back is lost,
+    /// Takes an upload out, to write to it. One that is not returned is lost,
     /// as it is in registries when a connection breaks.
     pub(super) fn take_upload(&self, name: &str) -> Option<Upload> {
         self.lock().uploads.remove(name)
@@ -158,7 +158,7 @@ impl Store {
         self.lock().uploads.insert(name.into(), upload);
     }
 
-    /// Ends an upload. `false`: the content is not what the digest says.
+    /// Ends an upload. `false`: the content does not match the digest.
     pub(super) fn finish(
         &self,
         upload: Upload,

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-/// When keys are made, as far as they say.
+/// The creation time of keys.
 const MADE: &str = "20200101T000000!";
 /// A moment at which an expiry can still be set.
 const SOON_AFTER: &str = "20200102T000000!";

@@ -324,7 +324,7 @@ mod faults {
         let mut response = get(&registry, &path).await;
         assert_eq!(response.chunk().await.unwrap().unwrap(), content[..10]);
         let more = tokio::time::timeout(Duration::from_millis(200), response.chunk()).await;
-        assert!(more.is_err(), "nothing more is due");
+        assert!(more.is_err(), "expected nothing more");
     }
 
     #[tokio::test]

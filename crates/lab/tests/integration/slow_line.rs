@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lab::line::{Line, SlowLine};
 
-/// A server that sends `size` bytes to whoever sends it one, and then closes.
+/// A server that sends `size` bytes to a client that sends one, and then closes.
 fn server(size: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

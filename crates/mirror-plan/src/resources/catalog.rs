@@ -156,7 +156,7 @@ fn sorted(value: Value) -> Value {
 }
 
 /// A name for each catalog: `redhat-operator-index-v4-18`. Where two would have the same, a part
-/// of a hash tells them apart.
+/// of a hash distinguishes them.
 fn names<'c, 't>(catalogs: &'c [PlacedCatalog<'t>]) -> Vec<(String, &'c PlacedCatalog<'t>)> {
     let mut claims: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for catalog in catalogs {

@@ -70,9 +70,9 @@ impl Performer<'_> {
                 match self.client.delete(&image).await {
                     Ok(Deletion::Done { status }) => Ok(Done::Deleted(format!("HTTP {status}"))),
                     Ok(Deletion::Absent) => Ok(Done::Absent),
-                    Ok(Deletion::Unsupported { status, said }) => Err(StepError {
+                    Ok(Deletion::Unsupported { status, error_body }) => Err(StepError {
                         message: format!(
-                            "deleting {image}: the registry does not allow it (HTTP {status}{said})"
+                            "deleting {image}: the registry does not allow it (HTTP {status}{error_body})"
                         ),
                         hint: DISABLED,
                     }),

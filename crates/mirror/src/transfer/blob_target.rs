@@ -177,9 +177,9 @@ impl BlobTarget {
                     let message = format!("{source}; asking again");
                     self.observer.notice(Event::Warning { message });
                 }
-                Err(Error::Body { source, asked }) if source.is::<WrongContent>() => {
+                Err(Error::Body { source, request_line }) if source.is::<WrongContent>() => {
                     wrong();
-                    break Err(Error::Body { source, asked });
+                    break Err(Error::Body { source, request_line });
                 }
                 uploaded => break uploaded,
             }

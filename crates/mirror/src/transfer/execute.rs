@@ -15,7 +15,17 @@ use crate::transfer::transfer_error::{Cause, ImageError, TransferError};
 
 /// Where blobs and images go: a disk or a registry.
 pub(crate) trait Destination: Send + Sync + 'static {
-    /// Does one job.
+    /// Performs one job.
+    ///
+    /// # Guarantees
+    ///
+    /// After `Ok`, the blob or the image is at the destination, complete and verified. A job may be
+    /// performed again: what is there already is not an error. A job that is dropped leaves nothing
+    /// that a reader would take for complete content.
+    ///
+    /// # Errors
+    ///
+    /// A [`TransferError`] names the fault: whether another source or a retry can help.
     fn perform(&self, job: Job) -> impl Future<Output = Result<(), TransferError>> + Send;
 }
 

@@ -142,6 +142,16 @@ impl Claim {
 }
 
 /// Which blobs are still to move, and which images wait for which.
+///
+/// Pure: it hands out jobs and takes their outcomes, in any order.
+///
+/// # Guarantees
+///
+/// - A blob is moved once, however many images need it; into further repositories it is mounted.
+/// - An image is finished after all its blobs are there, and at most once.
+/// - A blob that one source does not supply is requested from every other source that has it before
+///   an image fails.
+/// - Small blobs always have some of the slots, so that large ones do not hold them up.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     blobs: BTreeMap<Digest, Blob>,

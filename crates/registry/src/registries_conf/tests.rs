@@ -8,10 +8,10 @@ fn at(text: &str) -> Location {
     Location::from(&text.parse::<oci::ImageRef>().unwrap())
 }
 
-fn places(conf: &RegistriesConf, name: &str, asking: Asking) -> Vec<String> {
+fn places(conf: &RegistriesConf, name: &str, kind: RequestKind) -> Vec<String> {
     let print =
         |place: Place| format!("{}{}", place.at, if place.insecure { " insecure" } else { "" });
-    conf.sources(&at(name), asking).unwrap().into_iter().map(print).collect()
+    conf.sources(&at(name), kind).unwrap().into_iter().map(print).collect()
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn mirrors_come_first_then_the_location_and_the_longest_prefix_wins() {
     );
     let name = "quay.io/openshift/release";
     assert_eq!(
-        places(&conf, name, Asking::Tag),
+        places(&conf, name, RequestKind::Tag),
         [
             "near.lan/cache/release",
             "tags.lan/t/release insecure",
@@ -47,12 +47,12 @@ fn mirrors_come_first_then_the_location_and_the_longest_prefix_wins() {
         ]
     );
     assert_eq!(
-        places(&conf, name, Asking::Digest),
+        places(&conf, name, RequestKind::Digest),
         ["near.lan/cache/release", "digests.lan/d/release", "inner.lan:5000/ocp/release insecure"]
     );
-    assert_eq!(places(&conf, name, Asking::Content).len(), 4);
-    assert_eq!(places(&conf, "quay.io/openshift-x/y", Asking::Tag), ["quay.io/openshift-x/y"]);
-    assert_eq!(places(&conf, "ghcr.io/a/b", Asking::Tag), ["ghcr.io/a/b"]);
+    assert_eq!(places(&conf, name, RequestKind::Content).len(), 4);
+    assert_eq!(places(&conf, "quay.io/openshift-x/y", RequestKind::Tag), ["quay.io/openshift-x/y"]);
+    assert_eq!(places(&conf, "ghcr.io/a/b", RequestKind::Tag), ["ghcr.io/a/b"]);
     let destination = conf.destination(&at(name)).unwrap();
     assert_eq!(destination, Place { at: at("inner.lan:5000/ocp/release"), insecure: true });
 }
@@ -78,7 +78,7 @@ fn a_wildcard_stands_for_subdomains_only() {
         ("evil.org/a.example.com/x", &["evil.org/a.example.com/x"]),
         ("r.moved.org/x/y", &["new.org/all/x/y"]),
     ] {
-        assert_eq!(places(&conf, name, Asking::Tag), wanted, "{name}");
+        assert_eq!(places(&conf, name, RequestKind::Tag), wanted, "{name}");
     }
 }
 
@@ -96,16 +96,16 @@ fn docker_io_is_found_under_its_full_name_and_ports_belong_to_hosts() {
         "#,
     );
     assert_eq!(
-        places(&conf, "busybox", Asking::Tag),
+        places(&conf, "busybox", RequestKind::Tag),
         ["mirror.lan:5000/hub/library/busybox", "docker.io/library/busybox"]
     );
-    assert_eq!(places(&conf, "hosts.lan/x", Asking::Tag), ["hosts.lan/x"]);
+    assert_eq!(places(&conf, "hosts.lan/x", RequestKind::Tag), ["hosts.lan/x"]);
 }
 
 #[test]
 fn blocked_places_are_refused_for_both_directions() {
     let conf = conf("[[registry]]\nprefix = \"evil.io/x\"\nblocked = true\n");
-    let error = conf.sources(&at("evil.io/x/y"), Asking::Tag).unwrap_err().to_string();
+    let error = conf.sources(&at("evil.io/x/y"), RequestKind::Tag).unwrap_err().to_string();
     assert!(error.contains("evil.io/x/y is blocked"), "{error}");
     assert!(conf.destination(&at("evil.io/x/y")).is_err());
     assert!(conf.destination(&at("evil.io/xy")).is_ok());
@@ -118,7 +118,7 @@ fn mirrors_of_a_blocked_registry_still_serve_unless_they_are_blocked_themselves(
                 [[registry.mirror]]\nlocation = \"bad.lan\"\n\
                 [[registry]]\nlocation = \"bad.lan\"\nblocked = true\n";
     let conf = conf(text);
-    assert_eq!(places(&conf, "quay.io/a/b", Asking::Tag), ["good.lan/a/b"]);
+    assert_eq!(places(&conf, "quay.io/a/b", RequestKind::Tag), ["good.lan/a/b"]);
     assert!(conf.destination(&at("quay.io/a/b")).is_err());
 }
 
@@ -165,15 +165,15 @@ fn drop_ins_override_those_of_the_file_that_applies() {
     std::fs::write(etc.join("registries.conf.d/30-c.txt"), "not read").unwrap();
     let mut environment = Environment { system_root: dir.path().into(), ..Environment::default() };
     let conf = RegistriesConf::open(&environment).unwrap();
-    assert_eq!(places(&conf, "quay.io/a", Asking::Tag), ["twenty.lan/a", "quay.io/a"]);
+    assert_eq!(places(&conf, "quay.io/a", RequestKind::Tag), ["twenty.lan/a", "quay.io/a"]);
     // A named file takes the place of the file; drop-ins still override it.
     let named = dir.path().join("named.conf");
     std::fs::write(&named, mirror("named.lan") + &mirror("x.lan").replace("quay.io", "x.io"))
         .unwrap();
     environment.registries_conf = Some(named);
     let conf = RegistriesConf::open(&environment).unwrap();
-    assert_eq!(places(&conf, "quay.io/a", Asking::Tag), ["twenty.lan/a", "quay.io/a"]);
-    assert_eq!(places(&conf, "x.io/a", Asking::Tag), ["x.lan/a", "x.io/a"]);
+    assert_eq!(places(&conf, "quay.io/a", RequestKind::Tag), ["twenty.lan/a", "quay.io/a"]);
+    assert_eq!(places(&conf, "x.io/a", RequestKind::Tag), ["x.lan/a", "x.io/a"]);
     environment.registries_conf = None;
     // A file of the user takes the place of everything of the system; their own drop-ins count.
     let user = dir.path().join("config/containers");
@@ -181,11 +181,11 @@ fn drop_ins_override_those_of_the_file_that_applies() {
     environment.config_home = Some(dir.path().join("config"));
     std::fs::write(user.join("registries.conf.d/05-u.conf"), mirror("five.lan")).unwrap();
     let conf = RegistriesConf::open(&environment).unwrap();
-    assert_eq!(places(&conf, "quay.io/a", Asking::Tag), ["five.lan/a", "quay.io/a"]);
+    assert_eq!(places(&conf, "quay.io/a", RequestKind::Tag), ["five.lan/a", "quay.io/a"]);
     std::fs::remove_file(user.join("registries.conf.d/05-u.conf")).unwrap();
     std::fs::write(user.join("registries.conf"), mirror("user.lan")).unwrap();
     let conf = RegistriesConf::open(&environment).unwrap();
-    assert_eq!(places(&conf, "quay.io/a", Asking::Tag), ["user.lan/a", "quay.io/a"]);
+    assert_eq!(places(&conf, "quay.io/a", RequestKind::Tag), ["user.lan/a", "quay.io/a"]);
     environment.registries_conf = Some(dir.path().join("absent.conf"));
     assert!(RegistriesConf::open(&environment).is_err());
 }

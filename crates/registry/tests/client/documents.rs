@@ -81,7 +81,7 @@ async fn a_web_page_or_too_much_is_not_taken_for_a_document() {
     let page = Effect::Status(200, headers, "<html>Please log in</html>".into());
     service.server.fault(Fault::on_any("/graph").does(page));
     let error = ask(&source(), &url, 1 << 20).await.unwrap_err();
-    assert!(error.to_string().contains("a web page came instead"), "{error}");
+    assert!(error.to_string().contains("a web page arrived instead"), "{error}");
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ async fn a_manifest_arrives_byte_for_byte_by_tag_and_by_digest() {
 }
 
 #[tokio::test]
-async fn an_open_registry_gets_one_request_for_one_question() {
+async fn an_open_registry_gets_one_request() {
     let registry = lab(Settings::default());
     registry.put_image(&Image::tiny("x").unwrap(), "a", "v1").unwrap();
     let client = source();

@@ -115,7 +115,7 @@ async fn what_a_mirror_lacks_of_attachments_is_not_there_where_only_mirrors_are_
     assert_eq!(client.referrers(&of, &image.digest()).await.unwrap(), None);
     assert_eq!(client.tags(&of, pages).await.unwrap().tags.len(), 1);
     assert_eq!(client.traffic().retries, 0);
-    // An image itself is another matter: nobody knows whether it exists.
+    // An image itself is another matter: it may or may not exist.
     assert!(client.manifest(&at(":v2")).await.is_err());
 }
 
@@ -148,7 +148,7 @@ async fn insecure_is_for_the_registry_it_is_said_of_and_no_other() {
     let client = under(&conf, Side::Source, true);
     assert!(client.head(&marked.image("a", "v1").unwrap()).await.unwrap().is_some());
     let error = client.head(&other.image("a", "v1").unwrap()).await.unwrap_err();
-    assert!(error.to_string().contains("the answer is not TLS"), "{error}");
+    assert!(error.to_string().contains("the response is not TLS"), "{error}");
     assert_eq!(other.requests().count(), 0);
 }
 

@@ -111,13 +111,13 @@ fn what_is_no_graph_is_refused_with_the_reason() {
     let edge = answer(&["4.1.0"], "[[0,1]]", "[]");
     for (text, due) in [
         (html, "a web page, not an update graph"),
-        ("", "no update graph"),
-        ("{\"nodes\":[]}", "no update graph"),
+        ("", "not an update graph"),
+        ("{\"nodes\":[]}", "not an update graph"),
         (&answer(&["4.1"], "[]", "[]"), "a release with the version \"4.1\""),
         (&answer(&["v4.1.0"], "[]", "[]"), "a release with the version \"v4.1.0\""),
         (&twice, "release 4.1.0 twice"),
         (&edge, "from release number 0 to number 1, but only 1"),
-        (&answer(&["4.1.0"], "[[0,-1]]", "[]"), "no update graph"),
+        (&answer(&["4.1.0"], "[[0,-1]]", "[]"), "not an update graph"),
     ] {
         let error = Graph::parse(text.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(due), "{text}: {error}");

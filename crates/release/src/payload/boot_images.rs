@@ -114,7 +114,7 @@ impl BootImages {
         };
         let found =
             held(&both.into_iter().filter(|name| wanted.contains(name)).collect::<Vec<_>>());
-        // Platforms that have no disk say nothing about which disk is meant.
+        // Platforms without a disk do not determine which disk is meant.
         let found = match architecture {
             Architecture::Multi if found.is_empty() => held(&both),
             _ => found,

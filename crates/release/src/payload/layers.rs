@@ -1,6 +1,6 @@
 //! The few files of interest, out of the layers of a payload image.
 //!
-//! Layers are read from the top down. The first layer that says something about a
+//! Layers are read from the top down. The first layer with an entry for a
 //! file (here it is, or: it was removed) has the last word, so reading stops
 //! as soon as every file is settled and the large layers at the bottom are
 //! rarely opened. Nothing is unpacked: names are compared, never used as paths,
@@ -20,7 +20,7 @@ const BOOT_IMAGES: &str = "0000_50_installer_coreos-bootimages.yaml";
 /// Real files are a hundred times smaller.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Which files are looked for.
+/// Which files are searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// The list of images and the release's metadata.
@@ -104,7 +104,7 @@ impl PayloadFiles {
     }
 }
 
-/// What one layer says.
+/// The entries of one layer.
 #[derive(Debug, Default)]
 struct Layer {
     found: BTreeMap<&'static str, Thing>,

@@ -1,15 +1,15 @@
-//! `release-metadata`: what a release says about itself to update services.
+//! `release-metadata`: what a release declares to update services.
 
 use semver::Version;
 use serde::Deserialize;
 
 const KIND: &str = "cincinnati-metadata-v0";
 
-/// What a release says about itself.
+/// What a release declares about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseMetadata {
     pub version: Version,
-    /// Releases that a cluster may come from, before anybody has second thoughts.
+    /// Releases that a cluster may come from, before updates are withdrawn.
     pub previous: Vec<Version>,
     /// Where the release is announced.
     pub url: Option<String>,

@@ -22,7 +22,7 @@ pub struct ImageReferences {
 pub struct Component {
     /// A legal part of a tag: images are mirrored as `<release>-<name>`.
     pub name: String,
-    /// With a digest. Custom releases may name it by tag, which says less: the caller warns.
+    /// With a digest. Custom releases may name it by tag, which proves less: the caller warns.
     pub image: ImageRef,
 }
 

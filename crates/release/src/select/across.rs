@@ -15,7 +15,7 @@ use crate::channel::ChannelName;
 use crate::graph::{Graph, Node};
 
 /// More minor versions than any product had. A mistyped name (`stable-4.160`)
-/// must not become thousands of questions.
+/// must not become thousands of requests.
 const MAX_MINORS: u64 = 64;
 
 /// Where a way starts and ends.

@@ -16,7 +16,7 @@ pub enum SelectError {
     /// The caller had no graph to give; it knows why.
     #[error("there is no update graph of channel {channel} for {}", architecture.as_str())]
     NoGraph { channel: String, architecture: Architecture },
-    #[error("channel {channel} has no releases for {}{}", architecture.as_str(), nearest::question(.near))]
+    #[error("channel {channel} has no releases for {}{}", architecture.as_str(), nearest::suggestion(.near))]
     Empty { channel: String, architecture: Architecture, near: Vec<String> },
     #[error("channel {channel} has no release {version}{}", nearest::remark(.near))]
     Unknown { channel: String, version: Version, near: Vec<Version> },
@@ -46,7 +46,7 @@ pub enum Note {
     Blocked { at: Version, channel: String },
     /// A channel on the way that does not exist or has no releases.
     Skipped { channel: String },
-    /// Channels whose names say no minor version have no way between them.
+    /// Channels whose names have no minor version have no path between them.
     NoOrder { from: String, to: String },
 }
 

@@ -135,7 +135,7 @@ fn the_way_across_two_minor_versions_stops_at_the_newest_of_each() {
         channel("stable-4.2", "4.2.0-3", "4.2.0-3"),
     ];
     assert_eq!(selected(channels.clone()), ["4.0.0-5", "4.0.0-6", "4.0.0-8", "4.1.0-6", "4.2.0-3"]);
-    // The channel between was not asked for, and is needed all the same.
+    // The channel between was not requested, and is needed all the same.
     let mut known = upstream();
     known.0.retain(|key, _| key.channel != "stable-4.1");
     let missing = needed(&of(channels), &known);
@@ -270,7 +270,7 @@ fn a_graph_that_cannot_be_had_is_not_asked_for_again() {
 }
 
 #[test]
-fn a_mistyped_minor_version_is_not_a_thousand_questions() {
+fn a_mistyped_minor_version_does_not_cause_a_thousand_requests() {
     let mut graphs = upstream();
     let far = GraphKey::new(Distribution::Ocp, "stable-4.99999", Architecture::Amd64);
     graphs.insert(far, graph(&["4.99999.0"], &[]));

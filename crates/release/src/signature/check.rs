@@ -80,7 +80,7 @@ fn made_by(
     let hash = hashed(config, text)
         .ok_or(SignatureError::NotSigned("its signature cannot be computed"))?;
     // The signer notes the first two bytes of the hash beside the signature.
-    // They protect nothing, but tell a changed text from a made-up signature.
+    // They protect nothing, but distinguish a changed text from a forged signature.
     if signature.signed_hash_value() != hash.first_chunk().copied() {
         return Err(SignatureError::Edited { key: id });
     }
@@ -122,7 +122,7 @@ fn made_by(
     }
 }
 
-/// The hash that was signed: of the text and of what the signature says about
+/// The hash that was signed: of the text and of what the signature states about
 /// itself.
 fn hashed(config: &SignatureConfig, text: &[u8]) -> Option<Vec<u8>> {
     let mut hasher = config.hash_alg.new_hasher().ok()?;

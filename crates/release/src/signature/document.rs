@@ -20,7 +20,7 @@ struct Written {
 }
 
 // What is critical must be understood: an unknown key there may change what
-// the signature says.
+// the signature states.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Critical {

@@ -1,6 +1,6 @@
 //! Packets whose body comes in parts (RFC 9580, 4.2.1.4), put together.
 //!
-//! The library takes a first part of 512 bytes or more only, as the specification asks of writers.
+//! The library takes a first part of 512 bytes or more only, as the specification requires of writers.
 //! Some write shorter ones, and GnuPG reads them.
 
 /// The bytes end before the packet does.

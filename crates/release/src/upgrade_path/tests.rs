@@ -38,14 +38,14 @@ fn sample() -> Graph {
     graph(&NODES, &[(0, 1), (1, 2), (2, 3), (3, 4)], &[(0, 3, "SlowDisks"), (1, 3, "SlowDisks")])
 }
 
-fn ask(graph: &Graph, from: &str, to: &str) -> Result<UpgradePaths, PathError> {
+fn paths_of(graph: &Graph, from: &str, to: &str) -> Result<UpgradePaths, PathError> {
     let version = |text: &str| text.parse().unwrap();
-    let question = match (from, to) {
-        (from, "") => Question::From(version(from)),
-        ("", to) => Question::To(version(to)),
-        (from, to) => Question::Between { from: version(from), to: version(to) },
+    let query = match (from, to) {
+        (from, "") => PathQuery::From(version(from)),
+        ("", to) => PathQuery::To(version(to)),
+        (from, to) => PathQuery::Between { from: version(from), to: version(to) },
     };
-    answer(graph, &question)
+    find_paths(graph, &query)
 }
 
 fn stops(route: &Route) -> Vec<String> {
@@ -55,7 +55,7 @@ fn stops(route: &Route) -> Vec<String> {
 
 #[test]
 fn the_way_without_risks_comes_first_and_a_shorter_risky_one_second() {
-    let paths = ask(&sample(), "4.14.1", "4.16.3").unwrap();
+    let paths = paths_of(&sample(), "4.14.1", "4.16.3").unwrap();
     let [fine, short] = &paths.routes[..] else { panic!("{paths:?}") };
     assert_eq!(stops(fine), NODES);
     assert!(fine.without_risks && fine.hops.iter().all(|hop| hop.risks.is_empty()));
@@ -70,7 +70,7 @@ fn the_way_without_risks_comes_first_and_a_shorter_risky_one_second() {
 #[test]
 fn a_way_with_risks_alone_says_so() {
     let graph = graph(&["4.15.2", "4.15.8"], &[(0, 1)], &[(0, 1, "R")]);
-    let paths = ask(&graph, "4.15.2", "4.15.8").unwrap();
+    let paths = paths_of(&graph, "4.15.2", "4.15.8").unwrap();
     assert_eq!(paths.routes.len(), 1);
     assert!(!paths.routes[0].without_risks);
     assert!(paths.advice[0].starts_with("Every way has known risks."));
@@ -81,14 +81,14 @@ fn of_ways_with_the_same_hops_the_one_with_fewer_risks_is_taken() {
     let nodes = ["4.15.0", "4.15.1", "4.15.2", "4.15.9"];
     let edges = [(0, 1), (1, 3)];
     let graph = graph(&nodes, &edges, &[(0, 2, "A"), (2, 3, "B")]);
-    let paths = ask(&graph, "4.15.0", "4.15.9").unwrap();
+    let paths = paths_of(&graph, "4.15.0", "4.15.9").unwrap();
     assert_eq!(paths.routes.len(), 1);
     assert_eq!(stops(&paths.routes[0]), ["4.15.0", "4.15.1", "4.15.9"]);
 }
 
 #[test]
 fn everything_that_can_be_reached_is_listed_with_the_head_marked() {
-    let paths = ask(&sample(), "4.14.9", "").unwrap();
+    let paths = paths_of(&sample(), "4.14.9", "").unwrap();
     let listed: Vec<(String, usize, String, bool)> = paths
         .releases
         .iter()
@@ -106,14 +106,14 @@ fn everything_that_can_be_reached_is_listed_with_the_head_marked() {
     assert!(paths.risks.is_empty());
 
     let unavoidable = graph(&["4.15.2", "4.15.8", "4.15.9"], &[(1, 2)], &[(0, 1, "R")]);
-    let paths = ask(&unavoidable, "4.15.2", "").unwrap();
+    let paths = paths_of(&unavoidable, "4.15.2", "").unwrap();
     assert_eq!(paths.releases[1].risks, ["R"]);
     assert_eq!(paths.risks[0].name, "R");
 }
 
 #[test]
 fn every_release_that_leads_somewhere_is_listed() {
-    let paths = ask(&sample(), "", "4.15.8").unwrap();
+    let paths = paths_of(&sample(), "", "4.15.8").unwrap();
     let listed: Vec<(String, usize, String)> = paths
         .releases
         .iter()
@@ -139,15 +139,15 @@ fn what_has_no_answer_says_why() {
             "4.16.3 is newer than 4.14.1: clusters cannot be updated to an older release",
         ),
     ] {
-        assert_eq!(ask(&graph, from, to).unwrap_err().to_string(), due);
+        assert_eq!(paths_of(&graph, from, to).unwrap_err().to_string(), due);
     }
     let cut = graph_without_last();
     assert_eq!(
-        ask(&cut, "4.14.1", "4.16.3").unwrap_err().to_string(),
+        paths_of(&cut, "4.14.1", "4.16.3").unwrap_err().to_string(),
         "no updates lead from 4.14.1 to 4.16.3; the newest release that can be reached is 4.15.8"
     );
     assert_eq!(
-        ask(&cut, "4.15.8", "4.16.3").unwrap_err().to_string(),
+        paths_of(&cut, "4.15.8", "4.16.3").unwrap_err().to_string(),
         "no updates lead from 4.15.8 to 4.16.3; none leads anywhere from there"
     );
 }
@@ -158,7 +158,7 @@ fn graph_without_last() -> Graph {
 
 #[test]
 fn the_table_names_hops_channels_and_risks() {
-    let text = ask(&sample(), "4.14.9", "4.15.8").unwrap().table();
+    let text = paths_of(&sample(), "4.14.9", "4.15.8").unwrap().table();
     let due = "\
 2 hops, no known risks
 HOP  FROM    TO      CHANNELS               RISKS
@@ -174,17 +174,17 @@ RISKS
     https://x.example/SlowDisks
 ";
     assert!(text.starts_with(due), "{text}");
-    let same = ask(&sample(), "4.14.9", "4.14.9").unwrap().table();
+    let same = paths_of(&sample(), "4.14.9", "4.14.9").unwrap().table();
     assert_eq!(same, "Nothing to do: both are the same release.\n");
-    let reach = ask(&sample(), "4.15.2", "").unwrap().table();
+    let reach = paths_of(&sample(), "4.15.2", "").unwrap().table();
     assert!(reach.contains("2     4.16.3 (head)  4.15.8"), "{reach}");
-    let nothing = ask(&sample(), "4.16.3", "").unwrap().table();
+    let nothing = paths_of(&sample(), "4.16.3", "").unwrap().table();
     assert_eq!(nothing, "No updates lead anywhere from 4.16.3.\n");
 }
 
 #[test]
 fn json_and_yaml_say_the_same() {
-    let paths = ask(&sample(), "4.14.1", "4.16.3").unwrap();
+    let paths = paths_of(&sample(), "4.14.1", "4.16.3").unwrap();
     let json: serde_json::Value = serde_json::to_value(&paths).unwrap();
     let yaml = serde_saphyr::to_string(&paths).unwrap();
     let yaml: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
@@ -197,8 +197,8 @@ fn json_and_yaml_say_the_same() {
 #[test]
 fn pictures_have_every_release_and_are_the_same_every_time() {
     for (from, to) in [("4.14.1", "4.16.3"), ("4.14.1", ""), ("", "4.16.3")] {
-        let drawing = ask(&sample(), from, to).unwrap().drawing();
-        let again = ask(&sample(), from, to).unwrap().drawing();
+        let drawing = paths_of(&sample(), from, to).unwrap().drawing();
+        let again = paths_of(&sample(), from, to).unwrap().drawing();
         for (text, same) in [
             (drawing.svg(), again.svg()),
             (drawing.dot(), again.dot()),
@@ -228,11 +228,11 @@ proptest! {
         let named: Vec<(usize, usize, &str)> = risky.iter().map(|(from, to)| (*from, *to, "R")).collect();
         let graph = graph(&names, &plain, &named);
         for from in 0..10 {
-            let reached = ask(&graph, names[from], "").unwrap().releases;
+            let reached = paths_of(&graph, names[from], "").unwrap().releases;
             for to in from + 1..10 {
-                let paths = ask(&graph, names[from], names[to]);
+                let paths = paths_of(&graph, names[from], names[to]);
                 let forward = reached.iter().find(|release| release.version.to_string() == names[to]);
-                let back = ask(&graph, "", names[to]).unwrap().releases;
+                let back = paths_of(&graph, "", names[to]).unwrap().releases;
                 let back = back.iter().find(|release| release.version.to_string() == names[from]);
                 prop_assert_eq!(paths.is_ok(), forward.is_some());
                 prop_assert_eq!(forward.map(|release| release.hops), back.map(|release| release.hops));

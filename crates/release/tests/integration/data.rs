@@ -13,7 +13,7 @@ use release::keyring::Keyring;
 use release::payload::{BootImages, ImageReferences, PayloadFiles, ReleaseMetadata, Wanted};
 use release::select::{GraphKey, Graphs, needed, select};
 use release::signature::{SignatureError, verify};
-use release::upgrade_path::{Question, answer};
+use release::upgrade_path::{PathQuery, find_paths};
 
 fn responses() -> Option<BTreeMap<String, Vec<u8>>> {
     let folder = data_tier("cincinnati-graphs/responses")?;
@@ -155,7 +155,7 @@ fn real_signatures_are_good_for_their_own_image_only() {
         for file in fs::read_dir(&folder).unwrap() {
             let bytes = fs::read(file.unwrap().path()).unwrap();
             let verified = verify(&bytes, &digest, &ring, now).unwrap();
-            // As gpg says of every one of them.
+            // As gpg reports for every one of them.
             assert_eq!(verified.key, "199E2F91FD431D51");
             let other = Digest::of(b"another");
             let error = verify(&bytes, &other, &ring, now).unwrap_err();
@@ -217,12 +217,12 @@ fn the_ways_of_the_real_stable_4_13_are_those_that_were_computed_by_hand() {
     let Some(graphs) = stable_4_13() else { return };
     let (_, graph) = graphs.iter().next().unwrap();
     let [from, to] = ["4.12.0", "4.13.43"].map(|text| text.parse().unwrap());
-    let paths = answer(graph, &Question::Between { from, to }).unwrap();
+    let paths = find_paths(graph, &PathQuery::Between { from, to }).unwrap();
     let stops: Vec<String> = paths.routes[0].hops.iter().map(|hop| hop.to.to_string()).collect();
     assert_eq!(stops, ["4.12.58", "4.13.43"]);
     assert!(paths.routes[0].without_risks);
     // All but the newest release lead to it.
-    let paths = answer(graph, &Question::To("4.13.43".parse().unwrap())).unwrap();
+    let paths = find_paths(graph, &PathQuery::To("4.13.43".parse().unwrap())).unwrap();
     assert_eq!(paths.releases.len(), 97);
 }
 

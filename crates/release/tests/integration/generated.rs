@@ -10,7 +10,7 @@ use release::keyring::Keyring;
 use release::payload::{BootImages, ImageReferences, PayloadFiles, ReleaseMetadata, Wanted};
 use release::select::{GraphKey, Graphs, needed, select};
 use release::signature::{SignatureError, verify};
-use release::upgrade_path::{Question, answer};
+use release::upgrade_path::{PathQuery, find_paths};
 use serde_json::Value;
 
 fn now() -> Timestamp {
@@ -127,10 +127,10 @@ fn releases_are_selected_and_updates_found_as_computed_by_hand() {
 
     let (_, graph) = graphs.iter().next().unwrap();
     let [from, to] = ["4.16.1", "4.16.4"].map(|text| text.parse().unwrap());
-    let paths = answer(graph, &Question::Between { from, to }).unwrap();
+    let paths = find_paths(graph, &PathQuery::Between { from, to }).unwrap();
     let stops: Vec<String> = paths.routes[0].hops.iter().map(|hop| hop.to.to_string()).collect();
     assert_eq!(stops, path[1..]);
     assert!(paths.routes[0].without_risks);
-    let paths = answer(graph, &Question::To("4.16.4".parse().unwrap())).unwrap();
+    let paths = find_paths(graph, &PathQuery::To("4.16.4".parse().unwrap())).unwrap();
     assert_eq!(paths.releases.len(), 3);
 }

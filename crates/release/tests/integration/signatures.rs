@@ -1,4 +1,4 @@
-//! Signatures that GnuPG made, and what becomes of them when somebody meddles.
+//! Signatures that GnuPG made, and what becomes of them when they are modified.
 
 use jiff::Timestamp;
 use lab::releases::ReleaseKey;
@@ -205,7 +205,7 @@ fn what_is_no_openpgp_is_said_to_be_none() {
     }
     assert_eq!(
         SignatureError::NotOpenPgp.to_string(),
-        "it is no OpenPGP signature; a proxy or an error page may have answered instead"
+        "it is not an OpenPGP signature; a proxy or an error page may have responded instead"
     );
     assert_eq!(check(&vec![0x80; 1 << 20], &ring).unwrap_err(), SignatureError::Large);
 }
@@ -235,13 +235,13 @@ fn one_good_signature_among_bad_ones_is_enough() {
     assert_eq!((place, verified.digest), (2, digest()));
     let refused = verify_any([&b"<html>"[..], &bad], &digest(), &ring(&ours), now()).unwrap_err();
     let text = refused.to_string();
-    assert!(text.contains(": signature-1: it is no OpenPGP"), "{text}");
+    assert!(text.contains(": signature-1: it is not an OpenPGP"), "{text}");
     assert!(text.contains("; signature-2: it is made with key"), "{text}");
     let page = &b"<html>"[..];
     let refused = verify_any([page, page, page, &bad], &digest(), &ring(&ours), now()).unwrap_err();
     let text = refused.to_string();
-    assert_eq!(text.matches("no OpenPGP").count(), 1, "{text}");
-    assert!(text.contains(": signature-1 to 3: it is no OpenPGP"), "{text}");
+    assert_eq!(text.matches("not an OpenPGP").count(), 1, "{text}");
+    assert!(text.contains(": signature-1 to 3: it is not an OpenPGP"), "{text}");
     assert!(text.contains("; signature-4: "), "{text}");
 }
 

@@ -58,7 +58,7 @@ fn every_supported_requirement_is_read() {
         assert_eq!((keys.len(), signed.identity), (count, SignedIdentity::default()));
     }
     let matching = r#"{"type":"sigstoreSigned","keyPath":"/keys/ok.pub","signedIdentity":{"type":"matchRepository"}}"#;
-    let Requirement::Signed(signed) = the_one(matching) else { panic!("a signature is due") };
+    let Requirement::Signed(signed) = the_one(matching) else { panic!("expected a signature") };
     assert_eq!(signed.identity, SignedIdentity::MatchRepository {});
 }
 

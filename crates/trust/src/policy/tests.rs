@@ -59,7 +59,7 @@ fn image(signatures: Vec<Signature>) -> Presented {
     }
 }
 
-/// What the policy says of `NAME:v1`: nothing, or why it is refused.
+/// What the policy decides about `NAME:v1`: nothing, or why it is refused.
 fn refused(policy: &Policy, image: &Presented) -> String {
     let name = format!("{NAME}:v1").parse().unwrap();
     policy.rule(Name::Registry(&name)).judge(image).err().map(|e| e.to_string()).unwrap_or_default()

@@ -3,7 +3,7 @@ use crate::{Catalog, Files};
 use super::*;
 
 /// A package with one channel: `name version`, and the rest of the entry as JSON.
-fn ask(entries: &[(&str, &str)], question: &Question) -> Result<UpgradePaths, PathError> {
+fn paths_of(entries: &[(&str, &str)], query: &PathQuery) -> Result<UpgradePaths, PathError> {
     let mut text =
         "{\"schema\":\"olm.package\",\"name\":\"p\",\"defaultChannel\":\"c\"}\n".to_owned();
     let list: Vec<String> = entries
@@ -24,7 +24,7 @@ fn ask(entries: &[(&str, &str)], question: &Question) -> Result<UpgradePaths, Pa
              {\"schema\":\"olm.bundle\",\"name\":\"p.v1.2.0\"},\"message\":\"it\\nleaks\"}]}\n";
     let files = Files::read([("x", text.as_bytes())]).unwrap();
     let catalog = Catalog::load(&files).unwrap();
-    answer(&catalog.packages["p"], "c", question)
+    find_paths(&catalog.packages["p"], "c", query)
 }
 
 /// 1.0.0 ← 1.1.0 ← 1.2.0 (skips 1.0.0) ← 2.0.0 (takes everything from 1.1.0 on).
@@ -40,7 +40,7 @@ fn version(text: &str) -> Version {
 }
 
 fn between(from: &str, to: &str) -> Result<UpgradePaths, PathError> {
-    ask(&CHAIN, &Question::Between { from: version(from), to: version(to) })
+    paths_of(&CHAIN, &PathQuery::Between { from: version(from), to: version(to) })
 }
 
 fn reached(paths: &UpgradePaths) -> Vec<String> {
@@ -75,34 +75,34 @@ fn a_version_that_olm_passes_by_is_reached_where_the_catalog_ends() {
 
 #[test]
 fn all_that_can_be_reached_is_told_apart_from_where_olm_goes() {
-    let paths = ask(&CHAIN, &Question::From(version("1.0.0"))).unwrap();
+    let paths = paths_of(&CHAIN, &PathQuery::From(version("1.0.0"))).unwrap();
     assert_eq!(reached(&paths), ["1 1.1.0 via 1.0.0", "2 1.2.0 via 1.1.0 by", "2 2.0.0 via 1.1.0"]);
     assert!(paths.versions[2].head);
     // Not in the channel any more, but in a skipRange.
-    let gone = ask(&CHAIN, &Question::From(version("1.1.5"))).unwrap();
+    let gone = paths_of(&CHAIN, &PathQuery::From(version("1.1.5"))).unwrap();
     assert_eq!(reached(&gone), ["1 2.0.0 via 1.1.5"]);
-    let head = ask(&CHAIN, &Question::From(version("2.0.0"))).unwrap();
+    let head = paths_of(&CHAIN, &PathQuery::From(version("2.0.0"))).unwrap();
     assert!(head.versions.is_empty() && head.table().contains("nothing is newer"));
     assert!(matches!(
-        ask(&CHAIN, &Question::From(version("0.1.0"))),
+        paths_of(&CHAIN, &PathQuery::From(version("0.1.0"))),
         Err(PathError::NoStep { .. })
     ));
 }
 
 #[test]
 fn all_from_where_a_version_can_be_reached_are_found() {
-    let paths = ask(&CHAIN, &Question::ToHead).unwrap();
+    let paths = paths_of(&CHAIN, &PathQuery::ToHead).unwrap();
     assert_eq!(paths.to, Some(version("2.0.0")));
     assert_eq!(reached(&paths), ["1 1.1.0 via 2.0.0", "1 1.2.0 via 2.0.0", "2 1.0.0 via 1.1.0"]);
-    let first = ask(&CHAIN, &Question::To(version("1.0.0"))).unwrap();
+    let first = paths_of(&CHAIN, &PathQuery::To(version("1.0.0"))).unwrap();
     assert_eq!(first.table(), "No other version of channel c of p leads to 1.0.0.\n");
-    let paths = ask(&CHAIN, &Question::To(version("1.2.0"))).unwrap();
+    let paths = paths_of(&CHAIN, &PathQuery::To(version("1.2.0"))).unwrap();
     assert_eq!(reached(&paths), ["1 1.1.0 via 1.2.0 by", "2 1.0.0 via 1.1.0 by"]);
 }
 
 #[test]
 fn tables_and_pictures_show_the_same() {
-    let paths = ask(&CHAIN, &Question::From(version("1.0.0"))).unwrap();
+    let paths = paths_of(&CHAIN, &PathQuery::From(version("1.0.0"))).unwrap();
     let table = paths.table();
     for wanted in ["2.0.0 (head)", "passes by", "p.v1.2.0: it leaks", "maxVersion"] {
         assert!(table.contains(wanted), "{wanted} is not in\n{table}");

@@ -21,9 +21,9 @@ const FOLDER: &str = "hold-release/cincinnati-graph-data";
 /// Why a graph cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GraphFault {
-    #[error("the update service {url} has no answer for channel {channel}")]
+    #[error("the update service {url} does not have channel {channel}")]
     NotThere { url: String, channel: String },
-    #[error("asking the update service {url} about channel {channel}")]
+    #[error("requesting channel {channel} from the update service {url}")]
     Asking { url: String, channel: String, source: Box<registry::Error> },
     #[error("reading the update graph of channel {channel} from {place}")]
     Unreadable { channel: String, place: String, source: Box<release::graph::GraphError> },

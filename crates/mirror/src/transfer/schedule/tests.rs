@@ -59,7 +59,7 @@ fn run(
 /// A source that responded before, and does not respond now.
 fn silent() -> TransferError {
     let error = registry::Error::Timeout {
-        asked: "GET https://q.io/v2/a".into(),
+        request_line: "GET https://q.io/v2/a".into(),
         wait: registry::Wait::Receive,
         route: registry::Route { proxy: None, contact: registry::Contact::Established },
         after: std::time::Duration::from_secs(60),
@@ -148,7 +148,7 @@ fn a_mount_and_a_push_of_manifests_get_a_final_round_too() {
     let needs = vec![need(0, &[(1, 10)]), need(1, &[(1, 10)])];
     let unreachable = || {
         let error = registry::Error::Timeout {
-            asked: "PUT https://r.io/v2/a".into(),
+            request_line: "PUT https://r.io/v2/a".into(),
             wait: registry::Wait::Answer,
             route: registry::Route { proxy: None, contact: registry::Contact::Established },
             after: std::time::Duration::from_secs(60),

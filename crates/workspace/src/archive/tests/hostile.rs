@@ -67,7 +67,7 @@ fn indexes_that_are_none_are_refused() {
     let deep = format!("{{\"format\":1,\"x\":{}", "[".repeat(100_000));
     assert!(findings_of(&chunk(deep.as_bytes(), 0))[0].contains("not written as an index is"));
     let text = serde_json::to_string(&good()).unwrap().replace("q.io/a:1", "q.io/../etc:1");
-    assert!(findings_of(&chunk(text.as_bytes(), 0))[0].contains("no repository"));
+    assert!(findings_of(&chunk(text.as_bytes(), 0))[0].contains("not a repository"));
 }
 
 #[test]

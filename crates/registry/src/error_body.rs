@@ -1,5 +1,5 @@
-//! What a registry says when it refuses: its own error codes, or the first
-//! line of whatever page stands in for them. Hostile text; it is bounded and
+//! The body of an error response: the error codes of the registry, or the first
+//! line of a page in place of them. Hostile text; it is bounded and
 //! cleaned before anyone sees it.
 
 use std::fmt;
@@ -11,11 +11,11 @@ pub(crate) const MAX_ERROR_BYTES: usize = 16 << 10;
 const MAX_TEXT: usize = 300;
 const MAX_CODES: usize = 5;
 
-/// The reason a registry gave.
+/// The reason that a registry gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum ErrorBody {
     Nothing,
-    /// `errors` of a registry's JSON answer: code and message.
+    /// `errors` of a registry's JSON response: code and message.
     Codes(Vec<(Box<str>, Box<str>)>),
     /// Anything else, first line.
     Text(Box<str>),
@@ -40,7 +40,7 @@ struct Entry {
     detail: serde_json::Value,
 }
 
-impl Said {
+impl ErrorBody {
     pub(crate) fn parse(body: &[u8]) -> Self {
         if let Ok(parsed) = serde_json::from_slice::<Body>(body) {
             let codes: Vec<_> = parsed.errors.iter().take(MAX_CODES).map(Entry::read).collect();
@@ -53,7 +53,7 @@ impl Said {
         Self::text(&String::from_utf8_lossy(body))
     }
 
-    /// The first line that says anything, without markup.
+    /// The first line that is not empty, without markup.
     fn text(text: &str) -> Self {
         let line =
             text.lines().map(|line| clean(&without_tags(line))).find(|line| !line.is_empty());
@@ -105,7 +105,7 @@ pub(crate) fn clean(text: &str) -> String {
 }
 
 /// With a leading `: `, or nothing at all: it ends a sentence.
-impl fmt::Display for Said {
+impl fmt::Display for ErrorBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => Ok(()),
@@ -149,21 +149,22 @@ mod tests {
             (r#"{"errors":[]}"#, ""),
             ("\u{1b}[2Jboo\u{7}", ": [2Jboo"),
         ] {
-            assert_eq!(Said::parse(body.as_bytes()).to_string(), wanted, "{body}");
+            assert_eq!(ErrorBody::parse(body.as_bytes()).to_string(), wanted, "{body}");
         }
     }
 
     #[test]
     fn a_long_page_is_cut() {
-        let said = Said::parse("é".repeat(10_000).as_bytes()).to_string();
-        assert_eq!(said.chars().count(), 2 + MAX_TEXT + 1);
-        assert!(said.ends_with("é…"), "{said}");
+        let error_body = ErrorBody::parse("é".repeat(10_000).as_bytes()).to_string();
+        assert_eq!(error_body.chars().count(), 2 + MAX_TEXT + 1);
+        assert!(error_body.ends_with("é…"), "{error_body}");
     }
 
     #[test]
     fn codes_are_found_among_several() {
-        let said = Said::parse(br#"{"errors":[{"code":"A"},{"code":"MANIFEST_BLOB_UNKNOWN"}]}"#);
-        assert!(said.has_code("MANIFEST_BLOB_UNKNOWN"));
-        assert!(!said.has_code("DENIED"));
+        let error_body =
+            ErrorBody::parse(br#"{"errors":[{"code":"A"},{"code":"MANIFEST_BLOB_UNKNOWN"}]}"#);
+        assert!(error_body.has_code("MANIFEST_BLOB_UNKNOWN"));
+        assert!(!error_body.has_code("DENIED"));
     }
 }

@@ -1,4 +1,4 @@
-//! The JSON that an update service answers with.
+//! The JSON response of an update service.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,7 +84,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Graph, GraphError> {
     let mut groups: Vec<Vec<Risk>> = Vec::new();
     for conditional in answer.conditional_edges.into_iter().flatten() {
         // An update from or to a release that is not in the graph cannot be
-        // made by anybody: it says nothing.
+        // made by anyone: it proves nothing.
         let place = |text: &str| places.get(&Version::parse(text).ok()?).copied();
         let between = |edge: &ConditionalEdge| Some((place(&edge.from)?, place(&edge.to)?));
         let group = groups.len();
