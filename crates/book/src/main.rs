@@ -68,14 +68,14 @@ fn main() -> ExitCode {
 fn run(step: Step) -> Result<()> {
     match step {
         Step::GenerateDocs { out } => diagrams::write_all(&out),
-        Step::Collect { root, out } => fail_on(pages::collect(&root, &out)?, "pages"),
-        Step::CheckHtml { folder } => fail_on(html::check(&folder)?, "generated HTML"),
+        Step::Collect { root, out } => fail_on(&pages::collect(&root, &out)?, "pages"),
+        Step::CheckHtml { folder } => fail_on(&html::check(&folder)?, "generated HTML"),
         Step::Tutorials { root, programs } => tutorials(&root, &programs),
     }
 }
 
-fn fail_on(findings: Vec<String>, what: &str) -> Result<()> {
-    for finding in &findings {
+fn fail_on(findings: &[String], what: &str) -> Result<()> {
+    for finding in findings {
         println!("{finding}");
     }
     match findings.len() {
@@ -97,5 +97,5 @@ fn tutorials(root: &Path, programs: &Path) -> Result<()> {
         println!("{}: {} blocks run", page.display(), tutorial.blocks.len());
         findings.extend(problems.into_iter().map(|it| format!("{}:{it}", page.display())));
     }
-    fail_on(findings, "tutorials")
+    fail_on(&findings, "tutorials")
 }

@@ -154,8 +154,8 @@ mod tests {
         assert_eq!((absent.fault(), absent.remedy()), (Fault::SourceAbsent, Remedy::CheckName));
         assert!(absent.fault().another_source_can_help() && !absent.may_pass_soon());
         let timeout = registry::Error::Timeout {
-            asked: "GET https://q.io/v2/".into(),
-            wait: registry::Wait::Answer,
+            request_line: "GET https://q.io/v2/".into(),
+            wait: registry::Wait::Response,
             route: registry::Route { proxy: None, contact: registry::Contact::Established },
             after: std::time::Duration::from_secs(30),
         };

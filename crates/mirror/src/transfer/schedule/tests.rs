@@ -149,7 +149,7 @@ fn a_mount_and_a_push_of_manifests_get_a_final_round_too() {
     let unreachable = || {
         let error = registry::Error::Timeout {
             request_line: "PUT https://r.io/v2/a".into(),
-            wait: registry::Wait::Answer,
+            wait: registry::Wait::Response,
             route: registry::Route { proxy: None, contact: registry::Contact::Established },
             after: std::time::Duration::from_secs(60),
         };
