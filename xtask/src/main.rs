@@ -35,7 +35,7 @@ Commands:
   docs [--check]            Write the man pages and the reference of flags below docs/, or compare them
 
 Campaigns; `--short` is a variant of a few minutes (`test` runs those of dist and torture):
-  bench mirror|catalog|helm|operator [--short] [OPTIONS]   Compare with peers and print ratios
+  bench mirror|shards|catalog|helm|operator [--short] [OPTIONS]   Compare with peers and print ratios
   dist [--out DIR] [--arch ARCH] [--key FILE] [--check] [--short]   Build what a site downloads; check it
   torture mirror [--kills N] [--seed N] [--short]     Kill runs at random moments; nothing may be lost
   fuzz [--minutes N] [--target NAME] [--short]        Feed the parsers of untrusted input; nothing may panic
