@@ -1,4 +1,5 @@
-//! Documents that the programs generate themselves: man pages and the reference of flags.
+//! The documentation: what programs generate about themselves (man pages, the reference of flags, the
+//! diagrams), and the book that is built from all of it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,19 +7,22 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::build::{self, Build};
-use crate::{flags, repository};
+use crate::{flags, repository, tools};
 
 /// Programs that write documents about themselves.
 const PROGRAMS: [&str; 6] =
     ["oc-mirror", "enhance", "oc-brex", "brex-firstboot", "brex-report", "nmstate-operator"];
 
-/// Folders below `docs/` that hold generated files and nothing else.
-const FOLDERS: [&str; 2] = ["man", "reference"];
+/// What each of them writes: folders below `docs/` that hold generated files and nothing else.
+const PROGRAM_FOLDERS: [&str; 2] = ["man", "reference"];
+
+/// What the program `book` writes.
+const DIAGRAMS: [&str; 1] = ["diagrams"];
 
 /// Files by their path below `docs/`.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -35,25 +39,58 @@ enum Difference<'a> {
 pub(crate) fn docs(arguments: Vec<OsString>) -> Result<()> {
     let [only_check] = flags(arguments, ["check"])?;
     let build = build::workspace()?;
-    if only_check {
-        return check(&build);
-    }
-    let (generated, committed) = (generate(&build)?, read(&repository::root().join("docs"))?);
-    let differences = compare(&generated, &committed);
-    print(&differences);
-    apply(&generated, &differences)
+    let skipped = if only_check {
+        check(&build)?
+    } else {
+        let (generated, committed) = (generate(&build)?, committed()?);
+        let differences = compare(&generated, &committed);
+        print(&differences);
+        apply(&generated, &differences)?;
+        tools::run(&["build", "book"])?;
+        book(&build)?
+    };
+    skipped.iter().for_each(|part| println!("skipped: {part}"));
+    Ok(())
 }
 
-/// Fails if a file is not what its program writes.
-pub(crate) fn check(build: &Build) -> Result<()> {
-    let (generated, committed) = (generate(build)?, read(&repository::root().join("docs"))?);
+/// Fails if a file is not what its program writes, a link of the book has no target, or a tutorial
+/// does not work as printed. Returns the commands of tutorials that cannot be run here.
+pub(crate) fn check(build: &Build) -> Result<Vec<String>> {
+    let (generated, committed) = (generate(build)?, committed()?);
     let differences = compare(&generated, &committed);
     print(&differences);
     if !differences.is_empty() {
         bail!("generated documents differ from the programs; run `cargo xtask docs` and commit");
     }
-    Ok(())
+    book(build)
 }
+
+/// Builds the book into `target/xtask/book/book`, checks its links, and runs its tutorials.
+fn book(build: &Build) -> Result<Vec<String>> {
+    let program = build.program("book")?;
+    let (root, folder) = (repository::root(), repository::scratch("book")?);
+    let mut collect = Command::new(program);
+    collect.arg("collect").arg("--root").arg(&root).arg("--out").arg(&folder);
+    repository::run(&mut collect)?;
+    repository::run(Command::new(tools::path("mdbook")?).arg("build").arg(&folder))?;
+    let html = folder.join("book");
+    repository::run(Command::new(program).arg("check-html").arg(&html))?;
+    println!("    the book is in {}", html.display());
+
+    let programs = build.program("oc-mirror")?.parent().context("a program is in a folder")?;
+    let mut tutorials = Command::new(program);
+    tutorials.arg("tutorials").arg("--root").arg(&root).arg("--programs").arg(programs);
+    let output = tutorials.stderr(Stdio::inherit()).output().context("starting `book`")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (skipped, printed): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.starts_with(SKIPPED));
+    printed.iter().for_each(|line| println!("    {line}"));
+    ensure!(output.status.success(), "a tutorial does not work as printed");
+    Ok(skipped.iter().map(|line| line.trim_start_matches(SKIPPED).to_owned()).collect())
+}
+
+/// Begins a line of `book tutorials` about commands that were not run.
+const SKIPPED: &str = "skipped: ";
 
 fn print(differences: &[Difference<'_>]) {
     for difference in differences {
@@ -63,12 +100,13 @@ fn print(differences: &[Difference<'_>]) {
 
 fn generate(build: &Build) -> Result<Files> {
     let mut all = Files::new();
-    for program in PROGRAMS {
+    let of_programs = PROGRAMS.iter().map(|program| (*program, &PROGRAM_FOLDERS[..]));
+    for (program, folders) in of_programs.chain([("book", &DIAGRAMS[..])]) {
         let out = repository::scratch("docs")?;
         let mut command = Command::new(build.program(program)?);
         repository::run(command.args(["generate-docs", "--out"]).arg(&out))?;
-        let files = read(&out)?;
-        for folder in FOLDERS {
+        let files = read(&out, folders)?;
+        for folder in folders {
             if !files.keys().any(|path| path.starts_with(folder)) {
                 bail!("`{program} generate-docs` wrote nothing into {folder}/");
             }
@@ -85,10 +123,14 @@ fn generate(build: &Build) -> Result<Files> {
     Ok(all)
 }
 
-/// The files in the generated folders below `top`.
-fn read(top: &Path) -> Result<Files> {
+fn committed() -> Result<Files> {
+    read(&repository::root().join("docs"), &[&PROGRAM_FOLDERS[..], &DIAGRAMS].concat())
+}
+
+/// The files in these folders below `top`.
+fn read(top: &Path, folders: &[&str]) -> Result<Files> {
     let mut files = Files::new();
-    for folder in FOLDERS {
+    for folder in folders {
         let entries = match fs::read_dir(top.join(folder)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             entries => entries,
@@ -173,7 +215,7 @@ mod tests {
         fs::create_dir_all(top.join("man")).unwrap();
         fs::write(top.join("man/a.1"), "a").unwrap();
         fs::write(top.join("handbook.md"), "by hand").unwrap();
-        let found = read(&top);
+        let found = read(&top, &PROGRAM_FOLDERS);
         fs::remove_dir_all(&top).unwrap();
         assert_eq!(found.unwrap(), files(&[("man/a.1", "a")]));
     }

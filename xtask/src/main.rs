@@ -32,7 +32,8 @@ Commands:
   test --list               List the steps and the short campaigns
   test --machine [--short]  Run the tests on whole emulated machines instead; about ten minutes
   tools [--bench] [--machine] [--dist]   Install and build what the tests need, once, into the user's cache folder
-  docs [--check]            Write the man pages and the reference of flags below docs/, or compare them
+  docs [--check]            Write the generated pages below docs/, or compare them; build the book, check its links,
+                            run its tutorials
 
 Campaigns; `--short` is a variant of a few minutes (`test` runs those of dist and torture):
   bench mirror|shards|catalog|helm|operator [--short] [OPTIONS]   Compare with peers and print ratios

@@ -302,7 +302,7 @@ pub(crate) struct MirrorArguments {
 
 fn at_once(text: &str) -> Result<u16, String> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("a number from 1 to 65535 is due".into()),
+        Ok(0) | Err(_) => Err("expected a number from 1 to 65535".into()),
         Ok(number) => Ok(number),
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn source(text: &str) -> Result<ImageSource, String> {
     let example = "registry.redhat.io/redhat/redhat-operator-index:v4.16";
     let name = text.strip_prefix("docker://").unwrap_or(text);
     let image: ImageRef = name.parse().map_err(|error| {
-        format!("it is no image: {error}; a name with its tag is due, such as {example}")
+        format!("it is not an image: {error}; expected a name with its tag, such as {example}")
     })?;
     match image.pointer() {
         Some(_) => Ok(ImageSource::Registry(image)),

@@ -10,14 +10,14 @@ pub(crate) fn parse_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("true or false is due".into()),
+        _ => Err("expected true or false".into()),
     }
 }
 
 /// Reads a duration as Go's `time.ParseDuration` does: `500ms`, `1.5h`,
 /// `1m30s`, `0`. Negative ones are refused: no flag means anything by them.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    const DUE: &str = "a duration is due, such as 500ms, 30s, 10m or 1h30m";
+    const DUE: &str = "expected a duration such as 500ms, 30s, 10m or 1h30m";
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -42,7 +42,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
             "m" => 60.0,
             "h" => 3600.0,
             "" => return Err(format!("the unit is missing: {DUE}")),
-            _ => return Err(format!("{unit:?} is no unit of time: {DUE}")),
+            _ => return Err(format!("{unit:?} is not a unit of time: {DUE}")),
         };
         let number: f64 = number.parse().map_err(|_| DUE.to_owned())?;
         let part = Duration::try_from_secs_f64(number * seconds_per_unit)
@@ -102,7 +102,7 @@ mod tests {
             assert!(error.contains("500ms"), "{text}: {error}");
         }
         assert!(parse_duration("10").unwrap_err().contains("the unit is missing"));
-        assert!(parse_duration("10d").unwrap_err().contains("\"d\" is no unit of time"));
+        assert!(parse_duration("10d").unwrap_err().contains("\"d\" is not a unit of time"));
         assert!(parse_duration("-1s").unwrap_err().contains("negative"));
         assert!(parse_duration("99999999999999999999h").unwrap_err().contains("too long"));
     }

@@ -83,7 +83,7 @@ pub(crate) fn directory(
     let directory = route::served_directory(directory).map_err(|problem| anyhow!("{problem}"))?;
     anyhow::ensure!(
         directory.is_dir(),
-        "{flag} names {}, which is no directory",
+        "{flag} names {}, which is not a directory",
         directory.display()
     );
     Ok(Some(directory))
@@ -104,13 +104,13 @@ pub(crate) fn architecture(text: &str) -> Result<Architecture, String> {
             "aarch64" => " (aarch64 is arm64)",
             _ => "",
         };
-        format!("one of {} is due{hint}", known.join(", "))
+        format!("expected one of {}{hint}", known.join(", "))
     })
 }
 
 /// Reads a release: `4.16.3`.
 pub(crate) fn full_version(text: &str) -> Result<semver::Version, String> {
-    text.parse().map_err(|_| "a release is due, with its patch number, such as 4.16.3".to_owned())
+    text.parse().map_err(|_| "expected a release with its patch number, such as 4.16.3".to_owned())
 }
 
 /// Reads a minor version: `4.16`.
@@ -118,7 +118,7 @@ pub(crate) fn minor(text: &str) -> Result<release::channel::Minor, String> {
     let channel = format!("stable-{text}");
     match release::channel::ChannelName::parse(&channel) {
         Some(name) => Ok(name.minor),
-        None => Err("a minor version is due, such as 4.16".to_owned()),
+        None => Err("expected a minor version, such as 4.16".to_owned()),
     }
 }
 

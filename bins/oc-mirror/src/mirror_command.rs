@@ -242,7 +242,7 @@ pub(crate) fn settings(
     {
         let problem = Problem::new(format!(
             "no tar archives matching \"mirror_[0-9]{{6}}\\\\.tar\" found: \
-             --from names {}, which is no directory",
+             --from names {}, which is not a directory",
             dir.display()
         ));
         return Err(Refusal::Usage(vec![problem]));

@@ -136,7 +136,7 @@ mod tests {
         };
         assert!(open().contains("p.json: No such file"), "{}", open());
         fs::write(&file, "{").unwrap();
-        assert!(open().contains("p.json: it is no policy"), "{}", open());
+        assert!(open().contains("p.json: it is not a policy"), "{}", open());
         fs::write(&file, r#"{"default":[{"type":"sigstoreSigned","keyPath":"/gone.pub"}]}"#)
             .unwrap();
         let error = open();

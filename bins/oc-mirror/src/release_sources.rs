@@ -86,7 +86,7 @@ fn address(variable: &str, value: Option<&OsStr>) -> Result<Option<Url>, Problem
     // The value is not repeated: it may hold a password.
     let bad = |why: &str| {
         Problem::new(format!("the variable {variable} is not the address of a web server: {why}"))
-            .with_hint("https://HOST/PATH is due")
+            .with_hint("expected https://HOST/PATH")
     };
     let text = value.to_str().ok_or_else(|| bad("it is not text"))?;
     let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;

@@ -285,7 +285,7 @@ fn since(text: Option<&str>) -> Result<Option<Date>, Problem> {
     match Date::strptime("%Y-%m-%d", text) {
         Ok(date) if in_full => Ok(Some(date)),
         _ => Err(Problem::new(format!(
-            "--since {text:?} is no date: yyyy-MM-dd is due, such as 2026-01-31"
+            "invalid value for --since: expected YYYY-MM-DD, found {text:?}"
         ))),
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn mode(
         [first, others @ ..] => {
             problems.push(
                 Problem::new(format!(
-                    "one destination is due, and {} were given: {first} {}",
+                    "expected one destination, found {}: {first} {}",
                     others.len() + 1,
                     others.join(" ")
                 ))
@@ -221,7 +221,7 @@ mod tests {
     fn what_is_no_mode_is_refused_with_the_reason() {
         for (line, wanted) in [
             ("", "no destination"),
-            ("file:///a file:///b", "one destination is due, and 2 were given"),
+            ("file:///a file:///b", "expected one destination, found 2"),
             ("file://", "names no directory"),
             ("file:///a from=file:///b", "--from is not needed"),
             ("file:///a workspace=file:///b", "--workspace is not needed"),

@@ -70,7 +70,7 @@ fn release(arguments: &UpgradePathRelease, surroundings: &Surroundings) -> anyho
         (Some(from), Some(to)) => Question::Between { from: from.clone(), to: to.clone() },
         (Some(from), None) => Question::From(from.clone()),
         (None, Some(to)) => Question::To(to.clone()),
-        (None, None) => anyhow::bail!("--from or --to is due"),
+        (None, None) => anyhow::bail!("expected --from or --to"),
     };
     let lookup = arguments.path.releases(surroundings)?;
     let graph = wait(graph(arguments, &question, &lookup))?;

@@ -37,7 +37,7 @@ pub(crate) struct UpgradePathOperator {
 
 fn version(text: &str) -> Result<Version, String> {
     let bare = text.strip_prefix('v').unwrap_or(text);
-    bare.parse().map_err(|_| "a version is due with three numbers, such as 1.2.3".to_owned())
+    bare.parse().map_err(|_| "expected a version with three numbers, such as 1.2.3".to_owned())
 }
 
 /// The way, as it was asked to be shown.

@@ -38,11 +38,9 @@ pub enum RebuildError {
     Config(#[source] serde_json::Error),
     #[error("the config of the catalog's image has {0} bytes, more than any real one")]
     LargeConfig(usize),
-    #[error("the config of the catalog's image is no map of settings")]
+    #[error("the config of the catalog's image is not a map of settings")]
     OddConfig,
-    #[error(
-        "the image says that its catalog is in {0:?}, which is no folder that a catalog can be in"
-    )]
+    #[error("the label of the image names {0:?}, which is not a folder that a catalog can be in")]
     Folder(String),
     #[error("the manifest of the rebuilt catalog cannot be written")]
     Write(#[source] serde_json::Error),

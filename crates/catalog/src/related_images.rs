@@ -40,7 +40,7 @@ pub enum NoImage {
     Reference(ReferenceError),
     #[error("it has neither tag nor digest")]
     Unpinned,
-    #[error("it is a folder on the disk of whoever made the catalog")]
+    #[error("it is a folder on the machine that built the catalog")]
     Layout,
 }
 

@@ -37,7 +37,7 @@ pub enum Flaw {
     Versions { bundle: String, count: usize },
     #[error("the version {version:?} of the bundle {bundle:?} is not a semantic version")]
     Version { bundle: String, version: String },
-    #[error("the bundle {bundle:?} says that it belongs to the package {says:?}")]
+    #[error("the bundle {bundle:?} declares the package {says:?}")]
     OtherPackage { bundle: String, says: String },
     #[error("the bundle {bundle:?} has neither an image nor objects")]
     NoImage { bundle: String },

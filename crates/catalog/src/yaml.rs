@@ -121,7 +121,7 @@ impl<'a> Writer<'a> {
                 self.mapping()?;
                 anchor
             }
-            _ => return Err(wrong(span, "something that is no value")),
+            _ => return Err(wrong(span, "something that is not a value")),
         };
         if anchor != 0 {
             self.anchors.insert(anchor, Anchored::At(start..self.out.json.len()));
@@ -154,7 +154,7 @@ impl<'a> Writer<'a> {
                 break;
             }
             let Event::Scalar(key, style, ..) = event else {
-                return Err(wrong(span, "a key that is no text"));
+                return Err(wrong(span, "a key that is not text"));
             };
             if key == "<<" && style == ScalarStyle::Plain {
                 return Err(wrong(span, "a merge key (`<<`), which catalogs do not use"));
@@ -396,7 +396,7 @@ mod tests {
     fn what_cannot_be_a_catalog_is_refused_with_its_place() {
         for (text, line, why) in [
             ("a: [1\nb: 2\n", 2, ""),
-            ("[1]: 2\n", 1, "a key that is no text"),
+            ("[1]: 2\n", 1, "a key that is not text"),
             ("a: &x\n  - *x\n", 2, "an alias inside the value"),
             ("<<: {a: 1}\n", 1, "a merge key"),
         ] {

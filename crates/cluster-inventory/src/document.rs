@@ -162,7 +162,7 @@ pub enum ParseError {
     Large,
     #[error("it is no JSON")]
     Json(#[source] serde_json::Error),
-    #[error("it is no inventory of a cluster: it has no kind {KIND}{}", instead(.0))]
+    #[error("it is not an inventory of a cluster: it has no kind {KIND}{}", instead(.0))]
     Kind(String),
     #[error(
         "it has form {0} of inventories, and this version reads form {SCHEMA}; use an oc-mirror as new as the one that wrote it"

@@ -19,11 +19,12 @@ const HEADING: usize = 22;
 const MOST_ROWS: usize = 10;
 
 const STYLE: &str = "text{font:13px ui-monospace,Menlo,Consolas,monospace;fill:#1c2733}\
-.title{font:600 17px system-ui,sans-serif}.lane,.words{font:12px system-ui,sans-serif;fill:#5a6a7a}\
+.title{font:600 17px system-ui,sans-serif}.lane,.words,.fine-words{font:12px system-ui,sans-serif;fill:#5a6a7a}\
 .chip{fill:#fff;stroke:#8394a5}.start{fill:#cfe3f7;stroke:#1f5f99}.goal{fill:#d5efd5;stroke:#2c7a2c}\
 .head{fill:#d5efd5;stroke:#2c7a2c;stroke-width:2.5}.warned{stroke:#c4650a;stroke-dasharray:5 3}.box{fill:#f4f7fa;stroke:#d3dce5}\
 .fine{fill:none;stroke:#4b6a88;stroke-width:1.5}.risky{fill:none;stroke:#c4650a;stroke-width:1.5;stroke-dasharray:6 4}\
-.risky-words{font:12px system-ui,sans-serif;fill:#a95405}";
+.risky-words{font:12px system-ui,sans-serif;fill:#a95405}\
+.fine-words,.risky-words{paint-order:stroke;stroke:#fff;stroke-width:4px}";
 
 #[derive(Debug, Clone, Copy)]
 struct Area {

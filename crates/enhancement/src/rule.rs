@@ -239,7 +239,7 @@ impl Rule {
             Self::NoReversedLinks => markdown(
                 "MD011",
                 &["no-reversed-links", "links"],
-                "Links are written as [text](URL), not as (text)[URL].",
+                "Links are written as `[text](URL)`, not as `(text)[URL]`.",
             ),
             Self::LineLength => markdown(
                 "MD013",

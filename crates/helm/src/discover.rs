@@ -164,7 +164,11 @@ pub fn images(
     let mut found: BTreeMap<ImageRef, BTreeSet<Origin>> = BTreeMap::new();
     let search = Search { chart: &chart, paths: &paths, environment: &options.environment };
     let nothing = Rendering::default();
-    search.collect(rendering::crd_documents(&chart), &nothing, &mut found, &mut problems);
+    if paths.is_empty() {
+        search.collect(rendering::crd_objects(&chart), &nothing, &mut found, &mut problems);
+    } else {
+        search.collect(rendering::crd_documents(&chart), &nothing, &mut found, &mut problems);
+    }
     // Most templates render to the same text for every set of APIs. Reading that text takes longer
     // than rendering it.
     let mut first: Option<Rendering> = None;

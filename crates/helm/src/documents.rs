@@ -49,8 +49,17 @@ pub fn holds_objects(file: &str) -> bool {
 
 /// The documents of a rendered file.
 pub fn read(file: &str, text: &str) -> Vec<Result<Document, DocumentError>> {
+    read_if(file, text, |_| true)
+}
+
+/// Those of them whose text is wanted; the others are not parsed.
+fn read_if(
+    file: &str,
+    text: &str,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Vec<Result<Document, DocumentError>> {
     let mut documents = Vec::new();
-    for (line, text) in split(text) {
+    for (line, text) in split(text).into_iter().filter(|(_, text)| is_wanted(text)) {
         if documents.len() >= MAX_DOCUMENTS {
             documents.push(Err(DocumentError::Many));
             break;
@@ -82,7 +91,26 @@ pub fn read(file: &str, text: &str) -> Vec<Result<Document, DocumentError>> {
 
 /// The documents of a file below `crds/`.
 pub fn read_crds(file: &str, text: &str) -> Vec<Result<Document, DocumentError>> {
-    let mut documents = read(file, text);
+    of_crds(read(file, text))
+}
+
+/// The documents of a file below `crds/` that are not definitions of types. A definition is large
+/// and has a schema, but no containers.
+pub fn read_crds_without_definitions(
+    file: &str,
+    text: &str,
+) -> Vec<Result<Document, DocumentError>> {
+    of_crds(read_if(file, text, |text| !is_definition(text)))
+}
+
+/// Whether the text of an object has the kind of a definition as one of its outermost keys.
+fn is_definition(text: &str) -> bool {
+    text.lines().any(|line| line.trim_end() == "kind: CustomResourceDefinition")
+}
+
+fn of_crds(
+    mut documents: Vec<Result<Document, DocumentError>>,
+) -> Vec<Result<Document, DocumentError>> {
     for document in documents.iter_mut().flatten() {
         document.role = Role::Crd;
     }
@@ -166,6 +194,17 @@ mod tests {
         ] {
             assert_eq!(split(text), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn definitions_of_types_are_left_out_and_other_objects_are_not() {
+        let text = "apiVersion: v1\nkind: CustomResourceDefinition \nspec: [\n---\n\
+                    kind: Pod\nmetadata:\n  kind: CustomResourceDefinition\n---\na: |\n  kind: \
+                    CustomResourceDefinition\n";
+        let read = read_crds_without_definitions("c/crds/a.yaml", text);
+        let lines = read.iter().map(|document| document.as_ref().unwrap().line);
+        assert_eq!(lines.collect::<Vec<_>>(), [5, 9]);
+        assert!(read_crds("c/crds/a.yaml", text)[0].is_err());
     }
 
     #[test]

@@ -93,6 +93,15 @@ pub fn crd_documents(chart: &Chart) -> impl Iterator<Item = FileDocument> {
     files.flat_map(|(path, file)| of_file(&path, documents::read_crds(&path, &file.text())))
 }
 
+/// The documents of a chart's CRD files that may name images: those that are not definitions of
+/// types.
+pub(crate) fn crd_objects(chart: &Chart) -> impl Iterator<Item = FileDocument> {
+    let files = chart.crds().into_iter();
+    files.flat_map(|(path, file)| {
+        of_file(&path, documents::read_crds_without_definitions(&path, &file.text()))
+    })
+}
+
 fn of_file(
     file: &str,
     read: Vec<Result<Document, DocumentError>>,

@@ -209,7 +209,7 @@ fn told(
         text += &format!(" An update to {current} is there{waits}.");
     }
     if inventory.cluster_service_versions.is_empty() && installed_csv.is_some() {
-        text += " (What runs could not be read; the subscription says so.)";
+        text += " (What runs could not be read; this is from the subscription.)";
     }
     text
 }

@@ -52,7 +52,7 @@ pub(crate) fn origin(
     if let Some(image) = &image {
         let names = names_before(image, inventory);
         if let Some(index) = names.iter().find_map(|name| red_hat_index(name)) {
-            return red_hat(index, minor, image_tag(image), "its mirror set says so");
+            return red_hat(index, minor, image_tag(image), "from its mirror set");
         }
         if let Some(index) = red_hat_index(&image.name()) {
             return red_hat(index, minor, image_tag(image), "its image has that name");
@@ -98,12 +98,12 @@ fn elsewhere(image: &ImageRef, names: &BTreeSet<String>, inventory: &Inventory) 
     };
     let mut names = names.iter();
     match (names.next(), names.next()) {
-        (Some(name), None) => known(name, "its mirror set says so"),
+        (Some(name), None) => known(name, "from its mirror set"),
         (Some(one), Some(other)) => Origin::Unknown {
             why: format!("{image} may be a mirror of {one} or of {other}: mirror sets name both"),
         },
         (None, _) if is_mirror(image, inventory) => Origin::Unknown {
-            why: format!("{image} is in a registry of mirrors, and no mirror set says of what"),
+            why: format!("{image} is in a registry of mirrors, and no mirror set names its source"),
         },
         (None, _) => known(&image.name(), "the cluster has it from there"),
     }
@@ -239,7 +239,7 @@ mod tests {
         let why = found("reg:5000/org/c:v1", &both).unwrap_err();
         assert!(why.contains("ghcr.io/org/c") && why.contains("quay.io/org/c"), "{why}");
         let why = found("reg:5000/x/c:v1", &[RELEASES]).unwrap_err();
-        assert!(why.contains("no mirror set says of what"), "{why}");
+        assert!(why.contains("no mirror set names its source"), "{why}");
         let digest = format!("quay.io/a/c@sha256:{}", "0".repeat(64));
         assert!(found(&digest, &[]).unwrap_err().contains("has no tag"));
         assert!(found("not an image", &[]).unwrap_err().contains("names no image"));

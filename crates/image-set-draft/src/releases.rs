@@ -255,7 +255,7 @@ impl Wish {
             let risks: Vec<&str> =
                 hops.iter().flat_map(|hop| &hop.risks).map(String::as_str).collect();
             reasons.push(format!(
-                "Every way has known risks ({}). `oc adm upgrade --include-not-recommended` says whether they concern the cluster.",
+                "Every way has known risks ({}). `oc adm upgrade --include-not-recommended` shows whether they affect the cluster.",
                 risks.join(", ")
             ));
             for (draft, hops) in &mut drafts {

@@ -140,7 +140,7 @@ pub enum Problem {
     Timetable { key: String, why: timetable::TimetableError },
     #[error("{key}: {why}")]
     Timezone { key: String, why: String },
-    #[error("{key} {text:?} is no image: {why}")]
+    #[error("{key} {text:?} is not an image: {why}")]
     Reference { key: String, text: String, why: oci::ReferenceError },
     #[error(
         "{key} {text:?} has neither tag nor digest; add one, for example {text}:latest or {text}@sha256:<digest>"
@@ -159,7 +159,7 @@ pub enum Problem {
     )]
     ReleaseVersion { key: String, text: String },
     #[error(
-        "{key} is the number {text}, but a release version is due; write all three numbers, in quotes: {key}: \"{text}.0\""
+        "{key} is the number {text}, expected a release version; write all three numbers, in quotes: {key}: \"{text}.0\""
     )]
     ReleaseVersionNumber { key: String, text: String },
     #[error("{key} {text:?} is not a semantic version; write for example \"1.2.3\"")]

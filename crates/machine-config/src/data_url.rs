@@ -28,7 +28,7 @@ pub struct DataUrl {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DataUrlError {
     #[error(
-        "{0} is no data URL; a node has no other way to get the contents, so write \
+        "{0} is not a data URL; a node cannot get the contents otherwise, so write \
          `data:,…` or `data:;base64,…`"
     )]
     Scheme(String),
@@ -179,12 +179,12 @@ mod tests {
         for (url, wanted) in [
             (
                 "https://user:secret@example.com/f",
-                "a https:// address is no data URL; a node has no other way to get the contents, so \
+                "a https:// address is not a data URL; a node cannot get the contents otherwise, so \
                  write `data:,…` or `data:;base64,…`",
             ),
             (
                 "interfaces: []",
-                "\"interfaces: \"… is no data URL; a node has no other way to get the contents, so \
+                "\"interfaces: \"… is not a data URL; a node cannot get the contents otherwise, so \
                  write `data:,…` or `data:;base64,…`",
             ),
             ("data:text/plain", "a data URL needs a comma between its media type and its contents"),

@@ -164,7 +164,7 @@ impl fmt::Display for Action {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Policy(covered) => write!(f, "so says the disruption policy for {covered}"),
+            Self::Policy(covered) => write!(f, "by the disruption policy for {covered}"),
             Self::NoPolicy => f.write_str("no disruption policy covers it"),
             Self::OnlyAtBoot => f.write_str("it takes effect at boot only"),
             Self::OnlyAtInstall => {

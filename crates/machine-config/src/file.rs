@@ -19,7 +19,7 @@ const MAX_PATH: usize = 4096;
 pub struct FilePath(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no path of a file: write it from the root, without `.`, `..` and `//`")]
+#[error("{0:?} is not a path of a file: write it from the root, without `.`, `..` and `//`")]
 pub struct FilePathError(String);
 
 /// A file: where, with which permissions, and what it holds.
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn what_cannot_be_put_on_a_node_is_refused() {
         for (value, wanted) in [
-            (json!({"path": "x"}), "\"x\" is no path of a file"),
+            (json!({"path": "x"}), "\"x\" is not a path of a file"),
             (json!({"path": "/x", "append": [{"source": "data:,x"}]}), "/x is appended to"),
             (json!({"path": "/x", "append": true}), "/x is appended to"),
             (json!({"mode": 420}), "its entry cannot be read"),

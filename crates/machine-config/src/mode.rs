@@ -16,7 +16,7 @@ pub enum ModeError {
         hint = meant(*.0)
     )]
     SpecialBits(u64),
-    #[error("mode {0} is no number of permission bits; write 420 (or 0644) for rw-r--r--")]
+    #[error("mode {0} is not a number of permission bits; write 420 (or 0644) for rw-r--r--")]
     NotANumber(String),
 }
 
@@ -86,7 +86,7 @@ mod tests {
     fn text_is_no_mode() {
         assert_eq!(
             Mode::from_value(&json!("0644")).unwrap_err().to_string(),
-            "mode \"0644\" is no number of permission bits; write 420 (or 0644) for rw-r--r--",
+            "mode \"0644\" is not a number of permission bits; write 420 (or 0644) for rw-r--r--",
         );
         assert!(Mode::from_value(&json!(-1)).is_err());
     }

@@ -10,12 +10,12 @@ const MAX_LABEL: usize = 63;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     #[error(
-        "{0:?} is no name for a MachineConfig: use lower-case letters, digits, `-` and `.`, at most \
+        "{0:?} is not a name for a MachineConfig: use lower-case letters, digits, `-` and `.`, at most \
          {MAX_NAME}, beginning and ending with a letter or digit"
     )]
     MachineConfig(String),
     #[error(
-        "{0:?} is no role: use lower-case letters, digits and `-`, at most {MAX_LABEL}, beginning \
+        "{0:?} is not a role: use lower-case letters, digits and `-`, at most {MAX_LABEL}, beginning \
          and ending with a letter or digit; `master` and `worker` are those every cluster has"
     )]
     Role(String),
@@ -132,7 +132,7 @@ mod tests {
     fn what_is_wrong_with_a_role_is_said() {
         assert_eq!(
             "Master".parse::<Role>().unwrap_err().to_string(),
-            "\"Master\" is no role: use lower-case letters, digits and `-`, at most 63, beginning \
+            "\"Master\" is not a role: use lower-case letters, digits and `-`, at most 63, beginning \
              and ending with a letter or digit; `master` and `worker` are those every cluster has",
         );
     }

@@ -23,7 +23,7 @@ pub enum PolicyDocumentError {
     Shape(#[source] serde_json::Error),
     #[error(transparent)]
     Path(#[from] FilePathError),
-    #[error("{0:?} is no action of a disruption policy; {hint}", hint = nearest(.0))]
+    #[error("{0:?} is not an action of a disruption policy; {hint}", hint = nearest(.0))]
     Action(String),
     #[error("the action {0} of a disruption policy needs the name of a service")]
     NoService(&'static str),
@@ -198,11 +198,11 @@ spec:
         for (text, wanted) in [
             (
                 with("{type: none}"),
-                "\"none\" is no action of a disruption policy; did you mean None?",
+                "\"none\" is not an action of a disruption policy; did you mean None?",
             ),
             (
                 with("{type: Halt}"),
-                "\"Halt\" is no action of a disruption policy; there are Reboot, Drain, Reload, \
+                "\"Halt\" is not an action of a disruption policy; there are Reboot, Drain, Reload, \
                  Restart, DaemonReload, None",
             ),
             (

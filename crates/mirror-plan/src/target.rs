@@ -18,9 +18,9 @@ pub struct Target {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    #[error("the target is empty: docker://REGISTRY[/NAMESPACE] is due")]
+    #[error("the target is empty: expected docker://REGISTRY[/NAMESPACE]")]
     Empty,
-    #[error("the target {0:?} is not a registry: docker://REGISTRY[/NAMESPACE] is due")]
+    #[error("the target {0:?} is not a registry: expected docker://REGISTRY[/NAMESPACE]")]
     Transport(String),
     #[error(
         "the target {0:?} names an image: leave out the tag or digest, each image gets its own"

@@ -55,12 +55,12 @@ pub enum ManifestError {
     #[error("the manifest is {0} bytes, more than the {MAX_MANIFEST_BYTES} that are read")]
     Large(u64),
     #[error(
-        "the manifest is of docker's first format (schema 1), which is no longer mirrored; push the image anew with a current tool"
+        "the manifest is of docker's first format (schema 1), which is not supported; push the image again with a current tool"
     )]
     Schema1,
     #[error("the manifest has the media type {0:?}, which is none of an image's")]
     MediaType(String),
-    #[error("the manifest says it is {inside:?} but was sent as {sent:?}")]
+    #[error("the manifest has the media type {inside:?}, but was sent as {sent:?}")]
     TwoTypes { sent: String, inside: String },
     #[error("the manifest cannot be read")]
     Json(#[source] serde_json::Error),

@@ -19,16 +19,16 @@ const MAX_NAME: usize = 255;
 pub enum ReferenceError {
     #[error("the image reference is empty")]
     Empty,
-    #[error("{0:?} is no registry: a host name or address with an optional :port is due")]
+    #[error("{0:?} is not a registry: expected a host name or address with an optional :port")]
     Host(String),
     #[error(
-        "{0:?} is no repository: lowercase letters and digits, separated by '.', '_', '-' or '/'"
+        "{0:?} is not a repository: expected lowercase letters and digits, separated by '.', '_', '-' or '/'"
     )]
     Repository(String),
     #[error("{0:?} is longer than {MAX_NAME} characters")]
     Long(String),
     #[error(
-        "{0:?} is no tag: letters, digits, '_', '.' and '-', at most 128, not first '.' or '-'"
+        "{0:?} is not a tag: expected letters, digits, '_', '.' and '-', at most 128, not first '.' or '-'"
     )]
     Tag(String),
     #[error(transparent)]

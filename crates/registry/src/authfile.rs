@@ -32,7 +32,7 @@ pub enum AuthFileError {
     Parse { path: PathBuf, line: usize, column: usize },
     #[error("the credentials file {}: the entry {key:?} is not base64 of user:password", path.display())]
     Entry { path: PathBuf, key: String },
-    #[error("the credentials file {}: {name:?} is no name of a credential helper", path.display())]
+    #[error("the credentials file {}: {name:?} is not a name of a credential helper", path.display())]
     HelperName { path: PathBuf, name: String },
     #[error("the credential helper docker-credential-{name} (named in {}) {what}", path.display())]
     Helper { path: PathBuf, name: String, what: String },

@@ -167,7 +167,7 @@ impl BlobStream {
                 // Asking again would give the same: a blob that is not what
                 // its manifest says.
                 let asked = open.answer.asked.clone();
-                let what = format!("more than the {} bytes that were due", self.blob.size);
+                let what = format!("more than the expected {} bytes", self.blob.size);
                 return Err(Error::Protocol { asked, what });
             }
             self.offset += length;

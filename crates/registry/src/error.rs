@@ -51,10 +51,10 @@ pub enum Error {
         "{asked}: the registry refuses a list without all its images ({status}{said}); mirror all platforms of this image, or use a registry that takes sparse lists"
     )]
     SparseList { asked: Asked, status: StatusCode, said: Said },
-    #[error("{asked}: the registry answered {status}{said}")]
+    #[error("{asked}: the registry responded {status}{said}")]
     Status { asked: Asked, status: StatusCode, said: Said, retry_after: Option<Duration> },
     /// A server of documents, which is no registry, did not give one.
-    #[error("{asked}: the server answered {status}{said}")]
+    #[error("{asked}: the server responded {status}{said}")]
     Answered { asked: Asked, status: StatusCode, said: Said, retry_after: Option<Duration> },
     // Scripts search for `http request`.
     #[error("{asked}: http request failed: {}", describe(*fault, route))]
@@ -67,9 +67,9 @@ pub enum Error {
     },
     #[error("{asked}: {wait}{route} within {} s", after.as_secs_f64())]
     Timeout { asked: Asked, wait: Wait, route: Route, after: Duration },
-    #[error("{asked}: {got} bytes came where {wanted} were due")]
+    #[error("{asked}: {got} bytes arrived, expected {wanted}")]
     Length { asked: Asked, wanted: u64, got: u64 },
-    #[error("{asked}: the answer is longer than the {limit} bytes that are read")]
+    #[error("{asked}: the response is longer than the limit of {limit} bytes")]
     Large { asked: Asked, limit: u64 },
     #[error("{asked}: the content has the digest {got}, not {wanted}")]
     Digest { asked: Asked, wanted: Digest, got: Digest },
@@ -93,7 +93,7 @@ pub enum Error {
     #[error("{} (after {attempts} attempts)", error.chain())]
     Repeated { attempts: u32, error: Box<Error> },
     /// The registry and all its mirrors failed.
-    #[error("{name}: no place it can come from works: {}", list(tried))]
+    #[error("{name}: no source is available: {}", list(tried))]
     Everywhere { name: String, tried: Vec<Error> },
 }
 

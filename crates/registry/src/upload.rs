@@ -475,9 +475,9 @@ struct Outflow<S> {
 
 #[derive(Debug, thiserror::Error)]
 enum LengthError {
-    #[error("the content is longer than its manifest says")]
+    #[error("the content is longer than in its manifest")]
     Long,
-    #[error("the content is {0} bytes shorter than its manifest says")]
+    #[error("the content is {0} bytes shorter than in its manifest")]
     Short(u64),
 }
 

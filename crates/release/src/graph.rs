@@ -111,7 +111,7 @@ pub enum GraphError {
         "the answer is a web page, not an update graph: a proxy or a login page may have answered instead of the update service"
     )]
     Html,
-    #[error("the answer is no update graph")]
+    #[error("the response is not an update graph")]
     Json(#[source] serde_json::Error),
     #[error("the update graph has a release with the version {text:?}")]
     Version { text: String, source: semver::Error },

@@ -37,7 +37,7 @@ pub enum GraphDataError {
         "the data of the update graph is a web page: a proxy or a login page may have answered"
     )]
     Html,
-    #[error("the data of the update graph is no gzipped tar archive, or a damaged one")]
+    #[error("the data of the update graph is not a gzipped tar archive, or is damaged")]
     Broken(#[source] std::io::Error),
     #[error("the data of the update graph unpacks to more than {} MiB", MAX_UNPACKED_BYTES >> 20)]
     Large,

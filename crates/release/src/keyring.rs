@@ -47,9 +47,7 @@ pub enum KeyError {
     Large,
     #[error("it is no OpenPGP public key, or a damaged one")]
     Damaged(#[source] Box<pgp::errors::Error>),
-    #[error(
-        "key {0} is not signed by itself, so that nothing it says about itself can be believed"
-    )]
+    #[error("key {0} is not signed by itself, so that its own data cannot be trusted")]
     Unbound(String),
     #[error("key {0} is not for signing")]
     NotForSigning(String),

@@ -26,11 +26,11 @@ pub enum BrokenPromise {
     )]
     Tag { signed: Tag, version: Version, architecture: Architecture },
     #[error(
-        "the update graph names a payload for release {version}, but its own metadata says {found}; the update service is wrong, or it is not the one you meant"
+        "the update graph names a payload for release {version}, but its own metadata has {found}; the update service is wrong, or it is not the one you meant"
     )]
     Version { version: Version, found: Version },
     #[error(
-        "the update graph names a payload for {}, but its own metadata says {found}; the update service is wrong, or it is not the one you meant",
+        "the update graph names a payload for {}, but its own metadata has {found}; the update service is wrong, or it is not the one you meant",
         architecture.as_str()
     )]
     Architecture { architecture: Architecture, found: String },
@@ -143,9 +143,9 @@ mod tests {
         assert_eq!(single.check_metadata(&says("4.16.3", None)), Ok(()));
         assert_eq!(multi.check_metadata(&says("4.16.3", Some("multi"))), Ok(()));
         for (promise, metadata, wanted) in [
-            (single, says("4.16.2", None), "its own metadata says 4.16.2"),
-            (single, says("4.16.3", Some("multi")), "its own metadata says multi"),
-            (multi, says("4.16.3", None), "its own metadata says one architecture"),
+            (single, says("4.16.2", None), "its own metadata has 4.16.2"),
+            (single, says("4.16.3", Some("multi")), "its own metadata has multi"),
+            (multi, says("4.16.3", None), "its own metadata has one architecture"),
         ] {
             let why = promise.check_metadata(&metadata).unwrap_err().to_string();
             assert!(why.contains(wanted), "{why}");

@@ -62,7 +62,7 @@ pub enum SignatureError {
     Expired { expired: Timestamp },
     #[error("it is made with {0}, which is too weak to prove anything")]
     Weak(String),
-    #[error("key {key} has signed something that is no container image: {reason}")]
+    #[error("key {key} has signed something that is not a container image: {reason}")]
     Document { key: String, reason: String },
     #[error("it is a good signature of another image, {signed}, not of {wanted}")]
     WrongDigest { signed: Digest, wanted: Digest },

@@ -64,7 +64,7 @@ impl Page {
 
 /// An `n` that is no number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("n={value:?} is no number of entries")]
+#[error("n={value:?} is not a number of entries")]
 pub(crate) struct PageError {
     value: String,
 }

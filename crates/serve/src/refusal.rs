@@ -50,7 +50,7 @@ impl Refusal {
         Self {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             code: "UNKNOWN",
-            message: "the content cannot be read from the workspace; the server's log says why"
+            message: "the content cannot be read from the workspace; the log of the server has the reason"
                 .into(),
         }
     }

@@ -15,14 +15,14 @@ pub struct Tls(TlsAcceptor);
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error(
-        "reading the certificate {path}: a PEM file with the chain, the server's own first, is due"
+        "reading the certificate {path}: expected a PEM file with the chain, the server's own first"
     )]
     Certificate { path: PathBuf, source: rustls_pki_types::pem::Error },
     #[error(
-        "{path} holds no certificate; a PEM file with the chain, the server's own first, is due"
+        "{path} has no certificate; expected a PEM file with the chain, the server's own first"
     )]
     NoCertificate { path: PathBuf },
-    #[error("reading the private key {path}: a PEM file with an unencrypted key is due")]
+    #[error("reading the private key {path}: expected a PEM file with an unencrypted key")]
     Key { path: PathBuf, source: rustls_pki_types::pem::Error },
     #[error("using the certificate {certificate} with the key {key}")]
     Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },

@@ -100,7 +100,9 @@ fn run(tool: Tool, folder: &Path) -> Result<String, BuildError> {
     let mut command = command(tool.recipe(), folder);
     let program = match tool.recipe().source {
         Source::GoInstall { .. } | Source::GoModule { .. } => "go",
-        Source::CargoInstall | Source::CargoInstallOptimised => "cargo",
+        Source::CargoInstall | Source::CargoInstallOptimised | Source::CargoInstallWith { .. } => {
+            "cargo"
+        }
         Source::Wheel { .. } => "python3",
     };
     let status = command.stdin(Stdio::null()).status().map_err(|source| BuildError::Start {
@@ -134,13 +136,16 @@ fn command(recipe: Recipe, folder: &Path) -> Command {
             go.arg("-o").arg(folder.join(name)).arg(package).current_dir(modules().join(module));
             go
         }
-        Source::CargoInstall | Source::CargoInstallOptimised => {
+        Source::CargoInstall | Source::CargoInstallOptimised | Source::CargoInstallWith { .. } => {
             let mut cargo = Command::new("cargo");
             cargo.args(["install", name, "--version", version, "--locked", "--root"]).arg(folder);
             // It runs for seconds: waiting for the optimiser would take longer than it saves.
             cargo.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "false");
             if matches!(source, Source::CargoInstallOptimised) {
                 cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
+            }
+            if let Source::CargoInstallWith { features } = source {
+                cargo.args(["--no-default-features", "--features", features]);
             }
             cargo
         }

@@ -59,6 +59,8 @@ pub enum Tool {
     KrewValidate,
     /// Runs plugins, and is part of the must-gather image.
     Kubectl,
+    /// Builds the book.
+    Mdbook,
     /// What a node's own service does with a document.
     Nmstatectl,
     /// Judges operator catalogs.
@@ -126,13 +128,15 @@ enum Source {
     CargoInstall,
     /// The same, optimised: for tools that compress.
     CargoInstallOptimised,
+    /// The same, not optimised, with these features instead of the default ones.
+    CargoInstallWith { features: &'static str },
     /// `pip install` of `tools/<module>/requirements.txt`, which pins version and hashes. `program` is
     /// below the folder of the package.
     Wheel { module: &'static str, program: &'static str },
 }
 
 impl Tool {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::CargoAuditable,
         Self::CargoDeb,
         Self::CargoDeny,
@@ -150,6 +154,7 @@ impl Tool {
         Self::Krew,
         Self::KrewValidate,
         Self::Kubectl,
+        Self::Mdbook,
         Self::Nmstatectl,
         Self::Opm,
         Self::Regsync,
@@ -302,6 +307,15 @@ impl Tool {
                 minutes: 2,
                 need: Need::Test,
                 source: kubernetes("k8s.io/kubernetes/cmd/kubectl"),
+            },
+            Self::Mdbook => Recipe {
+                name: "mdbook",
+                version: "0.5.4",
+                purpose: "builds the book in docs/",
+                minutes: 2,
+                need: Need::Test,
+                // Without the server for authors, which is most of what it compiles.
+                source: Source::CargoInstallWith { features: "search" },
             },
             Self::Nmstatectl => Recipe {
                 name: "nmstatectl",
@@ -458,9 +472,9 @@ impl Cache {
         let Recipe { name, source, .. } = tool.recipe();
         match source {
             // cargo install makes a `bin` folder by itself.
-            Source::CargoInstall | Source::CargoInstallOptimised => {
-                self.folder(tool).join("bin").join(name)
-            }
+            Source::CargoInstall
+            | Source::CargoInstallOptimised
+            | Source::CargoInstallWith { .. } => self.folder(tool).join("bin").join(name),
             // go install names a program after the last part of its package.
             Source::GoInstall { package } => {
                 self.folder(tool).join(package.rsplit('/').next().unwrap_or(name))

@@ -22,7 +22,7 @@ const PACKAGERS: [Tool; 6] = [
     Tool::Kubectl,
 ];
 
-const USAGE: &str = "usage: test-tools packages [dist|machine] | build test|cluster|bench|dist|fuzz|machine|machine-disk … | path TOOL";
+const USAGE: &str = "usage: test-tools packages [dist|machine] | build test|book|cluster|bench|dist|fuzz|machine|machine-disk … | path TOOL";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -64,6 +64,7 @@ fn prepare(purpose: &str) -> Result<()> {
             download_module_files()?;
             Purpose::ALL.into_iter().try_for_each(make_tree)
         }
+        "book" => build([Tool::Mdbook]),
         "cluster" => {
             build([Tool::Etcd, Tool::KubeApiserver])?;
             make_tree(Purpose::Node)

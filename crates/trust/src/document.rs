@@ -38,7 +38,7 @@ const OTHER_TRANSPORTS: [&str; 10] = [
 /// A text that is no policy.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    #[error("it is no policy as containers-policy.json(5) describes them")]
+    #[error("it is not a policy as containers-policy.json(5) describes them")]
     Json(#[source] serde_json::Error),
     #[error("{place}")]
     In {

@@ -47,7 +47,7 @@ struct Identity {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PayloadError {
-    #[error("a signature is of something that is no image: {0}")]
+    #[error("a signature is of something that is not an image: {0}")]
     Json(serde_json::Error),
     #[error("a signature is of the kind {0:?}")]
     Kind(String),

@@ -25,7 +25,7 @@ pub(crate) enum LogError {
     Other(&'static str),
     #[error("the proof in the bundle of a signature does not show that the log has the entry: {0}")]
     Proof(&'static str),
-    #[error("the bundle of a signature has no promise, which would tell when it was made")]
+    #[error("the bundle of a signature has no promise, which would contain its time")]
     NoTime,
 }
 

@@ -141,7 +141,7 @@ impl Requirement {
 
 #[derive(Debug, thiserror::Error)]
 enum Bad {
-    #[error("a signature is no base64")]
+    #[error("a signature is not base64")]
     Base64,
     #[error("a signature was not made with {0}")]
     Key(String),

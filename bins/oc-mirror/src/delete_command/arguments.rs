@@ -262,7 +262,7 @@ impl PruneArguments {
         let target = target(&self.destinations, &mut problems);
         if self.config.is_none() && self.keep.is_empty() {
             problems.push(
-                Problem::new("nothing says what to delete: expected -c FILE or --keep FILE")
+                Problem::new("nothing to delete was given: expected -c FILE or --keep FILE")
                     .with_hint("-c names a file with a prune section; --keep names what stays"),
             );
         }

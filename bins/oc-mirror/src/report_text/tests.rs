@@ -211,6 +211,6 @@ fn a_retry_is_suggested_only_where_it_can_help() {
     let remove = "remove an image that no longer exists";
     let lost = shown("quay.io/a/y:1 does not exist at its registry", Remedy::CheckName);
     assert!(!lost.contains(again) && lost.contains(remove), "{lost}");
-    let busy = shown("the registry answered 503 (after 6 attempts)", Remedy::RunAgain);
+    let busy = shown("the registry responded 503 (after 6 attempts)", Remedy::RunAgain);
     assert!(busy.contains(again) && !busy.contains(remove), "{busy}");
 }

@@ -40,9 +40,9 @@ fn contradictions_are_refused_with_the_reason() {
     for (line, wanted) in [
         ("file:///data".to_owned(), "the --config flag is mandatory"),
         (format!("{DISK} --dry-run --dry-run-manifest-lists"), "cannot be used together"),
-        (format!("{DISK} --since 2026-13-01"), "yyyy-MM-dd is due"),
-        (format!("{DISK} --since 2026-1-01"), "yyyy-MM-dd is due"),
-        (format!("{DISK} --since yesterday"), "yyyy-MM-dd is due"),
+        (format!("{DISK} --since 2026-13-01"), "expected YYYY-MM-DD"),
+        (format!("{DISK} --since 2026-1-01"), "expected YYYY-MM-DD"),
+        (format!("{DISK} --since yesterday"), "expected YYYY-MM-DD"),
         (format!("{DISK} --allow-incomplete"), "disk to mirror only"),
         (format!("{COPY} --allow-incomplete"), "disk to mirror only"),
         (format!("{PUSH} --no-archive"), "--no-archive has a meaning for mirror to disk only"),

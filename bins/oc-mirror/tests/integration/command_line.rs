@@ -183,7 +183,7 @@ fn a_mistyped_directory_to_push_from_is_not_made() {
     let said = run(&line);
     assert_eq!(said.code, Some(1));
     assert!(said.err.contains("no tar archives matching"), "{}", said.err);
-    assert!(said.err.contains("dta, which is no directory"), "{}", said.err);
+    assert!(said.err.contains("dta, which is not a directory"), "{}", said.err);
     assert!(!from.exists());
 }
 

@@ -241,7 +241,7 @@ fn a_catalog_that_cannot_be_used_is_told_and_others_are_mirrored() {
     assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
     assert_eq!((ran.total("failed"), ran.total("copied")), (5, 3 + 2));
     let told = |name: &str| ran.image(&format!("lab/{name}"))["error"].as_str().unwrap().to_owned();
-    assert!(told("database").starts_with("it is no file-based catalog"), "{}", told("database"));
+    assert!(told("database").starts_with("it is not a file-based catalog"), "{}", told("database"));
     assert_eq!(told("empty"), "its folder /configs has no files");
     assert!(told("escapes").contains("a file that leads out of it"), "{}", told("escapes"));
     assert!(told("broken").contains("a.json:1:"), "{}", told("broken"));

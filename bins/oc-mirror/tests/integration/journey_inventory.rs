@@ -489,7 +489,7 @@ fn a_configuration_that_cannot_be_made_says_why() {
         ("--for cluster.json --arch arm64", "no releases for arm64"),
         ("--for cluster.json --version 4.16", "--version"),
         ("--to 4.16.2", "--for"),
-        ("--version 4.16.1", "a minor version is due"),
+        ("--version 4.16.1", "expected a minor version"),
     ] {
         let ran = init(&world, &site, line);
         assert_eq!(ran.code, 1, "{line}: {}", ran.out);

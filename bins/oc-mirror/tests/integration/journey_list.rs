@@ -79,8 +79,8 @@ fn what_cannot_be_listed_says_why() {
     let site = world.site();
     for (line, wanted) in [
         ("list releases --channels", "--version"),
-        ("list releases --version 4", "a minor version is due, such as 4.16"),
-        ("list releases --version 4.16.1", "a minor version is due"),
+        ("list releases --version 4", "expected a minor version, such as 4.16"),
+        ("list releases --version 4.16.1", "expected a minor version"),
         ("list releases --version 4.16 --filter-by-archs x86_64", "x86_64 is amd64"),
         ("list releases --channel stabel-4.16", "did you mean stable-4.16?"),
         ("list images --release 4.16", "is not a release: expected a version"),
@@ -348,7 +348,7 @@ fn what_of_operators_cannot_be_listed_says_why() {
     let image = lab::images::Image::tiny("plain").unwrap();
     registry.put_image(&image, "redhat/plain", "v1").unwrap();
     let ran = listed(&site, "--catalog registry.redhat.io/redhat/plain:v1");
-    assert!(ran.err.contains("it is no file-based catalog"), "{}", ran.err);
+    assert!(ran.err.contains("it is not a file-based catalog"), "{}", ran.err);
 }
 
 #[test]

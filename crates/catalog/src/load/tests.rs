@@ -157,7 +157,7 @@ fn mistakes_of_a_package_are_its_flaws() {
         (good[1..].join("\n"), "the package itself is not defined"),
         (with(&["{\"schema\":\"olm.deprecations\",\"package\":\"p\",\"entries\":[{\"reference\":{\"schema\":\"olm.bundle\",\"name\":\"z\"},\"message\":\"m\"}]}".to_owned()]), "olm.bundle \"z\" is deprecated, but does not exist"),
         ([package, &channel("{\"name\":\"b\"}"), &bundle("b", "v1")].join("\n"), "the version \"v1\" of the bundle \"b\" is not a semantic version"),
-        ([package, &channel("{\"name\":\"b\"}"), &bundle("b", "1.0.0").replace("packageName\":\"p", "packageName\":\"z")].join("\n"), "the bundle \"b\" says that it belongs to the package \"z\""),
+        ([package, &channel("{\"name\":\"b\"}"), &bundle("b", "1.0.0").replace("packageName\":\"p", "packageName\":\"z")].join("\n"), "the bundle \"b\" declares the package \"z\""),
         ([package, &channel("{\"name\":\"b\"}"), &bundle("b", "1.0.0").replace("q.io/x:1", "")].join("\n"), "the bundle \"b\" has neither an image nor objects"),
         ([package, &channel("{\"name\":\"b\"}"), &bundle("b", "1.0.0").replace("olm.package\"", "x\"")].join("\n"), "the bundle \"b\" has 0 olm.package properties"),
         ([&package.replace("\"c\"", "\"z\""), &channel("{\"name\":\"b\"}"), &bundle("b", "1.0.0")].map(|t: &String| t.clone()).join("\n"), "its default channel \"z\" does not exist"),

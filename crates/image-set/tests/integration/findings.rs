@@ -159,7 +159,7 @@ fn additional_images_are_checked() {
         ),
         (
             "  additionalImages:\n  - name: quay.io/A/b:1\n",
-            "5:11: name \"quay.io/A/b:1\" is no image: \"A/b\" is no repository: lowercase \
+            "5:11: name \"quay.io/A/b:1\" is not an image: \"A/b\" is not a repository: expected lowercase \
              letters and digits, separated by '.', '_', '-' or '/'",
         ),
         (
@@ -173,7 +173,7 @@ fn additional_images_are_checked() {
         (
             "  additionalImages:\n  - {name: \"a:1\", targetRepo: \"b/c:1\"}\n",
             "5:31: targetRepo \"b/c:1\" must be a path without registry, tag or digest: \
-             \"b/c:1\" is no repository: lowercase letters and digits, separated by '.', '_', '-' \
+             \"b/c:1\" is not a repository: expected lowercase letters and digits, separated by '.', '_', '-' \
              or '/'",
         ),
         (
@@ -186,7 +186,7 @@ fn additional_images_are_checked() {
         ),
         (
             "  additionalImages:\n  - name: a:1\n    targetTag: a/b\n",
-            "6:16: targetTag \"a/b\" must be a tag: \"a/b\" is no tag: letters, digits, '_', '.' \
+            "6:16: targetTag \"a/b\" must be a tag: \"a/b\" is not a tag: expected letters, digits, '_', '.' \
              and '-', at most 128, not first '.' or '-'",
         ),
         (
@@ -210,7 +210,7 @@ fn additional_images_are_checked() {
     assert_found(
         &image_set(&short),
         &[&format!(
-            "5:11: name \"quay.io/a/b@sha256:{0}\" is no image: \"sha256:{0}\" is not a digest: after \
+            "5:11: name \"quay.io/a/b@sha256:{0}\" is not an image: \"sha256:{0}\" is not a digest: after \
              sha256: come 64 lowercase hex digits",
             &digest[1..]
         )],
@@ -246,7 +246,7 @@ fn releases_are_checked() {
     for (body, wanted) in [
         (
             "    channels: [{name: stable-4.18, minVersion: 4.18}]\n",
-            "5:48: minVersion is the number 4.18, but a release version is due; write all three \
+            "5:48: minVersion is the number 4.18, expected a release version; write all three \
              numbers, in quotes: minVersion: \"4.18.0\"",
         ),
         (
@@ -336,7 +336,7 @@ fn operators_are_checked() {
         (
             "  - catalog: q.io/a/b:1\n    targetCatalog: q.io:5000/a\n",
             "6:20: targetCatalog \"q.io:5000/a\" must be a path without registry, tag or digest: \
-             \"q.io:5000/a\" is no repository: lowercase letters and digits, separated by '.', \
+             \"q.io:5000/a\" is not a repository: expected lowercase letters and digits, separated by '.', \
              '_', '-' or '/'",
         ),
         (

@@ -140,7 +140,7 @@ fn each_effect_is_said_with_its_reason() {
         said,
         [
             "file /etc/motd: added: reboot (no disruption policy covers it)",
-            "file /etc/nmstate/openshift/a.yml: added: nothing (so says the disruption policy for \
+            "file /etc/nmstate/openshift/a.yml: added: nothing (by the disruption policy for \
              /etc/nmstate/openshift)",
             "FIPS mode changed: reboot (it takes effect at boot only)",
             "Ignition's section `storage` changed: refused (the machine config operator applies it \

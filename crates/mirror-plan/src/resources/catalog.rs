@@ -36,10 +36,10 @@ pub enum TemplateError {
     Yaml(#[source] Box<serde_saphyr::Error>),
     #[error("it is no CatalogSource of {}: set apiVersion and kind", CATALOG_SOURCE.0)]
     Kind,
-    #[error("its {0} is no map of settings")]
+    #[error("its {0} is not a map of settings")]
     Shape(&'static str),
     #[error(
-        "its sourceType is {0:?}, but a mirrored catalog is served from its image: grpc is due"
+        "its sourceType is {0:?}, but a mirrored catalog is served from its image: expected grpc"
     )]
     SourceType(String),
     #[error("it names a configMap, but a mirrored catalog is served from its image: remove that")]

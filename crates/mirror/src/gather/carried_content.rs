@@ -434,7 +434,7 @@ pub(crate) async fn check(
                 bytes += length;
                 context.observer.notice(Event::Verified { bytes, of });
                 if got != digest {
-                    damaged.push((digest, "its content is not what its digest says".to_owned()));
+                    damaged.push((digest, "its content does not match its digest".to_owned()));
                 }
             }
             Ok((digest, Err(error))) => damaged.push((digest, chain(&error))),

@@ -34,7 +34,7 @@ pub enum LayoutError {
     Empty,
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    #[error("{0} has other content than its name says")]
+    #[error("{0} has other content than its digest")]
     Digest(Digest),
 }
 

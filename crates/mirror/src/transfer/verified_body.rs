@@ -10,7 +10,7 @@ pub(crate) type Body = BoxStream<'static, Result<Bytes, BodyError>>;
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the content of {want} is not what its digest says (got {got}); the source is damaged or lies"
+    "the content of {want} does not match its digest (found {got}); the source is damaged or sends wrong content"
 )]
 pub(crate) struct WrongContent {
     pub(crate) want: Digest,
@@ -85,6 +85,6 @@ mod tests {
     async fn of_wrong_content_the_last_piece_never_arrives() {
         let (text, error) = pass(Digest::of(b"abcdef"), &["ab", "cd", "eX"]).await;
         assert_eq!(text, "abcd");
-        assert!(error.unwrap().contains("not what its digest says"));
+        assert!(error.unwrap().contains("does not match its digest"));
     }
 }

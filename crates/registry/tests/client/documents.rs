@@ -67,7 +67,7 @@ async fn absent_is_an_answer_and_refused_is_another() {
     assert!(ask(&source(), &absent, 100).await.unwrap().is_none());
     service.server.fault(Fault::on_any("/graph").does(Effect::status(403)));
     let error = ask(&source(), &url, 1 << 20).await.unwrap_err();
-    assert!(error.to_string().contains("the server answered 403 Forbidden"), "{error}");
+    assert!(error.to_string().contains("the server responded 403 Forbidden"), "{error}");
     assert!(!error.to_string().contains("channel="), "a query may hold what is secret");
     assert_eq!(service.server.requests().count(), 2, "a refusal is not asked for again");
 }

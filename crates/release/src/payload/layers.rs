@@ -50,7 +50,7 @@ pub enum LayerError {
     Layer(#[from] image_layer::LayerError),
     #[error("{FOLDER}/{} in the release payload is larger than {} MiB", .0, MAX_FILE_BYTES >> 20)]
     LargeFile(&'static str),
-    #[error("{FOLDER}/{0} in the release payload is no file but a link, which is not followed")]
+    #[error("{FOLDER}/{0} in the release payload is a link, which is not followed")]
     Link(&'static str),
     #[error("the release payload has no {FOLDER}/{IMAGE_REFERENCES}: it is no OpenShift release")]
     NoReferences,

@@ -48,9 +48,7 @@ pub enum ReferencesError {
     Missing(String),
     #[error("the release's component {name} has no usable image")]
     Image { name: String, source: ReferenceError },
-    #[error(
-        "the release's component {name} is {image}, with neither digest nor tag that says which image is meant"
-    )]
+    #[error("the release's component {name} is {image}, with neither digest nor tag")]
     Unpinned { name: String, image: Box<ImageRef> },
 }
 

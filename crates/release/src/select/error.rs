@@ -103,7 +103,7 @@ impl fmt::Display for Note {
             ),
             Self::NoOrder { from, to } => write!(
                 f,
-                "no way is selected from channel {from} to channel {to}, as a name without minor version says nothing about their order"
+                "no way is selected from channel {from} to channel {to}, as a name without minor version does not determine their order"
             ),
         }
     }

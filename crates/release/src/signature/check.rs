@@ -103,7 +103,7 @@ fn made_by(
     let signed = config
         .created()
         .map(time)
-        .ok_or(SignatureError::NotSigned("it does not say when it was made"))?;
+        .ok_or(SignatureError::NotSigned("it has no time of creation"))?;
     if key.is_revoked() {
         return Err(SignatureError::KeyRevoked { key: id });
     }

@@ -127,7 +127,7 @@ impl Found {
                 Err(SignatureError::NotSigned("the text that was signed is not in it"))
             }
             _ if self.announced > 0 => Err(SignatureError::Truncated),
-            (Some(_), _) => Err(SignatureError::NotSigned("nobody has signed the text in it")),
+            (Some(_), _) => Err(SignatureError::NotSigned("the text in it is not signed")),
             (None, _) => Err(SignatureError::Truncated),
         }
     }

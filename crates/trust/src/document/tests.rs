@@ -102,7 +102,7 @@ fn what_is_not_understood_is_an_error_that_names_the_place() {
     let signed = |rest: &str| with(&format!(r#"{{"type":"sigstoreSigned",{rest}}}"#));
     let key = r#""keyPath":"/keys/ok.pub""#;
     for (text, part) in [
-        (String::new(), "it is no policy"),
+        (String::new(), "it is not a policy"),
         ("{}".into(), "missing field `default`"),
         (r#"{"default":[]}"#.into(), "default: the list of requirements is empty"),
         (format!(r#"{{"default":{accept},"defaults":{accept}}}"#), "unknown field `defaults`"),
@@ -125,7 +125,7 @@ fn what_is_not_understood_is_an_error_that_names_the_place() {
         ),
         (
             format!(r#"{{"default":{accept},"transports":{{"docker":{{"q.io/":{accept}}}}}}}"#),
-            "the scope \"q.io/\" of docker: no image falls under",
+            "the scope \"q.io/\" of docker: no image matches",
         ),
         (
             format!(r#"{{"default":{accept},"transports":{{"docker":{{"q.io":[]}}}}}}"#),

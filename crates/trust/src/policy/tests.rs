@@ -149,8 +149,11 @@ fn every_bad_signature_is_told_with_its_reason() {
             "{root}: a signature is for the name q.io/team/apple, which matchRepository does not accept"
         )
     );
-    assert_eq!(reasons[3], format!("{root}: a signature is no base64"));
-    assert!(reasons[4].contains("something that is no image: missing field `critical`"), "{why}");
+    assert_eq!(reasons[3], format!("{root}: a signature is not base64"));
+    assert!(
+        reasons[4].contains("something that is not an image: missing field `critical`"),
+        "{why}"
+    );
     assert!(refused(&policy, &image(vec![])).ends_with(&format!("{root} has no signature")));
 }
 

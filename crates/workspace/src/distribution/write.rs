@@ -213,7 +213,7 @@ impl<'a> Chunks<'a> {
         builder.append_data(&mut header, name, content).at("writing", root)
     }
 
-    /// Adds a blob; false if its content is not what its digest says.
+    /// Adds a blob; false if its content does not match its digest.
     fn add_blob(&mut self, store: &BlobStore, blob: &BlobRef) -> Result<bool, DiskError> {
         let hex = blob.digest.hex();
         let name = format!("{STORAGE}/blobs/sha256/{}/{hex}/data", &hex[..2]);

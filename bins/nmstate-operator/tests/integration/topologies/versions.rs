@@ -222,7 +222,13 @@ async fn written_by_the_next_version(cluster: &Cluster) {
         .await;
     cluster.apply(&policy("of-tomorrow", "nic3", 1430)).await;
     let policies = cluster.dynamic("nmstate.io/v1", "NodeNetworkConfigurationPolicy", None);
-    merge(policies, "of-tomorrow", note.clone()).await;
+    // The API server notices changes of rules one by one.
+    cluster
+        .until("the annotation of a policy is taken", || async {
+            let parameters = PatchParams::default();
+            policies.patch("of-tomorrow", &parameters, &Patch::Merge(&note)).await.is_ok()
+        })
+        .await;
     let memory = json!({ "data": { "ofTomorrow": "remembered" } });
     let maps = cluster.dynamic("v1", "ConfigMap", Some(NAMESPACE));
     merge(maps, "nmstate-operator-memory", memory).await;

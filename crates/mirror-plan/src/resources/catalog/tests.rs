@@ -107,7 +107,7 @@ fn what_is_no_template_is_refused_with_the_reason() {
         assert_eq!(refused(yaml), own);
     }
     assert_eq!(refused("a: [\n"), "it cannot be read as YAML");
-    assert_eq!(refused(&format!("{source}spec: x\n")), "its spec is no map of settings");
+    assert_eq!(refused(&format!("{source}spec: x\n")), "its spec is not a map of settings");
     assert!(
         refused(&format!("{source}spec: {{sourceType: configmap}}\n")).contains("\"configmap\"")
     );

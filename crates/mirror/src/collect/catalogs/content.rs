@@ -26,7 +26,7 @@ pub enum ContentError {
     Manifest(#[from] ManifestReadError),
     #[error("reading {digest}")]
     Read { digest: Digest, source: io::Error },
-    #[error("{0} is damaged: its content is not what its digest says")]
+    #[error("{0} is damaged: its content does not match its digest")]
     Damaged(Digest),
     #[error("{0} is neither in the workspace nor in an archive here")]
     Missing(Digest),

@@ -43,7 +43,7 @@ pub enum OpenError {
     #[error("reading the config of {digest}")]
     Config { digest: Digest, source: RebuildError },
     #[error(
-        "it is no file-based catalog: the label operators.operatorframework.io.index.configs.v1 that names its folder is missing. Catalogs with a database are not mirrored: ask its publisher for a file-based one, or make one with opm migrate"
+        "it is not a file-based catalog: the label operators.operatorframework.io.index.configs.v1 that names its folder is missing. Catalogs with a database are not mirrored: ask its publisher for a file-based one, or make one with opm migrate"
     )]
     NoFolder,
     #[error("reading the layer {digest}")]

@@ -40,13 +40,21 @@ impl EngineError for LocalError {
     }
 }
 
+/// The chart at `path`, without packing it where it is a folder: that takes longer than rendering
+/// most charts.
+pub(crate) fn load(path: &Path) -> Result<Chart, LocalError> {
+    let chart = match path.is_dir() {
+        true => Chart::from_folder(&Folder::files(path)?),
+        false => Chart::from_archive(&file(path, MAX_ARCHIVE_BYTES)?),
+    };
+    chart.map_err(|source| LocalError::Chart { path: path.to_owned(), source })
+}
+
 /// Reads the chart at `path`; packs it where it is a folder.
 pub(crate) fn read(path: &Path) -> Result<Fetched, LocalError> {
     let chart_error = |source| LocalError::Chart { path: path.to_owned(), source };
     if path.is_dir() {
-        let mut folder = Folder { root: canonical(path)?, files: BTreeMap::new() };
-        folder.read(path, "")?;
-        let (chart, archive) = chart::pack(&folder.files).map_err(chart_error)?;
+        let (chart, archive) = chart::pack(&Folder::files(path)?).map_err(chart_error)?;
         return Ok(Fetched { chart, packed: Packed::Here { archive, provenance: None } });
     }
     let archive = file(path, MAX_ARCHIVE_BYTES)?;
@@ -78,6 +86,13 @@ struct Folder {
 }
 
 impl Folder {
+    /// The files below `path`, by their paths from there.
+    fn files(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, LocalError> {
+        let mut folder = Self { root: canonical(path)?, files: BTreeMap::new() };
+        folder.read(path, "")?;
+        Ok(folder.files)
+    }
+
     fn read(&mut self, folder: &Path, prefix: &str) -> Result<(), LocalError> {
         let fail = |source| LocalError::Read { path: folder.to_owned(), source };
         for entry in fs::read_dir(folder).map_err(fail)? {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use helm::chart::{Chart, Metadata};
 use helm::discover::{Discovery, Options};
 use helm::images::Origin;
 use helm::repository::Index;
@@ -136,13 +137,21 @@ impl ChartLookup {
             environment: search.environment.clone(),
             ..Options::default()
         };
-        let fetched = self.fetch(chart, search).await.map_err(|e| fail(chain(&e)))?;
-        let found = render::discover(fetched.chart.clone(), values.clone(), options.clone()).await;
+        // Only Helm needs the archive.
+        let (chart, helm) = match &search.helm_program {
+            None => (self.load(chart, search).await.map_err(|e| fail(chain(&e)))?, None),
+            Some(program) => {
+                let fetched = self.fetch(chart, search).await.map_err(|e| fail(chain(&e)))?;
+                let archive = fetched.packed.archive().to_vec();
+                (fetched.chart, Some((program, archive)))
+            }
+        };
+        let metadata = chart.metadata.clone();
+        let found = render::discover(chart, values.clone(), options.clone()).await;
         let found = found.map_err(|e| fail(chain(&e)))?;
         let mut problems: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
-        if let Some(program) = &search.helm_program {
+        if let Some((program, archive)) = helm {
             let rendering = Search { values, options, guess_images: false };
-            let archive = fetched.packed.archive().to_vec();
             let name = program.display();
             match helm_program::compare(program, archive, &rendering, &found).await {
                 Ok(different) => {
@@ -154,9 +163,18 @@ impl ChartLookup {
                 Err(error) => problems.push(format!("{name}: {}", chain(&error))),
             }
         }
-        Ok(lines(fetched, &found, problems))
+        Ok(lines(metadata, &found, problems))
     }
 
+    /// The chart alone.
+    async fn load(&self, chart: &str, search: &ChartSearch) -> Result<Chart, ChartError> {
+        match is_local(chart, search) {
+            true => Ok(local::load(Path::new(chart))?),
+            false => Ok(self.fetch(chart, search).await?.chart),
+        }
+    }
+
+    /// The chart with its archive.
     async fn fetch(&self, chart: &str, search: &ChartSearch) -> Result<Fetched, ChartError> {
         if let Some(url) = &search.repository {
             let repository = Repository::open(url, &self.client, &self.collector)?;
@@ -167,7 +185,7 @@ impl ChartLookup {
         if let Some(name) = chart.strip_prefix("oci://") {
             return self.stored(name, search.version.as_deref()).await;
         }
-        if chart.starts_with("http://") || chart.starts_with("https://") {
+        if !is_local(chart, search) {
             let direct = Repository::open(chart, &self.client, &self.collector)?;
             return Ok(direct.fetch_directly().await?);
         }
@@ -196,8 +214,13 @@ impl ChartLookup {
     }
 }
 
-fn lines(fetched: Fetched, found: &Discovery, problems: Vec<String>) -> ChartImages {
-    let metadata = fetched.chart.metadata;
+/// Whether a chart is a path on this machine.
+fn is_local(chart: &str, search: &ChartSearch) -> bool {
+    let is_url = ["oci://", "http://", "https://"].iter().any(|scheme| chart.starts_with(scheme));
+    search.repository.is_none() && !is_url
+}
+
+fn lines(metadata: Metadata, found: &Discovery, problems: Vec<String>) -> ChartImages {
     let image = |(image, origins): (&ImageRef, &Vec<Origin>)| ChartImageLine {
         image: image.clone(),
         origins: origins.iter().map(origin).collect(),
