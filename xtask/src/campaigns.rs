@@ -84,28 +84,48 @@ pub(crate) fn short_benchmarks(build: &Build) -> Result<()> {
 
 /// `cargo xtask torture …`.
 pub(crate) fn torture(mut arguments: Vec<OsString>) -> Result<()> {
-    ensure!(arguments.first().is_some_and(|first| first == "mirror"), "expected `mirror`");
-    arguments.remove(0);
+    ensure!(!arguments.is_empty(), "expected `mirror` or `node`");
+    let what = arguments.remove(0);
+    let (what, program) = match what.to_str() {
+        Some("mirror") => ("mirror", "oc-mirror"),
+        Some("node") => ("node", "nmstate-operator"),
+        _ => bail!("expected `mirror` or `node`, found `{}`", what.display()),
+    };
+    if what == "node" {
+        tools::run(&["packages"])?;
+        tools::run(&["build", "test"])?;
+        if !arguments.iter().any(|argument| argument == "--short" || argument == "--progress") {
+            // A campaign that is stopped continues at the next call.
+            let file = repository::kept("torture")?.join("node.json");
+            arguments.extend(["--progress".into(), file.into_os_string()]);
+        }
+    }
     let programs = build::targets(
         &[
-            Target::Program { package: "oc-mirror", name: "oc-mirror" },
+            Target::Program { package: program, name: program },
             Target::Program { package: "torture", name: "torture" },
         ],
         Profile::Development,
     )?;
-    let [oc_mirror, torture] = &programs[..] else { bail!("oc-mirror was not built") };
-    repository::run_interactive(torture_command(torture, oc_mirror).args(arguments))
+    let [killed, torture] = &programs[..] else { bail!("{program} was not built") };
+    repository::run_interactive(torture_command(torture, what, killed).args(arguments))
 }
 
 /// The variant that CI runs.
 pub(crate) fn short_torture(build: &Build) -> Result<()> {
     let (torture, oc_mirror) = (build.program("torture")?, build.program("oc-mirror")?);
-    repository::run(torture_command(torture, oc_mirror).arg("--short"))
+    repository::run(torture_command(torture, "mirror", oc_mirror).arg("--short"))
 }
 
-fn torture_command(torture: &Path, oc_mirror: &Path) -> Command {
+/// The variant that CI runs.
+pub(crate) fn short_torture_of_nodes(build: &Build) -> Result<()> {
+    let (torture, operator) = (build.program("torture")?, build.program("nmstate-operator")?);
+    repository::run(torture_command(torture, "node", operator).arg("--short"))
+}
+
+fn torture_command(torture: &Path, what: &str, program: &Path) -> Command {
     let mut command = Command::new(torture);
-    command.args(["mirror", "--program"]).arg(oc_mirror);
+    command.args([what, "--program"]).arg(program);
     command
 }
 

@@ -44,7 +44,7 @@ const STEPS: [Step<Context>; 11] = [
 ];
 
 /// The short campaigns.
-const CAMPAIGNS: [Step<Context>; 7] = [
+const CAMPAIGNS: [Step<Context>; 8] = [
     Step {
         name: "dist",
         about: "package, install and run what sites download, from debug programs",
@@ -53,13 +53,19 @@ const CAMPAIGNS: [Step<Context>; 7] = [
     Step { name: "demo", about: "run the demos", run: run_demos },
     Step { name: "bench", about: "run the short benchmarks", run: short_benchmarks },
     Step { name: "torture", about: "kill some runs at random moments", run: short_torture },
+    Step {
+        name: "torture-node",
+        about: "kill a handler, NetworkManager and a node during changes",
+        run: short_torture_of_nodes,
+    },
     Step { name: "fuzz", about: "fuzz some parsers for seconds", run: short_fuzz },
     Step { name: "machine", about: "boot one emulated machine", run: short_machine },
     Step { name: "coverage", about: "run the short coverage measurement", run: short_coverage },
 ];
 
 /// Those that run beside the tests, one after the other.
-const BESIDE_TESTS: [&str; 7] = ["dist", "demo", "bench", "torture", "fuzz", "machine", "coverage"];
+const BESIDE_TESTS: [&str; 8] =
+    ["dist", "demo", "bench", "torture", "torture-node", "fuzz", "machine", "coverage"];
 
 /// A tier of its own, because emulated machines take minutes to start.
 const MACHINE_STEPS: [Step<Context>; 3] = [
@@ -237,6 +243,11 @@ fn short_benchmarks(context: &mut Context) -> Result<Outcome> {
 
 fn short_torture(context: &mut Context) -> Result<Outcome> {
     crate::campaigns::short_torture(context.build()?)?;
+    Ok(Outcome::Done)
+}
+
+fn short_torture_of_nodes(context: &mut Context) -> Result<Outcome> {
+    crate::campaigns::short_torture_of_nodes(context.build()?)?;
     Ok(Outcome::Done)
 }
 

@@ -32,6 +32,13 @@ pub(crate) fn scratch(name: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// A folder for files that later commands read, below the build folder.
+pub(crate) fn kept(name: &str) -> Result<PathBuf> {
+    let folder = target().join(name);
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    Ok(folder)
+}
+
 /// The cargo that runs us, in the top folder.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

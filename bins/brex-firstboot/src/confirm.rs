@@ -78,6 +78,8 @@ pub(crate) fn confirm(
 
 /// With the flag the new network is kept. Everything before it can be rolled back.
 pub(crate) fn write_flag(disk: &Disk, document: &[u8]) -> Result<()> {
+    // With the flag and without these profiles, the node would have no network at its next boot.
+    disk.sync_others()?;
     disk.write(FLAG, document, 0o644)?;
     // Settings of an earlier rollback are those of a network that is given up now.
     disk.remove(SETTINGS)?;

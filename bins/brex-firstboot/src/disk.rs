@@ -174,6 +174,14 @@ impl Disk {
         sync(to.parent().unwrap_or(&self.root))
     }
 
+    /// Makes what other programs wrote survive a power cut. NetworkManager does not sync profiles
+    /// that it creates.
+    pub(crate) fn sync_others(&self) -> Result<(), DiskError> {
+        self.change("syncing", &self.root)?;
+        rustix::fs::sync();
+        Ok(())
+    }
+
     pub(crate) fn make_folder(&self, path: &str) -> Result<(), DiskError> {
         let full = self.path(path);
         self.change("creating", &full)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use anyhow::Result;
-use first_boot::machine::default_hostname;
+use first_boot::default_hostname;
 use first_boot::{Candidate, Mac, Machine, Serial, ShortName};
 use node_network::facts::Expectation;
 use node_network::probe::{Clause, Endpoint, Gate, Target, When};

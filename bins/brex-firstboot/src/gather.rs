@@ -1,23 +1,18 @@
 //! `gather`: what is needed to diagnose br-ex, from a node that may never have joined its cluster, so
 //! that must-gather has nothing of it.
 
-mod redact;
-mod sink;
-
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use node_collection::{Index, Item, STATE, Secrets, Sink};
 
 use crate::arguments::GatherArguments;
 use crate::disk::Disk;
 use crate::layout::{BOOT_ID, DOCUMENTS, PROFILES, PROFILES_OF_BOOT, REPORTS, STAGING, TRIES};
 use crate::node::{Node as _, ThisNode};
-use redact::Secrets;
-use sink::Sink;
 
 /// Of larger outputs, the end is kept: logs end with what happened last.
 const LARGEST: usize = 8 << 20;
@@ -104,41 +99,12 @@ const COMMANDS: [(&str, &[&str]); 25] = [
     ("boot-order", &["systemd-analyze", "critical-chain", "kubelet-dependencies.target"]),
 ];
 
-/// What was collected, in the order it was.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Index {
-    version: u32,
-    program: String,
-    at: String,
-    hostname: String,
-    items: Vec<Item>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Item {
-    /// Where it is in the collection; absent when there is nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
-    /// The file or command line it came from.
-    source: String,
-    /// Why there is nothing, or how a command ended when not well.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<String>,
-}
-
 pub(crate) fn gather(arguments: &GatherArguments) -> Result<()> {
     let disk = Disk::new(&arguments.place.root);
     let node = ThisNode::new()?;
-    let mut sink = Sink::new(&arguments.out)?;
-    let mut index = Index {
-        version: 1,
-        program: format!("brex-firstboot {}", env!("CARGO_PKG_VERSION")),
-        at: jiff::Timestamp::now().to_string(),
-        hostname: node.hostname(),
-        items: Vec::new(),
-    };
+    let mut sink = Sink::new(&arguments.out, "brex-firstboot")?;
+    let program = format!("brex-firstboot {}", env!("CARGO_PKG_VERSION"));
+    let mut index = Index::new(program, jiff::Timestamp::now().to_string(), node.hostname());
     let paths = paths(&disk);
     // A secret of a profile may occur in any log.
     let mut secrets = Secrets::default();
@@ -162,9 +128,7 @@ pub(crate) fn gather(arguments: &GatherArguments) -> Result<()> {
             index.items.push(output(&file, &journal(unit), secrets, &mut sink)?);
         }
     }
-    let text = serde_json::to_vec_pretty(&index).context("writing the index")?;
-    sink.put("index.json", &text)?;
-    sink.finish()
+    index.finish(sink)
 }
 
 /// All files to collect.
@@ -193,7 +157,6 @@ fn journal(unit: &str) -> [&str; 7] {
 
 /// A file of the node without its secrets; `None` if there is none.
 fn file(disk: &Disk, path: &str, secrets: &Secrets, sink: &mut Sink) -> Result<Option<Item>> {
-    let source = path.to_owned();
     if disk.path(path).is_dir() {
         return Ok(None);
     }
@@ -202,25 +165,25 @@ fn file(disk: &Disk, path: &str, secrets: &Secrets, sink: &mut Sink) -> Result<O
         Ok(Some(bytes)) => {
             let file = format!("files{path}");
             sink.put(&file, &secrets.hide(path, &bytes))?;
-            Ok(Some(Item { file: Some(file), source, problem: None }))
+            Ok(Some(Item::collected(&file, path)))
         }
         Err(error) => {
             let problem = format!("{:#}", anyhow::Error::from(error));
-            Ok(Some(Item { file: None, source, problem: Some(problem) }))
+            Ok(Some(Item::missing(path, problem)))
         }
     }
 }
 
 /// What nmstate shows. Without the operator there is no NodeNetworkState.
 fn state(node: &ThisNode, sink: &mut Sink) -> Result<Item> {
-    let source = "the network state".to_owned();
+    let source = "the network state";
     match node.state() {
         Ok(state) => {
             let text = serde_json::to_vec_pretty(&state).context("writing the network state")?;
-            sink.put("nmstate.json", &text)?;
-            Ok(Item { file: Some("nmstate.json".into()), source, problem: None })
+            sink.put(STATE, &text)?;
+            Ok(Item::collected(STATE, source))
         }
-        Err(error) => Ok(Item { file: None, source, problem: Some(format!("{error:#}")) }),
+        Err(error) => Ok(Item::missing(source, format!("{error:#}"))),
     }
 }
 
@@ -231,7 +194,7 @@ fn output(file: &str, words: &[&str], secrets: &Secrets, sink: &mut Sink) -> Res
             sink.put(file, &secrets.hide(file, &bytes))?;
             Ok(Item { file: Some(file.to_owned()), source, problem })
         }
-        Err(error) => Ok(Item { file: None, source, problem: Some(format!("{error:#}")) }),
+        Err(error) => Ok(Item::missing(&source, format!("{error:#}"))),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand};
 use command_line::completion::Shell;
 
-use crate::{coordinator, handler, log, manifests, operator, retry, take_over};
+use crate::{coordinator, gather, handler, log, manifests, operator, retry, take_over};
 
 const NOTES: &str = "\
 Parts that talk to a cluster find it as kubectl does: KUBECONFIG, ~/.kube/config, or the service account of their pod.
@@ -39,6 +39,8 @@ pub(crate) enum Command {
     GiveBack(take_over::Arguments),
     /// Write the files of a release payload
     Manifests(manifests::Arguments),
+    /// Collect documents, profiles, Open vSwitch and the network state of this node, without secrets
+    Gather(gather::Arguments),
     /// Print the version
     Version,
     /// Print a completion script

@@ -61,6 +61,10 @@ pub(crate) struct Arguments {
     /// Seconds that the network may take to be good after a change, before it is taken back
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     patience: u64,
+    /// Seconds after which NetworkManager rolls back a change that is not confirmed, instead of what
+    /// `--patience` needs. For tests that interrupt changes
+    #[arg(long, value_name = "SECONDS", hide = true, value_parser = clap::value_parser!(u64).range(5..=3600))]
+    checkpoint: Option<u64>,
     /// Undo changes at the next reboot, unless their policy asks for the contrary
     #[arg(long)]
     memory_only: bool,
@@ -71,6 +75,14 @@ pub(crate) struct Arguments {
     metrics: metrics_port::Place,
     #[command(flatten)]
     terms: metrics_port::Terms,
+}
+
+impl Arguments {
+    fn timing(&self) -> Timing {
+        let usual = Timing::patient(Duration::from_secs(self.patience));
+        let checkpoint = self.checkpoint.map_or(usual.checkpoint, Duration::from_secs);
+        Timing { checkpoint, ..usual }
+    }
 }
 
 /// Runs until it is asked to stop.
@@ -99,7 +111,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
                 api,
                 trust,
                 dns_name: arguments.dns_probe_name.clone(),
-                timing: Timing::patient(Duration::from_secs(arguments.patience)),
+                timing: arguments.timing(),
                 persistence: match arguments.memory_only {
                     true => Persistence::MemoryOnly,
                     false => Persistence::AcrossReboots,

@@ -5,11 +5,13 @@
 //! - `handler`, once per node: applies policies and reports the node's network.
 //! - `retry`: asks nodes on which a policy failed to try again.
 //! - `take-over`, `give-back`: replace kubernetes-nmstate by this operator, and the other way round.
+//! - `gather`: collects the network of a node, for must-gather.
 //! - `manifests`: writes what a release payload needs to bring the operator along.
 
 mod arguments;
 pub mod coordinator;
 mod events;
+mod gather;
 pub mod handler;
 mod leadership;
 mod log;
@@ -52,6 +54,7 @@ fn act(command: &Command) -> Result<Ending> {
         Command::TakeOver(arguments) => serve(take_over::take_over(arguments))?,
         Command::GiveBack(arguments) => serve(take_over::give_back(arguments))?,
         Command::Manifests(arguments) => manifests::manifests(arguments)?,
+        Command::Gather(arguments) => serve(gather::gather(arguments))?,
         Command::Version => print(format!("nmstate-operator {}\n", build_info::VERSION))?,
         Command::Completion { shell } => print(completion::script(*shell, arguments::command()))?,
         Command::GenerateDocs { out } => reference::write(out)?,

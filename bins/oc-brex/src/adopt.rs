@@ -2,66 +2,137 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
-use br_ex::day2::{self, Adoption};
+use anyhow::{Context as _, Result};
+use br_ex::day2::{self, Adoption, NotAdopted};
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::Role;
 
+use crate::cluster::{ClusterSource, Kind, Objects};
 use crate::{decode, reading, writing};
 
 const EXAMPLES: &str = "\
-Example:
-  oc get machineconfig -o yaml > mc.yaml
-  oc get nns -o yaml > nns.yaml
-  oc-brex adopt --mc mc.yaml --nns nns.yaml --out policies
-  oc apply --server-side -f policies";
+Examples:
+  The nodes of the running cluster:
+    oc-brex adopt --cluster --out policies
+    oc apply --server-side -f policies
+  From files:
+    oc get machineconfig -o yaml > mc.yaml
+    oc get nns -o yaml > nns.yaml
+    oc-brex adopt --mc mc.yaml --nns nns.yaml --out policies";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// MachineConfigs of the cluster, or the ones with documents; may be repeated
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "cluster",
+        conflicts_with = "cluster"
+    )]
     mc: Vec<PathBuf>,
     /// NodeNetworkStates of the nodes to adopt; may be repeated
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "cluster",
+        conflicts_with = "cluster"
+    )]
     nns: Vec<PathBuf>,
+    #[command(flatten)]
+    source: ClusterSource,
+    /// With --cluster: this node only; may be repeated [default: all nodes that have a document]
+    #[arg(long, value_name = "NAME", requires = "cluster")]
+    node: Vec<String>,
     /// Role of the nodes that have no document of their own
-    #[arg(long, value_name = "ROLE")]
+    #[arg(long, value_name = "ROLE", conflicts_with = "cluster")]
     role: Option<Role>,
     /// Folder to write the policies to; without it they are printed
     #[arg(long, short_alias = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// Writes a policy for each node that describes it without changing anything.
+/// A node and its policy, or why it has none.
+type Outcome = (String, Result<Adoption, NotAdopted>);
+
+/// Writes a policy for each node that describes it without changing anything: for all of them, or
+/// nothing.
 pub(crate) fn adopt(arguments: &Arguments) -> Result<Ending> {
-    let configs = decode::read(&arguments.mc)?;
-    let mut ending = Ending::Good;
-    for path in &arguments.nns {
-        for node in reading::states(path)? {
-            let Adoption { policy, origin } =
-                match day2::adopt(&node, &configs, arguments.role.as_ref()) {
-                    Ok(adoption) => adoption,
-                    Err(error) => {
-                        say(&format!("error: {:#}", anyhow::Error::new(error)));
-                        ending = Ending::Findings;
-                        continue;
-                    }
-                };
-            say(&format!(
-                "{}: {origin}; the policy changes nothing there, by nmstate's own comparison",
-                node.name.as_deref().unwrap_or_default(),
-            ));
-            match &arguments.out {
-                Some(folder) => {
-                    let name = format!("{}.yaml", policy.name);
-                    let path = writing::file(folder, &name, policy.to_yaml()?)?;
-                    print(format!("{}\n", path.display()))?;
-                }
-                None => print(format!("---\n{}", policy.to_yaml()?))?,
+    let kinds = [Kind::NodeStates, Kind::Nodes, Kind::MachineConfigs];
+    let outcomes = match arguments.source.read(&kinds)? {
+        Some(objects) => of_cluster(&objects, &arguments.node)?,
+        None => of_files(arguments)?,
+    };
+    let mut adopted = Vec::new();
+    let mut has_errors = false;
+    for (node, outcome) in outcomes {
+        match outcome {
+            Ok(Adoption { policy, origin }) => {
+                say(&format!(
+                    "{node}: {origin}; the policy changes nothing there, by nmstate's own comparison"
+                ));
+                adopted.push((format!("{}.yaml", policy.name), policy.to_yaml()?));
+            }
+            Err(error) => {
+                say(&format!("error: {:#}", anyhow::Error::new(error)));
+                has_errors = true;
             }
         }
     }
-    Ok(ending)
+    if has_errors {
+        say("Nothing was written. Correct these nodes or their documents, or leave the nodes out.");
+        return Ok(Ending::Findings);
+    }
+    match &arguments.out {
+        Some(folder) => {
+            for path in writing::manifests(folder, &adopted)? {
+                print(format!("{}\n", path.display()))?;
+            }
+        }
+        None => adopted.iter().try_for_each(|(_, text)| print(format!("---\n{text}")))?,
+    }
+    Ok(Ending::Good)
+}
+
+fn of_files(arguments: &Arguments) -> Result<Vec<Outcome>> {
+    let configs = decode::read(&arguments.mc)?;
+    let mut outcomes = Vec::new();
+    for path in &arguments.nns {
+        for node in reading::states(path)? {
+            let name = node.name.clone().unwrap_or_default();
+            outcomes.push((name, day2::adopt(&node, &configs, arguments.role.as_ref())));
+        }
+    }
+    Ok(outcomes)
+}
+
+/// The documents that nodes of a cluster select, compared with what they report.
+fn of_cluster(objects: &Objects, names: &[String]) -> Result<Vec<Outcome>> {
+    let chosen = names.iter().map(|name| objects.find_node(name)).collect::<Result<Vec<_>>>()?;
+    let mut outcomes = Vec::new();
+    for node in if names.is_empty() { objects.nodes.iter().collect() } else { chosen } {
+        let selected = objects.document(node);
+        if let Some(problem) = selected.problem {
+            anyhow::bail!("node {}: no document can be selected: {problem}", node.name);
+        }
+        let Some(document) = selected.document else {
+            if names.is_empty() {
+                say(&format!("note: {}: it has no document, and is left out", node.name));
+                continue;
+            }
+            anyhow::bail!(
+                "node {}: its pool has no document for it; `oc-brex migrate` writes one",
+                node.name
+            );
+        };
+        let states = objects.states_of(&[node])?;
+        let state = states.first().context("one node has one state")?;
+        let outcome = day2::adopt_document(state, &document.file, &document.bytes);
+        outcomes.push((node.name.clone(), outcome));
+    }
+    if outcomes.is_empty() {
+        anyhow::bail!("no node of the cluster has a document; `oc-brex migrate` writes some");
+    }
+    Ok(outcomes)
 }

@@ -11,16 +11,28 @@ use command_line::{Ending, print, say};
 use ipnet::IpNet;
 use machine_config::Role;
 
+use crate::cluster::{ClusterSource, Kind};
 use crate::findings::{self, Checked};
 use crate::inputs::{Inputs, Known};
 use crate::machines::{self, Named};
 use crate::reading;
 
+const EXAMPLES: &str = "\
+Examples:
+  oc-brex check hosts/
+  With the networks, the MTU, the platform and the node states of the running cluster:
+    oc-brex check hosts/ --cluster
+  The documents that the running cluster has:
+    oc-brex check --cluster";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Documents, folders of hosts (<role>/<host>.yml or <host>.yml), MachineConfigs, install-config.yaml
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present = "cluster")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    source: ClusterSource,
     /// The role of hosts whose folder or name does not tell
     #[arg(long, value_name = "ROLE")]
     role: Option<Role>,
@@ -85,7 +97,22 @@ pub(crate) fn check(arguments: &Arguments) -> Result<Ending> {
     for path in &arguments.nns {
         states.extend(reading::states(path)?);
     }
-    let inputs = Inputs::read(&arguments.paths, &arguments.known())?;
+    // Without paths, the documents are those of the cluster.
+    let needed = if arguments.paths.is_empty() { Kind::MachineConfigs } else { Kind::Networks };
+    let others = [Kind::NodeStates, Kind::Networks, Kind::Infrastructures];
+    let kinds: Vec<Kind> =
+        [needed].into_iter().chain(others.into_iter().filter(|it| *it != needed)).collect();
+    let objects = arguments.source.read(&kinds)?;
+    let mut inputs = match (&objects, arguments.paths.is_empty()) {
+        (Some(objects), true) => {
+            Inputs::of_machine_configs(&objects.machine_configs, &arguments.known())?
+        }
+        _ => Inputs::read(&arguments.paths, &arguments.known())?,
+    };
+    if let Some(objects) = objects {
+        inputs.surroundings = objects.surroundings();
+        states.extend(objects.states.into_values());
+    }
     let around = arguments.surroundings(&inputs.surroundings);
     let checked = look(inputs, &around, &states);
     match arguments.output {
@@ -109,6 +136,13 @@ fn look(inputs: Inputs, around: &Surroundings, states: &[NodeState]) -> Vec<Chec
     let named: Vec<Named> = inputs.list.iter().map(|input| input.named.clone()).collect();
     let mut between = check_hosts(&documents, around);
     between.extend(machines::check(&named, states));
+    between.extend(machines::unlisted(&named, &inputs.listed));
+    for host in machines::without_document(&documents, &inputs.listed) {
+        say(&format!(
+            "note: {host}: there is no document for it, so configure-ovs makes its br-ex on the \
+             interface with the default route"
+        ));
+    }
     let mut all: Vec<Checked> = Vec::new();
     for (number, input) in inputs.list.into_iter().enumerate() {
         let current = node_state::of_host(states, input.host.as_deref()).cloned();

@@ -1,12 +1,13 @@
 //! `oc-brex decode`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::{BR_EX_FOLDER, File, MachineConfig, Pool, Role, Text, parse_all};
 
+use crate::cluster::{ClusterSource, Kind};
 use crate::{reading, writing};
 
 const EXAMPLES: &str = "\
@@ -16,29 +17,37 @@ Examples:
   The documents as files, for `oc-brex render --hosts`:
     oc-brex decode 10-br-ex-worker.yaml 10-br-ex-master.yaml --out hosts
   What the nodes of a running cluster have, later MachineConfigs over earlier ones:
-    oc get machineconfig -o yaml | oc-brex decode - --out hosts";
+    oc-brex decode --cluster --out hosts";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// MachineConfigs, as YAML or JSON, or lists of them; `-` is standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "cluster", conflicts_with = "cluster")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    source: ClusterSource,
     /// Write the files to DIR/<role>/<host>.yml; without it they are printed
     #[arg(long, short_alias = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
     /// All files, not only br-ex documents; written to DIR/<role>/<path>
     #[arg(long)]
     all: bool,
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
 }
 
-/// Prints or writes the files of MachineConfigs.
+/// Prints or writes the files of MachineConfigs: all of them or nothing.
 pub(crate) fn decode(arguments: &Arguments) -> Result<Ending> {
-    let configs = read(&arguments.files)?;
+    let configs = match arguments.source.read(&[Kind::MachineConfigs])? {
+        Some(objects) => objects.machine_configs,
+        None => read(&arguments.files)?,
+    };
     let mut roles: Vec<Role> = configs.iter().filter_map(|it| it.role.clone()).collect();
     roles.sort();
     roles.dedup();
-    let mut count = 0;
+    let mut decoded = Vec::new();
     for role in &roles {
         let pool = Pool::new(role, &configs);
         for lost in pool.overridden() {
@@ -55,18 +64,27 @@ pub(crate) fn decode(arguments: &Arguments) -> Result<Ending> {
             if !is_own || !(arguments.all || is_document) {
                 continue;
             }
-            count += 1;
-            match &arguments.out {
-                Some(folder) => write(folder, role, rendered.file, arguments.all)?,
-                None => show(role, rendered.file, rendered.from.as_str())?,
-            }
+            decoded.push((role, rendered.file.clone(), rendered.from.to_string()));
         }
     }
-    if count == 0 {
+    if decoded.is_empty() {
         bail!(
             "no MachineConfig of a role has files below {BR_EX_FOLDER}{}",
             if arguments.all { ", or any others" } else { "; --all shows others" },
         );
+    }
+    let Some(folder) = &arguments.out else {
+        for (role, file, from) in &decoded {
+            show(role, file, from)?;
+        }
+        return Ok(Ending::Good);
+    };
+    let file = |(role, file, _): &(&Role, File, String)| {
+        (name(role, file, arguments.all), file.contents.bytes().to_vec())
+    };
+    let files: Vec<(String, Vec<u8>)> = decoded.iter().map(file).collect();
+    for path in writing::files(folder, &files, arguments.force)? {
+        print(format!("{}\n", path.display()))?;
     }
     Ok(Ending::Good)
 }
@@ -98,14 +116,14 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<MachineConfig>> {
     Ok(configs)
 }
 
-fn write(folder: &Path, role: &Role, file: &File, all: bool) -> Result<()> {
+/// The name of a file below the folder that is written to.
+fn name(role: &Role, file: &File, all: bool) -> String {
     let below = file.path.as_str().trim_start_matches('/');
     let name = match below.strip_prefix(BR_EX_FOLDER.trim_start_matches('/')) {
         Some(name) if !all => name.trim_start_matches('/'),
         _ => below,
     };
-    let path = writing::file(folder, &format!("{role}/{name}"), file.contents.bytes())?;
-    print(format!("{}\n", path.display()))
+    format!("{role}/{name}")
 }
 
 fn show(role: &Role, file: &File, from: &str) -> Result<()> {

@@ -13,12 +13,11 @@ use br_ex::inventory::short_name;
 use br_ex::{Document, Severity, Surroundings};
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print};
-use first_boot::DocumentHash;
 use first_boot::diagnosis::{Diagnosis, Weight, diagnose, diagnose_flag, diagnose_state};
 use first_boot::symptom::symptoms;
 use serde::Serialize;
 
-use crate::cluster::ClusterArguments;
+use crate::cluster::{ClusterSource, Kind};
 use evidence::{Evidence, NodeEvidence};
 
 #[derive(Debug, Args)]
@@ -26,11 +25,8 @@ pub(crate) struct Arguments {
     /// Reports of brex-firstboot, folders of `brex-firstboot gather`, must-gather folders
     #[arg(value_name = "PATH", required_unless_present = "cluster")]
     paths: Vec<PathBuf>,
-    /// Evaluate the objects of the running cluster, in addition to these files
-    #[arg(long)]
-    cluster: bool,
     #[command(flatten)]
-    connection: ClusterArguments,
+    source: ClusterSource,
     /// How the result is written to standard output: text or json
     #[arg(short, long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     output: Format,
@@ -60,10 +56,10 @@ pub(crate) fn doctor(arguments: &Arguments) -> Result<Ending> {
     for path in &arguments.paths {
         walk::read(path, &mut evidence)?;
     }
-    if arguments.cluster {
-        evidence.add_cluster(&arguments.connection.read()?);
+    if let Some(objects) = arguments.source.read(&Kind::ALL)? {
+        evidence.add_cluster(&objects);
     }
-    if evidence.is_empty() && arguments.cluster {
+    if evidence.is_empty() && arguments.source.cluster {
         bail!("the cluster has no nodes and no documents of br-ex: there is nothing to evaluate");
     }
     if evidence.is_empty() {
@@ -93,17 +89,23 @@ fn examine(evidence: &Evidence) -> Vec<Patient> {
         let mut diagnoses = Vec::new();
         diagnoses.extend(seen.report.iter().flat_map(diagnose));
         diagnoses.extend(seen.state.iter().flat_map(diagnose_state));
-        let document = seen.document(node, &evidence.documents);
-        let document = document.map(|(file, bytes)| (file.as_str(), bytes.as_slice()));
+        let document = seen.document(node, &evidence.documents).unwrap_or_else(|problem| {
+            diagnoses.push(Diagnosis {
+                weight: Weight::Broken,
+                problem: "no document can be selected for this node".into(),
+                because: problem,
+                remedy: "correct the MachineConfigs of its pool".into(),
+            });
+            None
+        });
         if seen.knows_flag {
-            let hash = document.map(|(file, bytes)| (file, DocumentHash::of(bytes)));
-            let document = hash.as_ref().map(|(file, hash)| (*file, hash));
+            let document = document.as_ref().map(|it| (it.file.as_str(), &it.hash));
             diagnoses.extend(diagnose_flag(seen.flag.as_ref(), document));
         }
         diagnoses.extend(seen.further.iter().cloned());
-        if let Some((file, bytes)) = document {
+        if let Some(document) = &document {
             // What the node itself found is in its report already.
-            let found = diagnose_document(file, bytes);
+            let found = diagnose_document(&document.file, &document.bytes);
             let is_new = |one: &Diagnosis| !diagnoses.iter().any(|it| it.problem == one.problem);
             let new: Vec<Diagnosis> = found.into_iter().filter(is_new).collect();
             diagnoses.extend(new);

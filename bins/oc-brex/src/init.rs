@@ -1,5 +1,6 @@
 //! `oc-brex init`: a document step by step, starting from the network that a node has.
 
+mod prompt;
 mod questions;
 
 use std::io::IsTerminal as _;
@@ -16,7 +17,8 @@ use nmstate::NetworkState;
 
 use crate::cluster::ClusterArguments;
 use crate::{reading, writing};
-use questions::{Given, Prompt, Silent, Terminal};
+use prompt::{Prompt, Silent, Terminal};
+use questions::Given;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -154,5 +156,5 @@ fn current(arguments: &Arguments) -> Result<Option<NetworkState>> {
         };
     }
     let Some(node) = &arguments.node else { return Ok(None) };
-    Ok(Some(arguments.cluster.read()?.take_state(node)?.state))
+    Ok(Some(arguments.cluster.state_of(node)?.state))
 }

@@ -1,5 +1,6 @@
 //! Documents on the disk: files, folders of hosts, MachineConfigs, install-configs.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use br_ex::{Document, Finding, RuleId, Severity, Surroundings, host_list, instal
 use command_line::say;
 use located_yaml::{Keys, Node, Position, load};
 use machine_config::{MachineConfig, Pool, Role};
+use machine_identity::short_name;
 
 use crate::machines::Named;
 use crate::reading;
@@ -53,6 +55,8 @@ pub(crate) struct Inputs {
     /// MachineConfigs and the files they are in. Their documents are read last, since the units
     /// of one tell how the files of another are read.
     configs: Vec<(PathBuf, MachineConfig)>,
+    /// The hosts that installers list.
+    pub(crate) listed: BTreeSet<String>,
     /// Inputs that hold no document of br-ex, and that is no mistake.
     without_documents: usize,
 }
@@ -92,6 +96,22 @@ impl Inputs {
                 "there is no br-ex document in {}; name NMState documents, folders with \
                  <role>/<host>.yml or <host>.yml, MachineConfigs or an install-config",
                 names.join(", ")
+            );
+        }
+        Ok(inputs)
+    }
+
+    /// The documents in MachineConfigs of a cluster.
+    pub(crate) fn of_machine_configs(configs: &[MachineConfig], known: &Known) -> Result<Self> {
+        let place = |config: &MachineConfig| {
+            (PathBuf::from(format!("machineconfig/{}", config.name)), config.clone())
+        };
+        let mut inputs = Self { configs: configs.iter().map(place).collect(), ..Self::default() };
+        inputs.read_machine_configs(known.reader);
+        if inputs.list.is_empty() {
+            bail!(
+                "no MachineConfig of the cluster has a document for br-ex, so configure-ovs makes it \
+                 on the interface with the default route; name documents to check them for this cluster"
             );
         }
         Ok(inputs)
@@ -211,6 +231,7 @@ impl Inputs {
     fn read_host_list(&mut self, path: &Path, text: &str) -> Result<bool> {
         let reading = || format!("reading {}", path.display());
         let hosts = host_list::parse(text).with_context(reading)?;
+        self.listed.extend(hosts.iter().map(|host| short_name(&host.name).to_owned()));
         let mut has_bridge = false;
         let mut has_network = false;
         for host in &hosts {

@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use br_ex::hosts::Reader;
+use br_ex::hosts::{HostDocument, Naming, Reader};
 use br_ex::inventory::short_name;
 use br_ex::node_state::NodeState;
 use br_ex::{Finding, RuleId, Severity};
-use first_boot::machine::Mac;
+use first_boot::Mac;
 use first_boot::matching::{Match, MatchError, matches};
 use located_yaml::Position;
+
+use crate::cluster::objects::macs;
 
 /// The lines of a document that name a machine.
 #[derive(Debug, Clone, Default)]
@@ -93,6 +95,41 @@ pub(crate) fn check(documents: &[Named], states: &[NodeState]) -> Vec<(usize, Fi
     all
 }
 
+/// Documents of hosts that no installer lists, where one lists hosts. It may be a host that is added
+/// later, so this is a warning.
+pub(crate) fn unlisted(documents: &[Named], listed: &BTreeSet<String>) -> Vec<(usize, Finding)> {
+    if listed.is_empty() {
+        return Vec::new();
+    }
+    let unlisted = |(number, document): (usize, &Named)| {
+        let host = document.short_host()?;
+        // A document that names its machine may be called anything.
+        if listed.contains(host) || !document.matches.is_empty() {
+            return None;
+        }
+        let distance = |known: &&String| strsim::levenshtein(known, host);
+        let nearest = listed.iter().min_by_key(distance).filter(|it| distance(it) <= 2);
+        let meant = nearest.map(|known| format!("; is {known} meant?")).unwrap_or_default();
+        let message = format!("no installer lists a host {host}, so no node takes it{meant}");
+        let (at, severity) = (Position::START, Severity::Warning);
+        Some((number, Finding { at, rule: RuleId::B30, severity, message }))
+    };
+    documents.iter().enumerate().filter_map(unlisted).collect()
+}
+
+/// Listed hosts without a document, where others have one. A document for all hosts is for these.
+pub(crate) fn without_document<'a>(
+    documents: &[HostDocument],
+    listed: &'a BTreeSet<String>,
+) -> Vec<&'a String> {
+    let mut named = documents.iter().filter(|it| it.naming != Naming::Loose).peekable();
+    if named.peek().is_none() || documents.iter().any(HostDocument::is_for_all) {
+        return Vec::new();
+    }
+    let hosts: BTreeSet<&str> = named.map(|it| short_name(it.host())).collect();
+    listed.iter().filter(|host| !hosts.contains(host.as_str())).collect()
+}
+
 /// Whether the node that the document is named after is the machine that it names.
 fn compare(document: &Named, states: &[NodeState]) -> Option<String> {
     let wanted: Vec<Mac> = document
@@ -110,26 +147,16 @@ fn compare(document: &Named, states: &[NodeState]) -> Option<String> {
     let host = document.short_host()?;
     let is_node = |state: &&NodeState| state.name.as_deref().map(short_name) == Some(host);
     let state = states.iter().find(is_node)?;
-    if wanted.iter().any(|mac| macs(state).contains(mac)) {
+    if wanted.iter().any(|mac| macs(&state.state).contains(mac)) {
         return None;
     }
     let texts: Vec<String> = wanted.iter().map(ToString::to_string).collect();
-    let owner = states.iter().find(|state| wanted.iter().any(|mac| macs(state).contains(mac)));
+    let owner =
+        states.iter().find(|state| wanted.iter().any(|mac| macs(&state.state).contains(mac)));
     let of = owner.and_then(|state| state.name.as_deref());
     let hint = of.map(|name| format!("; {name} has it")).unwrap_or_default();
     let listed = texts.join(" or ");
     Some(format!("node {host} has no NIC with {listed}, so brex-firstboot refuses it there{hint}"))
-}
-
-/// The hardware addresses of a node.
-fn macs(state: &NodeState) -> BTreeSet<Mac> {
-    let mut macs = BTreeSet::new();
-    for iface in state.state.interfaces.iter() {
-        let base = iface.base_iface();
-        let texts = [&base.mac_address, &base.permanent_mac_address].into_iter().flatten();
-        macs.extend(texts.filter_map(|text| text.parse::<Mac>().ok()));
-    }
-    macs
 }
 
 #[cfg(test)]

@@ -13,26 +13,41 @@ use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::{Encoding, MachineConfig, Role};
 
+use crate::cluster::objects::ClusterNode;
+use crate::cluster::{ClusterSource, Kind};
 use crate::{reading, writing};
 
 const EXAMPLES: &str = "\
-Example:
-  oc get nns worker-0.example.com worker-1.example.com -o yaml > nns.yaml
-  oc-brex migrate --nns nns.yaml --role worker --out migration
+Examples:
+  All nodes of a role of the running cluster:
+    oc-brex migrate --cluster --role worker --out migration
+  From a file:
+    oc get nns worker-0.example.com worker-1.example.com -o yaml > nns.yaml
+    oc-brex migrate --nns nns.yaml --role worker --out migration
 The commands to run are printed, in their order.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// NodeNetworkStates of the nodes to migrate, all of one role; may be repeated
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "cluster",
+        conflicts_with = "cluster"
+    )]
     nns: Vec<PathBuf>,
-    /// The role of these nodes
+    #[command(flatten)]
+    source: ClusterSource,
+    /// The role of these nodes; with --cluster all nodes of the role are migrated
     #[arg(long, value_name = "ROLE")]
     role: Role,
     /// Folder to write documents and manifests to
     #[arg(long, short_alias = 'o', value_name = "DIR")]
     out: PathBuf,
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
 }
 
 /// Writes documents for nodes whose br-ex was guessed, and what brings them into use. Everything is
@@ -44,10 +59,7 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
             "--role {role}: every cluster has a pool {meant}; expected that name, or one unlike it"
         );
     }
-    let mut nodes: Vec<NodeState> = Vec::new();
-    for path in &arguments.nns {
-        nodes.extend(reading::states(path)?);
-    }
+    let nodes = nodes(arguments)?;
     check_role(role, &nodes)?;
     let mut files = Vec::new();
     let mut written: Vec<(String, String)> = Vec::new();
@@ -75,9 +87,7 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
         files.push(FoundFile { path, bytes: text.into_bytes() });
     }
     if has_errors {
-        for (name, text) in &written {
-            writing::file(&arguments.out, name, text)?;
-        }
+        writing::files(&arguments.out, &written, arguments.force)?;
         say(
             "No manifests were written: the documents have errors. They are in hosts; correct them \
              and give them to `oc-brex render`.",
@@ -94,11 +104,45 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
     for config in [documents, &reboot] {
         written.push((format!("manifests/{}.yaml", config.name), config.to_yaml()?));
     }
-    for (name, text) in &written {
-        writing::file(&arguments.out, name, text)?;
-    }
+    writing::files(&arguments.out, &written, arguments.force)?;
     print(commands(role, &arguments.out, documents, &reboot))?;
     Ok(Ending::Good)
+}
+
+/// The nodes to migrate, from files or from the cluster.
+fn nodes(arguments: &Arguments) -> Result<Vec<NodeState>> {
+    let kinds = [Kind::NodeStates, Kind::Nodes, Kind::MachineConfigs];
+    if let Some(objects) = arguments.source.read(&kinds)? {
+        let is_of_role = |node: &&ClusterNode| objects.role(node).as_ref() == Some(&arguments.role);
+        let nodes: Vec<&ClusterNode> = objects.nodes.iter().filter(is_of_role).collect();
+        if nodes.is_empty() {
+            let roles: BTreeSet<String> = objects
+                .nodes
+                .iter()
+                .filter_map(|it| objects.role(it))
+                .map(|it| it.to_string())
+                .collect();
+            let roles = roles.into_iter().collect::<Vec<_>>().join(", ");
+            bail!(
+                "--role {}: the cluster has no such nodes; its nodes have the roles {roles}",
+                arguments.role
+            );
+        }
+        let has_document = |node: &&ClusterNode| objects.document(node).document.is_some();
+        if let Some(node) = nodes.iter().copied().find(has_document) {
+            bail!(
+                "node {} has a document already, so configure-ovs does not make its br-ex; \
+                 `oc-brex status` shows the nodes, and --nns migrates the others",
+                node.name
+            );
+        }
+        return objects.states_of(&nodes);
+    }
+    let mut nodes = Vec::new();
+    for path in &arguments.nns {
+        nodes.extend(reading::states(path)?);
+    }
+    Ok(nodes)
 }
 
 /// A node whose name tells another role would get the documents of the wrong pool.

@@ -17,7 +17,7 @@ use machine_config::Role;
 use nmstate::NetworkState;
 
 use crate::check::FirstBoot;
-use crate::cluster::ClusterArguments;
+use crate::cluster::{ClusterArguments, Kind};
 use crate::{reading, writing};
 
 const EXAMPLES: &str = "\
@@ -25,6 +25,8 @@ Examples:
   What a change means, from the document that the node was installed with:
     oc-brex plan --from worker-0.yml --to new/worker-0.yml --node worker-0.example.com
   From what the node has now, with the policies to apply:
+    oc-brex plan --from worker-0.example.com --to new/worker-0.yml --out policies
+  The same without access to the cluster:
     oc get nns worker-0.example.com -o yaml > nns.yaml
     oc-brex plan --from nns.yaml --to new/worker-0.yml --out policies
   For every node of the running cluster:
@@ -33,8 +35,9 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What is there now: the old document, or a NodeNetworkState
-    #[arg(long, value_name = "FILE", required_unless_present = "cluster", requires = "to")]
+    /// What is there now: the old document, or a NodeNetworkState. If the file does not exist, the
+    /// node of this name in the running cluster, which must report NodeNetworkStates
+    #[arg(long, value_name = "FILE|NODE", required_unless_present = "cluster", requires = "to")]
     from: Option<PathBuf>,
     /// The new document
     #[arg(long, value_name = "FILE", requires = "from")]
@@ -88,7 +91,7 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<Ending> {
 }
 
 fn plan_files(arguments: &Arguments, old: &Path, to: &Path, reader: Reader) -> Result<Ending> {
-    let from = from(old)?;
+    let (from, cluster_mtu) = from(old, &arguments.connection)?;
     let new = Document::parse(&reading::document(to)?);
     let (state, basis) = match &from {
         From::Document(state) => (state, Basis::Document),
@@ -102,8 +105,8 @@ fn plan_files(arguments: &Arguments, old: &Path, to: &Path, reader: Reader) -> R
     };
     let folder = arguments.out.clone().unwrap_or_default();
     let file = folder.join("policy.yaml").display().to_string();
-    let options =
-        PlanOptions { nodes, masquerade, cluster_mtu: arguments.cluster_mtu, file, reader };
+    let cluster_mtu = arguments.cluster_mtu.or(cluster_mtu);
+    let options = PlanOptions { nodes, masquerade, cluster_mtu, file, reader };
     let plan = day2::plan(&old, &new, &options)
         .with_context(|| format!("planning the change to {}", to.display()))?;
     print(text(&plan, to))?;
@@ -115,10 +118,11 @@ fn plan_files(arguments: &Arguments, old: &Path, to: &Path, reader: Reader) -> R
     }
     match (&arguments.out, &plan.policy) {
         (Some(folder), Some(policy)) => {
-            let path = writing::file(folder, "policy.yaml", policy.to_yaml()?)?;
-            say(&format!("wrote {}", path.display()));
+            let mut files = vec![("policy.yaml".to_owned(), policy.to_yaml()?)];
             if let Some(back) = &plan.way_back {
-                let path = writing::file(folder, "way-back.yaml", back.to_yaml()?)?;
+                files.push(("way-back.yaml".to_owned(), back.to_yaml()?));
+            }
+            for path in writing::manifests(folder, &files)? {
                 say(&format!("wrote {}", path.display()));
             }
         }
@@ -128,7 +132,22 @@ fn plan_files(arguments: &Arguments, old: &Path, to: &Path, reader: Reader) -> R
     Ok(Ending::Good)
 }
 
-fn from(path: &Path) -> Result<From> {
+/// What there is now, and the MTU of the cluster network where a cluster was read.
+fn from(path: &Path, connection: &ClusterArguments) -> Result<(From, Option<u32>)> {
+    if let Some(node) = reading::node(path) {
+        let reading = || format!("file {node} not found; reading it as a node of the cluster");
+        let objects = connection.read_kinds(&[Kind::NodeStates, Kind::Networks]);
+        let mut objects = objects.with_context(reading)?;
+        let state = objects.take_state(node).with_context(reading)?;
+        return Ok((From::Node(state), objects.cluster_mtu));
+    }
+    if connection.is_given() {
+        bail!("--kubeconfig and --context: {} is a file, so no cluster is read", path.display());
+    }
+    Ok((of_file(path)?, None))
+}
+
+fn of_file(path: &Path) -> Result<From> {
     let reading = || format!("reading {}", path.display());
     let text = reading::text(path)?;
     let document = Document::parse(text.as_bytes());

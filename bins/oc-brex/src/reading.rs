@@ -44,6 +44,17 @@ pub(crate) fn states(path: &Path) -> Result<Vec<NodeState>> {
     Ok(states)
 }
 
+/// The name of a node, if this is one and not a file. Paths and names of documents are files, also
+/// where they are missing: a mistyped name must not send requests to a cluster.
+pub(crate) fn node(source: &Path) -> Option<&str> {
+    let name = source.to_str()?;
+    let is_file = name == "-"
+        || name.contains('/')
+        || [".yml", ".yaml", ".json"].iter().any(|extension| name.ends_with(extension))
+        || source.exists();
+    (!is_file).then_some(name)
+}
+
 /// Reads the bytes of one document.
 pub(crate) fn document(path: &Path) -> Result<Vec<u8>> {
     bounded(path, MAX_DOCUMENT)

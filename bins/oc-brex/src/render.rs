@@ -1,15 +1,17 @@
 //! `oc-brex render`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use br_ex::hosts::Reader;
 use br_ex::inventory::{self, Inventory};
 use br_ex::render::{EXTRA_MANIFESTS, OnFailure, extra_manifests, machine_configs, service};
-use br_ex::{Finding, Platform, Severity, Surroundings, install_config};
+use br_ex::{Finding, Platform, Severity, Surroundings, host_list, install_config};
 use clap::{ArgGroup, Args, ValueEnum};
 use command_line::{Ending, print, say};
 use machine_config::{Encoding, Fit, MachineConfig, MachineConfigName, Pool, Role, Size};
+use machine_identity::short_name;
 
 use crate::machines::{self, Named};
 use crate::{decode, inputs, reading, writing};
@@ -93,10 +95,10 @@ fn sources() -> ArgGroup {
 
 /// Writes one MachineConfig per role.
 pub(crate) fn render(arguments: &Arguments) -> Result<Ending> {
-    let (inventory, around) = read(arguments)?;
+    let Sources { inventory, around, listed } = read(arguments)?;
     let mut has_errors = false;
     let mut found = inventory.check(&around);
-    found.extend(check_machines(&inventory, arguments.service));
+    found.extend(check_machines(&inventory, arguments.service, &listed));
     for (file, finding) in found {
         say(&format!("{file}:{finding}"));
         has_errors |= finding.severity == Severity::Error;
@@ -125,8 +127,7 @@ pub(crate) fn render(arguments: &Arguments) -> Result<Ending> {
             ));
         }
     }
-    for (name, text) in manifests(arguments, &configs)? {
-        let path = writing::file(&arguments.out, &name, text)?;
+    for path in writing::manifests(&arguments.out, &manifests(arguments, &configs)?)? {
         print(format!("{}\n", path.display()))?;
     }
     Ok(Ending::Good)
@@ -153,13 +154,26 @@ fn manifests(arguments: &Arguments, configs: &[MachineConfig]) -> Result<Vec<(St
     configs.iter().map(file).collect()
 }
 
-fn read(arguments: &Arguments) -> Result<(Inventory, Surroundings)> {
+/// What is rendered, and what the install-config tells about it.
+struct Sources {
+    inventory: Inventory,
+    around: Surroundings,
+    /// The hosts that the install-config lists.
+    listed: BTreeSet<String>,
+}
+
+fn read(arguments: &Arguments) -> Result<Sources> {
     let mut all = Inventory::default();
     let mut around = Surroundings::default();
+    let mut listed = BTreeSet::new();
     if let Some(path) = &arguments.install_config {
         let reading = || format!("reading {}", path.display());
-        let config = install_config::parse(&reading::text(path)?).with_context(reading)?;
-        if config.hosts.is_empty() {
+        let text = reading::text(path)?;
+        let config = install_config::parse(&text).with_context(reading)?;
+        let hosts = host_list::parse(&text).with_context(reading)?;
+        listed.extend(hosts.iter().map(|host| short_name(&host.name).to_owned()));
+        // With documents of its own, the install-config tells about networks and hosts.
+        if config.hosts.is_empty() && arguments.hosts.is_none() {
             bail!(
                 "reading {}: there is no document under networking.hostConfig (networkConfig of \
                  platform.baremetal.hosts is the network of the installation, which has no br-ex)",
@@ -192,18 +206,26 @@ fn read(arguments: &Arguments) -> Result<(Inventory, Surroundings)> {
         }
     }
     around.platform = arguments.platform.or(around.platform);
-    Ok((all, around))
+    Ok(Sources { inventory: all, around, listed })
 }
 
 /// What is wrong with the machines that documents name, with the file of each.
-fn check_machines(inventory: &Inventory, has_service: bool) -> Vec<(String, Finding)> {
+fn check_machines(
+    inventory: &Inventory,
+    has_service: bool,
+    listed: &BTreeSet<String>,
+) -> Vec<(String, Finding)> {
     let reader = if has_service { Reader::FirstBoot } else { Reader::Unknown };
     let placed: Vec<_> = inventory.documents().map(|(_, stem, placed)| (stem, placed)).collect();
     let named: Vec<Named> = placed
         .iter()
-        .map(|(stem, placed)| Named::read(Some(stem.as_str()), reader, &placed.bytes))
+        .map(|(stem, placed)| {
+            let host = (!stem.is_cluster()).then_some(stem.as_str());
+            Named::read(host, reader, &placed.bytes)
+        })
         .collect();
     let found = machines::check(&named, &[]).into_iter();
+    let found = found.chain(machines::unlisted(&named, listed));
     found.map(|(number, finding)| (placed[number].1.origin.clone(), finding)).collect()
 }
 

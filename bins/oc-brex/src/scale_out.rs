@@ -8,37 +8,50 @@ use br_ex::first_network::first_network;
 use br_ex::hosts::Reader;
 use br_ex::inventory::{Stem, short_name};
 use br_ex::scale_out::{Addition, Bmc, Machine, add, check_beside, manifests};
-use br_ex::topology::MacAddress;
 use br_ex::{Document, Finding, Severity, Surroundings};
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::{
-    BR_EX_FOLDER, DisruptionPolicy, Fit, MachineConfig, Pool, Size, parse_disruption_policy,
+    BR_EX_FOLDER, DisruptionPolicy, Fit, MachineConfig, Pool, Role, Size, parse_disruption_policy,
 };
+use machine_identity::Mac;
 use nmstate::NetworkState;
 
+use crate::cluster::{ClusterSource, Kind, Objects};
 use crate::machines::{self, Named};
 use crate::{decode, reading, writing};
 
 const EXAMPLES: &str = "\
-Example:
-  oc get machineconfig 10-br-ex-worker -o yaml > 10-br-ex-worker.yaml
-  oc-brex scale-out --mc 10-br-ex-worker.yaml --host worker-7=worker-7.yml \\
+Examples:
+  oc-brex scale-out --cluster --host worker-7=worker-7.yml \\
     --bmc redfish-virtualmedia://192.0.2.207/redfish/v1/Systems/1 --boot-mac 52:54:00:00:00:07 --out worker-7
+  Without access to the cluster:
+    oc get machineconfig 10-br-ex-worker -o yaml > 10-br-ex-worker.yaml
+    oc-brex scale-out --mc 10-br-ex-worker.yaml --host worker-7=worker-7.yml --out worker-7
 The commands to run are printed, in their order.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// MachineConfig with the documents of the role
-    #[arg(long, value_name = "FILE")]
-    mc: PathBuf,
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "cluster",
+        conflicts_with = "cluster"
+    )]
+    mc: Option<PathBuf>,
+    #[command(flatten)]
+    source: ClusterSource,
+    /// With --cluster: the role of the new host [default: worker]
+    #[arg(long, value_name = "ROLE", requires = "cluster")]
+    role: Option<Role>,
     /// The new host and its document
     #[arg(long, value_name = "NAME=FILE")]
     host: NewHost,
     /// Other MachineConfigs of the cluster: addresses are compared with theirs, and the size of the
     /// rendered pool counts them; may be repeated
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
     other_mc: Vec<PathBuf>,
     /// Where the machine's BMC is; writes a BareMetalHost
     #[arg(long, value_name = "ADDRESS", requires = "boot_mac")]
@@ -48,7 +61,7 @@ pub(crate) struct Arguments {
     bmc_secret: Option<String>,
     /// MAC address of the NIC that the machine boots from
     #[arg(long, value_name = "MAC", requires = "bmc")]
-    boot_mac: Option<MacAddress>,
+    boot_mac: Option<Mac>,
     /// Let the BMC have a certificate that nobody vouches for
     #[arg(long, requires = "bmc")]
     disable_certificate_verification: bool,
@@ -56,7 +69,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
     /// The cluster's disruption policies: `oc get machineconfiguration cluster -o yaml`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
     machine_configuration: Option<PathBuf>,
     /// MachineSet to scale, for the commands that are printed
     #[arg(long, value_name = "NAME", default_value = "<machineset>")]
@@ -89,12 +102,10 @@ impl FromStr for NewHost {
 pub(crate) fn scale_out(arguments: &Arguments) -> Result<Ending> {
     let NewHost { stem, file } = &arguments.host;
     let bytes = reading::document(file)?;
-    let old = read(&arguments.mc)?;
-    let policy = policy(arguments.machine_configuration.as_deref())?;
-    let Addition { role, config, disruption } = add(&old, stem, &bytes, &policy)
-        .with_context(|| format!("adding {stem} to {}", arguments.mc.display()))?;
+    let Existing { old, origin, others: mut configs, policy } = existing(arguments)?;
+    let Addition { role, config, disruption } =
+        add(&old, stem, &bytes, &policy).with_context(|| format!("adding {stem} to {origin}"))?;
 
-    let mut configs = decode::read(&arguments.other_mc)?;
     configs.push(old);
     let file_name = format!("{stem}.yml");
     let mut findings = check_beside(&configs, &role, &file_name, &bytes, &Surroundings::default());
@@ -116,17 +127,77 @@ pub(crate) fn scale_out(arguments: &Arguments) -> Result<Ending> {
     }
     let network = network(arguments, &bytes)?;
     let machine = Machine { host: stem.clone(), bmc: arguments.machine() };
-    let mut written =
-        vec![writing::file(&arguments.out, &format!("{}.yaml", config.name), config.to_yaml()?)?];
-    for manifest in manifests(&machine, &network)? {
-        written.push(writing::file(&arguments.out, &manifest.name, manifest.yaml)?);
-    }
+    let mut files = vec![(format!("{}.yaml", config.name), config.to_yaml()?)];
+    let others = manifests(&machine, &network)?.into_iter();
+    files.extend(others.map(|manifest| (manifest.name, manifest.yaml)));
+    let written = writing::manifests(&arguments.out, &files)?;
     for effect in &disruption.effects {
         say(&format!("{effect}"));
     }
     say(&format!("On nodes of role {role}: {}.", disruption.outcome()));
     print(arguments.commands(&role.to_string(), &machine, &written))?;
     Ok(Ending::Good)
+}
+
+/// What the cluster has before the host is added.
+struct Existing {
+    /// The MachineConfig with the documents of the role.
+    old: MachineConfig,
+    /// Where that is from, for messages.
+    origin: String,
+    others: Vec<MachineConfig>,
+    policy: DisruptionPolicy,
+}
+
+fn existing(arguments: &Arguments) -> Result<Existing> {
+    let kinds = [Kind::MachineConfigs, Kind::Nodes, Kind::DisruptionPolicies];
+    if let Some(objects) = arguments.source.read(&kinds)? {
+        return of_cluster(arguments, objects);
+    }
+    let path = arguments.mc.as_deref().context("give --mc, or --cluster")?;
+    Ok(Existing {
+        old: read(path)?,
+        origin: path.display().to_string(),
+        others: decode::read(&arguments.other_mc)?,
+        policy: policy(arguments.machine_configuration.as_deref())?,
+    })
+}
+
+/// The MachineConfig of the role that has documents. Where several have, the one that `render` writes.
+fn of_cluster(arguments: &Arguments, objects: Objects) -> Result<Existing> {
+    let stem = &arguments.host.stem;
+    if let Some(node) = objects.nodes.iter().find(|node| short_name(&node.name) == stem.as_str()) {
+        bail!("--host {stem}: the cluster has a node {} already", node.name);
+    }
+    let role = arguments.role.clone().unwrap_or_else(Role::worker);
+    let has_documents = |config: &&MachineConfig| {
+        config.role.as_ref() == Some(&role)
+            && config.files.iter().any(|file| file.path.is_within(BR_EX_FOLDER))
+    };
+    let names: Vec<String> = objects
+        .machine_configs
+        .iter()
+        .filter(has_documents)
+        .map(|it| it.name.to_string())
+        .collect();
+    let ours = format!("10-br-ex-{role}");
+    let name = match names.as_slice() {
+        [] => bail!(
+            "the cluster has no MachineConfig with documents for role {role}; write one with \
+             `oc-brex render`, or name another role with --role"
+        ),
+        [only] => only.clone(),
+        several if several.contains(&ours) => ours,
+        several => bail!(
+            "{} have documents for role {role}; save the one to extend with `oc get machineconfig \
+             NAME -o yaml`, and give it with --mc",
+            several.join(", ")
+        ),
+    };
+    let (mut old, others): (Vec<_>, Vec<_>) =
+        objects.machine_configs.into_iter().partition(|config| config.name.as_str() == name);
+    let old = old.pop().context("it was listed")?;
+    Ok(Existing { old, origin: name, others, policy: objects.disruption })
 }
 
 /// Whether the machine that the document names is that of another document.

@@ -45,7 +45,7 @@ enum Format {
 /// Prints what br-ex stands on.
 pub(crate) fn show(arguments: &Arguments) -> Result<Ending> {
     let path = &arguments.source;
-    let pictures = match node(path) {
+    let pictures = match reading::node(path) {
         Some(node) => of_node(node, &arguments.cluster).with_context(|| {
             format!("file {node} not found; reading it as a node of the cluster")
         })?,
@@ -59,7 +59,7 @@ pub(crate) fn show(arguments: &Arguments) -> Result<Ending> {
                 if pictures.len() > 1 {
                     print(format!("{title}:\n"))?;
                 }
-                print(picture.text())?;
+                print(format!("{}\n", picture.text().trim_end()))?;
             }
             Format::Svg => print(picture.drawing(&title).svg_without_legend())?,
             Format::Dot => print(picture.drawing(&title).dot())?,
@@ -69,19 +69,8 @@ pub(crate) fn show(arguments: &Arguments) -> Result<Ending> {
     Ok(Ending::Good)
 }
 
-/// The name of a node, if this is one and not a file. Paths and names of documents are files, also
-/// where they are missing: a mistyped name must not send requests to a cluster.
-fn node(source: &Path) -> Option<&str> {
-    let name = source.to_str()?;
-    let is_file = name == "-"
-        || name.contains('/')
-        || [".yml", ".yaml", ".json"].iter().any(|extension| name.ends_with(extension))
-        || source.exists();
-    (!is_file).then_some(name)
-}
-
 fn of_node(node: &str, cluster: &ClusterArguments) -> Result<Vec<(Option<String>, Picture)>> {
-    let state = cluster.read()?.take_state(node)?;
+    let state = cluster.state_of(node)?;
     let picture = of_text(&serde_json::to_string(&state.state)?, Path::new(node))?;
     Ok(vec![(state.name, picture)])
 }

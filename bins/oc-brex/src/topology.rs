@@ -6,14 +6,17 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use br_ex::topology::auto::{Policy, Shape, Source};
 use br_ex::topology::{
-    Addressing, Bond, BondMode, Families, InterfaceName, MacAddress, MacAddressError,
-    SecondAddresses, SecondBridge, StaticAddresses, StaticRoute, Topology, Uplink, VlanId,
+    Addressing, Bond, BondMode, Families, InterfaceName, SecondAddresses, SecondBridge,
+    StaticAddresses, StaticRoute, Topology, Uplink, VlanId,
 };
 use br_ex::{Document, Finding, Severity, Surroundings};
 use clap::{Args, Subcommand, ValueEnum};
 use command_line::{Ending, print, say};
 use ipnet::IpNet;
+use machine_identity::{Mac, MacError};
+use nmstate::NetworkState;
 
+use crate::cluster::ClusterArguments;
 use crate::findings::{self, Checked};
 use crate::reading;
 
@@ -124,7 +127,7 @@ struct Settings {
     profile_names: bool,
     /// Find a NIC by its MAC address, eno1=52:54:00:12:34:56; may be repeated
     #[arg(long, value_name = "NIC=MAC", value_parser = nic_mac)]
-    nic_mac: Vec<(InterfaceName, MacAddress)>,
+    nic_mac: Vec<(InterfaceName, Mac)>,
     /// A NIC for a second bridge, br-ex1; it takes its address from DHCP unless --br-ex1-static is given
     #[arg(long, value_name = "NIC")]
     br_ex1: Option<InterfaceName>,
@@ -141,17 +144,26 @@ struct AutoArguments {
     /// Choose the policy that fits this node, and try it there: a NodeNetworkState, or the output of `nmstatectl show`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["uplink_shape", "dhcp", "is_static"])]
     nns: Option<PathBuf>,
+    /// The same for a node of the running cluster, which must report NodeNetworkStates
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["uplink_shape", "dhcp", "is_static", "nns"]
+    )]
+    node: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArguments,
     /// What the default route goes through: nic, bond, vlan, vlan-on-bond or linux-bridge
     #[arg(
         id = "uplink_shape",
         long = "uplink",
         value_name = "SHAPE",
-        required_unless_present = "nns",
+        required_unless_present_any = ["nns", "node"],
         hide_possible_values = true
     )]
     shape: Option<AutoShape>,
     /// Nodes have their addresses from DHCP
-    #[arg(long, conflicts_with = "is_static", required_unless_present_any = ["nns", "is_static"])]
+    #[arg(long, conflicts_with = "is_static", required_unless_present_any = ["nns", "node", "is_static"])]
     dhcp: bool,
     /// Nodes have static addresses
     #[arg(id = "is_static", long = "static")]
@@ -203,10 +215,10 @@ fn route(text: &str) -> Result<StaticRoute, String> {
     Ok(StaticRoute { destination: destination.trunc(), gateway })
 }
 
-fn nic_mac(text: &str) -> Result<(InterfaceName, MacAddress), String> {
+fn nic_mac(text: &str) -> Result<(InterfaceName, Mac), String> {
     let (nic, mac) = text.split_once('=').ok_or("expected NIC=MAC: eno1=52:54:00:12:34:56")?;
     let nic: InterfaceName = nic.parse().map_err(|error| format!("{error}"))?;
-    Ok((nic, mac.parse().map_err(|error: MacAddressError| error.to_string())?))
+    Ok((nic, mac.parse().map_err(|error: MacError| error.to_string())?))
 }
 
 /// Prints a document of the wanted shape, once it is known to keep every rule.
@@ -235,6 +247,7 @@ pub(crate) fn topology(arguments: &Arguments) -> Result<Ending> {
         profile_names: settings.profile_names,
         macs: settings.nic_mac.iter().cloned().collect(),
         second: settings.second(),
+        vlan_name: None,
     };
     if let Some(remark) = topology.remark() {
         say(&format!("note: {remark}"));
@@ -291,31 +304,43 @@ impl From<IpFamily> for Families {
 }
 
 fn auto(arguments: &AutoArguments) -> Result<Ending> {
-    let Some(path) = &arguments.nns else {
+    let Some((current, origin)) = current(arguments)? else {
         let shape = match arguments.shape {
             Some(AutoShape::Nic) => Shape::Nic,
             Some(AutoShape::Bond) => Shape::Bond,
             Some(AutoShape::Vlan) => Shape::Vlan,
             Some(AutoShape::VlanOnBond) => Shape::VlanOnBond,
             Some(AutoShape::LinuxBridge) => Shape::LinuxBridge,
-            None => bail!("which shape? Give --uplink or --nns"),
+            None => bail!("which shape? Give --uplink, --nns or --node"),
         };
         let source = if arguments.is_static { Source::Static } else { Source::Dhcp };
         let policy = Policy { shape, source, families: arguments.ip_family.into() };
-        return deliver(&policy.document(), &Surroundings::default());
+        return deliver(&policy.document()?, &Surroundings::default());
     };
-    let of_file = || format!("reading {}", path.display());
-    let mut states = reading::states(path)?;
-    ensure!(states.len() == 1, "{} holds {} nodes; give one", path.display(), states.len());
-    let current = states.remove(0).state;
-    let policy = Policy::of_node(&current).with_context(of_file)?;
+    let policy = Policy::of_node(&current).with_context(|| format!("reading {origin}"))?;
     say(&format!(
         "note: the default route of this node goes through {}; the policy is for all nodes of that \
          shape",
         policy.shape.name()
     ));
     let around = Surroundings { current: Some(current), ..Surroundings::default() };
-    deliver(&policy.document(), &around)
+    deliver(&policy.document()?, &around)
+}
+
+/// The current network of the node that the policy is to fit, and where it is from.
+fn current(arguments: &AutoArguments) -> Result<Option<(NetworkState, String)>> {
+    if let Some(node) = &arguments.node {
+        return Ok(Some((arguments.cluster.state_of(node)?.state, format!("node {node}"))));
+    }
+    let Some(path) = &arguments.nns else { return Ok(None) };
+    let mut states = reading::states(path)?;
+    ensure!(
+        states.len() == 1,
+        "reading {}: expected one node, found {}",
+        path.display(),
+        states.len()
+    );
+    Ok(Some((states.remove(0).state, path.display().to_string())))
 }
 
 /// Prints a document that keeps the rules; otherwise what it breaks.

@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 /// is given. Returns where they are.
 pub(crate) fn files(
     folder: &Path,
-    files: &[(String, String)],
+    files: &[(String, impl AsRef<[u8]>)],
     force: bool,
 ) -> Result<Vec<PathBuf>> {
     let taken: Vec<String> = files
@@ -28,7 +28,7 @@ pub(crate) fn files(
     let mut ready = Vec::new();
     for (name, text) in files {
         let path = folder.join(name);
-        ready.push((temporary(&path, text.as_bytes())?, path));
+        ready.push((temporary(&path, text.as_ref())?, path));
     }
     let mut paths = Vec::new();
     for (temporary, path) in ready {
@@ -39,14 +39,9 @@ pub(crate) fn files(
     Ok(paths)
 }
 
-/// Writes a file below `folder`, which is made when it is not there. A file of that name is
-/// replaced in one step. Returns where it is.
-pub(crate) fn file(folder: &Path, name: &str, text: impl AsRef<[u8]>) -> Result<PathBuf> {
-    let path = folder.join(name);
-    let writing = || format!("writing {}", path.display());
-    let temporary = temporary(&path, text.as_ref())?;
-    temporary.persist(&path).map_err(|error| error.error).with_context(writing)?;
-    Ok(path)
+/// Writes manifests below `folder`: all of them or none. Those of a former run are replaced.
+pub(crate) fn manifests(folder: &Path, manifests: &[(String, String)]) -> Result<Vec<PathBuf>> {
+    files(folder, manifests, true)
 }
 
 /// The contents of a file beside the place it will have.

@@ -28,10 +28,9 @@ pub fn default_routes(current: &NetworkState, family: Family) -> Vec<DefaultRout
     let mut routes: Vec<DefaultRoute> = running
         .iter()
         .filter(|route| {
-            let destination = route.destination.as_deref().unwrap_or_default().parse::<IpNet>();
-            let is_default = destination
-                .is_ok_and(|net| net.prefix_len() == 0 && Family::of(net.addr()) == family);
-            is_default && matches!(route.table_id, None | Some(0 | 254))
+            let destination = route.destination.as_deref().unwrap_or_default();
+            Family::of_default_route(destination) == Some(family)
+                && matches!(route.table_id, None | Some(0 | 254))
         })
         .filter_map(|route| {
             Some(DefaultRoute {

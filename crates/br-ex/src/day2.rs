@@ -21,7 +21,7 @@ mod stack;
 mod state;
 mod steps;
 
-pub use adopt::{Adoption, NotAdopted, adopt};
+pub use adopt::{Adoption, NotAdopted, adopt, adopt_document};
 pub use class::{Class, Classified};
 pub use difference::{Difference, Subject, differences};
 pub use masquerade::Masquerade;

@@ -280,8 +280,17 @@ impl Parts {
         let capture = spec.and_then(|spec| spec.get("capture")).cloned();
         let state = spec.and_then(|spec| spec.get("desiredState")).cloned();
         let state = state.or_else(|| misplaced(spec?, found)).or_else(|| {
-            let at = root.entry("spec").map_or(root.at, |entry| entry.at);
-            found.report(RuleId::B34, at, "the policy has no `spec.desiredState`");
+            let outside = ["capture", "desiredState"].into_iter().filter_map(|key| root.entry(key));
+            let mut is_outside = false;
+            for entry in outside {
+                let message = format!("`{}` is not below `spec`, so it is ignored", entry.key);
+                found.report(RuleId::B34, entry.at, message);
+                is_outside = true;
+            }
+            if !is_outside {
+                let at = root.entry("spec").map_or(root.at, |entry| entry.at);
+                found.report(RuleId::B34, at, "the policy has no `spec.desiredState`");
+            }
             None
         });
         Self { form: Form::NodePolicy, state, capture }
@@ -316,7 +325,10 @@ fn check_object(root: &Node, found: &mut Findings) {
             );
             found.report(RuleId::B34, at, message);
         }
-        None => found.report(RuleId::B34, at, "the policy has no `metadata.name`"),
+        None => {
+            let at = name.map_or(at, |entry| entry.at);
+            found.report(RuleId::B34, at, "the policy has no `metadata.name`");
+        }
     }
 }
 

@@ -32,7 +32,7 @@ const ROLE: &str = "role";
 pub enum TableProblem {
     #[error("the table is empty; expected a first row with names of columns, one of them `host`")]
     Empty,
-    #[error("row 1: there is no column `{name}`, which {user}; columns are {columns}")]
+    #[error("row 1: column `{name}` is missing, which {user}; columns are {columns}")]
     NoColumn { name: String, user: String, columns: String },
     #[error("row 1: column `{name}` is given twice")]
     ColumnTwice { name: String },
@@ -322,10 +322,10 @@ routes:
             (String::new(), "the table is empty"),
             (
                 "host,address\nw0,192.0.2.10\n".to_owned(),
-                "row 1: there is no column `mac`, which line 1 of the template uses; columns are host, \
+                "row 1: column `mac` is missing, which line 1 of the template uses; columns are host, \
                  address",
             ),
-            ("name,address,mac\nw0,1,2\n".to_owned(), "row 1: there is no column `host`"),
+            ("name,address,mac\nw0,1,2\n".to_owned(), "row 1: column `host` is missing"),
             (format!("{head}{good}w1,192.0.2.11\n"), "row 3: expected 3 fields, found 2"),
             (
                 format!("{head}{good}w1,,52:54:00:00:00:02\n"),

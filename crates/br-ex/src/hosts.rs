@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use located_yaml::Position;
 use machine_config::Pool;
+use machine_identity::short_name;
 use nmstate::InterfaceType;
 
 use crate::document::Document;
@@ -143,22 +144,17 @@ fn check_name(host: &HostDocument, found: &mut Findings) {
     }
     let stem = host.host();
     if host.naming != Naming::Host && stem.contains('.') {
-        let short = stem.split('.').next().unwrap_or_default();
+        let short = short_name(stem);
         let message = format!("the node looks for `{short}.yml`, not for `{name}`");
         found.report(RuleId::B30, at, message);
     } else if !is_host_name(stem) {
         let message = format!("{stem:?} is no name of a host");
         found.report(RuleId::B30, at, message);
     }
-    if stem == APPLIED || (host.naming == Naming::Host && short(stem) == CLUSTER) {
+    if stem == APPLIED || (host.naming == Naming::Host && short_name(stem) == CLUSTER) {
         let message = format!("no host may be called `{stem}`");
         found.report(RuleId::B31, at, message);
     }
-}
-
-/// The part of a host name that nodes go by.
-fn short(name: &str) -> &str {
-    name.split('.').next().unwrap_or(name)
 }
 
 fn is_host_name(name: &str) -> bool {
@@ -180,8 +176,8 @@ fn check_role(
 ) {
     let at = Position::START;
     let of_role = || hosts.iter().filter(|other| other.role == host.role);
-    let stem = short(host.host());
-    let is_same = |other: &&HostDocument| short(other.host()) == stem;
+    let stem = short_name(host.host());
+    let is_same = |other: &&HostDocument| short_name(other.host()) == stem;
     if let Some(first) = of_role().find(is_same).filter(|first| !std::ptr::eq(*first, host)) {
         let message = format!(
             "`{}` and `{}` of role {} are for the same host",
@@ -236,7 +232,8 @@ impl<'a> Seen<'a> {
         let Some(layout) = host.document.layout().filter(|_| !host.is_for_all()) else { return };
         let mut report = |first: Option<&HostDocument>, what: String, at| {
             // Twice in one document, or in two for one host, is said elsewhere.
-            if let Some(first) = first.filter(|it| short(it.host()) != short(host.host())) {
+            if let Some(first) = first.filter(|it| short_name(it.host()) != short_name(host.host()))
+            {
                 let message = format!("`{}` has {what}, too", first.name);
                 found.report(RuleId::B22, at, message);
             }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use located_yaml::{Keys, Loaded, Node, Position, load};
+use machine_identity::short_name;
 
 use crate::document::Document;
 use crate::hosts::{HostDocument, Naming};
@@ -146,8 +147,8 @@ fn role_of_machine<'a>(root: &'a Node, name: &str, config: &Node) -> Option<&'a 
     let name_of = |host: &'a Node| {
         ["name", "hostname", "hostName"].iter().find_map(|key| host.get(key)?.text())
     };
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    let is_it = |host: &&'a Node| name_of(host).is_some_and(|it| short(it) == short(name));
+    let is_it =
+        |host: &&'a Node| name_of(host).is_some_and(|it| short_name(it) == short_name(name));
     if let Some(host) = hosts().find(is_it) {
         return host.get("role")?.text();
     }

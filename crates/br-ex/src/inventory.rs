@@ -12,6 +12,8 @@ use std::str::FromStr;
 
 use machine_config::{NameError, Role};
 
+pub use machine_identity::short_name;
+
 pub use files::{FileProblem, FoundFile, Placement, place_files};
 
 use crate::document::Document;
@@ -57,11 +59,6 @@ pub struct Placed {
 #[derive(Debug, Clone, Default)]
 pub struct Inventory {
     roles: BTreeMap<Role, BTreeMap<Stem, Placed>>,
-}
-
-/// A host name up to its first dot: nodes select their document by it.
-pub fn short_name(host: &str) -> &str {
-    host.split_once('.').map_or(host, |(short, _)| short)
 }
 
 impl Stem {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use machine_config::yaml;
 use serde_json::{Map, Value, json};
 
 use crate::BRIDGE;
@@ -27,7 +28,7 @@ pub enum LiftError {
     #[error("`{0}` is a port of another interface and cannot carry br-ex")]
     Port(String),
     #[error("writing the document as YAML")]
-    Write(#[from] serde_saphyr::ser::Error),
+    Write(#[from] yaml::WriteError),
 }
 
 /// The document. `macs` are the MAC addresses by which NICs are found, whatever their names.
@@ -46,13 +47,7 @@ pub fn lift(
         move_to_br_ex(&mut state, &layout, uplink);
     }
     find_by_mac(&mut state, macs);
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    let mut text = String::new();
-    serde_saphyr::to_fmt_writer_with_options(&mut text, &state, options)?;
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    Ok(text)
+    Ok(yaml::document(&state)?)
 }
 
 fn find_uplink<'a>(layout: &Layout<'a>, given: Option<&str>) -> Result<&'a str, LiftError> {
@@ -133,7 +128,7 @@ fn move_to_br_ex(state: &mut Value, layout: &Layout<'_>, uplink: &str) {
 
 fn is_default(route: &Map<String, Value>) -> bool {
     let destination = route.get("destination").and_then(Value::as_str);
-    Family::BOTH.iter().any(|family| destination == Some(family.default_route()))
+    destination.and_then(Family::of_default_route).is_some()
 }
 
 /// A section for IP; routes that the network brings get the metric of br-ex.

@@ -1,6 +1,7 @@
 //! States of nodes: NodeNetworkState objects, lists of them, or what `nmstatectl show` prints.
 
 use located_yaml::{Entry, Keys, Loaded, Node, Position, Value, load};
+use machine_identity::short_name;
 use nmstate::NetworkState;
 
 use crate::schema;
@@ -168,13 +169,12 @@ fn rename_old(node: &mut Node) -> bool {
 /// The state that is meant for a host: the one of its name, or the only one, when that
 /// does not say whose it is or nothing else is asked for.
 pub fn of_host<'s>(states: &'s [NodeState], host: Option<&str>) -> Option<&'s NetworkState> {
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     match (states, host) {
         ([only], None) => Some(&only.state),
         (_, None) => None,
         (states, Some(host)) => {
             let is_it = |state: &&NodeState| match &state.name {
-                Some(name) => short(name) == short(host),
+                Some(name) => short_name(name) == short_name(host),
                 None => states.len() == 1,
             };
             states.iter().find(is_it).map(|state| &state.state)

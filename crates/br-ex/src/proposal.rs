@@ -4,15 +4,17 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use machine_identity::Mac;
 use nmstate::{Interface, InterfaceType, NetworkState};
 
+use crate::current_address::default_routes;
 use crate::layout::Family;
 
 /// A NIC of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nic {
     pub name: String,
-    pub mac: Option<String>,
+    pub mac: Option<Mac>,
     pub is_up: bool,
     pub mtu: Option<u64>,
 }
@@ -24,6 +26,8 @@ pub struct Proposal {
     /// The NICs below the interface with the default route.
     pub uplinks: Vec<String>,
     pub vlan: Option<u16>,
+    pub vlan_name: Option<String>,
+    pub bond_name: Option<String>,
     pub bond_mode: Option<String>,
     /// Whether addresses come from the network, per family.
     pub automatic: Vec<Family>,
@@ -61,7 +65,7 @@ fn nics(state: &NetworkState) -> Vec<Nic> {
         mac: {
             let base = it.base_iface();
             let mac = base.permanent_mac_address.as_ref().or(base.mac_address.as_ref());
-            mac.map(|mac| mac.to_ascii_lowercase())
+            mac.and_then(|mac| mac.parse().ok())
         },
         is_up: it.is_up(),
         mtu: it.base_iface().mtu,
@@ -73,13 +77,8 @@ fn nics(state: &NetworkState) -> Vec<Nic> {
 
 /// The interface of the preferred default route.
 fn default_interface(state: &NetworkState) -> Option<&Interface> {
-    let routes = state.routes.running.iter().flatten();
-    let mut defaults: Vec<_> = routes
-        .filter(|route| matches!(route.table_id, None | Some(0 | 254)))
-        .filter(|route| matches!(route.destination.as_deref(), Some("0.0.0.0/0" | "::/0")))
-        .collect();
-    defaults.sort_by_key(|route| route.metric.unwrap_or(0));
-    let name = defaults.first()?.next_hop_iface.clone()?;
+    let defaults = Family::BOTH.into_iter().flat_map(|family| default_routes(state, family));
+    let name = defaults.min_by_key(|route| route.metric)?.interface;
     kernel_interface(state, &name)
 }
 
@@ -90,12 +89,9 @@ fn kernel_interface<'a>(state: &'a NetworkState, name: &str) -> Option<&'a Inter
 
 fn gateways(state: &NetworkState, interface: &str) -> Vec<IpAddr> {
     let mut found = Vec::new();
-    for route in state.routes.running.iter().flatten() {
-        let is_default = matches!(route.destination.as_deref(), Some("0.0.0.0/0" | "::/0"));
-        let gateway = route.next_hop_addr.as_deref().and_then(|text| text.parse::<IpAddr>().ok());
-        if let Some(gateway) = gateway
-            && is_default
-            && route.next_hop_iface.as_deref() == Some(interface)
+    for route in Family::BOTH.into_iter().flat_map(|family| default_routes(state, family)) {
+        if let Ok(gateway) = route.gateway.parse::<IpAddr>()
+            && route.interface == interface
             && !found.contains(&gateway)
         {
             found.push(gateway);
@@ -152,6 +148,7 @@ fn below(state: &NetworkState, name: &str, proposal: &mut Proposal, depth: u8) {
         Interface::Vlan(vlan) => {
             if let Some(config) = &vlan.vlan {
                 proposal.vlan = Some(config.id);
+                proposal.vlan_name = Some(name.to_owned());
                 if let Some(base) = &config.base_iface {
                     below(state, base, proposal, depth + 1);
                 }
@@ -159,6 +156,7 @@ fn below(state: &NetworkState, name: &str, proposal: &mut Proposal, depth: u8) {
         }
         Interface::Bond(bond) => {
             if let Some(config) = &bond.bond {
+                proposal.bond_name = Some(name.to_owned());
                 proposal.bond_mode = config.mode.as_ref().map(ToString::to_string);
                 for port in config.port.iter().flatten() {
                     below(state, port, proposal, depth + 1);
@@ -222,7 +220,8 @@ dns-resolver: {running: {server: [192.0.2.53]}}
         assert_eq!(found.addresses, ["192.0.2.10/24".parse::<IpNet>().unwrap()]);
         assert_eq!(found.gateways, ["192.0.2.1".parse::<IpAddr>().unwrap()]);
         assert_eq!((found.mtu, found.automatic.len()), (Some(8900), 0));
-        let macs: Vec<_> = found.nics.iter().filter_map(|nic| nic.mac.as_deref()).collect();
+        let macs: Vec<_> =
+            found.nics.iter().filter_map(|nic| nic.mac).map(|mac| mac.to_string()).collect();
         assert_eq!(macs, ["52:54:00:00:00:01", "52:54:00:00:00:02"]);
     }
 

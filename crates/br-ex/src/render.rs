@@ -2,7 +2,7 @@
 
 use machine_config::{
     BR_EX_FOLDER, DropIn, Encoding, File, FilePath, FilePathError, MachineConfig, NameError, Role,
-    Unit, WriteError,
+    Unit, WriteError, yaml,
 };
 
 use crate::inventory::{Inventory, Stem};
@@ -54,7 +54,7 @@ pub enum RenderError {
     #[error(transparent)]
     Write(#[from] WriteError),
     #[error("writing the ConfigMap as YAML")]
-    ConfigMap(#[from] serde_saphyr::ser::Error),
+    ConfigMap(#[from] yaml::WriteError),
     #[error(
         "the ConfigMap has {0} bytes, and a cluster stores {MAX_CONFIG_MAP} at most; give --gzip, or \
          give the manifests to the cluster in another way"
@@ -85,12 +85,7 @@ pub fn extra_manifests(cluster: &str, configs: &[MachineConfig]) -> Result<Strin
         "metadata": {"name": EXTRA_MANIFESTS, "namespace": cluster},
         "data": data,
     });
-    let mut text = String::new();
-    serde_saphyr::to_fmt_writer(&mut text, &object)?;
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    Ok(text)
+    Ok(yaml::manifest(&object)?)
 }
 
 /// Where a node looks for the document.

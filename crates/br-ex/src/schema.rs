@@ -155,6 +155,8 @@ impl Fault {
     }
 }
 
+/// How nmstate's errors about fields that are not there begin.
+const MISSING: &str = "missing field";
 /// So many faults of one part are reported.
 const MAX_FAULTS: usize = 8;
 
@@ -164,20 +166,49 @@ fn faults(node: &Node, read: impl Fn(Json) -> Option<String>) -> Vec<Fault> {
     let mut rest = node.clone();
     while let Some(error) = read(rest.to_json()) {
         let fault = culprit(&rest, &error, &read);
-        let is_new = !faults.iter().any(|known| known.error == fault.error);
-        // What is required and was removed as wrong, or misspelt, is missing now.
-        let is_made = !faults.is_empty() && error.starts_with("missing field");
+        let is_new = !faults.iter().any(|known| known.at == fault.at);
+        // What is required and was removed as misspelt is missing now.
+        let is_made = !faults.is_empty() && error.starts_with(MISSING);
         if !is_new || is_made || faults.len() == MAX_FAULTS {
             break;
         }
         let is_whole = fault.path.is_empty();
-        fault.remove_from(&mut rest);
+        rest = without(&rest, &fault, &read);
         faults.push(fault);
         if is_whole {
             break;
         }
     }
     faults
+}
+
+/// The tree without a fault. A value that is required is replaced by one that is accepted, so that
+/// further faults beside it are found.
+fn without(whole: &Node, fault: &Fault, read: &impl Fn(Json) -> Option<String>) -> Node {
+    let mut removed = whole.clone();
+    fault.remove_from(&mut removed);
+    let is_required = |error: Option<String>| error.is_some_and(|it| it.starts_with(MISSING));
+    if !is_required(read(removed.to_json())) {
+        return removed;
+    }
+    for value in ["1", "192.0.2.1", "2001:db8::1", "true"] {
+        let mut replaced = whole.clone();
+        replace(&mut replaced, &fault.path, value);
+        let next = read(replaced.to_json()).map(|error| culprit(&replaced, &error, read));
+        if next.is_none_or(|next| next.at != fault.at) {
+            return replaced;
+        }
+    }
+    removed
+}
+
+fn replace(node: &mut Node, path: &[Step], text: &str) {
+    match (&mut node.value, path) {
+        (value, []) => *value = Value::Scalar { text: text.to_owned(), meaning: Meaning::Text },
+        (Value::Map(entries), [step, path @ ..]) => replace(&mut entries[*step].value, path, text),
+        (Value::List(items), [step, path @ ..]) => replace(&mut items[*step], path, text),
+        (Value::Scalar { .. }, _) => {}
+    }
 }
 
 /// The innermost part that causes an error.
@@ -238,7 +269,7 @@ fn guilty_child(
         match read(without.to_json()) {
             None => true,
             // Of a part that lacks something, what it has is not the fault.
-            Some(_) if error.starts_with("missing field") => false,
+            Some(_) if error.starts_with(MISSING) => false,
             Some(other) => other != error,
         }
     };

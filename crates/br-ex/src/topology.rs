@@ -3,15 +3,15 @@
 //! What goes in is typed, so that what comes out keeps every rule by itself.
 
 pub mod auto;
+mod desired;
 mod name;
 mod write;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use ipnet::IpNet;
+use machine_identity::Mac;
 
 use crate::layout::Family;
 
@@ -34,8 +34,10 @@ pub struct Topology {
     /// operator's MTU migration looks for.
     pub profile_names: bool,
     /// NICs that are found by their MAC address, whatever their name on the node.
-    pub macs: BTreeMap<InterfaceName, MacAddress>,
+    pub macs: BTreeMap<InterfaceName, Mac>,
     pub second: Option<SecondBridge>,
+    /// The name of the VLAN, instead of one made of its base and its number.
+    pub vlan_name: Option<InterfaceName>,
 }
 
 /// A route to a network through a gateway.
@@ -61,32 +63,6 @@ pub enum SecondAddresses {
         addresses: Vec<IpNet>,
         gateways: Vec<IpAddr>,
     },
-}
-
-/// The hardware address of a NIC, in lower case.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MacAddress(String);
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a MAC address; expected six bytes, 52:54:00:12:34:56")]
-pub struct MacAddressError(String);
-
-impl FromStr for MacAddress {
-    type Err = MacAddressError;
-
-    fn from_str(text: &str) -> Result<Self, MacAddressError> {
-        let is_byte = |part: &str| part.len() == 2 && u8::from_str_radix(part, 16).is_ok();
-        match text.split(':').count() == 6 && text.split(':').all(is_byte) {
-            true => Ok(Self(text.to_ascii_lowercase())),
-            false => Err(MacAddressError(text.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for MacAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// What br-ex leads out through.
@@ -173,6 +149,8 @@ pub struct StaticAddresses {
 /// What cannot be made into a bridge.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
+    #[error("writing the document: {0}")]
+    Write(String),
     #[error("a bond needs two NICs or more, and {0} was given; add another --uplink")]
     OnePort(InterfaceName),
     #[error("{0} is given twice")]
@@ -254,6 +232,7 @@ impl Topology {
             profile_names: false,
             macs: BTreeMap::new(),
             second: None,
+            vlan_name: None,
         }
     }
 
@@ -328,7 +307,7 @@ impl Topology {
         }
         self.check_second(ports)?;
         self.check_texts()?;
-        Ok(write::document(self))
+        write::document(self).map_err(|error| TopologyError::Write(error.to_string()))
     }
 
     /// What an administrator should know about a bridge beside the node's own address.

@@ -1,8 +1,8 @@
 //! The one document for this machine.
 
 use crate::document_hash::DocumentHash;
-use crate::machine::{Machine, ShortName};
 use crate::matching::{self, Match, MatchError};
+use machine_identity::{Machine, ShortName};
 
 /// The name of the document for machines that have none of their own.
 const CLUSTER: &str = "cluster";

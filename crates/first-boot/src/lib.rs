@@ -7,7 +7,6 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`machine`] | what tells one machine from another: its name, MACs and serial number |
 //! | [`matching`] | documents that say for which machine they are |
 //! | [`choice`] | the one document for this machine |
 //! | [`attempt`] | an attempt that is under way, and how often a document was tried |
@@ -24,7 +23,6 @@ pub mod choice;
 pub mod diagnosis;
 mod document_hash;
 pub mod event;
-pub mod machine;
 pub mod matching;
 pub mod profile_keys;
 pub mod report;
@@ -36,7 +34,7 @@ pub use attempt::{Attempt, Tries};
 pub use choice::{Candidate, Choice, ChoiceError, choose};
 pub use document_hash::DocumentHash;
 pub use event::Event;
-pub use machine::{Mac, Machine, Serial, ShortName};
+pub use machine_identity::{Mac, Machine, Serial, ShortName, default_hostname};
 pub use profile_keys::ProfileKeys;
 pub use report::Report;
 pub use scope::{Ownership, Scope};

@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use crate::machine::{Mac, MacError, Machine, Serial};
+use machine_identity::{Mac, MacError, Machine, Serial};
 
 const KEYWORD: &str = "brex-match:";
 

@@ -1,6 +1,6 @@
 //! The keys of a NetworkManager profile that relate it to interfaces and to other profiles.
 
-use crate::machine::Mac;
+use machine_identity::Mac;
 
 /// What a profile in NetworkManager's keyfile format states about its place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

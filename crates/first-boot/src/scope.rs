@@ -8,8 +8,8 @@ use node_network::NetworkState;
 use node_network::network_manager::ActiveProfile;
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Mac;
 use crate::profile_keys::ProfileKeys;
+use machine_identity::Mac;
 
 /// What a document may change on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

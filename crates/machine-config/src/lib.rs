@@ -25,7 +25,7 @@ mod read;
 mod size;
 mod unit;
 mod version;
-mod yaml;
+pub mod yaml;
 
 pub use contents::{Contents, ContentsError, Encoding};
 pub use data_url::{DataUrl, DataUrlError};

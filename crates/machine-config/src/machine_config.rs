@@ -75,7 +75,7 @@ impl MachineConfig {
 
     /// The document for a cluster.
     pub fn to_yaml(&self) -> Result<String, WriteError> {
-        yaml::to_text(self.to_value())
+        yaml::sorted_manifest(self.to_value())
             .map_err(|source| WriteError { name: self.name.clone(), source })
     }
 

@@ -1,7 +1,8 @@
 //! YAML as Kubernetes' tools read and write it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_saphyr::SerializerOptions;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
 /// All documents of a text. JSON is YAML, too.
@@ -34,17 +35,40 @@ pub(crate) fn documents(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
 #[serde(transparent)]
 struct Document(Value);
 
-/// The text of a document: keys sorted, long lines kept whole, several lines as a block.
-pub(crate) fn to_text(mut document: Value) -> Result<String, serde_saphyr::ser::Error> {
-    // Whether maps keep the order of insertion is decided by whoever else is linked in.
-    document.sort_all_objects();
-    let options = serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX };
+/// Why a value cannot be written.
+pub type WriteError = serde_saphyr::ser::Error;
+
+/// The text of a document of nmstate: every text on one line, in quotes where it needs them.
+///
+/// # Errors
+/// If the value has something that YAML cannot express.
+pub fn document(value: &impl Serialize) -> Result<String, WriteError> {
+    write(value, serde_saphyr::ser_options! { prefer_block_scalars: false })
+}
+
+/// The text of an object for a cluster: texts of several lines as blocks, so that documents inside it
+/// stay readable, and long lines kept whole.
+///
+/// # Errors
+/// If the value has something that YAML cannot express.
+pub fn manifest(value: &impl Serialize) -> Result<String, WriteError> {
+    write(value, serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX })
+}
+
+fn write(value: &impl Serialize, options: SerializerOptions) -> Result<String, WriteError> {
     let mut text = String::new();
-    serde_saphyr::to_fmt_writer_with_options(&mut text, &document, options)?;
+    serde_saphyr::to_fmt_writer_with_options(&mut text, value, options)?;
     if !text.ends_with('\n') {
         text.push('\n');
     }
     Ok(text)
+}
+
+/// The same as [`manifest`], with sorted keys.
+pub(crate) fn sorted_manifest(mut object: Value) -> Result<String, WriteError> {
+    // Whether maps keep the order of insertion is decided by whoever else is linked in.
+    object.sort_all_objects();
+    manifest(&object)
 }
 
 #[cfg(test)]
@@ -77,7 +101,7 @@ mod tests {
 
     #[test]
     fn long_lines_stay_whole_and_several_lines_are_a_block() {
-        let text = to_text(json!({
+        let text = sorted_manifest(json!({
             "source": format!("data:;base64,{}", "x".repeat(300)),
             "contents": "[Unit]\nDescription=some words that go on for longer than eighty columns, \
                          so that a careless writer would fold them into two\n",

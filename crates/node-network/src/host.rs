@@ -69,16 +69,17 @@ impl Network for Host {
         };
         let manager = Manager::connect().await.map_err(failed)?;
         manager.save_profiles(&persistence::names(desired)).await.map_err(failed)?;
-        match persistence::removals(desired) {
-            Some(removals) => Box::pin(removals.apply_async()).await,
-            None => Ok(()),
+        if let Some(removals) = persistence::removals(desired) {
+            Box::pin(removals.apply_async()).await?;
         }
+        sync().await
     }
 
     async fn restore(&self, former: &NetworkState, life: Duration) -> Result<(), NmstateError> {
         let mut former = former.clone();
         former.set_timeout(seconds(life));
-        Box::pin(former.apply_async()).await
+        Box::pin(former.apply_async()).await?;
+        sync().await
     }
 
     async fn manager(&self) -> Result<String, ManagerError> {
@@ -100,6 +101,14 @@ impl Network for Host {
     async fn ask(&self, questions: &[Question], limit: Duration) -> Vec<ClauseReport> {
         reach::ask(questions, limit, None).await
     }
+}
+
+/// Returns when profiles are on the disk. NetworkManager does not wait for that when it creates the
+/// file of a profile: after a power loss such a file may be empty, and the record of the change is
+/// gone by then. All file systems are synced, as a container does not see that of the profiles.
+async fn sync() -> Result<(), NmstateError> {
+    let synced = tokio::task::spawn_blocking(rustix::fs::sync).await;
+    synced.map_err(|error| NmstateError::new(ErrorKind::Bug, error.to_string()))
 }
 
 fn seconds(life: Duration) -> u32 {

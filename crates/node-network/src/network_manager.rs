@@ -59,6 +59,26 @@ struct Profile {
     is_unsaved: bool,
 }
 
+impl Profile {
+    /// Whether it is of a device that is there without NetworkManager. Such a profile is saved
+    /// last: with it alone, a NIC would wait for a bridge or bond that no profile defines.
+    fn is_hardware(&self) -> bool {
+        matches!(self.kind.as_str(), "802-3-ethernet" | "802-11-wireless" | "infiniband")
+    }
+}
+
+/// Profiles on disk that are not in use, where another one of the same interface is.
+fn replaced<'a>(all: &[&'a Profile], active: &BTreeSet<String>) -> Vec<&'a Profile> {
+    let is_active = |it: &Profile| active.contains(&it.uuid);
+    let is_replaced = |other: &&&Profile| {
+        let mut same = all.iter().filter(|it| it.interface == other.interface);
+        !other.is_unsaved
+            && !is_active(other)
+            && same.any(|it| it.kind == other.kind && is_active(it))
+    };
+    all.iter().filter(is_replaced).copied().collect()
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("asking NetworkManager {what}")]
 pub struct ManagerError {
@@ -101,25 +121,23 @@ impl Manager {
 
     /// Saves profiles of these interfaces that are in memory only to disk. Connections in use are
     /// not touched. Other profiles of the same interfaces are removed, so that NetworkManager does
-    /// not choose them at the next boot.
+    /// not choose them at the next boot. Interrupted, it can be repeated.
     pub async fn save_profiles(&self, interfaces: &BTreeSet<String>) -> Result<(), ManagerError> {
         let all = self.profiles().await?;
-        let of_these = all.iter().filter(|it| interfaces.contains(&it.interface));
-        let (unsaved, saved): (Vec<_>, Vec<_>) = of_these.partition(|it| it.is_unsaved);
-        for profile in &unsaved {
+        let mut of_these: Vec<_> =
+            all.iter().filter(|it| interfaces.contains(&it.interface)).collect();
+        of_these.sort_by_key(|it| it.is_hardware());
+        for profile in of_these.iter().filter(|it| it.is_unsaved) {
             let proxy = self.proxy(profile.path.as_str(), CONNECTION).await?;
             let what = || asking(format!("to save the profile of {}", profile.interface));
             let () = proxy.call("Save", &()).await.map_err(what())?;
         }
-        let active = self.active_profiles().await?;
-        for other in saved {
-            let is_replaced =
-                unsaved.iter().any(|it| it.interface == other.interface && it.kind == other.kind);
-            if is_replaced && !active.iter().any(|it| it.uuid == other.uuid) {
-                let proxy = self.proxy(other.path.as_str(), CONNECTION).await?;
-                let what = || asking(format!("to delete a profile of {}", other.interface));
-                let () = proxy.call("Delete", &()).await.map_err(what())?;
-            }
+        let active: BTreeSet<String> =
+            self.active_profiles().await?.into_iter().map(|it| it.uuid).collect();
+        for other in replaced(&of_these, &active) {
+            let proxy = self.proxy(other.path.as_str(), CONNECTION).await?;
+            let what = || asking(format!("to delete a profile of {}", other.interface));
+            let () = proxy.call("Delete", &()).await.map_err(what())?;
         }
         Ok(())
     }
@@ -318,6 +336,29 @@ mod tests {
         assert!(may_request(&profile, &[], false, None));
         assert!(!may_request(&profile, &[], false, Some(REQUEST_AGAIN / 2)));
         assert!(may_request(&profile, &[], false, long_ago), "its device refused");
+    }
+
+    #[test]
+    fn a_profile_that_another_one_replaced_is_removed_also_after_an_interruption() {
+        let profile = |uuid: &str, kind: &str, interface: &str, is_unsaved| Profile {
+            path: ObjectPath::from_static_str_unchecked("/1").into(),
+            uuid: uuid.into(),
+            kind: kind.into(),
+            interface: interface.into(),
+            is_unsaved,
+        };
+        let old = profile("old", "802-3-ethernet", "nic0", false);
+        let idle = profile("idle", "802-3-ethernet", "nic1", false);
+        let other_kind = profile("port", "ovs-port", "nic0", false);
+        let active = BTreeSet::from(["new".to_owned()]);
+        // Before and after it was saved.
+        for is_unsaved in [true, false] {
+            let new = profile("new", "802-3-ethernet", "nic0", is_unsaved);
+            let found = replaced(&[&old, &new, &idle, &other_kind], &active);
+            let found: Vec<&str> = found.iter().map(|it| it.uuid.as_str()).collect();
+            assert_eq!(found, ["old"]);
+            assert!(new.is_hardware() && !other_kind.is_hardware());
+        }
     }
 
     #[test]

@@ -27,9 +27,13 @@ pub struct Record {
     pub stage: Stage,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub checkpoint: Option<Checkpoint>,
-    /// The instance of NetworkManager that has the checkpoint.
+    /// The instance of NetworkManager that has the checkpoint. Another instance may use the same
+    /// name for another one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub manager: Option<String>,
+    /// Present while the former network is restored by its state.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub restoring: Option<Restoring>,
     /// Whether the change must not survive a reboot.
     pub memory_only: bool,
     /// Whether the trial is on disk already, as NetworkManager cannot try it in memory.
@@ -39,6 +43,16 @@ pub struct Record {
     pub desired: NetworkState,
     /// The state that undoes it.
     pub revert: NetworkState,
+}
+
+/// The checkpoint under which the former network is being restored. It must not last: when it
+/// expires, NetworkManager undoes what was restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Restoring {
+    pub boot: String,
+    pub manager: String,
+    pub checkpoint: Checkpoint,
 }
 
 /// How far a change is.
@@ -80,6 +94,11 @@ impl RecordFile {
         &self.path
     }
 
+    /// Identifies this boot.
+    pub fn boot(&self) -> &str {
+        &self.boot
+    }
+
     /// Whether the change began in this boot.
     pub fn is_of_this_boot(&self, record: &Record) -> bool {
         record.boot == self.boot
@@ -100,6 +119,7 @@ impl RecordFile {
             stage: Stage::Trial,
             checkpoint: None,
             manager: None,
+            restoring: None,
             memory_only,
             on_disk: false,
             desired: desired.clone(),

@@ -3,11 +3,15 @@
 
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use nmstate::{ErrorKind, NmstateError};
 
-use crate::network_manager::ManagerError;
-use crate::record::{Record, RecordError, RecordFile, Stage};
+use crate::network_manager::{Checkpoint, ManagerError};
+use crate::record::{Record, RecordError, RecordFile, Restoring, Stage};
 use crate::transaction::Network;
+
+/// Between two requests for NetworkManager's checkpoints.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What became of an interrupted change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +89,11 @@ pub(crate) async fn roll_back(
     record: &Record,
     life: Duration,
 ) -> Result<(), RecoveryError> {
-    if let Some(own) = record.checkpoint.as_ref().filter(|_| file.is_of_this_boot(record)) {
+    // A restarted NetworkManager counts its checkpoints from one again: a checkpoint of the same
+    // name is another one, of another program or of our own restoring.
+    let manager = network.manager().await?;
+    let is_same = file.is_of_this_boot(record) && record.manager.as_ref() == Some(&manager);
+    if let Some(own) = record.checkpoint.as_ref().filter(|_| is_same) {
         if network.checkpoints().await?.contains(own) {
             match network.roll_back(own).await {
                 Ok(()) => return restore_settings(network, record, life).await,
@@ -98,12 +106,28 @@ pub(crate) async fn roll_back(
         }
         // The same NetworkManager has the checkpoint no more: it rolled back by itself, unless the
         // checkpoint was removed because the change was good.
-        let is_same = Some(network.manager().await?) == record.manager;
-        if is_same && record.stage == Stage::Trial {
+        if record.stage == Stage::Trial {
             return restore_settings(network, record, life).await;
         }
     }
-    restore(network, record, life).await
+    if let Some(left) = &record.restoring
+        && (left.boot.as_str(), &left.manager) == (file.boot(), &manager)
+    {
+        remove_checkpoint(network, &left.checkpoint).await?;
+    }
+    restore(network, file, record, &manager, life).await
+}
+
+/// Removes the checkpoint of a restoring that was interrupted. NetworkManager refuses a second one
+/// meanwhile. What was restored under it stays, and the rest follows.
+async fn remove_checkpoint(network: &impl Network, left: &Checkpoint) -> Result<(), RecoveryError> {
+    if network.checkpoints().await?.contains(left)
+        && let Err(error) = network.commit(left).await
+        && network.checkpoints().await?.contains(left)
+    {
+        return Err(RecoveryError::Checkpoint(error));
+    }
+    Ok(())
 }
 
 /// Restores what NetworkManager's checkpoint does not cover.
@@ -119,13 +143,37 @@ async fn restore_settings(
 }
 
 /// Applies the recorded state. NetworkManager may have restarted, or the node: the checkpoint is
-/// gone, and NetworkManager may use the changed profiles.
+/// gone, and NetworkManager may use the changed profiles. Interrupted, it is repeated.
 async fn restore(
     network: &impl Network,
+    file: &RecordFile,
     record: &Record,
+    manager: &str,
     life: Duration,
 ) -> Result<(), RecoveryError> {
     let mut revert = record.revert.clone();
     revert.set_memory_only(record.memory_only);
-    network.restore(&revert, life).await.map_err(RecoveryError::Restore)
+    let others = network.checkpoints().await?;
+    let watch = async {
+        loop {
+            let all = network.checkpoints().await.unwrap_or_default();
+            if let Some(own) = all.into_iter().find(|it| !others.contains(it)) {
+                return own;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    let restore = Box::pin(network.restore(&revert, life));
+    let restored = match select(restore, Box::pin(watch)).await {
+        Either::Left((restored, _)) => restored,
+        Either::Right((checkpoint, restore)) => {
+            let (boot, manager) = (file.boot().to_owned(), manager.to_owned());
+            let mut note = record.clone();
+            note.restoring = Some(Restoring { boot, manager, checkpoint });
+            // Without the note, an interrupted restoring is repeated when its checkpoint expired.
+            let _ = file.write(&note);
+            restore.await
+        }
+    };
+    restored.map_err(RecoveryError::Restore)
 }

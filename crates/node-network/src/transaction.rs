@@ -137,7 +137,7 @@ impl Transaction<'_> {
 
         let aim = Aim { bridge: self.aim.bridge.clone(), gate: self.aim.gate.after(&answered) };
         let wait = observe::wait(network, &aim, self.timing.patience, self.timing.probe);
-        let lost = self.lost(network, &checkpoint);
+        let lost = self.lost(network, &record, &checkpoint);
         let after = match select(Box::pin(wait), Box::pin(lost)).await {
             Either::Left((after, _)) => after,
             Either::Right(((), _)) => {
@@ -169,10 +169,12 @@ impl Transaction<'_> {
 
     /// Returns when NetworkManager does not have the checkpoint any more. While it does not answer,
     /// nothing is known.
-    async fn lost(&self, network: &impl Network, checkpoint: &Checkpoint) {
+    async fn lost(&self, network: &impl Network, record: &Record, checkpoint: &Checkpoint) {
         loop {
             tokio::time::sleep(CHECK_AGAIN).await;
-            if network.checkpoints().await.is_ok_and(|all| !all.contains(checkpoint)) {
+            let is_another = network.manager().await.is_ok_and(|it| Some(it) != record.manager);
+            let is_gone = network.checkpoints().await.is_ok_and(|all| !all.contains(checkpoint));
+            if is_another || is_gone {
                 return;
             }
         }

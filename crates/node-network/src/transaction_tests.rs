@@ -39,6 +39,10 @@ struct Fake {
     checkpoints: RefCell<Vec<Checkpoint>>,
     /// Counts the starts of NetworkManager.
     starts: Cell<u32>,
+    /// Counts the checkpoints since then.
+    made: Cell<u8>,
+    /// What NetworkManager restores when a checkpoint ends.
+    saved: Cell<Net>,
     fault: Fault,
     calls: RefCell<Vec<&'static str>>,
     /// The program is killed after so many calls of this network.
@@ -89,6 +93,8 @@ impl Fake {
             disk: Cell::new(Net::Old),
             checkpoints: RefCell::default(),
             starts: Cell::new(1),
+            made: Cell::new(0),
+            saved: Cell::new(Net::Old),
             fault,
             calls: RefCell::default(),
             lives: Cell::new(None),
@@ -116,16 +122,28 @@ impl Fake {
         result
     }
 
+    /// NetworkManager counts its checkpoints from one after each start, and allows one at a time.
+    fn make_checkpoint(&self) -> Result<(), NmstateError> {
+        if !self.checkpoints.borrow().is_empty() {
+            return Err(error(ErrorKind::PluginFailure));
+        }
+        self.made.set(self.made.get() + 1);
+        self.saved.set(self.running.get());
+        self.checkpoints.borrow_mut().push(checkpoint(self.made.get()));
+        Ok(())
+    }
+
     /// NetworkManager restores what it had when it made its checkpoint.
     fn to_checkpoint(&self) {
         if !self.checkpoints.borrow().is_empty() {
             self.checkpoints.borrow_mut().clear();
-            self.running.set(Net::Old);
+            self.running.set(self.saved.get());
         }
     }
 
     fn restart_manager(&self) {
         self.starts.set(self.starts.get() + 1);
+        self.made.set(0);
         self.checkpoints.borrow_mut().clear();
     }
 
@@ -162,12 +180,11 @@ impl Network for Fake {
             return self.call("apply", || Err(error(ErrorKind::InvalidArgument))).await;
         }
         self.call("apply", || {
-            assert!(self.checkpoints.borrow().is_empty(), "NetworkManager allows one checkpoint");
-            self.checkpoints.borrow_mut().push(checkpoint(7));
+            self.make_checkpoint().expect("others were waited for");
             self.running.set(Net::New);
         })
         .await;
-        tokio::time::sleep(Duration::from_millis(60)).await;
+        tokio::time::sleep(TAKES).await;
         if self.fault == Fault::Verification {
             self.to_checkpoint();
             return Err(error(ErrorKind::VerificationError));
@@ -192,15 +209,15 @@ impl Network for Fake {
         }
         let is_undone = former.interfaces.iter().any(|it| it.name() == "br-ex" && it.is_absent());
         assert!(is_undone, "{former:?}");
-        self.call("restore", || {
-            if !self.checkpoints.borrow().is_empty() {
-                return Err(error(ErrorKind::PluginFailure));
-            }
-            self.running.set(Net::Old);
-            self.disk.set(Net::Old);
-            Ok(())
-        })
-        .await
+        self.call("restore", || self.make_checkpoint()).await?;
+        tokio::time::sleep(TAKES).await;
+        self.live().await;
+        self.running.set(Net::Old);
+        self.disk.set(Net::Old);
+        self.live().await;
+        self.checkpoints.borrow_mut().clear();
+        self.live().await;
+        Ok(())
     }
 
     async fn checkpoints(&self) -> Result<Vec<Checkpoint>, ManagerError> {
@@ -213,7 +230,6 @@ impl Network for Fake {
 
     async fn commit(&self, given: &Checkpoint) -> Result<(), NmstateError> {
         self.call("commit", || {
-            assert_eq!(*given, checkpoint(7));
             if self.fault == Fault::CommitFails {
                 self.to_checkpoint();
             }
@@ -265,6 +281,8 @@ fn aim() -> Aim {
     }
 }
 
+/// How long applying takes: longer than it takes to notice the checkpoint.
+const TAKES: Duration = Duration::from_millis(60);
 const LIFE: Duration = Duration::from_secs(60);
 
 fn record(folder: &Path, boot: u32) -> RecordFile {
@@ -442,6 +460,67 @@ fn a_change_that_is_interrupted_anywhere_ends_with_one_of_the_two_networks() {
             }
         }
     }
+}
+
+/// The node is hit again while the former network is restored.
+#[test]
+fn a_recovery_that_is_interrupted_anywhere_ends_with_the_network_it_reports() {
+    use Next::*;
+    let all = [ProgramStarts, CheckpointExpires, ManagerRestarts, PowerLoss];
+    for (first, second) in all.iter().flat_map(|it| all.iter().map(move |other| (*it, *other))) {
+        // Killed after the change was made, and at each moment of the recovery.
+        for lives in 0.. {
+            let network = Fake::new(Fault::None);
+            let folder = tempfile::tempdir().unwrap();
+            network.lives.set(Some(1));
+            assert_eq!(run_in(&network, folder.path()), None);
+            assert_eq!(network.running.get(), Net::New);
+            network.happen(first);
+            let mut boot = if first == PowerLoss { 2 } else { 1 };
+            network.lives.set(Some(lives));
+            let file = record(folder.path(), boot);
+            let interrupted = block_on(async {
+                tokio::select! {
+                    recovered = recover(&network, &file, LIFE) => {
+                        recovered.unwrap();
+                        false
+                    }
+                    () = network.killed.notified() => true,
+                }
+            });
+            network.happen(second);
+            boot += u32::from(second == PowerLoss);
+            let file = record(folder.path(), boot);
+            let at = format!("{first:?}, then {second:?} after {lives} calls");
+            block_on(recover(&network, &file, LIFE)).expect(&at);
+            assert_eq!(network.running.get(), Net::Old, "{at}");
+            assert_eq!(network.disk.get(), Net::Old, "{at}");
+            assert!(network.checkpoints.borrow().is_empty(), "{at}");
+            assert_eq!(file.read().unwrap(), None, "{at}");
+            if !interrupted {
+                break;
+            }
+        }
+    }
+}
+
+/// NetworkManager restarted; another program has a checkpoint of the same name as ours had.
+#[test]
+fn a_checkpoint_of_the_same_name_in_a_restarted_networkmanager_is_not_ours() {
+    let network = Fake::new(Fault::None);
+    let folder = tempfile::tempdir().unwrap();
+    network.lives.set(Some(1));
+    assert_eq!(run_in(&network, folder.path()), None);
+    network.happen(Next::ManagerRestarts);
+    network.make_checkpoint().unwrap();
+    let file = record(folder.path(), 1);
+    assert!(block_on(recover(&network, &file, LIFE)).is_err());
+    assert_eq!(*network.checkpoints.borrow(), [checkpoint(1)], "it is not touched");
+    // The other program is done.
+    network.checkpoints.borrow_mut().clear();
+    let recovered = block_on(recover(&network, &file, LIFE)).unwrap();
+    assert_eq!(recovered, Recovered::RolledBack { label: "a change".into() });
+    assert_eq!(network.running.get(), Net::Old);
 }
 
 #[test]

@@ -98,12 +98,20 @@ fn held(cache: &Cache, tool: Tool) -> Result<Option<PathBuf>, BuildError> {
 /// Builds into `folder`; returns the command line for messages.
 fn run(tool: Tool, folder: &Path) -> Result<String, BuildError> {
     let mut command = command(tool.recipe(), folder);
+    if let Source::NpmPackage { module, .. } = tool.recipe().source {
+        copy_lock_file(module, folder).map_err(|source| BuildError::Prepare {
+            tool,
+            path: folder.to_owned(),
+            source,
+        })?;
+    }
     let program = match tool.recipe().source {
         Source::GoInstall { .. } | Source::GoModule { .. } => "go",
         Source::CargoInstall | Source::CargoInstallOptimised | Source::CargoInstallWith { .. } => {
             "cargo"
         }
         Source::Wheel { .. } => "python3",
+        Source::NpmPackage { .. } => "npm",
     };
     let status = command.stdin(Stdio::null()).status().map_err(|source| BuildError::Start {
         tool,
@@ -116,6 +124,15 @@ fn run(tool: Tool, folder: &Path) -> Result<String, BuildError> {
     } else {
         Err(BuildError::Failed { tool, command: line, status })
     }
+}
+
+/// npm installs into the folder that has the lock file.
+fn copy_lock_file(module: &str, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for name in ["package.json", "package-lock.json"] {
+        fs::copy(modules().join(module).join(name), folder.join(name))?;
+    }
+    Ok(())
 }
 
 /// The command that builds a recipe into `folder`.
@@ -155,6 +172,12 @@ fn command(recipe: Recipe, folder: &Path) -> Command {
             python.arg("--requirement").arg(modules().join(module).join("requirements.txt"));
             python.arg("--target").arg(folder);
             python
+        }
+        Source::NpmPackage { .. } => {
+            let mut npm = Command::new("npm");
+            // Scripts of packages run programs of others: none is needed.
+            npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(folder);
+            npm
         }
     }
 }
@@ -196,7 +219,9 @@ mod tests {
             let line = command_line(&command(tool.recipe(), Path::new("/out")));
             let pinned_by_file = matches!(
                 tool.recipe().source,
-                Source::GoModule { stamp: None, .. } | Source::Wheel { .. }
+                Source::GoModule { stamp: None, .. }
+                    | Source::Wheel { .. }
+                    | Source::NpmPackage { .. }
             );
             assert!(pinned_by_file || line.contains(tool.recipe().version), "{line}");
             assert!(!line.contains("@latest"), "{line}");

@@ -25,6 +25,8 @@ pub use packages::{
 /// A program that is built from source, not installed from the distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tool {
+    /// Checks the accessibility of pages; a script that a browser runs.
+    AxeCore,
     /// Embeds the list of dependencies into programs.
     CargoAuditable,
     /// Writes Debian packages.
@@ -133,10 +135,14 @@ enum Source {
     /// `pip install` of `tools/<module>/requirements.txt`, which pins version and hashes. `program` is
     /// below the folder of the package.
     Wheel { module: &'static str, program: &'static str },
+    /// `npm ci` of `tools/<module>`, whose lock file pins version and hash. `program` is below the
+    /// folder of the package.
+    NpmPackage { module: &'static str, program: &'static str },
 }
 
 impl Tool {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
+        Self::AxeCore,
         Self::CargoAuditable,
         Self::CargoDeb,
         Self::CargoDeny,
@@ -164,6 +170,14 @@ impl Tool {
 
     pub const fn recipe(self) -> Recipe {
         match self {
+            Self::AxeCore => Recipe {
+                name: "axe-core",
+                version: "4.14.0",
+                purpose: "checks the accessibility of the console's pages",
+                minutes: 1,
+                need: Need::Test,
+                source: Source::NpmPackage { module: "axe-core", program: "axe.min.js" },
+            },
             Self::CargoAuditable => Recipe {
                 name: "cargo-auditable",
                 version: "0.7.7",
@@ -481,6 +495,9 @@ impl Cache {
             }
             Source::GoModule { .. } => self.folder(tool).join(name),
             Source::Wheel { program, .. } => self.folder(tool).join(program),
+            Source::NpmPackage { program, .. } => {
+                self.folder(tool).join("node_modules").join(name).join(program)
+            }
         }
     }
 }
@@ -560,6 +577,18 @@ mod tests {
             });
             assert!(required, "tools/{module}/go.mod does not require {package} in {version}");
         }
+    }
+
+    #[test]
+    fn packages_of_npm_are_pinned_to_the_version_of_the_table_with_hashes() {
+        let Recipe { name, version, source, .. } = Tool::AxeCore.recipe();
+        let Source::NpmPackage { module, .. } = source else { panic!("{source:?}") };
+        let lock = fs::read_to_string(modules().join(module).join("package-lock.json")).unwrap();
+        let (_, pin) = lock.split_once(&format!("\"node_modules/{name}\": {{")).unwrap();
+        assert!(pin.contains(&format!("\"version\": \"{version}\"")), "{pin}");
+        assert!(pin.contains("\"integrity\": \"sha512-"), "{pin}");
+        // Where it is downloaded from is a matter of the machine.
+        assert!(!lock.contains("resolved"), "{lock}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct Package {
 
 /// All of them. The program decides whether a package is missing, so that a machine which has it
 /// from elsewhere is left alone.
-pub const PACKAGES: [Package; 17] = [
+pub const PACKAGES: [Package; 18] = [
     Package {
         name: "apache2-utils",
         program: "htpasswd",
@@ -39,6 +39,7 @@ pub const PACKAGES: [Package; 17] = [
     Package { name: "jq", program: "jq", purpose: "a peer in the benchmark of catalogs" },
     Package { name: "iproute2", program: "ip", purpose: "network namespaces and their wires" },
     Package { name: "mmdebstrap", program: "mmdebstrap", purpose: "makes the root of test nodes" },
+    Package { name: "npm", program: "npm", purpose: "installs axe-core" },
     Package { name: "rpm", program: "rpm", purpose: "installs our packages in a test tree" },
     Package { name: "skopeo", program: "skopeo", purpose: "reads and writes what we made" },
     Package { name: "umoci", program: "umoci", purpose: "unpacks the images that we build" },

@@ -2,6 +2,7 @@
 //! and runs it.
 
 mod mirror;
+mod node;
 mod random;
 
 use std::path::PathBuf;
@@ -20,11 +21,14 @@ struct Torture {
 #[derive(Subcommand)]
 enum Command {
     /// Kill oc-mirror in all three modes, then let it finish and compare the registries
-    Mirror(Arguments),
+    Mirror(Mirror),
+    /// Kill the handler, NetworkManager and the node during changes of the network, and compare the
+    /// network with what is reported
+    Node(Node),
 }
 
 #[derive(clap::Args)]
-struct Arguments {
+struct Mirror {
     /// The oc-mirror to run
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
@@ -39,10 +43,40 @@ struct Arguments {
     seed: Option<u64>,
 }
 
+#[derive(clap::Args)]
+struct Node {
+    /// The nmstate-operator to run
+    #[arg(long, value_name = "FILE")]
+    program: PathBuf,
+    /// How many kills, of handler, NetworkManager and node together
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    kills: u64,
+    /// 5 kills
+    #[arg(long, conflicts_with = "kills")]
+    short: bool,
+    /// Repeats the moments of an earlier campaign
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Stores the progress here after each change, and continues a campaign that was stopped
+    #[arg(long, value_name = "FILE")]
+    progress: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
-    let Command::Mirror(arguments) = Torture::parse().command;
-    let kills = if arguments.short { 12 } else { arguments.kills };
-    match mirror::run(&arguments.program, kills, arguments.seed) {
+    let ended = match Torture::parse().command {
+        Command::Mirror(arguments) => {
+            let kills = if arguments.short { 12 } else { arguments.kills };
+            mirror::run(&arguments.program, kills, arguments.seed)
+        }
+        Command::Node(arguments) => node::run(&node::Plan {
+            program: &arguments.program,
+            kills: if arguments.short { 5 } else { arguments.kills },
+            seed: arguments.seed,
+            progress: arguments.progress.as_deref(),
+            is_short: arguments.short,
+        }),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

@@ -11,6 +11,11 @@ impl Random {
         Self(seed)
     }
 
+    /// The numbers of one round of a campaign, so that a campaign can be continued after any round.
+    pub(crate) fn of_round(seed: u64, round: u64) -> Self {
+        Self(Self(seed).next() ^ Self(round).next())
+    }
+
     /// A seed that differs from run to run.
     pub(crate) fn seed() -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -23,6 +28,15 @@ impl Random {
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         word ^ (word >> 31)
+    }
+
+    /// Any number below `end`.
+    pub(crate) fn pick(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
+    pub(crate) fn is_heads(&mut self) -> bool {
+        self.pick(2) == 0
     }
 
     /// Any duration below `end`.

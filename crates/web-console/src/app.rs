@@ -12,6 +12,7 @@ use crate::action::RegistryFlags;
 use crate::catalogs::{Catalogs, Lookups};
 use crate::commands::Commands;
 use crate::jobs::Jobs;
+use crate::sizes::Sizes;
 use crate::view::images::{self, ImageIndex};
 use crate::view::place::Place;
 use crate::view::{Fault, runs};
@@ -26,6 +27,7 @@ pub(crate) struct App {
     pub(crate) jobs: Jobs,
     pub(crate) commands: Commands,
     pub(crate) catalogs: Arc<Catalogs>,
+    pub(crate) sizes: Arc<Sizes>,
     pub(crate) registries: RegistryFlags,
     /// Cancelled when the console ends: streams of events end with it.
     pub(crate) stop: CancellationToken,
@@ -52,6 +54,7 @@ impl App {
             jobs: Jobs::new(&place.workspace.working_dir(), program),
             commands: Commands::new(program),
             catalogs: Arc::new(Catalogs::new(lookups)),
+            sizes: Arc::new(Sizes::new(program, &place.workspace, registries.source_arguments())),
             place,
             access,
             registries,

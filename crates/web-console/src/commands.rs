@@ -62,7 +62,7 @@ impl Commands {
 }
 
 /// The errors in a log, without times.
-fn errors(log: &str) -> String {
+pub(crate) fn errors(log: &str) -> String {
     let lines = log.lines().filter_map(|line| {
         line.split_once("[ERROR]").map(|(_, text)| text.trim_start_matches([' ', ':']))
     });

@@ -12,14 +12,17 @@
 //! The lock belongs to the open file that the process has as its standard input. So whether a job
 //! is alive does not depend on process ids, which are reused, nor on the console that started it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use jiff::Timestamp;
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use workspace::atomic_file::{self, Durability};
@@ -35,6 +38,8 @@ const KEPT: usize = 100;
 pub(crate) struct Jobs {
     directory: PathBuf,
     program: PathBuf,
+    /// How jobs of this console ended.
+    exits: Arc<Mutex<BTreeMap<u64, Exit>>>,
 }
 
 /// What was started.
@@ -99,7 +104,11 @@ impl<T> At<T> for io::Result<T> {
 impl Jobs {
     /// The jobs below `working_dir`, which run `program`.
     pub(crate) fn new(working_dir: &Path, program: &Path) -> Self {
-        Self { directory: working_dir.join("console/jobs"), program: program.to_owned() }
+        Self {
+            directory: working_dir.join("console/jobs"),
+            program: program.to_owned(),
+            exits: Arc::default(),
+        }
     }
 
     /// Starts a command; the number of its job.
@@ -112,6 +121,7 @@ impl Jobs {
         let held = lock.try_clone().at("locking", &lock_path)?;
         let output_path = folder.join("output.txt");
         let output = File::create(&output_path).at("creating", &output_path)?;
+        reserve(&output);
         let errors = output.try_clone().at("creating", &output_path)?;
         let mut command = Command::new(&self.program);
         command
@@ -121,7 +131,7 @@ impl Jobs {
             .stderr(errors)
             // Ctrl-C in the terminal of the console is not for its jobs.
             .process_group(0);
-        let child = command.spawn().at("starting", &self.program)?;
+        let mut child = command.spawn().at("starting", &self.program)?;
         let record = JobRecord {
             number,
             name: name.to_owned(),
@@ -129,15 +139,21 @@ impl Jobs {
             started: Timestamp::now(),
             pid: child.id(),
         };
+        if let Err(error) = keep(&folder, &record) {
+            // What no page shows must not run.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
+        }
         let exit_path = folder.join("exit.json");
+        let exits = Arc::clone(&self.exits);
         thread::spawn(move || {
-            record_exit(child, &exit_path);
+            if let Some(exit) = record_exit(child, &exit_path) {
+                exits.lock().unwrap_or_else(PoisonError::into_inner).insert(number, exit);
+            }
             // Until here the job counts as running, or a page could miss how it ended.
             drop(held);
         });
-        let text = serde_json::to_vec_pretty(&record).map_err(io::Error::other);
-        let path = folder.join("job.json");
-        atomic_file::write(&path, &text.at("writing", &path)?, Durability::Whole)?;
         self.remove_old();
         Ok(number)
     }
@@ -163,15 +179,17 @@ impl Jobs {
         // The lock first: what ends in between is recorded before the lock is gone.
         let state = match is_locked(&folder.join("running"))? {
             true => JobState::Running,
-            false => match fs::read(folder.join("exit.json"))
-                .ok()
-                .and_then(|text| serde_json::from_slice(&text).ok())
-            {
-                Some(exit) => JobState::Ended(exit),
-                None => JobState::EndedUnseen,
-            },
+            false => self.exit(number).map_or(JobState::EndedUnseen, JobState::Ended),
         };
         Ok(Job { record, state })
+    }
+
+    /// How a job ended, as far as that is known. A full disk does not take the file.
+    fn exit(&self, number: u64) -> Option<Exit> {
+        let text = fs::read(self.folder(number).join("exit.json")).ok();
+        let written = text.and_then(|text| serde_json::from_slice(&text).ok());
+        let exits = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
+        written.or_else(|| exits.get(&number).copied())
     }
 
     /// The end of what a job printed, and whether there is more before it.
@@ -250,9 +268,20 @@ impl Jobs {
     }
 }
 
+/// Room for what a job prints when it fills the disk. Not every filesystem can reserve any.
+fn reserve(output: &File) {
+    let _ = fallocate(output, FallocateFlags::KEEP_SIZE, 0, SHOWN);
+}
+
+fn keep(folder: &Path, record: &JobRecord) -> Result<(), JobError> {
+    let path = folder.join("job.json");
+    let text = serde_json::to_vec_pretty(record).map_err(io::Error::other);
+    Ok(atomic_file::write(&path, &text.at("writing", &path)?, Durability::Whole)?)
+}
+
 /// Waits for the end, so that no zombie is left, and writes it down.
-fn record_exit(mut child: Child, path: &Path) {
-    let Ok(status) = child.wait() else { return };
+fn record_exit(mut child: Child, path: &Path) -> Option<Exit> {
+    let status = child.wait().ok()?;
     let exit = match (status.code(), status.signal()) {
         (Some(code), _) => Exit::Code(code),
         (None, signal) => Exit::Signal(signal.unwrap_or_default()),
@@ -263,6 +292,7 @@ fn record_exit(mut child: Child, path: &Path) {
     if let Err(error) = written {
         tracing::warn!("writing {}: {error}", path.display());
     }
+    Some(exit)
 }
 
 fn is_locked(path: &Path) -> Result<bool, JobError> {
@@ -325,6 +355,8 @@ mod tests {
         assert_eq!(job.state, JobState::Ended(Exit::Signal(Signal::TERM.as_raw())));
         assert!(matches!(other.stop(number), Err(JobError::Ended(_))));
         fs::remove_file(jobs.folder(number).join("exit.json")).unwrap();
+        let ended = JobState::Ended(Exit::Signal(Signal::TERM.as_raw()));
+        assert_eq!(jobs.job(number).unwrap().state, ended, "a full disk does not take the file");
         assert_eq!(other.job(number).unwrap().state, JobState::EndedUnseen);
     }
 

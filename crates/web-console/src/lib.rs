@@ -10,7 +10,8 @@
 //! - `action` makes command lines of this program from forms; `jobs` runs them as processes of their
 //!   own. The console has no code that mirrors, verifies or deletes.
 //! - `catalogs` reads catalogs to select from, `commands` asks this program for lists and paths,
-//!   `additions` adds selections to a configuration.
+//!   `additions` adds selections to a configuration, `selection` lists and removes them, `sizes`
+//!   determines in the background what they come to.
 //! - `access` decides which requests are served: by host name, origin and session.
 //! - Nothing is loaded from elsewhere. Style sheet and scripts are part of the program, and pages
 //!   can be read without scripts.
@@ -24,8 +25,10 @@ mod commands;
 mod jobs;
 mod pages;
 mod routes;
+mod selection;
 mod server;
 mod shell_line;
+mod sizes;
 mod token;
 mod view;
 

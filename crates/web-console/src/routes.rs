@@ -7,14 +7,17 @@ mod control;
 mod deletion;
 mod events;
 mod guard;
+mod inventory;
 mod job_events;
 mod respond;
 mod select;
+mod selection;
 mod start;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::routing::{get, post};
 
@@ -36,6 +39,12 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/configuration/check-page", post(configurations::check_page))
         .route("/configuration/download", get(configurations::download))
         .route("/configuration/add", post(select::add_selection))
+        .route("/configuration/change", post(selection::change))
+        .route("/configuration/measure", post(selection::measure))
+        .route(
+            "/configuration/inventory",
+            post(inventory::draft).layer(DefaultBodyLimit::max(inventory::MAX_BODY)),
+        )
         .route("/operators", get(select::packages))
         .route("/operator", get(select::package))
         .route("/operator/icon", get(select::icon))
@@ -48,6 +57,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/jobs/{number}", get(start::job))
         .route("/jobs/{number}/stop", post(start::stop))
         .route("/jobs/{number}/events", get(job_events::events))
+        .route("/plan", get(start::plan))
         .route("/deletion", get(deletion::preview).post(deletion::confirm))
         .route("/runs", get(browse::runs))
         .route("/runs/{number}", get(browse::run))

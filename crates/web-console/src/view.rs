@@ -10,6 +10,7 @@ pub(crate) mod operators;
 pub(crate) mod overview;
 pub(crate) mod paging;
 pub(crate) mod place;
+pub(crate) mod plan;
 pub(crate) mod resources;
 pub(crate) mod runs;
 

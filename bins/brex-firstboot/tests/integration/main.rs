@@ -4,5 +4,6 @@
 
 mod machine;
 mod nodes;
+mod samples;
 mod uml;
 mod units;

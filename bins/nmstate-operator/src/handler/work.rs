@@ -220,6 +220,7 @@ impl<M: Machine> Handler<M> {
         memory.since = Some(Instant::now());
         memory.made = held.policy_generation.filter(|_| phase == Phase::Available);
         let is_completed = desk.completed.take_if(|it| *it == label(policy, generation)).is_some();
+        let was_begun = is_reported && phase == Phase::Progressing;
         if is_completed {
             memory.made = Some(generation);
         }
@@ -263,12 +264,18 @@ impl<M: Machine> Handler<M> {
         if let Some(refused) = refused {
             return self.conclude(desk, policy, refused).await;
         }
-        // The attempt was interrupted, unless it had been confirmed.
-        let was_interrupted = is_reported && phase == Phase::Progressing && !is_completed;
-        if was_interrupted {
-            return self.conclude(desk, policy, Attempt::Interrupted).await;
+        if !was_begun || is_completed {
+            return Ok(());
         }
-        Ok(())
+        // Interrupted changes were rolled back before anything is compared. If the node is as the
+        // policy wants it nevertheless, the change was confirmed and only the report is missing.
+        match desk.memory.get_mut(policy) {
+            Some(memory) if memory.evaluation.as_ref().is_some_and(|it| !it.differs) => {
+                memory.made = Some(generation);
+                Ok(())
+            }
+            _ => self.conclude(desk, policy, Attempt::Interrupted).await,
+        }
     }
 
     /// Begins to make a policy true.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
+mod gathered;
 mod metrics_port;
 mod operator;
 mod rollout;

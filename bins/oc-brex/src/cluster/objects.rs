@@ -4,13 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
-use br_ex::Platform;
 use br_ex::day2::Nodes;
 use br_ex::inventory::short_name;
 use br_ex::node_state::{self, NodeState};
+use br_ex::{Platform, Surroundings};
 use first_boot::summary::ANNOTATION;
 use first_boot::{Candidate, Choice, Mac, Machine, ShortName, Summary, choose};
-use machine_config::{BR_EX_FOLDER, MachineConfig, Pool, Role};
+use ipnet::IpNet;
+use machine_config::{
+    BR_EX_FOLDER, DisruptionPolicy, MachineConfig, Pool, Role, parse_disruption_policy,
+};
+use nmstate::{Interface, NetworkState};
 use serde_json::{Value, json};
 
 /// A kind of object.
@@ -23,9 +27,11 @@ pub(crate) enum Kind {
     Enactments,
     Networks,
     Infrastructures,
+    DisruptionPolicies,
 }
 
 impl Kind {
+    /// What an overview of br-ex needs.
     pub(crate) const ALL: [Self; 7] = [
         Self::Nodes,
         Self::MachineConfigs,
@@ -45,6 +51,22 @@ impl Kind {
             Self::Enactments => "/apis/nmstate.io/v1beta1/nodenetworkconfigurationenactments",
             Self::Networks => "/apis/config.openshift.io/v1/networks",
             Self::Infrastructures => "/apis/config.openshift.io/v1/infrastructures",
+            Self::DisruptionPolicies => "/apis/operator.openshift.io/v1/machineconfigurations",
+        }
+    }
+
+    /// The kind of an object of a file.
+    pub(crate) fn of(object: &Value) -> Option<Self> {
+        let group = object["apiVersion"].as_str()?.split_once('/').map_or("", |(group, _)| group);
+        match (group, object["kind"].as_str()?) {
+            ("", "Node") => Some(Self::Nodes),
+            ("machineconfiguration.openshift.io", "MachineConfig") => Some(Self::MachineConfigs),
+            ("nmstate.io", "NodeNetworkState") => Some(Self::NodeStates),
+            ("nmstate.io", "NodeNetworkConfigurationPolicy") => Some(Self::Policies),
+            ("nmstate.io", "NodeNetworkConfigurationEnactment") => Some(Self::Enactments),
+            ("config.openshift.io", "Network") => Some(Self::Networks),
+            ("config.openshift.io", "Infrastructure") => Some(Self::Infrastructures),
+            _ => None,
         }
     }
 
@@ -61,8 +83,9 @@ impl Kind {
             Self::MachineConfigs => "documents of the nodes are unknown",
             Self::NodeStates => "the current network of nodes is unknown, and so is drift",
             Self::Policies | Self::Enactments => "policies of the nodes are unknown",
-            Self::Networks => "the MTU of the cluster network is unknown",
+            Self::Networks => "the MTU and the networks of the cluster are unknown",
             Self::Infrastructures => "the platform is unknown",
+            Self::DisruptionPolicies => "the default disruption policies are assumed",
         }
     }
 }
@@ -109,7 +132,11 @@ pub(crate) struct Objects {
     pub(crate) policies: Vec<ClusterPolicy>,
     pub(crate) enactments: Vec<Enactment>,
     pub(crate) cluster_mtu: Option<u32>,
+    pub(crate) cluster_networks: Vec<IpNet>,
+    pub(crate) service_networks: Vec<IpNet>,
+    pub(crate) machine_networks: Vec<IpNet>,
     pub(crate) platform: Option<Platform>,
+    pub(crate) disruption: DisruptionPolicy,
     /// What could not be read, and what is unknown because of it.
     pub(crate) notes: Vec<String>,
     absent: BTreeSet<&'static str>,
@@ -139,10 +166,9 @@ impl Objects {
         match kind {
             Kind::Nodes => self.nodes = items.iter().map(node).collect(),
             Kind::MachineConfigs => {
-                let text = list(&items);
-                let read = machine_config::parse_all(&text).context("reading machineconfigs")?;
-                let with_role = read.machine_configs.into_iter().filter(|it| it.role.is_some());
-                self.machine_configs = with_role.collect();
+                for item in items {
+                    self.add_machine_config(item);
+                }
             }
             Kind::NodeStates => {
                 for item in items {
@@ -152,16 +178,50 @@ impl Objects {
             Kind::Policies => self.policies = items.iter().filter_map(policy).collect(),
             Kind::Enactments => self.enactments = items.iter().filter_map(enactment).collect(),
             Kind::Networks => {
-                let mtu = items.first().and_then(|it| it["status"]["clusterNetworkMTU"].as_u64());
+                let Some(status) = items.first().map(|it| &it["status"]) else { return Ok(()) };
+                let mtu = status["clusterNetworkMTU"].as_u64();
                 self.cluster_mtu = mtu.and_then(|mtu| mtu.try_into().ok());
+                self.cluster_networks = networks(&status["clusterNetwork"]);
+                self.service_networks = networks(&status["serviceNetwork"]);
             }
             Kind::Infrastructures => {
-                let status = items.first().map(|it| &it["status"]["platformStatus"]["type"]);
-                let name = status.and_then(Value::as_str);
+                let Some(status) = items.first().map(|it| &it["status"]["platformStatus"]) else {
+                    return Ok(());
+                };
+                let name = status["type"].as_str();
                 self.platform = name.and_then(|name| name.parse().ok());
+                // The settings of a platform are below its name.
+                let of_platform = status.as_object().into_iter().flat_map(|it| it.values());
+                self.machine_networks =
+                    of_platform.flat_map(|it| networks(&it["machineNetworks"])).collect();
+            }
+            Kind::DisruptionPolicies => {
+                let is_cluster = |it: &&Value| it["metadata"]["name"] == "cluster";
+                if let Some(item) = items.iter().find(is_cluster) {
+                    let mut object = item.clone();
+                    object["apiVersion"] = "operator.openshift.io/v1".into();
+                    object["kind"] = "MachineConfiguration".into();
+                    self.disruption = parse_disruption_policy(&object.to_string())
+                        .context("reading machineconfigurations")?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// One that cannot be read must not hide the others; those without a role are for no node.
+    fn add_machine_config(&mut self, item: Value) {
+        let name = text(&item["metadata"]["name"]);
+        match machine_config::parse_all(&list(&[item])) {
+            Ok(read) => {
+                let with_role = read.machine_configs.into_iter().filter(|it| it.role.is_some());
+                self.machine_configs.extend(with_role);
+            }
+            Err(error) => {
+                let error = anyhow::Error::new(error);
+                self.notes.push(format!("machineconfig {name} is left out: {error:#}"));
+            }
+        }
     }
 
     /// A state that cannot be read must not hide those of other nodes.
@@ -196,6 +256,51 @@ impl Objects {
         }
     }
 
+    /// What checks need to know about the cluster.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        Surroundings {
+            cluster_mtu: self.cluster_mtu,
+            machine_networks: self.machine_networks.clone(),
+            cluster_networks: self.cluster_networks.clone(),
+            service_networks: self.service_networks.clone(),
+            platform: self.platform,
+            nmstate: None,
+            current: None,
+        }
+    }
+
+    /// The states of nodes of a role, or of these nodes.
+    ///
+    /// # Errors
+    /// If a node is not there, or has not reported its state.
+    pub(crate) fn states_of(&self, nodes: &[&ClusterNode]) -> Result<Vec<NodeState>> {
+        let (mut states, mut missing) = (Vec::new(), Vec::new());
+        for node in nodes {
+            match self.states.get(&node.name) {
+                Some(state) => states.push(state.clone()),
+                None => missing.push(node.name.as_str()),
+            }
+        }
+        if !missing.is_empty() {
+            bail!(
+                "the current network of {} is unknown: the cluster has no NodeNetworkState of it; \
+                 install the NMState operator, and check that its handler runs there",
+                missing.join(", ")
+            );
+        }
+        Ok(states)
+    }
+
+    /// The node of this name or short name.
+    pub(crate) fn find_node(&self, name: &str) -> Result<&ClusterNode> {
+        let of_short = |node: &&ClusterNode| short_name(&node.name) == name;
+        let exact = self.nodes.iter().find(|node| node.name == name);
+        exact.or_else(|| self.nodes.iter().find(of_short)).with_context(|| {
+            let known: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+            format!("the cluster has no node {name}; it has {}", known.join(", "))
+        })
+    }
+
     /// The documents of a node's pool, and the one that the node selects.
     pub(crate) fn document(&self, node: &ClusterNode) -> Selected {
         let Some(role) = self.role(node) else { return Selected::default() };
@@ -218,14 +323,11 @@ impl Objects {
         }
     }
 
-    fn machine(&self, node: &ClusterNode) -> Machine {
-        let state = self.states.get(&node.name).map(|state| &state.state);
-        let macs = state.into_iter().flat_map(|state| state.interfaces.iter()).filter_map(|it| {
-            let base = it.base_iface();
-            let mac = base.permanent_mac_address.as_ref().or(base.mac_address.as_ref())?;
-            mac.parse::<Mac>().ok()
-        });
-        Machine { name: ShortName::of(&node.name), macs: macs.collect(), serial: None }
+    /// What distinguishes a node from others. The API does not have serial numbers.
+    pub(crate) fn machine(&self, node: &ClusterNode) -> Machine {
+        let state = self.states.get(&node.name);
+        let macs = state.map(|state| macs(&state.state)).unwrap_or_default();
+        Machine { name: ShortName::of(&node.name), macs, serial: None }
     }
 
     /// The pool of a node: one of its own role before the worker's and master's.
@@ -268,6 +370,16 @@ impl Objects {
     }
 }
 
+/// The MAC addresses of a node: those that its NICs have, and those they were made with.
+pub(crate) fn macs(state: &NetworkState) -> BTreeSet<Mac> {
+    let of_interface = |it: &Interface| {
+        let base = it.base_iface();
+        let both = [base.mac_address.clone(), base.permanent_mac_address.clone()];
+        both.into_iter().flatten().filter_map(|text| text.parse::<Mac>().ok()).collect::<Vec<_>>()
+    };
+    state.interfaces.iter().flat_map(of_interface).collect()
+}
+
 fn policy_name(policy: &ClusterPolicy) -> &str {
     &policy.name
 }
@@ -291,6 +403,13 @@ fn text(value: &Value) -> String {
 fn map(value: &Value) -> BTreeMap<String, String> {
     let entries = value.as_object().into_iter().flatten();
     entries.map(|(key, value)| (key.clone(), text(value))).collect()
+}
+
+/// Networks in a list of texts, or of objects with a `cidr`. What is not a network is left out.
+fn networks(list: &Value) -> Vec<IpNet> {
+    let items = list.as_array().into_iter().flatten();
+    let text = |item: &Value| item["cidr"].as_str().or(item.as_str()).map(str::to_owned);
+    items.filter_map(text).filter_map(|text| text.parse().ok()).collect()
 }
 
 /// The condition of this type that is true.

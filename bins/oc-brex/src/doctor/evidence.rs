@@ -6,11 +6,12 @@ use br_ex::inventory::short_name;
 use first_boot::diagnosis::{Diagnosis, Weight};
 use first_boot::report::{Chosen, Command, Entry};
 use first_boot::summary::ANNOTATION;
-use first_boot::{DocumentHash, Report, Summary};
+use first_boot::{Candidate, DocumentHash, Machine, Report, ShortName, Summary, choose};
+use machine_config::BR_EX_FOLDER;
 use nmstate::NetworkState;
 
-use crate::cluster::Objects;
-use crate::cluster::objects::ClusterNode;
+use crate::cluster::objects::{ClusterNode, macs};
+use crate::cluster::{Kind, Objects};
 
 /// All that was found.
 #[derive(Debug, Default)]
@@ -30,8 +31,10 @@ pub(crate) struct NodeEvidence {
     /// Whether it is known that the node has a flag, or none.
     pub(crate) knows_flag: bool,
     pub(crate) flag: Option<DocumentHash>,
-    /// Documents on the node itself: file name to bytes.
+    /// Documents on the node itself, or in the MachineConfigs of its pool: file name to bytes.
     pub(crate) documents: BTreeMap<String, Vec<u8>>,
+    /// Whether the pool of the node is known, so that documents of other pools are not for it.
+    pub(crate) knows_pool: bool,
     pub(crate) journals: BTreeMap<String, String>,
     /// What objects of a cluster state besides.
     pub(crate) further: Vec<Diagnosis>,
@@ -42,18 +45,52 @@ impl Evidence {
         self.nodes.is_empty() && self.documents.is_empty()
     }
 
+    /// What is known of a node. A node that calls itself by its short name is the one that the cluster
+    /// calls by its full name.
     pub(crate) fn node(&mut self, name: &str) -> &mut NodeEvidence {
-        self.nodes.entry(name.to_owned()).or_default()
+        let is_same = |known: &&String| {
+            short_name(known) == short_name(name) && (!known.contains('.') || !name.contains('.'))
+        };
+        let known = match self.nodes.contains_key(name) {
+            true => None,
+            false => self.nodes.keys().find(is_same).cloned(),
+        };
+        let key = match known {
+            Some(full) if full.len() > name.len() => full,
+            Some(short) => {
+                if let Some(seen) = self.nodes.remove(&short) {
+                    self.nodes.insert(name.to_owned(), seen);
+                }
+                name.to_owned()
+            }
+            None => name.to_owned(),
+        };
+        self.nodes.entry(key).or_default()
     }
 
     /// Adds what a cluster has: reports of nodes, states, documents, enactments.
     pub(crate) fn add_cluster(&mut self, objects: &Objects) {
+        // Of hosts that never joined, there is no more than their documents.
+        for file in objects.machine_configs.iter().flat_map(|config| &config.files) {
+            if file.path.is_within(BR_EX_FOLDER) {
+                let name = file.path.file_name().to_owned();
+                self.documents.insert(name, file.contents.bytes().to_vec());
+            }
+        }
+        let is_listed = |name: &String| objects.nodes.iter().any(|node| node.name == *name);
+        for (name, state) in objects.states.iter().filter(|(name, _)| !is_listed(name)) {
+            self.node(name).state = Some(state.state.clone());
+        }
         for node in &objects.nodes {
             let selected = objects.document(node);
             let enactments = objects.policies_of(node);
             let seen = self.node(&node.name);
-            seen.state = objects.states.get(&node.name).map(|it| it.state.clone());
+            if let Some(state) = objects.states.get(&node.name) {
+                seen.state = Some(state.state.clone());
+            }
             let has_document = selected.document.is_some();
+            seen.knows_pool =
+                objects.has(Kind::MachineConfigs) && !objects.machine_configs.is_empty();
             if let Some(document) = selected.document {
                 seen.documents.insert(document.file, document.bytes);
             }
@@ -72,7 +109,7 @@ impl Evidence {
                     remedy: "correct the policy; the node has its previous network".into(),
                 });
             }
-            if has_document && node.first_boot.is_none() {
+            if has_document && node.first_boot.is_none() && seen.report.is_none() {
                 seen.further.push(Diagnosis {
                     weight: Weight::Warning,
                     problem: "the node has not reported its first boot".into(),
@@ -130,18 +167,29 @@ fn report(node: &str, summary: &Summary) -> Report {
 }
 
 impl NodeEvidence {
-    /// The document that is for this node: its own file first, then the cluster's.
-    pub(crate) fn document<'a>(
-        &'a self,
+    /// The document that this node selects, as brex-firstboot does: by name, by MAC address, then the
+    /// one for all nodes.
+    ///
+    /// # Errors
+    /// If none can be selected, with the reason.
+    pub(crate) fn document(
+        &self,
         node: &str,
-        rendered: &'a BTreeMap<String, Vec<u8>>,
-    ) -> Option<(&'a String, &'a Vec<u8>)> {
-        let own = if self.documents.is_empty() { rendered } else { &self.documents };
-        let names = [short_name(node), "cluster"];
-        names.iter().find_map(|stem| {
-            own.get_key_value(&format!("{stem}.yml"))
-                .or_else(|| own.get_key_value(&format!("{stem}.yaml")))
-        })
+        rendered: &BTreeMap<String, Vec<u8>>,
+    ) -> Result<Option<Candidate>, String> {
+        let is_known = self.knows_pool || !self.documents.is_empty();
+        let own = if is_known { &self.documents } else { rendered };
+        let candidate = |(file, bytes): (&String, &Vec<u8>)| Candidate::new(file, bytes.clone());
+        let candidates: Vec<Candidate> = own.iter().filter_map(candidate).collect();
+        let machine = Machine {
+            name: ShortName::of(node),
+            macs: self.state.as_ref().map(macs).unwrap_or_default(),
+            serial: None,
+        };
+        match choose(&machine, &candidates) {
+            Ok(choice) => Ok(choice.map(|choice| choice.document.clone())),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// Whether nothing was found.

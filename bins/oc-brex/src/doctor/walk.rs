@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use br_ex::node_state;
+use command_line::say;
 use first_boot::summary::ANNOTATION;
 use first_boot::{DocumentHash, Report};
 use located_yaml::{Keys, load};
-use serde::Deserialize;
+use node_collection::{INDEX, Index, STATE};
+use serde_json::Value;
 
 use super::evidence::Evidence;
 use crate::cluster::objects::node;
+use crate::cluster::{Kind, Objects};
 
 /// Of longer files the beginning is read; what we look for is smaller.
 const LARGEST: u64 = 16 << 20;
@@ -22,15 +25,18 @@ const MOST_FILES: usize = 200_000;
 /// Journals that tell about br-ex, by the names their files begin with.
 const JOURNALS: [&str; 5] =
     ["nmstate", "NetworkManager", "openvswitch", "ovs-vswitchd", "ovs-configuration"];
+/// Of folders with so few files all are read, whatever they are called.
+const SMALL: usize = 200;
+/// What the paths of objects contain that tell about br-ex.
+const TELLING: [&str; 6] = [
+    "machineconfig",
+    "nodenetwork",
+    "core/nodes",
+    "nodes.yaml",
+    "config.openshift.io/networks",
+    "config.openshift.io/infrastructures",
+];
 const DOCUMENTS: &str = "/etc/nmstate/openshift/";
-
-/// What `brex-firstboot gather` says about itself.
-#[derive(Deserialize)]
-struct Index {
-    version: u32,
-    program: String,
-    hostname: String,
-}
 
 /// Reads a file or folder.
 pub(super) fn read(path: &Path, evidence: &mut Evidence) -> Result<()> {
@@ -54,16 +60,42 @@ pub(super) fn read(path: &Path, evidence: &mut Evidence) -> Result<()> {
     if let Some(index) = index(path)? {
         return read_collection(path, &index, evidence);
     }
-    for file in files(path)? {
-        read_file(path, &file, evidence)?;
+    // What a must-gather folder has of the cluster is evaluated as a running cluster is.
+    let mut objects: Vec<(Kind, Vec<Value>)> =
+        Kind::ALL.into_iter().map(|kind| (kind, Vec::new())).collect();
+    let all = files(path)?;
+    let mut collections: Vec<&Path> = Vec::new();
+    for folder in all.iter().filter(|file| file.ends_with(INDEX)).filter_map(|it| it.parent()) {
+        if let Some(index) = index(folder)? {
+            read_collection(folder, &index, evidence)?;
+            collections.push(folder);
+        }
     }
+    let is_collected = |file: &&PathBuf| collections.iter().any(|it| file.starts_with(it));
+    let is_small = all.len() <= SMALL;
+    for file in all.iter().filter(|file| !is_collected(file)) {
+        read_file(path, file, is_small, evidence, &mut objects)?;
+    }
+    let mut cluster = Objects::default();
+    for (kind, items) in objects {
+        cluster.add(kind, items)?;
+    }
+    for note in &cluster.notes {
+        say(&format!("note: {}: {note}", path.display()));
+    }
+    evidence.add_cluster(&cluster);
     Ok(())
 }
 
-/// A folder of `brex-firstboot gather`.
+/// A collection of a node: by `brex-firstboot gather`, or by a handler for must-gather.
 fn read_collection(top: &Path, index: &Index, evidence: &mut Evidence) -> Result<()> {
-    if index.version != 1 {
-        bail!("{} has version {}; this program reads 1", top.display(), index.version);
+    if index.version != Index::VERSION {
+        bail!(
+            "reading {}: expected version {} of a collection, found {}; use an oc-brex of the same release",
+            top.display(),
+            Index::VERSION,
+            index.version
+        );
     }
     let node = evidence.node(&index.hostname);
     node.knows_flag = true;
@@ -82,11 +114,13 @@ fn read_collection(top: &Path, index: &Index, evidence: &mut Evidence) -> Result
             node.documents.insert(name, fs::read(&file).unwrap_or_default());
         }
     }
-    if let Some(state) = bytes(&top.join("nmstate.json"))? {
+    // A node has the documents of all hosts of its role, also of those that never joined.
+    let all = node.documents.clone();
+    if let Some(state) = bytes(&top.join(STATE))? {
         let text = String::from_utf8_lossy(&state).into_owned();
         node.state = Some(
             nmstate::NetworkState::new_from_json(&text)
-                .with_context(|| format!("reading {}", top.join("nmstate.json").display()))?,
+                .with_context(|| format!("reading {}", top.join(STATE).display()))?,
         );
     }
     for file in files(&top.join("journal")).unwrap_or_default() {
@@ -98,29 +132,30 @@ fn read_collection(top: &Path, index: &Index, evidence: &mut Evidence) -> Result
             evidence.add_report(report);
         }
     }
+    evidence.documents.extend(all);
     Ok(())
 }
 
 fn index(folder: &Path) -> Result<Option<Index>> {
-    let path = folder.join("index.json");
+    let path = folder.join(INDEX);
     if !path.is_file() {
         return Ok(None);
     }
     let index = serde_json::from_str::<Index>(&text(&path)?).ok();
-    Ok(index.filter(|index| index.program.starts_with("brex-firstboot ")))
+    Ok(index.filter(Index::is_ours))
 }
 
 /// A file of a must-gather folder. Most tell nothing about br-ex, and a broken one must not hide
 /// the others.
-fn read_file(top: &Path, path: &Path, evidence: &mut Evidence) -> Result<()> {
+fn read_file(
+    top: &Path,
+    path: &Path,
+    is_small: bool,
+    evidence: &mut Evidence,
+    objects: &mut [(Kind, Vec<Value>)],
+) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let below = path.strip_prefix(top).unwrap_or(path).to_string_lossy().into_owned();
-    if name == "index.json" {
-        let folder = path.parent().unwrap_or(top);
-        if let Some(index) = index(folder)? {
-            return read_collection(folder, &index, evidence);
-        }
-    }
     if name.ends_with(".json")
         && let Ok(report) = serde_json::from_str::<Report>(&text(path)?)
     {
@@ -134,21 +169,32 @@ fn read_file(top: &Path, path: &Path, evidence: &mut Evidence) -> Result<()> {
         evidence.node(&node).journals.insert(below, text(path)?);
         return Ok(());
     }
-    let telling = ["machineconfig", "nodenetworkstate", "core/nodes/"];
     let lower = below.to_ascii_lowercase();
     let is_object = name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json");
-    if is_object && telling.iter().any(|word| lower.contains(word)) {
-        let _ = read_object(path, &text(path)?, evidence);
+    if is_object && (is_small || TELLING.iter().any(|word| lower.contains(word))) {
+        for object in listed(&text(path)?) {
+            let kind = Kind::of(&object).filter(|kind| kind.is_of_interest(&object));
+            if let Some((_, items)) = objects.iter_mut().find(|(it, _)| Some(*it) == kind) {
+                items.push(object);
+            }
+        }
     }
     Ok(())
+}
+
+/// The objects of a text: one, or the items of a list. None if it is not YAML.
+fn listed(text: &str) -> Vec<Value> {
+    let root = load(text, Keys::Exact).root.map(|root| root.to_json()).unwrap_or_default();
+    match root.get("items") {
+        Some(Value::Array(items)) => items.clone(),
+        _ => vec![root],
+    }
 }
 
 /// Nodes with a report, MachineConfigs, NodeNetworkStates, or the output of `nmstatectl show`.
 fn read_object(path: &Path, text: &str, evidence: &mut Evidence) -> Result<()> {
     if text.contains(ANNOTATION) {
-        let root = load(text, Keys::Exact).root.map(|root| root.to_json()).unwrap_or_default();
-        let listed = root["items"].as_array().cloned();
-        for object in listed.unwrap_or_else(|| vec![root]) {
+        for object in listed(text) {
             if object["metadata"]["annotations"][ANNOTATION].is_string() {
                 evidence.add_node(&node(&object));
             }

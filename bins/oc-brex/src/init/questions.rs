@@ -2,17 +2,18 @@
 //! the proposal.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, Write};
 use std::net::IpAddr;
 
 use anyhow::{Result, bail};
 use br_ex::layout::Family;
 use br_ex::proposal::{Nic, Proposal};
 use br_ex::topology::{
-    Addressing, Bond, BondMode, Families, InterfaceName, MacAddress, StaticAddresses, Topology,
-    Uplink,
+    Addressing, Bond, BondMode, Families, InterfaceName, StaticAddresses, Topology, Uplink,
 };
 use ipnet::IpNet;
+use machine_identity::Mac;
+
+use super::prompt::{self, Prompt, Question};
 
 /// What flags answer.
 #[derive(Debug, Clone, Default)]
@@ -29,72 +30,6 @@ pub(super) struct Given {
     pub(super) mtu: Option<u32>,
 }
 
-/// A question and where its answer can be given instead.
-pub(super) struct Question<'a> {
-    pub(super) text: &'a str,
-    pub(super) proposal: Option<String>,
-    pub(super) flag: &'a str,
-}
-
-/// A source of answers.
-pub(super) trait Prompt {
-    fn answer(&mut self, question: &Question<'_>) -> Result<String>;
-    /// Shows something to choose from.
-    fn show(&mut self, text: &str);
-}
-
-/// A person at a terminal.
-pub(super) struct Terminal;
-
-impl Prompt for Terminal {
-    fn answer(&mut self, question: &Question<'_>) -> Result<String> {
-        loop {
-            let mut out = io::stderr().lock();
-            match &question.proposal {
-                Some(proposal) => write!(out, "{} [{proposal}]: ", question.text)?,
-                None => write!(out, "{}: ", question.text)?,
-            }
-            out.flush()?;
-            let mut line = String::new();
-            if io::stdin().lock().read_line(&mut line)? == 0 {
-                bail!("the input ended before all questions were answered; nothing was written");
-            }
-            match (line.trim(), &question.proposal) {
-                ("", Some(proposal)) => return Ok(proposal.clone()),
-                ("", None) => {}
-                (answer, _) => return Ok(answer.to_owned()),
-            }
-        }
-    }
-
-    fn show(&mut self, text: &str) {
-        command_line::say(text);
-    }
-}
-
-/// No terminal: proposals are accepted, or a missing flag is an error.
-pub(super) struct Silent {
-    pub(super) accepts_proposals: bool,
-}
-
-impl Prompt for Silent {
-    fn answer(&mut self, question: &Question<'_>) -> Result<String> {
-        match &question.proposal {
-            Some(proposal) if self.accepts_proposals => Ok(proposal.clone()),
-            Some(_) => bail!(
-                "{} is not given; give it, or --yes to accept what the node has",
-                question.flag
-            ),
-            None => bail!(
-                "{} is not given; give it, or a node that has one (--nns FILE or --node NAME)",
-                question.flag
-            ),
-        }
-    }
-
-    fn show(&mut self, _: &str) {}
-}
-
 /// Asks for what is missing.
 pub(super) fn ask(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Result<Topology> {
     let (ports, macs) = uplinks(given, proposal, prompt)?;
@@ -106,7 +41,8 @@ pub(super) fn ask(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -
             (Mode::Slb, 0) => Uplink::Slb { ports },
             (Mode::Slb, _) => bail!("--bond balance-slb: expected no VLAN, found {id}"),
             (Mode::Linux(mode), id) => {
-                let name = "bond0".parse()?;
+                // The bond of the node keeps its name: another one would leave it with its addresses.
+                let name = proposal.bond_name.as_deref().unwrap_or("bond0").parse()?;
                 let bond = Bond { name, mode, ports, options: BTreeMap::new() };
                 match id {
                     0 => Uplink::Bond(bond),
@@ -119,37 +55,44 @@ pub(super) fn ask(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -
     let mut topology = Topology::new(uplink, addressing);
     topology.mtu = mtu(given, proposal)?;
     topology.macs = macs;
+    // The kernel refuses a second VLAN of the same number.
+    if proposal.vlan == Some(vlan) {
+        topology.vlan_name = proposal.vlan_name.as_deref().map(str::parse).transpose()?;
+    }
     Ok(topology)
 }
 
-type Uplinks = (Vec<InterfaceName>, BTreeMap<InterfaceName, MacAddress>);
+type Uplinks = (Vec<InterfaceName>, BTreeMap<InterfaceName, Mac>);
 
 fn uplinks(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Result<Uplinks> {
-    let words: Vec<String> = match given.uplinks.as_slice() {
-        [] => {
-            if !proposal.nics.is_empty() {
-                prompt.show(&list(proposal));
-            }
-            let uplinks = (!proposal.uplinks.is_empty()).then(|| proposal.uplinks.join(","));
-            let text = "NICs below br-ex, by name or MAC address, with commas";
-            let answer = prompt.answer(&Question { text, proposal: uplinks, flag: "--uplink" })?;
-            answer.split(',').map(|word| word.trim().to_owned()).collect()
-        }
-        given => given.to_vec(),
-    };
+    if !given.uplinks.is_empty() {
+        return read_uplinks(&given.uplinks, given.by_mac, proposal);
+    }
+    if !proposal.nics.is_empty() {
+        prompt.show(&list(proposal));
+    }
+    let uplinks = (!proposal.uplinks.is_empty()).then(|| proposal.uplinks.join(","));
+    let text = "NICs below br-ex, by name or MAC address, with commas";
+    prompt::ask(prompt, &Question { text, proposal: uplinks, flag: "--uplink" }, |answer| {
+        let words: Vec<String> = answer.split(',').map(|word| word.trim().to_owned()).collect();
+        read_uplinks(&words, given.by_mac, proposal)
+    })
+}
+
+fn read_uplinks(words: &[String], by_mac: bool, proposal: &Proposal) -> Result<Uplinks> {
     let mut ports = Vec::new();
     let mut macs = BTreeMap::new();
     for word in words.iter().filter(|word| !word.is_empty()) {
-        let by_mac: Option<MacAddress> = word.parse().ok();
-        let nic = find(proposal, word, by_mac.as_ref())?;
+        let given_mac: Option<Mac> = word.parse().ok();
+        let nic = find(proposal, word, given_mac.as_ref())?;
         let (name, mac) = match nic {
-            Some(nic) => (nic.name.clone(), nic.mac.clone()),
+            Some(nic) => (nic.name.clone(), nic.mac),
             // Without a node, names are as they are given.
             None => (word.clone(), None),
         };
         let name: InterfaceName = name.parse()?;
-        if given.by_mac || by_mac.is_some() {
-            match mac.map(|mac| mac.parse()).transpose()?.or(by_mac) {
+        if by_mac || given_mac.is_some() {
+            match mac.or(given_mac) {
                 Some(mac) => drop(macs.insert(name.clone(), mac)),
                 None => bail!(
                     "--by-mac: the MAC address of {name} is unknown; give --nns, or --uplink with MAC addresses"
@@ -165,13 +108,9 @@ fn uplinks(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Resul
 }
 
 /// The NIC of this name or MAC address. Without a node, none is known.
-fn find<'a>(
-    proposal: &'a Proposal,
-    word: &str,
-    mac: Option<&MacAddress>,
-) -> Result<Option<&'a Nic>> {
+fn find<'a>(proposal: &'a Proposal, word: &str, mac: Option<&Mac>) -> Result<Option<&'a Nic>> {
     let is_it = |nic: &&Nic| match mac {
-        Some(mac) => nic.mac.as_deref() == Some(mac.to_string().as_str()),
+        Some(mac) => nic.mac.as_ref() == Some(mac),
         None => nic.name == word,
     };
     match (proposal.nics.iter().find(is_it), proposal.nics.is_empty(), mac) {
@@ -195,7 +134,7 @@ fn list(proposal: &Proposal) -> String {
         let is_used = proposal.uplinks.contains(&nic.name);
         [
             nic.name.clone(),
-            nic.mac.clone().unwrap_or_default(),
+            nic.mac.map(|mac| mac.to_string()).unwrap_or_default(),
             state.to_owned(),
             nic.mtu.map(|mtu| mtu.to_string()).unwrap_or_default(),
             if is_used { "default route".to_owned() } else { String::new() },
@@ -206,16 +145,16 @@ fn list(proposal: &Proposal) -> String {
 }
 
 fn vlan(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Result<u16> {
+    let read = |text: &str| match text.parse() {
+        Ok(id) if id <= 4094 => Ok(id),
+        _ => bail!("--vlan-id: expected a number from 0 to 4094, found {text:?}"),
+    };
     if let Some(vlan) = given.vlan {
-        return Ok(vlan);
+        return read(&vlan.to_string());
     }
     let proposed = proposal.vlan.unwrap_or(0).to_string();
     let text = "VLAN of br-ex, 0 for none";
-    let answer = prompt.answer(&Question { text, proposal: Some(proposed), flag: "--vlan-id" })?;
-    match answer.parse() {
-        Ok(id) => Ok(id),
-        Err(_) => bail!("--vlan-id: expected a number from 0 to 4094, found {answer:?}"),
-    }
+    prompt::ask(prompt, &Question { text, proposal: Some(proposed), flag: "--vlan-id" }, read)
 }
 
 enum Mode {
@@ -224,22 +163,22 @@ enum Mode {
 }
 
 fn mode(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Result<Mode> {
-    let answer = match &given.bond {
-        Some(mode) => mode.clone(),
-        None => {
-            let proposed = proposal.bond_mode.clone().unwrap_or_else(|| "active-backup".to_owned());
-            let text = "Mode of the bond: active-backup, 802.3ad (LACP on the switch), balance-xor, balance-slb (Open vSwitch)";
-            prompt.answer(&Question { text, proposal: Some(proposed), flag: "--bond" })?
+    let read = |text: &str| {
+        let modes = [BondMode::ActiveBackup, BondMode::Lacp, BondMode::BalanceXor];
+        match modes.into_iter().find(|mode| mode.name() == text) {
+            Some(mode) => Ok(Mode::Linux(mode)),
+            None if text == "balance-slb" => Ok(Mode::Slb),
+            None => bail!(
+                "--bond: expected active-backup, 802.3ad, balance-xor or balance-slb, found {text:?}"
+            ),
         }
     };
-    let modes = [BondMode::ActiveBackup, BondMode::Lacp, BondMode::BalanceXor];
-    match modes.into_iter().find(|mode| mode.name() == answer) {
-        Some(mode) => Ok(Mode::Linux(mode)),
-        None if answer == "balance-slb" => Ok(Mode::Slb),
-        None => bail!(
-            "--bond: expected active-backup, 802.3ad, balance-xor or balance-slb, found {answer:?}"
-        ),
+    if let Some(mode) = &given.bond {
+        return read(mode);
     }
+    let proposed = proposal.bond_mode.clone().unwrap_or_else(|| "active-backup".to_owned());
+    let text = "Mode of the bond: active-backup, 802.3ad (LACP on the switch), balance-xor, balance-slb (Open vSwitch)";
+    prompt::ask(prompt, &Question { text, proposal: Some(proposed), flag: "--bond" }, read)
 }
 
 fn addressing(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Result<Addressing> {
@@ -251,41 +190,38 @@ fn addressing(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Re
             let proposed = if is_static { "static" } else { "dhcp" };
             let text = "Addresses of br-ex: dhcp (and router advertisements) or static";
             let proposal = Some(proposed.to_owned());
-            match prompt.answer(&Question { text, proposal, flag: "--dhcp or --static" })?.as_str()
-            {
-                "dhcp" => true,
-                "static" => false,
+            let question = Question { text, proposal, flag: "--dhcp or --static" };
+            prompt::ask(prompt, &question, |answer| match answer {
+                "dhcp" => Ok(true),
+                "static" => Ok(false),
                 other => bail!("expected dhcp or static, found {other:?}"),
-            }
+            })?
         }
     };
     if is_dhcp {
         return Ok(Addressing::Dhcp(families(given, proposal, prompt)?));
     }
-    let addresses = values(
-        &given.addresses,
-        &proposal.addresses,
-        "Addresses with their prefixes, with commas",
-        "--static",
-        prompt,
-    )?;
+    let text = "Addresses with their prefixes, with commas";
+    let question = (text, "--static", "an address with its prefix, 192.0.2.10/24");
+    let addresses = values(&given.addresses, &proposal.addresses, question, prompt)?;
     // Gateways of other families are of no use.
     let of_family = |gateway: &&IpAddr| {
         addresses.iter().any(|address| address.addr().is_ipv4() == gateway.is_ipv4())
     };
     let proposed: Vec<IpAddr> = proposal.gateways.iter().filter(of_family).copied().collect();
     let text = "Gateways, one per family, with commas";
-    let gateways = values(&given.gateways, &proposed, text, "--gateway", prompt)?;
+    let question = (text, "--gateway", "an address without a prefix, 192.0.2.1");
+    let gateways = values(&given.gateways, &proposed, question, prompt)?;
     let text = "Name servers, with commas";
-    let servers = values(&given.servers, &proposal.servers, text, "--dns", prompt)?;
+    let question = (text, "--dns", "an address, 192.0.2.53");
+    let servers = values(&given.servers, &proposal.servers, question, prompt)?;
     Ok(Addressing::Static(StaticAddresses::new(addresses, gateways, servers)?))
 }
 
 fn values<T: std::str::FromStr + ToString + Clone>(
     given: &[T],
     proposed: &[T],
-    text: &str,
-    flag: &str,
+    (text, flag, example): (&str, &str, &str),
     prompt: &mut dyn Prompt,
 ) -> Result<Vec<T>> {
     if !given.is_empty() {
@@ -293,38 +229,34 @@ fn values<T: std::str::FromStr + ToString + Clone>(
     }
     let words: Vec<String> = proposed.iter().map(ToString::to_string).collect();
     let proposal = (!words.is_empty()).then(|| words.join(","));
-    let answer = prompt.answer(&Question { text, proposal, flag })?;
-    let mut found = Vec::new();
-    for word in answer.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-        match word.parse() {
-            Ok(value) => found.push(value),
-            Err(_) => bail!("{flag}: expected an address, found {word:?}"),
-        }
-    }
-    Ok(found)
+    prompt::ask(prompt, &Question { text, proposal, flag }, |answer| {
+        let words = answer.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let value = |word: &str| match word.parse() {
+            Ok(value) => Ok(value),
+            Err(_) => bail!("{flag}: expected {example}, found {word:?}"),
+        };
+        words.map(value).collect()
+    })
 }
 
 fn families(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Result<Families> {
-    let answer = match &given.families {
-        Some(families) => families.clone(),
-        None => {
-            let has = |family| proposal.automatic.contains(&family);
-            let proposed = match (has(Family::V4), has(Family::V6)) {
-                (true, true) => "dual",
-                (false, true) => "ipv6",
-                _ => "ipv4",
-            };
-            let text = "Families: ipv4, ipv6 or dual";
-            let proposal = Some(proposed.to_owned());
-            prompt.answer(&Question { text, proposal, flag: "--ip-family" })?
-        }
-    };
-    match answer.as_str() {
+    let read = |text: &str| match text {
         "ipv4" => Ok(Families::V4),
         "ipv6" => Ok(Families::V6),
         "dual" => Ok(Families::Both),
         other => bail!("--ip-family: expected ipv4, ipv6 or dual, found {other:?}"),
+    };
+    if let Some(families) = &given.families {
+        return read(families);
     }
+    let has = |family| proposal.automatic.contains(&family);
+    let proposed = match (has(Family::V4), has(Family::V6)) {
+        (true, true) => "dual",
+        (false, true) => "ipv6",
+        _ => "ipv4",
+    };
+    let (text, proposal) = ("Families: ipv4, ipv6 or dual", Some(proposed.to_owned()));
+    prompt::ask(prompt, &Question { text, proposal, flag: "--ip-family" }, read)
 }
 
 /// The default of 1500 need not be written.
@@ -341,6 +273,7 @@ mod tests {
     use br_ex::{Document, Severity, Surroundings};
     use nmstate::NetworkState;
 
+    use super::super::prompt::Silent;
     use super::*;
 
     const NODE: &str = "interfaces:
@@ -361,9 +294,11 @@ dns-resolver: {running: {server: [192.0.2.53]}}
     }
 
     /// Answers from a list; what was asked is noted.
+    #[derive(Default)]
     struct Script {
         answers: Vec<&'static str>,
         asked: Vec<String>,
+        shown: Vec<String>,
     }
 
     impl Prompt for Script {
@@ -375,7 +310,13 @@ dns-resolver: {running: {server: [192.0.2.53]}}
             }
         }
 
-        fn show(&mut self, _: &str) {}
+        fn show(&mut self, text: &str) {
+            self.shown.push(text.to_owned());
+        }
+
+        fn can_correct(&self) -> bool {
+            true
+        }
     }
 
     /// The document, which must satisfy every rule.
@@ -402,7 +343,7 @@ dns-resolver: {running: {server: [192.0.2.53]}}
     #[test]
     fn only_what_flags_leave_open_is_asked() {
         let answers = vec!["52:54:00:00:00:02", "100", "dhcp", "dual"];
-        let mut prompt = Script { answers, asked: Vec::new() };
+        let mut prompt = Script { answers, ..Script::default() };
         let topology = ask(&Given::default(), &node(), &mut prompt).unwrap();
         assert_eq!(prompt.asked, ["--uplink", "--vlan-id", "--dhcp or --static", "--ip-family"]);
         let text = document(&topology);
@@ -417,8 +358,50 @@ dns-resolver: {running: {server: [192.0.2.53]}}
             families: Some("ipv4".into()),
             ..Given::default()
         };
-        let mut prompt = Script { answers: vec![], asked: Vec::new() };
+        let mut prompt = Script { answers: vec![], ..Script::default() };
         document(&ask(&given, &Proposal::default(), &mut prompt).unwrap());
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_used_is_explained_and_asked_for_again() {
+        let answers =
+            vec!["eno9", "eno1", "5000", "0", "static", "192.0.2.10", "192.0.2.10/24", "x", "", ""];
+        let mut prompt = Script { answers, ..Script::default() };
+        let topology = ask(&Given::default(), &node(), &mut prompt).unwrap();
+        document(&topology);
+        let [table, uplink, vlan, address, gateway] = prompt.shown.as_slice() else {
+            panic!("{:?}", prompt.shown)
+        };
+        assert!(table.starts_with("NIC"), "{table}");
+        assert_eq!(uplink, "--uplink eno9: the node has eno1, eno2");
+        assert_eq!(vlan, "--vlan-id: expected a number from 0 to 4094, found \"5000\"");
+        assert!(address.ends_with("192.0.2.10/24, found \"192.0.2.10\""), "{address}");
+        assert!(
+            gateway.starts_with("--gateway: expected an address without a prefix"),
+            "{gateway}"
+        );
+    }
+
+    #[test]
+    fn the_bond_and_the_vlan_of_the_node_keep_their_names() {
+        // A second VLAN of the same number is refused by the kernel, and a second bond would leave the
+        // addresses on the first.
+        let text = format!(
+            "{}- name: storage\n  type: vlan\n  state: up\n  vlan: {{base-iface: bond7, id: 7}}\n  \
+             ipv4: {{enabled: true, dhcp: true}}\nroutes: {{running: [{{destination: 0.0.0.0/0, \
+             next-hop-interface: storage, next-hop-address: 192.0.2.1}}]}}\n",
+            NODE.split("routes:").next().unwrap()
+        );
+        let proposal = Proposal::of(&NetworkState::new_from_yaml(&text).unwrap());
+        let mut silent = Silent { accepts_proposals: true };
+        let text = document(&ask(&Given::default(), &proposal, &mut silent).unwrap());
+        for expected in ["name: bond7", "name: storage", "base-iface: bond7", "id: 7"] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        // Another number is another VLAN.
+        let given = Given { vlan: Some(8), ..Given::default() };
+        let text = document(&ask(&given, &proposal, &mut silent).unwrap());
+        assert!(text.contains("name: bond7.8") && !text.contains("storage"), "{text}");
     }
 
     #[test]

@@ -7,8 +7,10 @@ use anyhow::{Context, Result, bail};
 use br_ex::Document;
 use br_ex::day2::{self, Basis, Class, Masquerade, Plan, PlanOptions, State};
 use br_ex::hosts::Reader;
-use br_ex::inventory::{Inventory, Placed, place_files, short_name};
+use br_ex::inventory::{Inventory, Placed, Stem, place_files, short_name};
 use command_line::{Ending, print, say};
+use first_boot::matching::{self, Match};
+use first_boot::{Candidate, choose};
 use machine_config::Role;
 
 use super::{pictures, text};
@@ -42,7 +44,8 @@ pub(super) fn plan(
              reports NodeNetworkStates, and make sure that they can be listed"
         );
     }
-    let problems = unlisted(&inventory, &objects);
+    let (selections, mut problems) = select(&inventory, &objects);
+    problems.extend(unlisted(&inventory, &objects, &selections));
     if !problems.is_empty() {
         problems.iter().for_each(|problem| say(&format!("error: {problem}")));
         say("Nothing was written.");
@@ -50,9 +53,8 @@ pub(super) fn plan(
     }
     let mut has_errors = false;
     let mut plans = Vec::new();
-    for node in &objects.nodes {
-        let Some(role) = objects.role(node) else { continue };
-        let Some(document) = document(&inventory, &role, node) else {
+    for Selection { node, role, document } in selections {
+        let Some(document) = document else {
             say(&format!("note: {}: no document in {} is for it", node.name, hosts.display()));
             continue;
         };
@@ -98,37 +100,87 @@ fn inventory(hosts: &Path) -> Result<Inventory> {
     })
 }
 
-/// Documents of hosts that are not nodes of the cluster.
-fn unlisted(inventory: &Inventory, objects: &Objects) -> Vec<String> {
-    let mut problems = Vec::new();
-    for (role, stem, placed) in inventory.documents().filter(|(_, stem, _)| !stem.is_cluster()) {
-        let is_it = |node: &&ClusterNode| short_name(&node.name) == stem.as_str();
-        match objects.nodes.iter().find(is_it).map(|node| objects.role(node)) {
-            Some(Some(found)) if found == *role => {}
-            // Without a folder of its role, a document is for both.
-            Some(Some(_)) if inventory.documents().filter(|(_, it, _)| *it == stem).count() > 1 => {
+/// A node and the document that it selects.
+struct Selection<'a> {
+    node: &'a ClusterNode,
+    role: Role,
+    document: Option<&'a Placed>,
+}
+
+/// Selects a document for every node, as brex-firstboot does on the node: by name, by what documents
+/// state themselves (`brex-match`), then the one for the cluster. Returns what prevents it, too.
+fn select<'a>(inventory: &'a Inventory, objects: &'a Objects) -> (Vec<Selection<'a>>, Vec<String>) {
+    let (mut selections, mut problems) = (Vec::new(), Vec::new());
+    for node in &objects.nodes {
+        let Some(role) = objects.role(node) else { continue };
+        let mut documents: BTreeMap<&Stem, &Placed> = BTreeMap::new();
+        // Nodes of another pool have the documents of workers, unless the pool has its own.
+        let worker = Role::worker();
+        for of in if role.is_custom() { vec![&worker, &role] } else { vec![&role] } {
+            let own = inventory.documents().filter(|(it, ..)| *it == of);
+            documents.extend(own.map(|(_, stem, placed)| (stem, placed)));
+        }
+        let candidate = |(stem, placed): (&&Stem, &&Placed)| {
+            Candidate::new(&format!("{stem}.yml"), placed.bytes.clone())
+        };
+        let candidates: Vec<Candidate> = documents.iter().filter_map(candidate).collect();
+        match choose(&objects.machine(node), &candidates) {
+            Ok(choice) => {
+                let stem = choice.map(|choice| choice.document.stem.as_str());
+                let of_stem = |(it, _): &(&&Stem, &&'a Placed)| Some(it.as_str()) == stem;
+                let document = documents.iter().find(of_stem).map(|(_, placed)| *placed);
+                selections.push(Selection { node, role, document });
             }
-            Some(found) => problems.push(format!(
-                "{}: expected the role of node {stem}, {}, found {role}",
-                placed.origin,
-                found.map_or_else(|| "which has none".to_owned(), |role| role.to_string()),
-            )),
-            None => problems.push(format!(
-                "{}: the cluster has no node {stem}; correct the name, or add the host with \
+            Err(error) => problems.push(format!("{}: {error}", node.name)),
+        }
+    }
+    (selections, problems)
+}
+
+/// Documents that no node of the cluster selects.
+fn unlisted(inventory: &Inventory, objects: &Objects, selections: &[Selection<'_>]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let is_selected = |placed: &Placed| {
+        selections.iter().filter_map(|it| it.document).any(|it| it.origin == placed.origin)
+    };
+    for (role, stem, placed) in inventory.documents() {
+        if stem.is_cluster() || is_selected(placed) {
+            continue;
+        }
+        let origin = &placed.origin;
+        let of_name = |node: &&ClusterNode| short_name(&node.name) == stem.as_str();
+        if let Some(node) = objects.nodes.iter().find(of_name) {
+            let found = objects.role(node);
+            if found.as_ref() != Some(role) {
+                let found = found.map_or_else(|| "which has none".to_owned(), |it| it.to_string());
+                problems.push(format!(
+                    "{origin}: expected the role of node {stem}, {found}, found {role}"
+                ));
+            }
+            continue;
+        }
+        let named = matching::matches(&String::from_utf8_lossy(&placed.bytes)).unwrap_or_default();
+        let texts: Vec<String> = named.iter().map(ToString::to_string).collect();
+        if named.iter().any(|it| matches!(it, Match::Serial(_))) {
+            say(&format!(
+                "note: {origin}: it is for {}; the API has no serial numbers of nodes, so it is not \
+                 planned. Name it after its node",
+                texts.join(" or ")
+            ));
+        } else if named.is_empty() {
+            problems.push(format!(
+                "{origin}: the cluster has no node {stem}; correct the name, or add the host with \
+                 `oc-brex scale-out`"
+            ));
+        } else {
+            problems.push(format!(
+                "{origin}: no node of role {role} has {}; correct the address, or add the host with \
                  `oc-brex scale-out`",
-                placed.origin
-            )),
+                texts.join(" or ")
+            ));
         }
     }
     problems
-}
-
-/// The document of a node: its own, or that of all nodes of its role.
-fn document<'a>(inventory: &'a Inventory, role: &Role, node: &ClusterNode) -> Option<&'a Placed> {
-    let of_role = || inventory.documents().filter(|(it, ..)| *it == role);
-    let own = of_role().find(|(_, stem, _)| stem.as_str() == short_name(&node.name));
-    let found = own.or_else(|| of_role().find(|(_, stem, _)| stem.is_cluster()));
-    found.map(|(_, _, placed)| placed)
 }
 
 fn plan_node(
@@ -209,7 +261,7 @@ fn details(plans: &[NodePlan<'_>]) -> String {
 }
 
 fn write(folder: &Path, plans: &[NodePlan<'_>]) -> Result<()> {
-    let mut files = BTreeMap::new();
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
     let mut order = Vec::new();
     for it in plans {
         let Some(policy) = &it.plan.policy else { continue };
@@ -220,8 +272,7 @@ fn write(folder: &Path, plans: &[NodePlan<'_>]) -> Result<()> {
             files.insert(format!("way-back/{}", file(it.node)), back.to_yaml()?);
         }
     }
-    for (name, text) in &files {
-        let path = writing::file(folder, name, text)?;
+    for path in writing::manifests(folder, &files.into_iter().collect::<Vec<_>>())? {
         say(&format!("wrote {}", path.display()));
     }
     if !order.is_empty() {

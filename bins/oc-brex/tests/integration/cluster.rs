@@ -256,6 +256,175 @@ async fn documents_are_planned_for_every_node_and_policies_written_for_the_api_s
     assert!(said.contains("scale-out") && !again.exists(), "{said}");
 }
 
+/// Networks, platform and disruption policies.
+const CLUSTER: &str = "apiVersion: config.openshift.io/v1
+kind: Network
+metadata: {name: cluster}
+spec: {}
+status:
+  clusterNetworkMTU: 8900
+  clusterNetwork: [{cidr: 10.128.0.0/14, hostPrefix: 23}]
+  serviceNetwork: [172.30.0.0/16]
+---
+apiVersion: config.openshift.io/v1
+kind: Infrastructure
+metadata: {name: cluster}
+spec: {}
+---
+apiVersion: operator.openshift.io/v1
+kind: MachineConfiguration
+metadata: {name: cluster}
+spec:
+  managementState: Managed
+  nodeDisruptionPolicy:
+    files:
+    - {path: /etc/nmstate/openshift, actions: [{type: Drain}]}
+";
+
+#[tokio::test]
+async fn commands_that_read_files_read_the_cluster_as_well() {
+    let server = cluster().await;
+    apply(&server, CLUSTER).await;
+    let kubeconfig = server.kubeconfig();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+
+    // decode: the documents byte for byte, never over a file that exists.
+    let hosts = at("hosts");
+    let decode = ["decode", "--cluster", "--out", &hosts];
+    let (code, shown, said) = on_cluster(kubeconfig, &decode);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(shown.lines().count(), 4, "{shown}");
+    let worker = folder.path().join("hosts/worker/worker-0.yml");
+    assert_eq!(fs::read_to_string(&worker).unwrap(), DOCUMENT);
+    fs::write(&worker, "edited").unwrap();
+    let (code, _, said) = on_cluster(kubeconfig, &decode);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("give --force"), "{said}");
+    assert_eq!(fs::read_to_string(&worker).unwrap(), "edited");
+    let (code, _, said) =
+        on_cluster(kubeconfig, &["decode", "--cluster", "--out", &hosts, "--force"]);
+    assert_eq!(code, Some(0), "{said}");
+
+    // check: an MTU of 1500 is too small for the cluster network, which only the cluster tells.
+    let (code, shown, said) = on_cluster(kubeconfig, &["check", "--cluster"]);
+    assert_eq!(code, Some(1), "{shown}{said}");
+    assert!(shown.contains("machineconfig/10-br-ex-worker"), "{shown}");
+    assert!(shown.contains("[B16]") && shown.contains("8900"), "{shown}");
+    let (code, shown, _) = on_cluster(kubeconfig, &["check", &hosts, "--cluster"]);
+    assert!(
+        code == Some(1) && shown.contains("worker-0.yml") && shown.contains("[B16]"),
+        "{shown}"
+    );
+
+    // plan: a node of the cluster instead of a file.
+    let document = at("new.yml");
+    fs::write(&document, DOCUMENT.replace("mtu: 1500", "mtu: 9100")).unwrap();
+    let plan = ["plan", "--from", "worker-0", "--to", &document];
+    let (code, shown, said) = on_cluster(kubeconfig, &plan);
+    assert_eq!(code, Some(0), "{shown}{said}");
+    assert!(shown.contains("short interruption"), "{shown}");
+    // The same document that is there already.
+    fs::write(&document, DOCUMENT).unwrap();
+    let (code, shown, _) = on_cluster(kubeconfig, &plan);
+    assert!(code == Some(0) && shown.starts_with("Nothing changes"), "{shown}");
+    let plan = ["plan", "--from", &document, "--to", &document, "--node", "x"];
+    let (code, _, said) = on_cluster(kubeconfig, &plan);
+    assert!(code == Some(2) && said.contains("is a file, so no cluster is read"), "{said}");
+
+    // adopt: one node fits its document; one has not reported its network.
+    let policies = at("policies");
+    let adopt = ["adopt", "--cluster", "--out", &policies];
+    let (code, _, said) = on_cluster(kubeconfig, &adopt);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("the current network of worker-1.example.com is unknown"), "{said}");
+    assert!(!Path::new(&policies).exists());
+    let (code, shown, said) =
+        on_cluster(kubeconfig, &[&adopt[..], &["--node", "worker-0"]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(shown, format!("{policies}/worker-0-br-ex.yaml\n"));
+
+    // migrate: nodes with a document are not for it.
+    let migrate = ["migrate", "--cluster", "--role", "worker", "--out", &at("migration")];
+    let (code, _, said) = on_cluster(kubeconfig, &migrate);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("worker-0.example.com has a document already"), "{said}");
+
+    // scale-out: the MachineConfig of the role, its neighbours, and the disruption policies.
+    let host = format!("worker-7={document}");
+    let out = at("worker-7");
+    let scale_out = ["scale-out", "--cluster", "--host", &host, "--out", &out];
+    let (code, shown, said) = on_cluster(kubeconfig, &scale_out);
+    assert_eq!(code, Some(0), "{shown}{said}");
+    assert!(said.contains("drain"), "the policy of the cluster drains nodes: {said}");
+    let config = fs::read_to_string(folder.path().join("worker-7/10-br-ex-worker.yaml")).unwrap();
+    for host in ["worker-0", "worker-3", "worker-7"] {
+        assert!(config.contains(&format!("/etc/nmstate/openshift/{host}.yml")), "{config}");
+    }
+    let taken = format!("worker-2={document}");
+    let (code, _, said) =
+        on_cluster(kubeconfig, &["scale-out", "--cluster", "--host", &taken, "--out", &out]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("the cluster has a node worker-2.example.com already"), "{said}");
+    let master = [&scale_out[..], &["--role", "master"]].concat();
+    let (code, _, said) = on_cluster(kubeconfig, &master);
+    assert!(
+        code == Some(2) && said.contains("no MachineConfig with documents for role master"),
+        "{said}"
+    );
+
+    // topology auto: this node has br-ex already.
+    let (code, _, said) = on_cluster(kubeconfig, &["topology", "auto", "--node", "worker-0"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("reading node worker-0: the node's default route goes through br-ex"),
+        "{said}"
+    );
+
+    // A cluster that is named and not read would be ignored.
+    let (code, _, said) = on_cluster(kubeconfig, &["decode", &document]);
+    assert!(code == Some(2) && said.contains("--cluster"), "{said}");
+}
+
+#[tokio::test]
+async fn nodes_without_documents_are_migrated_and_documents_are_planned_by_mac_address() {
+    let server = cluster().await;
+    let name = "infra-0.example.com";
+    let infra = node(name, None)
+        .replace("node-role.kubernetes.io/worker", "node-role.kubernetes.io/master");
+    apply(&server, &infra).await;
+    let text = state(name, "192.0.2.30").replace("52:54:00:00:00:01", "52:54:00:00:00:30");
+    apply(&server, text.split("status:").next().unwrap()).await;
+    server.client().apply_status(&text).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("migration");
+    let migrate = ["migrate", "--cluster", "--role", "master", "--out", out.to_str().unwrap()];
+    let (code, shown, said) = on_cluster(server.kubeconfig(), &migrate);
+    assert_eq!(code, Some(0), "{shown}{said}");
+    assert!(out.join("hosts/master/infra-0.yml").exists(), "{shown}");
+    let (code, _, said) = on_cluster(server.kubeconfig(), &migrate);
+    assert!(code == Some(2) && said.contains("give --force"), "{said}");
+
+    // A document that is not named after a node, and names its machine.
+    let hosts = folder.path().join("hosts");
+    fs::create_dir_all(hosts.join("master")).unwrap();
+    let file = hosts.join("master/rack-7.yml");
+    let with = |mac: &str| {
+        format!(
+            "# brex-match: mac={mac}\n{DOCUMENT}dns-resolver: {{config: {{server: [192.0.2.53]}}}}\n"
+        )
+    };
+    fs::write(&file, with("52:54:00:00:00:30")).unwrap();
+    let plan = ["plan", "--cluster", hosts.to_str().unwrap()];
+    let (code, shown, said) = on_cluster(server.kubeconfig(), &plan);
+    assert_eq!(code, Some(0), "{shown}{said}");
+    assert!(shown.contains("infra-0.example.com  master  1"), "{shown}");
+    fs::write(&file, with("52:54:00:00:00:31")).unwrap();
+    let (code, shown, said) = on_cluster(server.kubeconfig(), &plan);
+    assert_eq!((code, shown.as_str()), (Some(1), ""), "{said}");
+    assert!(said.contains("no node of role master has MAC 52:54:00:00:00:31"), "{said}");
+}
+
 #[tokio::test]
 async fn rights_are_those_of_the_example_and_missing_ones_are_named() {
     let server = cluster().await;
@@ -269,6 +438,15 @@ async fn rights_are_those_of_the_example_and_missing_ones_are_named() {
     let (code, shown, said) = on_cluster(reader.path(), &["status"]);
     assert_eq!(code, Some(1), "{shown}{said}");
     assert!(shown.contains("worker-0.example.com") && !said.contains("cannot be listed"), "{said}");
+    // Every kind that some command lists.
+    for words in [
+        &["check", "--cluster"][..],
+        &["decode", "--cluster"],
+        &["scale-out", "--cluster", "--role", "master", "--host", "m-0=Cargo.toml", "--out", "x"],
+    ] {
+        let (_, _, said) = on_cluster(reader.path(), words);
+        assert!(!said.contains("cannot be listed") && !said.contains("necessary rights"), "{said}");
+    }
 
     let account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: nobody, namespace: openshift-config}\n";
     apply(&server, account).await;

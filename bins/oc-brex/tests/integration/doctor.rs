@@ -162,3 +162,71 @@ fn a_collection_of_a_node_is_read_as_a_whole() {
         assert!(said.contains(expected), "{expected}: {said}");
     }
 }
+
+/// The collection of a node by its handler, below a must-gather folder.
+fn handler_collection(top: &Path, node: &str, flag: &str) {
+    let at = |path: &str| top.join("nmstate/nodes").join(node).join(path);
+    let index = serde_json::json!({
+        "version": 1, "program": "nmstate-operator 0.1.0", "at": "x", "hostname": node, "items": [],
+    });
+    put(&at("index.json"), &index.to_string());
+    put(&at("files/etc/nmstate/openshift/worker-1.yml"), "interfaces: []\n");
+    put(&at("files/etc/nmstate/openshift/worker-9.yml"), "interfaces: []\n");
+    put(&at("files/etc/nmstate/openshift/applied"), flag);
+    put(&at("journal/nmstate.log"), "InvalidArgument: unknown field `interface`\n");
+}
+
+#[test]
+fn must_gather_is_evaluated_as_a_running_cluster_is() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |path: &str| top.path().join(path);
+    handler_collection(top.path(), "worker-1.example.com", "an older text");
+    put(
+        &at("nmstate/nodes.yaml"),
+        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: \
+         worker-1.example.com, labels: {node-role.kubernetes.io/worker: ''}}\n- apiVersion: v1\n  kind: \
+         Node\n  metadata: {name: worker-2.example.com, labels: {node-role.kubernetes.io/worker: ''}}\n",
+    );
+    put(
+        &at("nmstate/nodenetworkconfigurationpolicies.yaml"),
+        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: nmstate.io/v1\n  kind: \
+         NodeNetworkConfigurationPolicy\n  metadata: {name: mtu}\n  spec: {desiredState: {interfaces: \
+         [{name: br-ex, type: ovs-interface, mtu: 9000}]}}\n",
+    );
+    put(
+        &at("nmstate/nodenetworkconfigurationenactments.yaml"),
+        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: nmstate.io/v1beta1\n  kind: \
+         NodeNetworkConfigurationEnactment\n  metadata: {name: worker-2.example.com.mtu, labels: \
+         {nmstate.io/policy: mtu, nmstate.io/node: worker-2.example.com}}\n  status: {conditions: \
+         [{type: Failing, status: 'True', message: the switch drops large frames}]}\n",
+    );
+    // The node calls itself by its short name.
+    let report = TAKEN_BACK.replace("worker-0", "worker-2");
+    put(&at("worker-2/report.json"), &report);
+    let output = doctor(&[top.path()]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let nodes: Vec<&str> = said.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(nodes, ["worker-1.example.com:", "worker-2.example.com:", "(not seen):"], "{said}");
+    for expected in [
+        "worker-1.yml was changed after br-ex was configured from it",
+        "nmstate refused the document",
+        "policy mtu is not in force on this node",
+        "the switch drops large frames",
+        "br-ex did not come up",
+        "nothing is known of worker-9",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
+
+#[test]
+fn a_small_folder_is_read_whatever_its_files_are_called() {
+    let desk = crate::support::Desk::new();
+    desk.put("hosts/worker/worker-0.yml", crate::support::host("192.0.2.20"));
+    desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
+    let output = doctor(&[&desk.path("m")]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("nothing is known of worker-0"), "{said}");
+}

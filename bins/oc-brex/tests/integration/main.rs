@@ -7,6 +7,7 @@ mod cluster;
 mod day2;
 mod doctor;
 mod enhancement;
+mod init;
 mod many_hosts;
 mod nodes;
 mod render;

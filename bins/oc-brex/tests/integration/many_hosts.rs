@@ -38,7 +38,7 @@ fn a_table_with_problems_leaves_no_files() {
     let same = TABLE.replace("192.0.2.10", "192.0.2.20");
     for (table, wanted) in [
         (same.as_str(), "hosts.csv: row 3, column address: 192.0.2.20 is in row 2, too"),
-        ("host,address\nw0,192.0.2.20\n", "hosts.csv: row 1: there is no column `mac`"),
+        ("host,address\nw0,192.0.2.20\n", "hosts.csv: row 1: column `mac` is missing"),
         ("host,address,mac\nw0,,52:54:00:00:00:20\n", "hosts.csv: row 2, column address: expected"),
     ] {
         desk.put("hosts.csv", table);
@@ -172,4 +172,32 @@ br-ex (ovs-interface), MAC of eno1
         "{plan}"
     );
     assert!(after.contains("     └─ eno1 (ethernet), MTU 9000\n"), "{plan}");
+}
+
+#[test]
+fn documents_of_hosts_that_nobody_lists_and_hosts_without_documents_are_named() {
+    let desk = Desk::new();
+    desk.put("agent-config.yaml", AGENT)
+        .put("hosts/master/mo.yml", host("192.0.2.30"))
+        // A document that names its machine may be called anything.
+        .put(
+            "hosts/worker/rack-7.yml",
+            format!("# brex-match: serial=CZ1\n{}", host("192.0.2.31")),
+        );
+    let ended = desk.run(&["check", "hosts", "agent-config.yaml"]);
+    assert!(
+        ended.out.contains(
+            "mo.yml:1:1: warning: no installer lists a host mo, so no node takes it; is m0 meant? [B30]"
+        ),
+        "{}",
+        ended.out
+    );
+    assert!(!ended.out.contains("a host rack-7"), "{}", ended.out);
+    assert!(ended.err.contains("note: m0: there is no document for it"), "{}", ended.err);
+    // With a document for all hosts, none is without one.
+    let desk = Desk::new();
+    desk.put("agent-config.yaml", AGENT).put("hosts/master/cluster.yml", crate::support::cluster());
+    let ended = desk.run(&["check", "hosts", "agent-config.yaml"]);
+    assert!(!ended.err.contains("there is no document"), "{}", ended.err);
+    assert!(!ended.out.contains("no installer lists"), "{}", ended.out);
 }

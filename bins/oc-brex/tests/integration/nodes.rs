@@ -4,6 +4,7 @@
 // A test that cannot go on says why, and where.
 mod bonded;
 mod change;
+mod doubtful;
 mod page;
 mod plain;
 use crate::support;

@@ -135,7 +135,7 @@ fn an_install_config_with_anchors_and_merge_keys_is_rendered_and_files_win() {
     desk.put("hosts/worker/db-0.yml", host("192.0.2.30"));
     let both = ["--install-config", "install-config.yaml", "--hosts", "hosts"];
     desk.done(&[&["render", "--out", "m"], &both[..]].concat());
-    desk.done(&["decode", "m/10-br-ex-worker.yaml", "--out", "back"]);
+    desk.done(&["decode", "m/10-br-ex-worker.yaml", "--out", "back", "--force"]);
     assert_eq!(desk.text("back/worker/db-0.yml"), host("192.0.2.30"));
 }
 

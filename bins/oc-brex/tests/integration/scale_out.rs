@@ -123,7 +123,7 @@ fn what_is_not_understood_is_wrong_usage() {
     let desk = desk();
     for (arguments, wanted) in [
         (scale_out(&["--bmc", "x"]), "--boot-mac <MAC>"),
-        (scale_out(&["--bmc", "x", "--boot-mac", "52-54"]), "expected six bytes"),
+        (scale_out(&["--bmc", "x", "--boot-mac", "52-54"]), "expected a MAC address such as"),
         (
             vec!["scale-out", "--mc", "m/10-br-ex-worker.yaml", "--host", "worker-7", "--out", "o"],
             "write NAME=FILE: worker-7=worker-7.yml",

@@ -1,7 +1,6 @@
 //! The console in a browser: from an empty workspace to a filled registry.
 
 use std::fs;
-use std::path::PathBuf;
 
 use lab::docker_registry::{DockerRegistry, Settings};
 use lab::images::Image;
@@ -16,14 +15,6 @@ fn site() -> Site {
     let site = Site::new();
     fs::create_dir(site.path("data")).unwrap();
     site
-}
-
-/// Pictures of pages, where LANDFALL_SCREENSHOTS names a directory.
-fn picture(browser: &Browser, name: &str) {
-    if let Some(folder) = std::env::var_os("LANDFALL_SCREENSHOTS").map(PathBuf::from) {
-        fs::create_dir_all(&folder).unwrap();
-        browser.save_picture(&folder.join(format!("{name}.png")));
-    }
 }
 
 /// The address of a page.
@@ -52,7 +43,7 @@ fn a_user_edits_saves_mirrors_and_pushes_from_a_second_console() {
     browser.fill("#name", "isc.yaml");
     browser.fill("#text", &image_set(&format!("  additionalImages:\n  - nam: {name}\n")));
     browser.until_shown("unknown field \"nam\"");
-    picture(&browser, "configuration-errors");
+    browser.picture("configuration-errors");
     browser.fill("#text", &image_set(&format!("  additionalImages:\n  - name: {name}\n")));
     browser.until_shown("No errors");
     browser.click("form.editor button[type=submit]");
@@ -65,13 +56,13 @@ fn a_user_edits_saves_mirrors_and_pushes_from_a_second_console() {
     // Without loading the page again: events bring the end.
     browser.until_shown("Job 1");
     browser.until_shown("Succeeded");
-    picture(&browser, "job");
+    browser.picture("job");
     browser.open(&page(&console, "/images"));
     browser.until_shown(&image.digest().to_string());
     browser.use_scheme("dark");
     browser.open(&page(&console, "/runs/1"));
     browser.until_shown("Complete");
-    picture(&browser, "run-dark");
+    browser.picture("run-dark");
     browser.use_scheme("light");
 
     let disconnected = site();
@@ -103,11 +94,19 @@ fn a_user_edits_saves_mirrors_and_pushes_from_a_second_console() {
     assert!(text.contains("oc apply -f") && text.contains("itms-oc-mirror.yaml"), "{text}");
     browser.use_scripts(true);
     browser.resize(420, 900);
-    for path in ["/", "/images", "/runs/1", "/start", "/configurations", "/archives"] {
+    for path in [
+        "/",
+        "/images",
+        "/runs/1",
+        "/start",
+        "/configurations",
+        "/archives",
+        "/configuration?name=isc.yaml",
+    ] {
         browser.open(&page(&console, path));
         let widths = "return [document.documentElement.scrollWidth, innerWidth]";
         let widths = browser.script(widths);
         assert!(widths[0].as_u64() <= widths[1].as_u64(), "{path}: {widths}");
     }
-    picture(&browser, "narrow");
+    browser.picture("narrow");
 }

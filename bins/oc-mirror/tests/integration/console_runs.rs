@@ -1,8 +1,7 @@
 //! Runs that the console starts, watches and controls.
 
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::Method;
 use lab::docker_registry::{DockerRegistry, Settings};
@@ -11,50 +10,16 @@ use lab::registry::{Effect, Fault, LabRegistry};
 
 use crate::support::console::Console;
 use crate::support::deletion::{delete_set, tags};
+use crate::support::mounted::Mounted;
 use crate::support::under_way::UnderWay;
 use crate::support::{PLAIN, Site, chunks, image_set};
 
-/// Far more than anything here takes; what takes longer hangs.
-const DEADLINE: Duration = Duration::from_secs(300);
 const DELAY: Effect = Effect::Delay(Duration::from_secs(24 * 60 * 60));
 
 fn site() -> Site {
     let site = Site::new();
     fs::create_dir(site.path("data")).unwrap();
     site
-}
-
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what} did not happen");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Saves a configuration as the editor does.
-fn save(console: &Console, name: &str, text: &str) {
-    let saved =
-        console.post("/configuration/save", &[("name", name), ("text", text), ("base", "")]);
-    assert_eq!(saved.status, 303, "{}", saved.body);
-}
-
-/// Starts a workflow; the address of its job.
-fn start(console: &Console, form: &[(&str, &str)]) -> String {
-    let started = console.post("/start", form);
-    assert_eq!(started.status, 303, "{}", started.body);
-    started.header("location").unwrap().to_owned()
-}
-
-fn until_ended(console: &Console, job: &str) -> String {
-    until("the end of the job", || {
-        let page = console.get(job);
-        assert_eq!(page.status, 200, "{}", page.body);
-        (!page.body.contains(">Running<")).then_some(page.body)
-    })
 }
 
 fn additional(images: &[String]) -> String {
@@ -95,10 +60,10 @@ fn a_selection_is_saved_mirrored_carried_and_pushed_from_a_second_console() {
 
     let connected = site();
     let console = Console::start(&connected, &format!("file://data {PLAIN}"));
-    save(&console, "isc.yaml", &text);
+    console.save("isc.yaml", &text);
     assert_eq!(connected.read("data/working-dir/configurations/isc.yaml"), text);
-    let job = start(&console, &[("workflow", "mirrorToDisk"), ("config", "isc.yaml")]);
-    let page = until_ended(&console, &job);
+    let job = console.start_job(&[("workflow", "mirrorToDisk"), ("config", "isc.yaml")]);
+    let page = console.until_ended(&job);
     assert!(page.contains(">Succeeded<"), "{page}");
     assert!(page.contains("oc-mirror -c ") && page.contains("--src-tls-verify=false"), "{page}");
     let images = console.get("/images?q=org%2Fapp").body;
@@ -121,9 +86,9 @@ fn a_selection_is_saved_mirrored_carried_and_pushed_from_a_second_console() {
     assert!(offered.contains("The configuration in the newest archive"), "{offered}");
     let carried = console.get("/configuration/new?archive=true").body;
     assert!(carried.contains("org/app:v1"), "{carried}");
-    save(&console, "isc.yaml", &text);
+    console.save("isc.yaml", &text);
     let form = [("workflow", "diskToMirror"), ("config", "isc.yaml"), ("target", &*at)];
-    let page = until_ended(&console, &start(&console, &form));
+    let page = console.until_ended(&console.start_job(&form));
     assert!(page.contains(">Succeeded<"), "{page}");
     let pushed = tags(&disconnected, &at, "org/app");
     assert_eq!(pushed.get("v1"), Some(&image.digest()));
@@ -134,7 +99,7 @@ fn a_selection_is_saved_mirrored_carried_and_pushed_from_a_second_console() {
     assert!(resource.contains("ImageTagMirrorSet"), "{resource}");
 
     // Verify finds what a damaged byte did.
-    let page = until_ended(&console, &start(&console, &[("workflow", "verify")]));
+    let page = console.until_ended(&console.start_job(&[("workflow", "verify")]));
     assert!(page.contains("no damage found"), "{page}");
 }
 
@@ -174,9 +139,9 @@ fn a_killed_run_is_reported_on_open_pages_and_continues_from_the_console() {
         page.find(|line| line.contains("Interrupted")).expect("the end");
     }
     registry.clear_faults();
-    save(&console, "isc.yaml", &text);
-    let job = start(&console, &[("workflow", "mirrorToDisk"), ("config", "isc.yaml")]);
-    let page = until_ended(&console, &job);
+    console.save("isc.yaml", &text);
+    let job = console.start_job(&[("workflow", "mirrorToDisk"), ("config", "isc.yaml")]);
+    let page = console.until_ended(&job);
     assert!(page.contains(">Succeeded<"), "{page}");
     assert!(console.get("/runs/2").body.contains(">Complete<"));
 }
@@ -187,9 +152,9 @@ fn a_run_continues_when_its_console_is_killed_and_the_next_console_shows_it() {
     registry.fault(Fault::on(Method::GET, &slow).does(DELAY));
     let site = site();
     let console = Console::start(&site, &format!("file://data {PLAIN}"));
-    save(&console, "isc.yaml", &text);
-    let job = start(&console, &[("workflow", "mirrorToDisk"), ("config", "isc.yaml")]);
-    until("the small image", || console.get("/").body.contains("1 of 2").then_some(()));
+    console.save("isc.yaml", &text);
+    let job = console.start_job(&[("workflow", "mirrorToDisk"), ("config", "isc.yaml")]);
+    console.until("/", |page| page.contains("1 of 2"));
     console.kill();
 
     let console = Console::start(&site, &format!("file://data {PLAIN}"));
@@ -197,13 +162,13 @@ fn a_run_continues_when_its_console_is_killed_and_the_next_console_shows_it() {
     assert!(console.get("/").body.contains(">Pause<"));
     assert!(console.get("/jobs").body.contains("Mirror to disk"));
     // A second run of the same workspace is refused by the engine, and that is shown.
-    let second = start(&console, &[("workflow", "mirrorToDisk"), ("config", "isc.yaml")]);
-    let page = until_ended(&console, &second);
+    let second = console.start_job(&[("workflow", "mirrorToDisk"), ("config", "isc.yaml")]);
+    let page = console.until_ended(&second);
     assert!(page.contains("is in use by process"), "{page}");
     assert!(page.contains(">Exit code 1<"), "{page}");
     registry.clear_faults();
     assert_eq!(console.post("/control", &[("request", "stop")]).status, 303);
-    let page = until_ended(&console, &job);
+    let page = console.until_ended(&job);
     assert!(page.contains("ended while no console was running"), "{page}");
     assert!(console.get("/runs/1").body.contains(">Interrupted<"));
 }
@@ -219,21 +184,21 @@ fn a_deletion_is_previewed_with_reasons_and_confirmed_by_the_name_of_its_target(
     let site = site();
     let images = ["org/old", "org/kept"].map(|name| source.image(name, "v1").unwrap().to_string());
     let console = Console::start(&site, &format!("file://data {PLAIN}"));
-    save(&console, "isc.yaml", &additional(&images));
+    console.save("isc.yaml", &additional(&images));
     let form = [("workflow", "mirrorToMirror"), ("config", "isc.yaml"), ("target", &*at)];
-    assert!(until_ended(&console, &start(&console, &form)).contains(">Succeeded<"));
+    assert!(console.until_ended(&console.start_job(&form)).contains(">Succeeded<"));
 
     assert!(console.get("/deletion").body.contains("No plan found"));
     let delete = delete_set(&format!("  additionalImages:\n  - name: {}\n", images[0]));
-    save(&console, "disc.yaml", &delete);
+    console.save("disc.yaml", &delete);
     let draft = console.get("/configuration/new?delete=isc.yaml").body;
     assert!(draft.contains("DeleteImageSetConfiguration") && draft.contains("org/kept"), "{draft}");
     // What the configuration of the push selects is kept; then it no longer selects the old image.
-    save_again(&console, "isc.yaml", &additional(&images[1..]));
+    console.save_again("isc.yaml", &additional(&images[1..]));
     let form = [("workflow", "mirrorToMirror"), ("config", "isc.yaml"), ("target", &*at)];
-    assert!(until_ended(&console, &start(&console, &form)).contains(">Succeeded<"));
+    assert!(console.until_ended(&console.start_job(&form)).contains(">Succeeded<"));
     let form = [("workflow", "planDeletion"), ("config", "disc.yaml"), ("target", &*at)];
-    let page = until_ended(&console, &start(&console, &form));
+    let page = console.until_ended(&console.start_job(&form));
     assert!(page.contains("Review the plan"), "{page}");
     let preview = console.get("/deletion").body;
     assert!(preview.contains("org/old:v1") && preview.contains("Delete 1 image"), "{preview}");
@@ -248,18 +213,10 @@ fn a_deletion_is_previewed_with_reasons_and_confirmed_by_the_name_of_its_target(
     assert_eq!(tags(&site, &at, "org/old").len(), 1);
     let confirmed = console.post("/deletion", &[("digest", digest), ("target", &at)]);
     assert_eq!(confirmed.status, 303, "{}", confirmed.body);
-    let page = until_ended(&console, confirmed.header("location").unwrap());
+    let page = console.until_ended(confirmed.header("location").unwrap());
     assert!(page.contains(">Succeeded<"), "{page}");
     assert_eq!(tags(&site, &at, "org/old").len(), 0);
     assert_eq!(tags(&site, &at, "org/kept").len(), 1);
-}
-
-/// Saves a configuration that exists, as a page that opened it does.
-fn save_again(console: &Console, name: &str, text: &str) {
-    let page = console.get(&format!("/configuration?name={name}")).body;
-    let base = page.split("name=\"base\" value=\"").nth(1).unwrap().split('"').next().unwrap();
-    let form = [("name", name), ("text", text), ("base", base)];
-    assert_eq!(console.post("/configuration/save", &form).status, 303);
 }
 
 #[test]
@@ -268,7 +225,7 @@ fn a_configuration_with_twenty_errors_is_saved_and_every_error_shown() {
     let console = Console::start(&site, "file://data");
     let lines: String = (0..20).map(|number| format!("  key{number}: x\n")).collect();
     let text = image_set(&lines);
-    save(&console, "isc.yaml", &text);
+    console.save("isc.yaml", &text);
     let page = console.get("/configuration?name=isc.yaml").body;
     assert!(page.contains("20 errors"), "{page}");
     assert_eq!(page.matches("unknown field").count(), 20);
@@ -293,7 +250,7 @@ fn a_configuration_with_twenty_errors_is_saved_and_every_error_shown() {
         assert!(refused.body.contains("x: y"), "the text is not lost");
     }
     let script = "</textarea><script>alert(1)</script>: <img src=x onerror=alert(1)>\n";
-    save(&console, "script.yaml", script);
+    console.save("script.yaml", script);
     for path in ["/configuration?name=script.yaml", "/configurations"] {
         let page = console.get(path).body;
         assert!(!page.contains("<script>alert") && !page.contains("<img src=x"), "{page}");
@@ -318,4 +275,47 @@ fn a_workspace_that_cannot_be_written_is_reported_and_the_text_is_not_lost() {
     site.write("data/working-dir/console", "");
     let failed = console.post("/start", &[("workflow", "verify")]);
     assert!(failed.status == 500 && failed.body.contains("creating"), "{}", failed.body);
+}
+
+#[test]
+fn a_disk_that_fills_up_during_a_run_is_reported_and_nothing_is_lost() {
+    let registry = LabRegistry::start(lab::registry::Settings::default()).unwrap();
+    let layer = Layer::generate("large", 12_000_000, Compression::None).unwrap();
+    let image = Image::new(Format::Oci, "linux/amd64".parse().unwrap(), &[layer]).unwrap();
+    registry.put_image(&image, "org/large", "v1").unwrap();
+    let site = Site::new();
+    let disk = Mounted::new(&site.path("data"), 8_000);
+    let console = Console::start(&site, &format!("file://data {PLAIN}"));
+    let text = additional(&[registry.image("org/large", "v1").unwrap().to_string()]);
+    console.save("isc.yaml", &text);
+    let sized = |page: &str| page.contains("selection-title") && !page.contains("data-pending");
+    let page = console.until("/configuration?name=isc.yaml", sized);
+    assert!(page.contains("The free space is not enough"), "{page}");
+
+    let form = [("workflow", "mirrorToDisk"), ("config", "isc.yaml")];
+    let page = console.until_ended(&console.start_job(&form));
+    assert!(page.contains("No space left on device"), "{page}");
+    assert!(page.contains(">Exit code "), "{page}");
+    // What was there is there, and pages can be read.
+    for path in ["/", "/runs", "/images", "/archives", "/start", "/jobs"] {
+        assert_eq!(console.get(path).status, 200, "{path}");
+    }
+    assert_eq!(site.read("data/working-dir/configurations/isc.yaml"), text);
+    // A text that does not fit is not lost, and the file stays as it was.
+    let long = format!("{text}# {}\n", "x".repeat(900_000));
+    fs::write(site.path("data/rest"), vec![0; 8_000_000]).unwrap_err();
+    let page = console.get("/configuration?name=isc.yaml").body;
+    let base = page.split("name=\"base\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let form = [("name", "isc.yaml"), ("text", &*long), ("base", base)];
+    let refused = console.post("/configuration/save", &form);
+    assert_eq!(refused.status, 500, "{}", refused.body);
+    assert!(refused.body.contains("not saved: ") && refused.body.contains("xxxxxxxx"));
+    assert_eq!(site.read("data/working-dir/configurations/isc.yaml"), text);
+
+    fs::remove_file(site.path("data/rest")).unwrap();
+    disk.resize(80_000);
+    let form = [("workflow", "mirrorToDisk"), ("config", "isc.yaml")];
+    let page = console.until_ended(&console.start_job(&form));
+    assert!(page.contains(">Succeeded<"), "{page}");
+    assert!(console.get("/images").body.contains(&image.digest().to_string()));
 }

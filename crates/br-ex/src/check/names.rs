@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use located_yaml::{Located, Position};
+use machine_identity::is_hardware_address;
 use nmstate::InterfaceType;
 
 use super::Subject;
-use super::values::is_mac_address;
 use crate::finding::Findings;
 use crate::layout::Interface;
 use crate::rule::RuleId;
@@ -87,7 +87,7 @@ fn is_found_by_mac(iface: &Interface<'_>) -> bool {
 
 /// The MAC address that is set, if it is one.
 fn mac_address<'a>(iface: &Interface<'a>) -> Option<Located<&'a str>> {
-    iface.text("mac-address").filter(|mac| is_mac_address(mac.value))
+    iface.text("mac-address").filter(|mac| is_hardware_address(mac.value))
 }
 
 fn check_name(iface: &Interface<'_>, found: &mut Findings) {

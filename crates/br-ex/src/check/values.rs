@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use located_yaml::{Located, Node};
+use machine_identity::is_hardware_address;
 
 use super::Subject;
 use crate::finding::Findings;
@@ -12,7 +13,7 @@ use crate::rule::RuleId;
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
     for iface in &subject.layout.interfaces {
-        expect(iface.node.get("mac-address"), "MAC address", is_mac_address, found);
+        expect(iface.node.get("mac-address"), "MAC address", is_hardware_address, found);
     }
     let routes = subject.layout.node.get("routes").and_then(|routes| routes.get("config"));
     for route in routes.map(Node::items).unwrap_or_default() {
@@ -34,13 +35,6 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
 /// The address of a name server, without the interface behind a link-local one.
 pub(super) fn server_address(server: &Located<&str>) -> Option<IpAddr> {
     server.value.split('%').next()?.parse().ok()
-}
-
-pub(super) fn is_mac_address(text: &str) -> bool {
-    let octets: Vec<&str> = text.split([':', '-']).collect();
-    let is_octet = |octet: &&str| octet.len() == 2 && u8::from_str_radix(octet, 16).is_ok();
-    // InfiniBand has 20 octets.
-    matches!(octets.len(), 6 | 20) && octets.iter().all(is_octet)
 }
 
 fn expect(node: Option<&Node>, due: &str, is_good: impl Fn(&str) -> bool, found: &mut Findings) {

@@ -1,6 +1,7 @@
 //! Policies for what nodes have already, so that a cluster takes over from the first-boot files.
 
 use machine_config::{BR_EX_FOLDER, MachineConfig, Pool, Role};
+use machine_identity::short_name;
 use nmstate::NetworkState;
 use serde_json::{Value, json};
 
@@ -55,8 +56,19 @@ pub fn adopt(
 ) -> Result<Adoption, NotAdopted> {
     let name = node.name.clone().ok_or(NotAdopted::NoName)?;
     let (origin, bytes) = document_of(&name, configs, role)?;
+    adopt_document(node, &origin, &bytes)
+}
+
+/// The same for the document that the node is known to select; `origin` names it in messages.
+pub fn adopt_document(
+    node: &NodeState,
+    origin: &str,
+    bytes: &[u8],
+) -> Result<Adoption, NotAdopted> {
+    let name = node.name.clone().ok_or(NotAdopted::NoName)?;
+    let origin = origin.to_owned();
     let state = State::new(&node.state, Basis::Node)?;
-    let mut desired = concrete(&name, &origin, &bytes, &node.state)?;
+    let mut desired = concrete(&name, &origin, bytes, &node.state)?;
     name_tables(&mut desired);
     let masquerade = Masquerade::of_node(&state);
     let policy = Policy::new(Nodes::One(name.clone()), desired, &masquerade);
@@ -86,7 +98,7 @@ fn document_of(
     configs: &[MachineConfig],
     role: Option<&Role>,
 ) -> Result<(String, Vec<u8>), NotAdopted> {
-    let short = node.split('.').next().unwrap_or(node);
+    let short = short_name(node);
     let mut roles: Vec<Role> = configs.iter().filter_map(|config| config.role.clone()).collect();
     roles.sort();
     roles.dedup();

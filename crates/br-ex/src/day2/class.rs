@@ -84,7 +84,7 @@ impl<'a> Context<'a> {
             }
             (true, "ovs-bridge") => self.bridge(difference),
             (true, _) => self.port(difference),
-            (false, _) if self.below.contains(name) => self.uplink(kind, difference),
+            (false, _) if self.below.contains(name) => self.uplink(name, kind, difference),
             (false, _) => verdict(Class::Hitless, "br-ex does not stand on it"),
         }
     }
@@ -260,7 +260,7 @@ impl<'a> Context<'a> {
     }
 
     /// NICs, bonds, VLANs and bridges that br-ex stands on.
-    fn uplink(&self, kind: &str, difference: &Difference) -> Verdict {
+    fn uplink(&self, name: &str, kind: &str, difference: &Difference) -> Verdict {
         let field: Vec<&str> = difference.field.iter().map(String::as_str).collect();
         match field.as_slice() {
             [] => verdict(Class::Disruptive, "br-ex gets another way out"),
@@ -278,6 +278,16 @@ impl<'a> Context<'a> {
             }
             ["ethernet" | "ethtool", ..] => {
                 verdict(Class::Interruption, "the link may be set up anew")
+            }
+            // Seen on Open vSwitch: the port of a VLAN that is taken up again has another number.
+            ["vlan", "ingress-qos-map" | "egress-qos-map", ..]
+                if uplinks(self.new).contains(name) =>
+            {
+                verdict(
+                    Class::Disruptive,
+                    "NetworkManager takes the VLAN up again, and Open vSwitch gives its port another \
+                     number; ovnkube's flows name the old one until it restarts",
+                )
             }
             ["vlan", "ingress-qos-map" | "egress-qos-map", ..] => {
                 verdict(Class::Interruption, "NetworkManager takes the VLAN up again")

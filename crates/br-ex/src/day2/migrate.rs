@@ -1,7 +1,7 @@
 //! From a br-ex that configure-ovs guessed to a document of one's own, made of what the node has.
 
 use ipnet::IpNet;
-use machine_config::{Encoding, File, MachineConfig, NameError, Role};
+use machine_config::{Encoding, File, MachineConfig, NameError, Role, yaml};
 use nmstate::NetworkState;
 use serde_json::{Map, Value, json};
 
@@ -36,7 +36,7 @@ pub enum MigrateError {
     #[error(transparent)]
     State(#[from] StateError),
     #[error("writing the document for {node} as YAML")]
-    Write { node: String, source: serde_saphyr::ser::Error },
+    Write { node: String, source: yaml::WriteError },
 }
 
 fn said(found: &[String]) -> String {
@@ -101,7 +101,7 @@ pub fn migrate(node: &NodeState) -> Result<Migration, MigrateError> {
     let wanted = NetworkState::new_from_json(&desired.to_string())
         .map_err(|error| MigrateError::Refused { node: name.clone(), why: error.msg().into() })?;
     let written = |value: &Value| {
-        yaml(value).map_err(|source| MigrateError::Write { node: name.clone(), source })
+        yaml::document(value).map_err(|source| MigrateError::Write { node: name.clone(), source })
     };
     let back = wanted.generate_revert(&node.state).ok();
     let back = back.and_then(|state| serde_json::to_value(state).ok());
@@ -267,7 +267,7 @@ fn routes(state: &State, port: &Map<String, Value>, node: &NetworkState) -> Vec<
         if !text(&route, "next-hop-address").is_empty() {
             tidy["next-hop-address"] = json!(text(&route, "next-hop-address"));
         }
-        let is_default = matches!(text(&route, "destination"), "0.0.0.0/0" | "::/0");
+        let is_default = Family::of_default_route(text(&route, "destination")).is_some();
         match (is_default, route.get("metric").and_then(Value::as_i64)) {
             (true, _) => tidy["metric"] = json!(METRIC),
             (false, Some(metric)) if metric > 0 => tidy["metric"] = json!(metric),
@@ -276,16 +276,6 @@ fn routes(state: &State, port: &Map<String, Value>, node: &NetworkState) -> Vec<
         tidy
     };
     kept.into_iter().map(tidy).collect()
-}
-
-fn yaml(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    let mut text = String::new();
-    serde_saphyr::to_fmt_writer_with_options(&mut text, value, options)?;
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    Ok(text)
 }
 
 /// The MachineConfig that reboots the nodes of a pool one by one: documents alone do not.

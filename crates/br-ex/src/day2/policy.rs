@@ -1,5 +1,7 @@
 //! NodeNetworkConfigurationPolicies: the form in which a running cluster takes a change.
 
+use machine_config::yaml;
+use machine_identity::short_name;
 use serde_json::{Map, Value, json};
 
 use super::masquerade::Masquerade;
@@ -26,14 +28,14 @@ pub struct Policy {
 #[error("writing the policy {name} as YAML")]
 pub struct PolicyError {
     name: String,
-    source: serde_saphyr::ser::Error,
+    source: yaml::WriteError,
 }
 
 impl Nodes {
     /// What a policy for them is called. Names of policies are label values, too: no dots needed.
     pub(super) fn policy_name(&self) -> String {
         let name = match self {
-            Self::One(node) => node.split('.').next().unwrap_or(node),
+            Self::One(node) => short_name(node),
             Self::Role(role) => role,
         };
         format!("{name}-br-ex")
@@ -73,14 +75,8 @@ impl Policy {
                 "desiredState": self.desired,
             },
         });
-        let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-        let mut text = String::new();
-        serde_saphyr::to_fmt_writer_with_options(&mut text, &object, options)
-            .map_err(|source| PolicyError { name: self.name.clone(), source })?;
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
-        Ok(text)
+        let written = yaml::document(&object);
+        written.map_err(|source| PolicyError { name: self.name.clone(), source })
     }
 }
 

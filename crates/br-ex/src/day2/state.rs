@@ -6,6 +6,8 @@ use std::fmt;
 use nmstate::NetworkState;
 use serde_json::{Map, Value};
 
+use crate::layout::Family;
+
 /// The routing table that routes are in when they name none.
 pub(super) const MAIN_TABLE: u64 = 254;
 
@@ -134,7 +136,7 @@ impl RouteKey {
     }
 
     pub(super) fn is_default(&self) -> bool {
-        matches!(self.destination.as_str(), "0.0.0.0/0" | "::/0") && self.table == MAIN_TABLE
+        Family::of_default_route(&self.destination).is_some() && self.table == MAIN_TABLE
     }
 
     /// Whether the other one leads to the same place by another gateway on the same interface.

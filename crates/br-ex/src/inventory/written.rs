@@ -10,14 +10,8 @@ pub(super) fn yaml(node: &Node) -> String {
     if let Value::Scalar { text, meaning: Meaning::Text } = &node.value {
         return text.clone();
     }
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    let mut text = String::new();
-    // The tree came from YAML, so there is nothing in it that YAML could not say.
-    let _ = serde_saphyr::to_fmt_writer_with_options(&mut text, &Written(node), options);
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text
+    // The tree came from YAML, so there is nothing in it that YAML could not express.
+    machine_config::yaml::document(&Written(node)).unwrap_or_default()
 }
 
 struct Written<'a>(&'a Node);

@@ -30,6 +30,12 @@ impl Family {
         }
     }
 
+    /// The family whose default route has this destination.
+    pub fn of_default_route(destination: &str) -> Option<Self> {
+        let net: IpNet = destination.parse().ok()?;
+        (net.prefix_len() == 0).then(|| Self::of(net.addr()))
+    }
+
     pub fn default_route(self) -> &'static str {
         match self {
             Self::V4 => "0.0.0.0/0",

@@ -1,5 +1,6 @@
 //! The objects that let a cluster provision the new machine.
 
+use machine_config::yaml;
 use nmstate::NetworkState;
 use serde_json::{Value, json};
 
@@ -37,7 +38,7 @@ pub struct Manifest {
 #[error("writing {name} as YAML")]
 pub struct ManifestError {
     name: String,
-    source: serde_saphyr::ser::Error,
+    source: yaml::WriteError,
 }
 
 impl Machine {
@@ -54,7 +55,8 @@ pub fn manifests(
 ) -> Result<Vec<Manifest>, ManifestError> {
     let Machine { host, bmc } = machine;
     let name = format!("{host}-network-config-secret.yaml");
-    let text = text_of(network).map_err(|source| ManifestError { name: name.clone(), source })?;
+    let text =
+        yaml::manifest(network).map_err(|source| ManifestError { name: name.clone(), source })?;
     let secret = json!({
         "apiVersion": "v1",
         "kind": "Secret",
@@ -81,22 +83,11 @@ pub fn manifests(
         });
         files.push((format!("{host}-baremetalhost.yaml"), object));
     }
-    let written = |(name, object): (String, Value)| match text_of(&object) {
+    let written = |(name, object): (String, Value)| match yaml::manifest(&object) {
         Ok(yaml) => Ok(Manifest { name, yaml }),
         Err(source) => Err(ManifestError { name, source }),
     };
     files.into_iter().map(written).collect()
-}
-
-fn text_of(value: &impl serde::Serialize) -> Result<String, serde_saphyr::ser::Error> {
-    // Documents in documents stay readable, and no line is folded.
-    let options = serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX };
-    let mut text = String::new();
-    serde_saphyr::to_fmt_writer_with_options(&mut text, value, options)?;
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -4,11 +4,14 @@
 //! for one shape finds nothing on a node of another, and then changes nothing.
 
 use std::fmt;
-use std::fmt::Write as _;
 
-use nmstate::{Interface, InterfaceType, NetworkState};
+use machine_config::yaml;
+use nmstate::{InterfaceType, NetworkState};
 
 use super::Families;
+use super::desired::{
+    self, Bridge, Captures, Config, Desired, Interface, Kind, Port, Value, captured,
+};
 use super::write::{METRIC, dhcp, interface};
 use crate::BRIDGE;
 use crate::current_address::{DefaultRoute, default_routes};
@@ -53,12 +56,12 @@ impl Shape {
         }
     }
 
-    fn kind(self) -> &'static str {
+    fn kind(self) -> Kind {
         match self {
-            Self::Nic => "ethernet",
-            Self::Bond => "bond",
-            Self::Vlan | Self::VlanOnBond => "vlan",
-            Self::LinuxBridge => "linux-bridge",
+            Self::Nic => Kind::Ethernet,
+            Self::Bond => Kind::Bond,
+            Self::Vlan | Self::VlanOnBond => Kind::Vlan,
+            Self::LinuxBridge => Kind::LinuxBridge,
         }
     }
 }
@@ -130,84 +133,87 @@ impl Policy {
     }
 
     /// The document, for `cluster.yml` of a role whose nodes are of this shape.
-    pub fn document(&self) -> String {
-        let mut text = String::new();
-        self.captures(&mut text);
-        text.push_str("desiredState:\n");
-        let mut state = String::from("interfaces:\n");
-        let name = "\"{{ capture.uplink.interfaces.0.name }}\"";
-        let mtu = "  mtu: \"{{ capture.uplink.interfaces.0.mtu }}\"\n";
-        interface(&mut state, name, self.shape.kind(), None);
-        state.push_str(mtu);
-        let _ = write!(
-            state,
-            "- name: br-ex\n  type: ovs-bridge\n  state: up\n  bridge:\n    allow-extra-patch-ports: \
-             true\n    options:\n      mcast-snooping-enable: true\n    port:\n    - name: {name}\n    - \
-             name: br-ex\n- name: br-ex\n  type: ovs-interface\n  state: up\n  copy-mac-from: \
-             {name}\n{mtu}"
+    ///
+    /// # Errors
+    /// If it cannot be written as YAML.
+    pub fn document(&self) -> Result<String, yaml::WriteError> {
+        let policy = desired::Policy { capture: self.captures(), desired: self.desired() };
+        let source = match self.source {
+            Source::Dhcp => "an address by DHCP",
+            Source::Static => "static addresses",
+        };
+        let head = format!(
+            "# For nodes whose default route goes through {}, with {source}.\n",
+            Words(self.shape)
         );
-        match self.source {
-            Source::Dhcp => {
-                for family in Family::BOTH {
-                    dhcp(&mut state, family, self.families.has(family));
-                }
-            }
-            Source::Static => {
-                for family in Family::BOTH {
-                    let key = family.key();
-                    let _ =
-                        writeln!(state, "  {key}: \"{{{{ capture.uplink.interfaces.0.{key} }}}}\"");
-                }
-                state.push_str(
-                    "routes:\n  config: \"{{ capture.routes.routes.config }}\"\n\
-                     dns-resolver:\n  config: \"{{ capture.names.dns-resolver.config }}\"\n",
-                );
-            }
-        }
-        for line in state.lines() {
-            let _ = writeln!(text, "  {line}");
-        }
-        text
+        Ok(head + &yaml::document(&policy)?)
     }
 
-    fn captures(&self, text: &mut String) {
-        let (family, kind) = match self.families {
-            Families::V4 | Families::Both => (Family::V4, self.shape.kind()),
-            Families::V6 => (Family::V6, self.shape.kind()),
+    fn desired(&self) -> Desired {
+        let name = captured("uplink.interfaces.0.name");
+        let mtu = || Some(Value::captured("uplink.interfaces.0.mtu"));
+        let uplink = Interface { mtu: mtu(), ..interface(&name, self.shape.kind(), None) };
+        let bridge = Bridge::new(vec![Port::new(&name), Port::new(BRIDGE)]).with_snooping();
+        let bridge = Interface { bridge: Some(bridge), ..Interface::new(BRIDGE, Kind::OvsBridge) };
+        let ip = |family: Family| match self.source {
+            Source::Dhcp => dhcp(family, self.families.has(family)),
+            Source::Static => Value::captured(&format!("uplink.interfaces.0.{}", family.key())),
         };
-        let _ = write!(
-            text,
-            "# For nodes whose default route goes through {}, with {}.\n\
-             capture:\n  \
-             default-route: routes.running.destination==\"{}\"\n  \
-             way-out: interfaces.name==capture.default-route.routes.running.0.next-hop-interface\n",
-            Words(self.shape),
-            match self.source {
-                Source::Dhcp => "an address by DHCP",
-                Source::Static => "static addresses",
-            },
-            family.default_route()
+        let port = Interface {
+            copy_mac_from: Some(name),
+            mtu: mtu(),
+            ..Interface::new(BRIDGE, Kind::OvsInterface).with_ip(ip)
+        };
+        let is_static = self.source == Source::Static;
+        Desired {
+            interfaces: vec![uplink, bridge, port],
+            routes: is_static.then(|| Config { config: Value::captured("routes.routes.config") }),
+            dns_resolver: is_static
+                .then(|| Config { config: Value::captured("names.dns-resolver.config") }),
+        }
+    }
+
+    fn captures(&self) -> Captures {
+        let family = match self.families {
+            Families::V4 | Families::Both => Family::V4,
+            Families::V6 => Family::V6,
+        };
+        let kind = self.shape.kind().name();
+        let mut captures = Captures::default();
+        captures.add(
+            "default-route",
+            format!("routes.running.destination==\"{}\"", family.default_route()),
+        );
+        captures.add(
+            "way-out",
+            "interfaces.name==capture.default-route.routes.running.0.next-hop-interface",
         );
         // The second step fails on a node of another shape, before anything is changed.
         let found = if self.shape == Shape::VlanOnBond { "vlan" } else { "uplink" };
-        let _ = writeln!(text, "  {found}: capture.way-out | interfaces.type==\"{kind}\"");
+        captures.add(found, format!("capture.way-out | interfaces.type==\"{kind}\""));
         if self.shape == Shape::VlanOnBond {
-            text.push_str(
-                "  base: interfaces.name==capture.vlan.interfaces.0.vlan.base-iface\n  \
-                 bond: capture.base | interfaces.type==\"bond\"\n  \
-                 vlans: interfaces.vlan.base-iface==capture.bond.interfaces.0.name\n  \
-                 uplink: capture.vlans | interfaces.name==capture.vlan.interfaces.0.name\n",
-            );
+            captures.add("base", "interfaces.name==capture.vlan.interfaces.0.vlan.base-iface");
+            captures.add("bond", "capture.base | interfaces.type==\"bond\"");
+            captures.add("vlans", "interfaces.vlan.base-iface==capture.bond.interfaces.0.name");
+            captures
+                .add("uplink", "capture.vlans | interfaces.name==capture.vlan.interfaces.0.name");
         }
         if self.source == Source::Static {
-            let _ = write!(
-                text,
-                "  own-routes: routes.config.next-hop-interface==capture.uplink.interfaces.0.name\n  \
-                 moved-routes: capture.own-routes | routes.config.next-hop-interface:=\"br-ex\"\n  \
-                 routes: capture.moved-routes | routes.config.metric:=\"{METRIC}\"\n  \
-                 names: dns-resolver.config\n"
+            captures.add(
+                "own-routes",
+                "routes.config.next-hop-interface==capture.uplink.interfaces.0.name",
             );
+            captures.add(
+                "moved-routes",
+                "capture.own-routes | routes.config.next-hop-interface:=\"br-ex\"",
+            );
+            captures.add(
+                "routes",
+                format!("capture.moved-routes | routes.config.metric:=\"{METRIC}\""),
+            );
+            captures.add("names", "dns-resolver.config");
         }
+        captures
     }
 }
 
@@ -226,12 +232,13 @@ impl fmt::Display for Words {
     }
 }
 
-fn find<'s>(current: &'s NetworkState, name: &str) -> Option<&'s Interface> {
-    let is_it = |it: &&Interface| it.name() == name && it.iface_type() != InterfaceType::OvsBridge;
+fn find<'s>(current: &'s NetworkState, name: &str) -> Option<&'s nmstate::Interface> {
+    let is_it =
+        |it: &&nmstate::Interface| it.name() == name && it.iface_type() != InterfaceType::OvsBridge;
     current.interfaces.to_vec().into_iter().find(is_it)
 }
 
-fn is_automatic(iface: &Interface) -> bool {
+fn is_automatic(iface: &nmstate::Interface) -> bool {
     let base = iface.base_iface();
     let v4 = base.ipv4.as_ref().is_some_and(|ip| ip.enabled && ip.dhcp == Some(true));
     let v6 = base
@@ -246,12 +253,12 @@ fn is_automatic(iface: &Interface) -> bool {
     v4 || (v6 && !has_fixed_v4)
 }
 
-fn shape(current: &NetworkState, iface: &Interface) -> Result<Shape, AutoError> {
+fn shape(current: &NetworkState, iface: &nmstate::Interface) -> Result<Shape, AutoError> {
     match iface {
-        Interface::Ethernet(_) => Ok(Shape::Nic),
-        Interface::Bond(_) => Ok(Shape::Bond),
-        Interface::LinuxBridge(_) => Ok(Shape::LinuxBridge),
-        Interface::Vlan(vlan) => {
+        nmstate::Interface::Ethernet(_) => Ok(Shape::Nic),
+        nmstate::Interface::Bond(_) => Ok(Shape::Bond),
+        nmstate::Interface::LinuxBridge(_) => Ok(Shape::LinuxBridge),
+        nmstate::Interface::Vlan(vlan) => {
             let base = vlan.vlan.as_ref().and_then(|vlan| vlan.base_iface.as_deref());
             let base = base.and_then(|base| find(current, base));
             let is_bond = base.is_some_and(|base| base.iface_type() == InterfaceType::Bond);

@@ -16,17 +16,6 @@ impl InterfaceName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// The name as YAML: in quotes where it could be taken for something else than text.
-    pub(super) fn yaml(&self) -> String {
-        let is_word = self.0.starts_with(|c: char| c.is_ascii_alphabetic())
-            && !self.0.contains([':', '@'])
-            && !matches!(
-                self.0.to_ascii_lowercase().as_str(),
-                "y" | "n" | "yes" | "no" | "on" | "off" | "true" | "false" | "null"
-            );
-        if is_word { self.0.clone() } else { format!("'{}'", self.0) }
-    }
 }
 
 impl FromStr for InterfaceName {
@@ -56,6 +45,12 @@ pub struct VlanId(u16);
 #[error("expected the number of a VLAN, from 1 to 4094, found {0:?}")]
 pub struct VlanIdError(String);
 
+impl VlanId {
+    pub fn number(self) -> u16 {
+        self.0
+    }
+}
+
 impl FromStr for VlanId {
     type Err = VlanIdError;
 
@@ -82,15 +77,6 @@ mod tests {
         }
         for bad in ["", ".", "..", "a/b", "a b", "sixteen-letters-x", "br-ex", "ä", "{{x}}"] {
             assert!(bad.parse::<InterfaceName>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn names_that_yaml_takes_for_something_else_are_quoted() {
-        let yaml = |name: &str| name.parse::<InterfaceName>().unwrap().yaml();
-        assert_eq!(yaml("eno1"), "eno1");
-        for name in ["1e3", "on", "No", "0x10", "null", "a:b"] {
-            assert_eq!(yaml(name), format!("'{name}'"));
         }
     }
 

@@ -91,7 +91,7 @@ fn each_policy_makes_the_bridge_that_configure_ovs_would_have_made() {
     for (shape, source) in every() {
         let policy = Policy { shape, source, families: Families::V4 };
         let current = node(shape, source);
-        let state = evaluated(&policy.document(), &current);
+        let state = evaluated(&policy.document().unwrap(), &current);
         state.validate(Some(&current)).unwrap_or_else(|error| panic!("{policy:?}: {error}"));
         let Some(Interface::OvsBridge(bridge)) =
             state.interfaces.get_iface("br-ex", InterfaceType::OvsBridge)
@@ -133,8 +133,9 @@ fn each_policy_makes_the_bridge_that_configure_ovs_would_have_made() {
 #[test]
 fn each_policy_keeps_the_rules_with_and_without_a_node() {
     for (shape, source) in every() {
-        let document =
-            Document::parse(Policy { shape, source, families: Families::V4 }.document().as_bytes());
+        let document = Document::parse(
+            Policy { shape, source, families: Families::V4 }.document().unwrap().as_bytes(),
+        );
         let findings = check(&document, &Surroundings::default());
         assert!(findings.is_empty(), "{shape:?} {source:?}: {findings:?}");
         let current = Some(node(shape, source));
@@ -154,7 +155,7 @@ fn a_policy_for_another_shape_finds_nothing_and_says_so() {
             let policy = Policy { shape: other, source, families: Families::V4 };
             let around =
                 Surroundings { current: Some(node(shape, source)), ..Surroundings::default() };
-            let findings = check(&Document::parse(policy.document().as_bytes()), &around);
+            let findings = check(&Document::parse(policy.document().unwrap().as_bytes()), &around);
             let rules: Vec<_> =
                 findings.iter().map(|it| (it.rule.to_string(), it.severity)).collect();
             assert_eq!(rules, [("B35".to_owned(), Severity::Error)], "{policy:?} on {shape:?}");
@@ -188,7 +189,7 @@ fn several_default_routes_are_an_error_that_names_them() {
     // A policy that is used there all the same is warned about.
     let policy = Policy { shape: Shape::Nic, source: Source::Dhcp, families: Families::V4 };
     let around = Surroundings { current: Some(current), ..Surroundings::default() };
-    let findings = check(&Document::parse(policy.document().as_bytes()), &around);
+    let findings = check(&Document::parse(policy.document().unwrap().as_bytes()), &around);
     let said: Vec<&str> = findings.iter().map(|it| it.message.as_str()).collect();
     assert_eq!(
         said,

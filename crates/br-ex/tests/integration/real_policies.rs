@@ -4,6 +4,7 @@
 //!
 //! Data tier: the policies are not part of this repository.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use br_ex::{Document, Severity, Surroundings, check};
@@ -14,8 +15,9 @@ use sha2::{Digest as _, Sha256};
 enum Verdict {
     /// A node takes it; there must be no error.
     Good,
-    /// A node cannot take it, for this reason; there must be an error.
-    Bad(&'static str),
+    /// A node cannot take it: there must be an error on each of these lines, for this reason, and on no
+    /// other.
+    Bad(&'static [usize], &'static str),
 }
 use Verdict::{Bad, Good};
 
@@ -26,6 +28,7 @@ const VERDICTS: &[(&str, &str, Verdict)] = &[
         "nmstate__kubernetes-nmstate__design-proposals_discarded_host-ip-pool.md__block4.yaml",
         "d6f013b869d8f82f",
         Bad(
+            &[5, 8],
             "`capture` and `desiredState` are not below `spec`: the policy is empty, and nothing is applied",
         ),
     ),
@@ -72,22 +75,22 @@ const VERDICTS: &[(&str, &str, Verdict)] = &[
     (
         "openshift__openshift-docs__modules_k8s-nmstate-creating-alternative-interface-names-by-identifier.adoc__block0.yaml",
         "f2111d22b1e6c6f7",
-        Bad("placeholders: a name of 16 characters, and a MAC address that is none"),
+        Bad(&[10, 13], "placeholders: a name of 16 characters, and a MAC address that is none"),
     ),
     (
         "openshift__openshift-docs__modules_k8s-nmstate-creating-alternative-interface-names.adoc__block0.yaml",
         "58ac05bf11f766da",
-        Bad("a placeholder of 16 characters; the kernel allows 15"),
+        Bad(&[10], "a placeholder of 16 characters; the kernel allows 15"),
     ),
     (
         "openshift__openshift-docs__modules_k8s-nmstate-deleting-alternative-interface-names.adoc__block0.yaml",
         "ffd219e8cce93277",
-        Bad("a placeholder of 16 characters; the kernel allows 15"),
+        Bad(&[10], "a placeholder of 16 characters; the kernel allows 15"),
     ),
     (
         "openshift__openshift-docs__modules_k8s-nmstate-deleting-alternative-interface-names.adoc__block2.yaml",
         "7f46269b3fe79238",
-        Bad("placeholders: a name of 16 characters, and a PCI address that is none"),
+        Bad(&[10, 13], "placeholders: a name of 16 characters, and a PCI address that is none"),
     ),
     // IPv4 is enabled and keeps the addresses it has.
     (
@@ -98,7 +101,7 @@ const VERDICTS: &[(&str, &str, Verdict)] = &[
     (
         "openshift__openshift-docs__modules_nw-ovn-ipsec-north-south-disable.adoc__block0.yaml",
         "efffed90c2b71825",
-        Bad("a placeholder in its name, which a cluster does not accept"),
+        Bad(&[4], "a placeholder in its name, which a cluster does not accept"),
     ),
     // The name of an IPsec connection is not that of an interface of the kernel.
     (
@@ -109,12 +112,12 @@ const VERDICTS: &[(&str, &str, Verdict)] = &[
     (
         "openshift__openshift-docs__modules_nw-sriov-change-vf-mtu-running-pod.adoc__block5.yaml",
         "7c80e00917995041",
-        Bad("a placeholder in place of the number of an MTU"),
+        Bad(&[13], "a placeholder in place of the number of an MTU"),
     ),
     (
         "openshift__openshift-docs__modules_procedure-enabling-bgp-evpn-primary-cudn.adoc__block3.yaml",
         "f9740314f2765577",
-        Bad("placeholders: a name of 22 characters, and an address that is none"),
+        Bad(&[4, 9, 15], "placeholders: a name of 22 characters, and an address that is none"),
     ),
     (
         "openshift__openshift-docs__modules_virt-creating-interface-on-nodes.adoc__block0.yaml",
@@ -169,7 +172,7 @@ const VERDICTS: &[(&str, &str, Verdict)] = &[
     (
         "openshift__openshift-docs__modules_virt-removing-interface-from-nodes.adoc__block0.yaml",
         "335fc427ff872e44",
-        Bad("a placeholder in its name, which a cluster does not accept"),
+        Bad(&[4], "a placeholder in its name, which a cluster does not accept"),
     ),
 ];
 
@@ -199,7 +202,7 @@ const OF_ADMINISTRATORS: &[(&str, &str, Verdict)] = &[
     (
         "giofontana__cheatsheet__OCP_CNV_Network_network-configuration.md__block0.yaml",
         "2698df5827151a54",
-        Bad("apiVersion v1alpha1, which no cluster serves any more"),
+        Bad(&[1], "apiVersion v1alpha1, which no cluster serves any more"),
     ),
     (
         "giofontana__cheatsheet__OCP_CNV_Network_vlans-linuxbridge.md__block0.yaml",
@@ -209,19 +212,19 @@ const OF_ADMINISTRATORS: &[(&str, &str, Verdict)] = &[
     (
         "giofontana__cheatsheet__ODF_Network_nncp-odf.yaml",
         "2ca49f9f28d8b0c2",
-        Bad("a placeholder in its name, which a cluster does not accept"),
+        Bad(&[4], "a placeholder in its name, which a cluster does not accept"),
     ),
     ("gqlo__ocp-lab__templates_multus_node-net-policy.yaml", "334ddb3fbbc04592", Good),
     ("gqlo__ocp-lab__templates_multus_remove-nnap.yaml", "9d121892ac242ace", Good),
     ("gstephan76__ocpvirt__nncp-bridge-workers.yaml", "774e62a5bc02b996", Good),
-    ("gstephan76__ocpvirt__ovs-br-flat.yaml", "424c904c6c25c608", Bad("no name")),
+    ("gstephan76__ocpvirt__ovs-br-flat.yaml", "424c904c6c25c608", Bad(&[3], "no name")),
     ("jclaret__mtu-issue__nncp_bond.yaml", "85c67a201ec9dee1", Good),
     (
         "karampok__telco-ocp-lab__ztp_ztp-spokes_policies_source-crs_nmstate_nodeNetworkConfigurationPolicy.yaml",
         "48ef5d83ea370fc2",
-        Bad("an empty name: a generator of policies fills it in"),
+        Bad(&[5], "an empty name: a generator of policies fills it in"),
     ),
-    ("nitinetrxengg__yamls__nncp.yaml", "03e6b78aa0d4e4b2", Bad("no apiVersion")),
+    ("nitinetrxengg__yamls__nncp.yaml", "03e6b78aa0d4e4b2", Bad(&[1], "no apiVersion")),
     (
         "OCP-on-NERC__nerc-ocp-config__cluster-scope_overlays_nerc-ocp-beta-test_nodenetworkconfigurationpolicies_eth-nese.yaml",
         "5f234e4f43a4ee18",
@@ -240,7 +243,7 @@ const OF_ADMINISTRATORS: &[(&str, &str, Verdict)] = &[
     (
         "openshift-tigerteam__openshift-examples__docs_networking_2-eth-bond-active-backup-vlan.yaml",
         "51b1b8d467c5f147",
-        Bad("placeholders for names, MAC addresses, a VLAN and an address"),
+        Bad(&[13, 21, 46, 50, 51], "placeholders for names, MAC addresses, a VLAN and an address"),
     ),
     ("ppradhan01__vmwmigration__nncp-template.yaml", "1feefc5de9a36977", Good),
     ("raphaelmorsch__user-defined-network__nncp.yaml", "7e66f7e902218c84", Good),
@@ -267,7 +270,7 @@ const OF_ADMINISTRATORS: &[(&str, &str, Verdict)] = &[
     (
         "RHFieldProductManagement__openshift-virt-labs__configs_ocp_nmstate-br1-workers.yaml",
         "c6a2c27a7a82f605",
-        Bad("apiVersion v1alpha1, which no cluster serves any more"),
+        Bad(&[1], "apiVersion v1alpha1, which no cluster serves any more"),
     ),
     (
         "starlab3030__rhoso-temp__beta-lab-via-argocd_prepare-openshfit-for-rhoso-network-isolation-via-argocd.md__block1.yaml",
@@ -303,16 +306,19 @@ fn judge(folder: &str, verdicts: &[(&str, &str, Verdict)]) {
         let text = String::from_utf8(bytes).unwrap();
         let documents = Document::policies(&text);
         let documents = documents.unwrap_or_else(|| vec![Document::parse(text.as_bytes())]);
-        let errors: Vec<String> = documents
+        let errors: Vec<_> = documents
             .iter()
             .flat_map(|document| check(document, &Surroundings::default()))
             .filter(|finding| finding.severity == Severity::Error)
-            .map(|finding| finding.to_string())
             .collect();
-        match (verdict, errors.as_slice()) {
-            (Good, []) | (Bad(_), [_, ..]) => {}
-            (Good, errors) => wrong.push(format!("{file} is good: {errors:?}")),
-            (Bad(why), []) => wrong.push(format!("{file} has no error, although: {why}")),
+        let found: BTreeSet<usize> = errors.iter().map(|finding| finding.at.line).collect();
+        let (expected, why) = match verdict {
+            Good => (BTreeSet::new(), "it is good"),
+            Bad(lines, why) => (lines.iter().copied().collect(), *why),
+        };
+        if found != expected {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            wrong.push(format!("{file}: {why}: expected {expected:?}, found {errors:?}"));
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));

@@ -21,7 +21,7 @@ fn a_node_without_configuration_gets_the_policy_of_its_shape() {
     let wanted = Policy { shape: Shape::Nic, source: Source::Dhcp, families: Families::V4 };
     assert_eq!(policy, wanted);
     let around = Surroundings { current: Some(node.state), ..Surroundings::default() };
-    let findings = check(&Document::parse(policy.document().as_bytes()), &around);
+    let findings = check(&Document::parse(policy.document().unwrap().as_bytes()), &around);
     assert!(findings.is_empty(), "{findings:?}");
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use br_ex::topology::{
-    Addressing, Bond, BondMode, Families, InterfaceName, MacAddress, SecondAddresses, SecondBridge,
+    Addressing, Bond, BondMode, Families, InterfaceName, SecondAddresses, SecondBridge,
     StaticAddresses, StaticRoute, Topology, Uplink,
 };
 use br_ex::{Document, Surroundings, check};
@@ -238,5 +238,5 @@ fn further_settings_that_cannot_be_are_refused() {
         let error = topology.document().unwrap_err().to_string();
         assert!(error.starts_with(wanted), "{error}");
     }
-    assert!("52:54:00".parse::<MacAddress>().is_err());
+    assert!("52:54:00".parse::<machine_identity::Mac>().is_err());
 }

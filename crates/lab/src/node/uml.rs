@@ -72,6 +72,8 @@ pub struct UmlOptions {
     pub nics: [String; 2],
     /// Profiles of NetworkManager. By default `nic0` asks DHCP and `nic1` has none.
     pub profiles: Vec<Profile>,
+    /// Whether NetworkManager makes profiles of its own, in /run, for NICs that have none.
+    pub automatic_profiles: bool,
     /// Other files on its disk. All belong to root; of their modes only who may execute counts.
     pub files: Vec<NodeFile>,
     /// The LAN of the host that `mgmt0` is plugged into. By default there is no such card.
@@ -84,6 +86,7 @@ impl Default for UmlOptions {
             hostname: "node".into(),
             nics: ["nic0", "nic1"].map(str::to_owned),
             profiles: vec![Profile::dhcp("nic0")],
+            automatic_profiles: false,
             files: Vec::new(),
             uplink: None,
         }
@@ -125,7 +128,7 @@ impl Uml {
         uml.put("daemons.sh", DAEMONS)?;
         uml.put("calls.sh", CALLS)?;
         let fixed = [
-            options::network_manager(false),
+            options::network_manager(options.automatic_profiles),
             NodeFile { path: "/etc/resolv.conf".into(), content: Vec::new(), mode: 0o644 },
         ];
         let profiles = options.profiles.iter().map(Profile::file);
@@ -211,7 +214,7 @@ impl Uml {
             .process_group(0)
             .spawn()
             .context("starting User-Mode Linux")?;
-        Ok(Machine { child })
+        Ok(Machine { child, is_over: false })
     }
 
     fn ours(&self, name: &str) -> PathBuf {
@@ -239,22 +242,31 @@ fn loader(share: &Path) -> String {
 #[derive(Debug)]
 struct Machine {
     child: Child,
+    is_over: bool,
 }
 
 impl Machine {
     fn has_ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait().context("watching a machine")?.is_some())
     }
-}
 
-impl Drop for Machine {
-    fn drop(&mut self) {
+    /// Ends it at once.
+    fn kill(&mut self) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
         // Whoever is left of the group: the machine when it is to be given up, else the watcher,
         // which also keeps the group's number from being anyone else's.
         if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 

@@ -4,15 +4,16 @@
 //! digests, the configuration, which bundles need which images, what is written for the cluster.
 //! A digest in its last line shows that it was not edited.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use mirror_plan::{
-    Destination, Exit, Mode, Plan, PlanError, SealError, Sealing, Target, Wanted, unseal,
+    BundleUse, Destination, Exit, Mode, Plan, PlanError, SealError, Sealing, Target, Wanted, unseal,
 };
-use oci::Digest;
+use oci::{Digest, ImageRef};
 use serde::{Deserialize, Serialize};
 
 use crate::collect::built_images::{Base, MadeImage};
@@ -151,8 +152,20 @@ impl StoredPlan {
     }
 
     /// What is copied.
-    pub(crate) fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The bundles of operators that need an image.
+    pub fn uses(&self, image: &ImageRef) -> BTreeSet<BundleUse> {
+        self.run.sections.catalogs.needs.uses(image)
+    }
+
+    /// What could not be planned, in words: images, and whatever else failed.
+    pub fn unplanned(&self) -> impl Iterator<Item = String> {
+        let images = self.run.lost.iter();
+        let images = images.map(|lost| format!("{}: {}", lost.wanted.origin, lost.reason.text));
+        images.chain(self.run.failures.iter().map(|failure| failure.message.clone()))
     }
 
     /// Documents by which images were selected, and that cluster resources are made from.

@@ -65,6 +65,11 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
                 { "name": "openvswitch", "mountPath": "/run/openvswitch" },
                 { "name": "lock", "mountPath": LOCK_FOLDER },
                 { "name": "links", "mountPath": "/etc/systemd/network" },
+                // What `nmstate-operator gather` collects for must-gather; read only.
+                { "name": "documents", "mountPath": "/etc/nmstate", "readOnly": true },
+                { "name": "profiles", "mountPath": "/etc/NetworkManager", "readOnly": true },
+                { "name": "profiles-of-boot", "mountPath": "/run/NetworkManager", "readOnly": true },
+                { "name": "reports", "mountPath": "/var/log/brex-firstboot", "readOnly": true },
             ],
         }],
         "volumes": [
@@ -72,6 +77,10 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
             { "name": "openvswitch", "hostPath": { "path": "/run/openvswitch", "type": "DirectoryOrCreate" } },
             { "name": "lock", "hostPath": { "path": LOCK_FOLDER, "type": "DirectoryOrCreate" } },
             { "name": "links", "hostPath": { "path": "/etc/systemd/network", "type": "DirectoryOrCreate" } },
+            { "name": "documents", "hostPath": { "path": "/etc/nmstate", "type": "DirectoryOrCreate" } },
+            { "name": "profiles", "hostPath": { "path": "/etc/NetworkManager", "type": "DirectoryOrCreate" } },
+            { "name": "profiles-of-boot", "hostPath": { "path": "/run/NetworkManager", "type": "DirectoryOrCreate" } },
+            { "name": "reports", "hostPath": { "path": "/var/log/brex-firstboot", "type": "DirectoryOrCreate" } },
         ],
     });
     if wanted.memory_only

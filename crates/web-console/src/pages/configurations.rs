@@ -4,6 +4,8 @@ use command_line::quantity;
 use maud::{Markup, html};
 
 use super::parts::{address, bytes, table};
+use super::selection::{SelectionView, panel, total};
+use crate::sizes::measured::Estimate;
 use crate::view::configurations::{Checked, ConfigurationRow, Purpose, Start, StartOrigin};
 
 /// A text in the editor.
@@ -15,6 +17,8 @@ pub(crate) struct Editor<'a> {
     /// The digest of the file that is edited; empty for a new one.
     pub(crate) base: &'a str,
     pub(crate) checked: &'a Checked,
+    /// What the text selects, where it has no errors.
+    pub(crate) selection: Option<&'a SelectionView>,
     pub(crate) message: Option<Message<'a>>,
 }
 
@@ -26,13 +30,17 @@ pub(crate) enum Message<'a> {
     Draft(&'a str),
 }
 
-pub(crate) fn list(rows: &[ConfigurationRow], starts: &[Start], minor: &str) -> Markup {
-    let row = |row: &ConfigurationRow| {
+/// A configuration of the workspace, and the size of what it selects.
+pub(crate) type SizedRow = (ConfigurationRow, Option<Estimate>);
+
+pub(crate) fn list(rows: &[SizedRow], starts: &[Start], minor: &str) -> Markup {
+    let row = |(row, estimate): &SizedRow| {
         let name = row.name.to_string();
         html! {
             tr {
                 th scope="row" { a href=(address("/configuration", &[("name", &name)])) { code { (name) } } }
                 td { (purpose(&row.checked)) }
+                td { @match estimate { Some(estimate) => (total(estimate)), None => "–" } }
                 td { (bytes(row.bytes as u64)) }
                 td { a href=(address("/configuration/download", &[("name", &name)])) { "Download" } }
             }
@@ -40,7 +48,7 @@ pub(crate) fn list(rows: &[ConfigurationRow], starts: &[Start], minor: &str) -> 
     };
     html! {
         @if rows.is_empty() { p { "There are no configurations in this workspace yet." } } @else {
-            (table("Configurations", &["Name", "State", "Size", "File"], &rows.iter().map(row).collect::<Vec<_>>()))
+            (table("Configurations", &["Name", "State", "Selected", "Text", "File"], &rows.iter().map(row).collect::<Vec<_>>()))
         }
         section aria-labelledby="new" {
             h2 id="new" { "New configuration" }
@@ -62,6 +70,7 @@ pub(crate) fn list(rows: &[ConfigurationRow], starts: &[Start], minor: &str) -> 
             }
             p .note { "To upload a file, open an empty configuration and choose the file there, or drop it on the text." }
         }
+        (for_cluster())
     }
 }
 
@@ -73,8 +82,31 @@ fn purpose(checked: &Checked) -> Markup {
     }
 }
 
+/// A configuration for what a cluster needs next.
+fn for_cluster() -> Markup {
+    html! {
+        section aria-labelledby="cluster" {
+            h2 id="cluster" { "For a cluster" }
+            p { "On the disconnected side, " code { "oc-mirror inventory --out cluster.json" }
+                " writes what a cluster has. From it follows what it needs next: releases on the way to an update, and its operators." }
+            form .stacked method="post" action="/configuration/inventory" {
+                label for="inventory-file" hidden { "Inventory file" }
+                input id="inventory-file" type="file" accept=".json,application/json" data-into="inventory" hidden;
+                label for="inventory" { "Inventory (JSON)" }
+                textarea .short id="inventory" name="inventory" required spellcheck="false" autocapitalize="off" {}
+                label for="inventory-to" { "Update to" }
+                input id="inventory-to" name="to" placeholder="the newest that its channel leads to" spellcheck="false" autocomplete="off";
+                label for="inventory-offline" { "Offline" }
+                span { input id="inventory-offline" type="checkbox" name="carried" value="true"; " read the graphs in this workspace" }
+                button type="submit" { "Make a configuration" }
+            }
+        }
+    }
+}
+
 pub(crate) fn editor(editor: &Editor<'_>) -> Markup {
-    let Editor { name, text, base, checked, message } = editor;
+    let Editor { name, text, base, checked, message, .. } = editor;
+    let is_stored = !base.is_empty() && matches!(message, None | Some(Message::Saved));
     html! {
         @match message {
             Some(Message::Saved) => p .saved role="status" { "Saved." },
@@ -82,41 +114,68 @@ pub(crate) fn editor(editor: &Editor<'_>) -> Markup {
             Some(Message::Draft(what)) => p .note role="status" { (what) },
             None => {},
         }
-        form .editor method="post" action="/configuration/save" data-check="/configuration/check" {
+        form .editor method="post" action="/configuration/save" data-check="/configuration/check" data-unsaved[!is_stored] {
             input type="hidden" name="base" value=(base);
-            label for="name" { "File name" }
-            input id="name" name="name" required value=(name) placeholder="isc.yaml" autocomplete="off" spellcheck="false";
-            label .upload for="upload" hidden { "Upload" }
-            input id="upload" type="file" accept=".yaml,.yml,text/yaml" hidden;
-            label .wide for="text" { "Configuration (YAML)" }
-            textarea id="text" name="text" spellcheck="false" autocapitalize="off" aria-describedby="findings" { (text) }
-            button type="submit" { "Save" }
-            button .quiet type="submit" formaction="/configuration/check-page" { "Check" }
-            @if !base.is_empty() {
-                a href=(address("/configuration/download", &[("name", name)])) { "Download" }
-                @if checked.purpose == Some(Purpose::Mirror) {
-                    a href=(address("/configuration/new", &[("delete", name)])) { "Make a delete configuration of it" }
-                    a href="/start" { "Start a run" }
+            div .columns {
+                div {
+                    span .pair {
+                        label for="name" { "File name" } " "
+                        input id="name" name="name" required value=(name) placeholder="isc.yaml" autocomplete="off" spellcheck="false";
+                    }
+                    span .pair {
+                        label for="upload" hidden { "Upload" } " "
+                        input id="upload" type="file" accept=".yaml,.yml,text/yaml" hidden;
+                    }
+                    label .wide for="text" { "Configuration (YAML)" }
+                    textarea id="text" name="text" spellcheck="false" autocapitalize="off" aria-describedby="findings" { (text) }
+                    button type="submit" { "Save" }
+                    button .quiet type="submit" formaction="/configuration/check-page" formnovalidate { "Check" }
+                    @if !base.is_empty() {
+                        a href=(address("/configuration/download", &[("name", name)])) { "Download" }
+                        @if checked.purpose == Some(Purpose::Mirror) {
+                            a href=(address("/configuration/new", &[("delete", name)])) { "Make a delete configuration of it" }
+                            a href="/start" { "Start a run" }
+                        }
+                    }
                 }
+                div { (side(editor)) }
             }
         }
-        @if !base.is_empty() && checked.purpose == Some(Purpose::Mirror) {
-            section aria-labelledby="add" {
-                h2 id="add" { "Add" }
-                form method="post" action="/configuration/add" {
-                    input type="hidden" name="kind" value="image";
-                    input type="hidden" name="name" value=(name);
-                    label for="image" { "Image with tag or digest" }
-                    input id="image" name="image" required size="50" placeholder="quay.io/org/image:v1" spellcheck="false";
-                    button type="submit" { "Check and add" }
-                }
-                p { "Select " a href="/operators" { "operators from a catalog" } ", " a href="/releases" { "releases" } " or " a href="/charts" { "charts" } ". An addition starts from the saved file." }
-            }
-        }
-        section aria-labelledby="findings-title" {
+    }
+}
+
+/// What is wrong with the text and what it selects, beside the text.
+fn side(editor: &Editor<'_>) -> Markup {
+    let Editor { base, checked, selection, .. } = editor;
+    html! {
+        section .panel aria-labelledby="findings-title" {
             h2 id="findings-title" { "Check" }
             div id="findings" role="status" { (findings(checked)) }
         }
+        section .panel aria-labelledby="selection-title" {
+            h2 id="selection-title" { "Selection" }
+            div id="selection" { (panel(*selection)) }
+            h3 { "Add" }
+            p {
+                label for="image" { "Image with tag or digest" } " "
+                input id="image" name="image" placeholder="quay.io/org/image:v1" autocomplete="off" spellcheck="false"; " "
+                button .quiet type="submit" formaction="/configuration/change" formnovalidate name="change" value="image" { "Check and add" }
+            }
+            @if !base.is_empty() {
+                p {
+                    "Select " a href="/operators" { "operators from a catalog" } ", " a href="/releases" { "releases" }
+                    " or " a href="/charts" { "charts" } ". They are added to the saved file."
+                }
+            }
+        }
+    }
+}
+
+/// What the script of the editor replaces while you type.
+pub(crate) fn parts(checked: &Checked, selection: Option<&SelectionView>) -> Markup {
+    html! {
+        div data-for="findings" { (findings(checked)) }
+        div data-for="selection" { (panel(selection)) }
     }
 }
 

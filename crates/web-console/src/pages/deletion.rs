@@ -3,7 +3,7 @@
 use command_line::quantity;
 use maud::{Markup, html};
 
-use super::parts::{bytes, pager, table};
+use super::parts::{bytes, pager_of, table};
 use crate::view::deletion::{Preview, PreviewQuery, PreviewRow};
 
 pub(crate) fn content(
@@ -17,7 +17,7 @@ pub(crate) fn content(
     let Preview { digest, target, items, kept, images, bytes: size, warnings, .. } = preview;
     html! {
         @if let Some(problem) = problem { p .fault role="alert" { (problem) } }
-        p { (quantity::count(*images, "image")) " would be deleted from " code { (target) } "; their content has " (bytes(*size)) "." }
+        p { (quantity::count(*images, "image")) " would be deleted from " code { (target) } ", with " (bytes(*size)) " of content." }
         @for warning in warnings { p .fault { (warning) } }
         form method="get" action="/deletion" role="search" {
             label for="q" { "Name or reason" }
@@ -28,14 +28,16 @@ pub(crate) fn content(
             h2 id="deleted" { "Would be deleted" }
             @let rows: Vec<Markup> = items.rows.iter().map(row).collect();
             (table("Images that would be deleted", &["Image", "Reason", "Size"], &rows))
-            (pager(items, "/deletion", &[("q", &query.words)]))
+            (pager_of("Pages of what would be deleted", "page", items, "/deletion",
+                &[("q", &query.words), ("kept", &kept.number.to_string())]))
         }
         section aria-labelledby="kept" {
             h2 id="kept" { "Would be kept" }
             @if kept.total == 0 { p { "Nothing that is selected is kept." } } @else {
                 @let rows: Vec<Markup> = kept.rows.iter().map(row).collect();
                 (table("Images that would be kept", &["Image", "Reason", "Size"], &rows))
-                p { (kept.total) " images; the file beside the list has all reasons." }
+                (pager_of("Pages of what would be kept", "kept", kept, "/deletion",
+                    &[("q", &query.words), ("page", &items.number.to_string())]))
             }
         }
         @if *images > 0 {

@@ -2,12 +2,14 @@
 
 use command_line::quantity;
 use maud::{Markup, html};
+use mirror_plan::Kind;
 
-use super::layout::copyable;
 use super::parts::{address, bytes, pager, table};
-use crate::shell_line::ShellLine;
 use crate::view::images::{ImageDetail, ImageIndex, ImageQuery, ImageRow, KINDS, kind_name};
 use crate::view::paging::Page;
+
+/// Bundles that the page of an image names.
+const MAX_USERS: usize = 50;
 
 pub(crate) fn list(index: &ImageIndex, page: &Page<ImageRow>, query: &ImageQuery) -> Markup {
     let kinds = index.kinds();
@@ -47,8 +49,16 @@ pub(crate) fn list(index: &ImageIndex, page: &Page<ImageRow>, query: &ImageQuery
 }
 
 pub(crate) fn detail(detail: &ImageDetail) -> Markup {
-    let ImageDetail { row, manifests, attachments, names, left_out, attachments_unknown, layout } =
-        detail;
+    let ImageDetail {
+        row,
+        manifests,
+        attachments,
+        names,
+        users,
+        left_out,
+        attachments_unknown,
+        layout: _,
+    } = detail;
     let manifest_rows: Vec<Markup> = manifests
         .iter()
         .map(|manifest| {
@@ -86,6 +96,8 @@ pub(crate) fn detail(detail: &ImageDetail) -> Markup {
         @if names.is_empty() { p { "That of its origin." } } @else {
             ul { @for name in names { li { code { (name) } } } }
         }
+        h2 { "Used by" }
+        (used_by(users.as_deref(), row.kind))
         h2 { "Manifests" }
         (table("Manifests", &["Digest", "Platform", "Media type", "Layers", "Size"], &manifest_rows))
         @if *left_out > 0 { p { (left_out) " manifests of other platforms are left out by the configuration." } }
@@ -93,10 +105,29 @@ pub(crate) fn detail(detail: &ImageDetail) -> Markup {
         @if *attachments_unknown { p { "Not determined: a run was started with --remove-signatures." } }
         @else if attachment_rows.is_empty() { p { "None." } }
         @else { (table("Attachments", &["Name", "Digest", "Belongs to"], &attachment_rows)) }
-        @if let Some(layout) = layout {
-            h2 { "Image layout" }
-            p { "Other tools read this directory:" }
-            (copyable(&ShellLine::new("skopeo", ["inspect", &format!("oci:{}", layout.display())]).to_string()))
+    }
+}
+
+/// What needs an image: bundles by name, everything else by its kind.
+fn used_by(users: Option<&[String]>, kind: Kind) -> Markup {
+    let of_kind = match kind {
+        Kind::ReleasePayload | Kind::ReleaseComponent | Kind::KubeVirt => "A release.",
+        Kind::Graph => "The update service of a cluster.",
+        Kind::Catalog => "The catalog source of a cluster.",
+        Kind::Additional => "The configuration names it.",
+        Kind::Helm => "A Helm chart.",
+        Kind::Chart => "The configuration selects the chart.",
+        Kind::Bundle | Kind::RelatedImage => "",
+    };
+    html! {
+        @match users {
+            _ if !of_kind.is_empty() => p { (of_kind) },
+            None => p { "Not known here: no run of this workspace has planned it." },
+            Some([]) => p { "No bundle that the newest run selects." },
+            Some(users) => {
+                ul { @for user in users.iter().take(MAX_USERS) { li { (user) } } }
+                @if users.len() > MAX_USERS { p { "and " (users.len() - MAX_USERS) " more" } }
+            },
         }
     }
 }

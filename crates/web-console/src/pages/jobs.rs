@@ -67,7 +67,8 @@ pub(crate) fn detail(detail: &JobDetail<'_>) -> Markup {
 
 pub(crate) fn job_state(job: &Job) -> Markup {
     let record = &job.record;
-    let is_deletion = record.arguments.iter().any(|word| word == "--generate");
+    let has = |flag: &str| record.arguments.iter().any(|word| word == flag);
+    let (is_deletion, is_plan) = (has("--generate"), has("--dry-run"));
     html! {
         p { (state(job.state)) " " (record.name) ", process " (record.pid) ", started " (time(record.started)) }
         @if job.state == JobState::EndedUnseen {
@@ -75,6 +76,8 @@ pub(crate) fn job_state(job: &Job) -> Markup {
         }
         @if is_deletion && job.state != JobState::Running {
             p { a href="/deletion" { "Review the plan" } }
+        } @else if is_plan && job.state != JobState::Running {
+            p { a href="/plan" { "Review the plan" } }
         } @else {
             p { a href="/" { "Progress of the run" } }
         }

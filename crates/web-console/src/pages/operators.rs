@@ -19,6 +19,11 @@ impl<'a> CatalogAddress<'a> {
         [("catalog", self.catalog), ("carried", if self.is_carried { "true" } else { "" })]
     }
 
+    fn of_channel(&self, path: &str, package: &PackageView, channel: &str) -> String {
+        let [first, second] = self.query();
+        address(path, &[first, second, ("name", &package.name), ("channel", channel)])
+    }
+
     fn with(&self, path: &str, name: &'static str, value: &str) -> String {
         let [first, second] = self.query();
         address(path, &[first, second, (name, value)])
@@ -107,9 +112,11 @@ fn icon(at: CatalogAddress<'_>, package: &PackageView) -> Markup {
     }
 }
 
+/// A package; the updates of the channel `shown` as a diagram.
 pub(crate) fn detail(
     at: CatalogAddress<'_>,
     package: &PackageView,
+    shown: &str,
     configurations: &[ConfigurationRow],
 ) -> Markup {
     let rows: Vec<Markup> = package.channels.iter().map(|channel| html! {
@@ -120,9 +127,7 @@ pub(crate) fn detail(
                 (channel.versions[..12].join(", "))
                 details { summary { (channel.versions.len() - 12) " more" } (channel.versions[12..].join(", ")) }
             } @else { (channel.versions.join(", ")) } }
-            td { a href=(address("/operator/diagram", &[
-                ("catalog", at.catalog), ("carried", if at.is_carried { "true" } else { "" }),
-                ("name", &package.name), ("channel", &channel.name)])) { "Upgrade diagram" } }
+            td { a href={ (at.of_channel("/operator", package, &channel.name)) "#diagram" } { "Upgrade diagram" } }
         }
     }).collect();
     html! {
@@ -131,6 +136,13 @@ pub(crate) fn detail(
         @if !package.description.is_empty() { p .prose { (package.description) } }
         h2 { "Channels" }
         (table("Channels", &["Channel", "Head", "Versions, newest first", "Diagram"], &rows))
+        @if let Some(channel) = package.channels.iter().find(|known| known.name == shown) {
+            h2 id="diagram" { "Updates in " (channel.name) }
+            div .diagram tabindex="0" role="region" aria-label="Diagram of the channel" {
+                img src=(at.of_channel("/operator/diagram", package, &channel.name))
+                    alt="The versions of the channel, as in the table above, and the updates between them";
+            }
+        }
         h2 { "Needs" }
         @if package.requires.is_empty() { p { "The newest version of the default channel states no dependencies." } } @else {
             p { "The newest version of the default channel needs:" }
@@ -148,6 +160,8 @@ pub(crate) fn detail(
                 option value="" { "All: the newest version of each" }
                 @for channel in &package.channels { option value=(channel.name) { (channel.name) } }
             }
+            p .wide.note { "A catalog needs a default channel. Without " code { (package.shown_default_channel()) }
+                ", the first channel that you add becomes the default (" code { "defaultChannel" } ")." }
         }))
     }
 }

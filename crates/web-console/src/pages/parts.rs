@@ -81,14 +81,25 @@ pub(crate) fn address(path: &str, query: &[(&str, &str)]) -> String {
 
 /// Which rows are shown, and links to the other pages.
 pub(crate) fn pager<T>(page: &Page<T>, path: &str, query: &[(&str, &str)]) -> Markup {
+    pager_of("Pages", "page", page, path, query)
+}
+
+/// The same for one of several lists on a page; `key` has the number of its page.
+pub(crate) fn pager_of<T>(
+    label: &str,
+    key: &str,
+    page: &Page<T>,
+    path: &str,
+    query: &[(&str, &str)],
+) -> Markup {
     let (first, last) = page.range();
     let link = |number: usize| {
         let number = number.to_string();
-        let query: Vec<(&str, &str)> = query.iter().copied().chain([("page", &*number)]).collect();
+        let query: Vec<(&str, &str)> = query.iter().copied().chain([(key, &*number)]).collect();
         address(path, &query)
     };
     html! {
-        nav .pager aria-label="Pages" {
+        nav .pager aria-label=(label) {
             p { (first) "–" (last) " of " (page.total) }
             @if page.pages > 1 {
                 ul {

@@ -24,6 +24,8 @@ pub(crate) struct FoundReleases {
     pub(crate) path: Option<Result<String, String>>,
     /// The address of its diagram.
     pub(crate) diagram: String,
+    /// Between which releases the path is.
+    pub(crate) ends: Option<ReleaseChoice>,
 }
 
 const ARCHITECTURES: [&str; 5] = ["amd64", "arm64", "ppc64le", "s390x", "multi"];
@@ -67,16 +69,18 @@ fn shown(
     found: &FoundReleases,
     configurations: &[ConfigurationRow],
 ) -> Markup {
+    let is_graph = choice.from.is_empty() && choice.to.is_empty();
     html! {
         @match &found.path {
             None => {},
             Some(Err(why)) => p .fault role="alert" { (why) },
             Some(Ok(text)) => {
-                h2 { "Upgrade path" }
+                h2 { @if is_graph { "Update graph" } @else { "Upgrade path" } }
+                @if is_graph { p .note { "How the newest release is reached. Enter releases above for the path between them, with its hops and known risks." } }
                 div .diagram tabindex="0" role="region" aria-label="Diagram of the upgrade path" {
-                    img src=(found.diagram) alt="The upgrade path, as in the text below";
+                    img src=(found.diagram) alt="Releases and the updates between them, as in the text below";
                 }
-                pre tabindex="0" { code { (text) } }
+                details open[!is_graph] { summary { "As text" } pre tabindex="0" { code { (text) } } }
             },
         }
         h2 { "Releases in " (choice.channel) }

@@ -39,7 +39,7 @@ pub(crate) fn content(forms: &StartForms<'_>) -> Markup {
         (workflow("repair", "Repair", "Verifies the workspace, and fetches only what is damaged or missing.", &html! {}))
         (workflow("planDeletion", "Delete from a registry", "First writes a plan. Nothing is deleted before you confirm it.",
             &html! { (select("config", configurations, Purpose::Delete)("delete")) (target_field("delete", target)) }))
-        p { a href="/deletion" { "The plan of the last deletion" } }
+        p { a href="/plan" { "The plan of the last dry run" } ", " a href="/deletion" { "the plan of the last deletion" } ", " a href="/jobs" { "what was started here" } }
     }
 }
 

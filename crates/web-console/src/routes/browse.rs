@@ -22,6 +22,8 @@ use crate::view::{Fault, archives, overview, resources, runs};
 pub(super) struct ListQuery {
     pub(super) q: String,
     page: String,
+    /// The page of a second list.
+    pub(super) kept: String,
     kind: String,
     outcome: String,
 }
@@ -119,7 +121,15 @@ pub(super) async fn image(State(app): State<Arc<App>>, Query(named): Query<Named
         move |app| images::detail(&app.place.workspace, &*app.images()?, &origin)
     });
     match found.await {
-        Ok(detail) => shown.page(&origin, Vec::new(), pages::images::detail(&detail)),
+        Ok(detail) => {
+            let command = match &detail.layout {
+                Some(layout) => {
+                    ShellLine::new("skopeo", ["inspect", &format!("oci:{}", layout.display())])
+                }
+                None => ShellLine::oc_mirror(["verify", &app.place.argument, "-o", "json"]),
+            };
+            shown.page(&origin, vec![command], pages::images::detail(&detail))
+        }
         Err(fault) => shown.fault("Image", &fault),
     }
 }

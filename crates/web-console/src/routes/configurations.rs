@@ -14,10 +14,15 @@ use super::respond::{Shown, blocking, html_page, see_other};
 use crate::app::App;
 use crate::pages::configurations::{Editor, Message};
 use crate::pages::parts::address;
+use crate::pages::selection::SelectionView;
 use crate::pages::{self, layout::Section};
+use crate::selection;
 use crate::shell_line::ShellLine;
+use crate::sizes::Wanted;
 use crate::view::Fault;
-use crate::view::configurations::{self, ConfigurationName, Saved, StartOrigin, check};
+use crate::view::configurations::{
+    self, Checked, ConfigurationName, ConfigurationRow, Saved, StartOrigin, check,
+};
 
 pub(super) const EMPTY: &str = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  additionalImages: []\n";
 /// A minor version to start from; the reader replaces it.
@@ -51,7 +56,15 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     let shown = Shown { app: &app, section: Section::Configurations };
     let found = blocking(&app, |app| {
         let workspace = &app.place.workspace;
-        Ok((configurations::list(workspace)?, configurations::starts(workspace)?))
+        let sized = |row: ConfigurationRow| {
+            let stored = configurations::read(workspace, &row.name)?;
+            let set = configurations::selected("", &stored.text);
+            let estimate = set.and_then(|set| app.sizes.estimate(&set).ok());
+            Ok((row, estimate))
+        };
+        let rows: Result<Vec<_>, Fault> =
+            configurations::list(workspace)?.into_iter().map(sized).collect();
+        Ok((rows?, configurations::starts(workspace)?))
     });
     match found.await {
         Ok((rows, starts)) => {
@@ -66,18 +79,35 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-pub(super) fn editor_page(
-    app: &App,
+/// What is wrong with a text, and what it selects if nothing is.
+async fn judged(app: &Arc<App>, edited: &EditedText) -> (Checked, Option<SelectionView>) {
+    let checked = check(&edited.name, &edited.text);
+    let set = configurations::selected(&edited.name, &edited.text);
+    let Some(set) = set else { return (checked, None) };
+    let view = blocking(app, move |app| {
+        Ok(SelectionView {
+            items: selection::items(&set),
+            estimate: app.sizes.estimate(&set).map_err(Fault::Failed)?,
+            free: workspace::free_space(app.place.directory()).ok(),
+            archive_size: set.archive_size,
+        })
+    });
+    (checked, view.await.ok())
+}
+
+pub(super) async fn editor_page(
+    app: &Arc<App>,
     status: StatusCode,
     edited: &EditedText,
     message: Option<Message<'_>>,
 ) -> Response {
-    let checked = check(&edited.name, &edited.text);
+    let (checked, selection) = judged(app, edited).await;
     let editor = Editor {
         name: &edited.name,
         text: &edited.text,
         base: &edited.base,
         checked: &checked,
+        selection: selection.as_ref(),
         message,
     };
     let commands = ConfigurationName::from_str(&edited.name).ok().map(|name| {
@@ -100,11 +130,23 @@ pub(super) async fn edit(State(app): State<Arc<App>>, Query(named): Query<Named>
     let Ok(name) = ConfigurationName::from_str(&named.name) else {
         return shown.fault("Configuration", &not_found());
     };
-    match blocking(&app, move |app| configurations::read(&app.place.workspace, &name)).await {
+    let found = blocking(&app, move |app| {
+        let stored = configurations::read(&app.place.workspace, &name)?;
+        // Not on a disconnected side: nobody would respond.
+        if let Some(set) = configurations::selected("", &stored.text)
+            && app.place.is_connected().unwrap_or(false)
+            && let Err(why) = app.sizes.start(&set, Wanted::New)
+        {
+            tracing::debug!("sizes are not determined: {why}");
+        }
+        Ok(stored)
+    });
+    match found.await {
         Ok(stored) => {
             let base = stored.digest.to_string();
             let edited = EditedText { name: named.name, base, text: stored.text };
-            editor_page(&app, StatusCode::OK, &edited, named.saved.then_some(Message::Saved))
+            let message = named.saved.then_some(Message::Saved);
+            editor_page(&app, StatusCode::OK, &edited, message).await
         }
         Err(fault) => shown.fault("Configuration", &fault),
     }
@@ -114,7 +156,8 @@ pub(super) async fn create(State(app): State<Arc<App>>, Query(query): Query<NewQ
     match blocking(&app, move |app| new_text(app, &query)).await {
         Ok((name, text)) => {
             let edited = EditedText { name, base: String::new(), text };
-            editor_page(&app, StatusCode::OK, &edited, Some(Message::Draft("Not saved yet.")))
+            let message = Some(Message::Draft("Not saved yet."));
+            editor_page(&app, StatusCode::OK, &edited, message).await
         }
         Err(fault) => {
             Shown { app: &app, section: Section::Configurations }.fault("New configuration", &fault)
@@ -156,13 +199,14 @@ fn parse_minor(text: &str) -> Result<Minor, Fault> {
 
 pub(super) async fn save(State(app): State<Arc<App>>, Form(edited): Form<EditedText>) -> Response {
     let edited = unix_lines(edited);
-    let not_saved = |edited: &EditedText, status, why: &str| {
-        editor_page(&app, status, edited, Some(Message::NotSaved(why)))
+    let not_saved = async |edited: &EditedText, status, why: &str| {
+        editor_page(&app, status, edited, Some(Message::NotSaved(why))).await
     };
     let name = match ConfigurationName::from_str(&edited.name) {
         Ok(name) => name,
         Err(error) => {
-            return not_saved(&edited, StatusCode::BAD_REQUEST, &format!("not saved: {error}"));
+            let why = format!("not saved: {error}");
+            return not_saved(&edited, StatusCode::BAD_REQUEST, &why).await;
         }
     };
     let base = edited.base.parse().ok();
@@ -176,24 +220,27 @@ pub(super) async fn save(State(app): State<Arc<App>>, Form(edited): Form<EditedT
         Ok(Saved::Changed(stored)) => {
             let why = "not saved: the file was changed elsewhere since you opened it. Save again to replace it with the text below, or open it to see the other text";
             let edited = EditedText { base: stored.digest.to_string(), ..edited };
-            not_saved(&edited, StatusCode::CONFLICT, why)
+            not_saved(&edited, StatusCode::CONFLICT, why).await
         }
         Err(Fault::Absent(why) | Fault::Failed(why)) => {
-            not_saved(&edited, StatusCode::INTERNAL_SERVER_ERROR, &format!("not saved: {why}"))
+            let why = format!("not saved: {why}");
+            not_saved(&edited, StatusCode::INTERNAL_SERVER_ERROR, &why).await
         }
     }
 }
 
 /// Forms send the line ends of Windows.
-fn unix_lines(edited: EditedText) -> EditedText {
+pub(super) fn unix_lines(edited: EditedText) -> EditedText {
     EditedText { text: edited.text.replace("\r\n", "\n"), ..edited }
 }
 
-/// The findings alone, for the script of the editor.
-pub(super) async fn findings(Form(edited): Form<EditedText>) -> Response {
-    let edited = unix_lines(edited);
-    let checked = check(&edited.name, &edited.text);
-    html_page(StatusCode::OK, pages::configurations::findings(&checked))
+/// The findings and the selection alone, for the script of the editor.
+pub(super) async fn findings(
+    State(app): State<Arc<App>>,
+    Form(edited): Form<EditedText>,
+) -> Response {
+    let (checked, selection) = judged(&app, &unix_lines(edited)).await;
+    html_page(StatusCode::OK, pages::configurations::parts(&checked, selection.as_ref()))
 }
 
 /// The same as a whole page, for browsers without scripts.
@@ -202,7 +249,7 @@ pub(super) async fn check_page(
     Form(edited): Form<EditedText>,
 ) -> Response {
     let message = Message::Draft("Checked, not saved.");
-    editor_page(&app, StatusCode::OK, &unix_lines(edited), Some(message))
+    editor_page(&app, StatusCode::OK, &unix_lines(edited), Some(message)).await
 }
 
 pub(super) async fn download(State(app): State<Arc<App>>, Query(named): Query<Named>) -> Response {

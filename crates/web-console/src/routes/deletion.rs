@@ -59,7 +59,8 @@ pub(super) async fn preview(
     Query(query): Query<ListQuery>,
 ) -> Response {
     let page_number = query.page();
-    let query = PreviewQuery { words: query.q, page: page_number, kept_page: 1 };
+    let kept_page = query.kept.parse().unwrap_or(1);
+    let query = PreviewQuery { words: query.q, page: page_number, kept_page };
     page(&app, StatusCode::OK, query, None).await
 }
 

@@ -62,7 +62,7 @@ impl CatalogQuery {
 }
 
 /// An image with tag or digest, or an image layout.
-fn source(text: &str) -> Result<ImageSource, String> {
+pub(super) fn source(text: &str) -> Result<ImageSource, String> {
     let text = text.trim();
     if let Some(path) = text.strip_prefix("oci://").filter(|path| !path.is_empty()) {
         return Ok(ImageSource::Layout(path.into()));
@@ -77,7 +77,7 @@ fn source(text: &str) -> Result<ImageSource, String> {
 }
 
 /// How a command looks something up: in the workspace, or at registries.
-fn lookup_flags(app: &App, is_carried: bool, flag: &str) -> Vec<String> {
+pub(super) fn lookup_flags(app: &App, is_carried: bool, flag: &str) -> Vec<String> {
     match is_carried {
         true => vec![flag.to_owned(), app.place.argument.clone()],
         false => app.registries.source_arguments(),
@@ -147,8 +147,12 @@ pub(super) async fn package(
     match found.and_then(|package| Ok((package, rows?))) {
         Ok((package, rows)) => {
             let name = package.shown_name();
-            let command = query.command(&app, &["--package", &query.name]);
-            shown.page(&name, vec![command], operators::detail(query.address(), &package, &rows))
+            let mut commands = vec![query.command(&app, &["--package", &query.name])];
+            if !query.channel.is_empty() {
+                commands.push(ShellLine::oc_mirror(diagram_words(&app, &query)));
+            }
+            let content = operators::detail(query.address(), &package, &query.channel, &rows);
+            shown.page(&name, commands, content)
         }
         Err(fault) => shown.fault("Operator", &fault),
     }
@@ -173,12 +177,17 @@ pub(super) async fn operator_diagram(
     State(app): State<Arc<App>>,
     Query(query): Query<CatalogQuery>,
 ) -> Response {
-    let mut words = ["upgrade-path", "operator", "-o", "svg"].map(str::to_owned).to_vec();
+    svg(&app, &with_output(&diagram_words(&app, &query), "svg"), Section::Operators).await
+}
+
+/// The arguments that show the updates of a channel.
+fn diagram_words(app: &App, query: &CatalogQuery) -> Vec<String> {
+    let mut words = ["upgrade-path", "operator"].map(str::to_owned).to_vec();
     words.push(format!("--catalog={}", query.catalog));
     words.push(format!("--package={}", query.name));
     words.push(format!("--channel={}", query.channel));
-    words.extend(lookup_flags(&app, query.carried, "--workspace"));
-    svg(&app, &words, Section::Operators).await
+    words.extend(lookup_flags(app, query.carried, "--workspace"));
+    words
 }
 
 /// The drawing that a command writes.
@@ -259,10 +268,13 @@ pub(super) async fn release_page(
     let mut commands = Vec::new();
     let mut found = None;
     if !choice.channel.is_empty() {
-        let (list, path) = (list_words(&app, &choice), path_words(&app, &choice));
+        let list = list_words(&app, &choice);
         commands.push(ShellLine::oc_mirror(list.clone()));
-        commands.extend(path.clone().map(ShellLine::oc_mirror));
-        found = Some(find_releases(&app, &choice, &list, path).await);
+        let releases = find_releases(&app, &choice, &list).await;
+        if let Ok(FoundReleases { ends: Some(ends), .. }) = &releases {
+            commands.extend(path_words(&app, ends).map(ShellLine::oc_mirror));
+        }
+        found = Some(releases);
     }
     let content = releases::content(&choice, found.as_ref(), &rows);
     shown.page("Releases", commands, content)
@@ -272,7 +284,6 @@ async fn find_releases(
     app: &App,
     choice: &ReleaseChoice,
     list: &[String],
-    path: Option<Vec<String>>,
 ) -> Result<FoundReleases, String> {
     #[derive(Deserialize)]
     struct Listed {
@@ -282,24 +293,31 @@ async fn find_releases(
     let listed: Vec<Listed> = serde_json::from_slice(&listed).map_err(|error| error.to_string())?;
     let mut versions: Vec<String> = listed.into_iter().flat_map(|list| list.versions).collect();
     versions.reverse();
-    let path = match path {
+    // Without ends: how the newest release is reached.
+    let ends = match (choice.from.is_empty() && choice.to.is_empty(), versions.first()) {
+        (true, Some(newest)) => Some(ReleaseChoice { to: newest.clone(), ..choice.clone() }),
+        (true, None) => None,
+        (false, _) => Some(choice.clone()),
+    };
+    let path = match ends.as_ref().and_then(|ends| path_words(app, ends)) {
         Some(words) => {
             let text = app.commands.output(&words).await;
             Some(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
         }
         None => None,
     };
-    let diagram = address(
-        "/releases/diagram",
-        &[
-            ("channel", &choice.channel),
-            ("arch", &choice.architecture),
-            ("from", &choice.from),
-            ("to", &choice.to),
-            ("carried", if choice.is_carried { "true" } else { "" }),
-        ],
-    );
-    Ok(FoundReleases { versions, path, diagram })
+    let diagram = ends.as_ref().map(|ends| {
+        let carried = if ends.is_carried { "true" } else { "" };
+        let query = [
+            ("channel", &*ends.channel),
+            ("arch", &ends.architecture),
+            ("from", &ends.from),
+            ("to", &ends.to),
+            ("carried", carried),
+        ];
+        address("/releases/diagram", &query)
+    });
+    Ok(FoundReleases { versions, path, diagram: diagram.unwrap_or_default(), ends })
 }
 
 pub(super) async fn release_diagram(
@@ -411,13 +429,33 @@ fn addition(app: &App, form: &AddForm) -> Result<Addition, String> {
     })
 }
 
+/// Whether the registry of an image has it, in words.
+pub(super) fn existence(app: &App, source: &ImageSource) -> Option<String> {
+    let ImageSource::Registry(image) = source else { return None };
+    Some(match app.catalogs.exists(image) {
+        Ok(true) => format!("The registry has {image}."),
+        Ok(false) => format!("The registry does not have {image}."),
+        Err(why) => format!("Whether {image} exists could not be determined: {why}."),
+    })
+}
+
+pub(super) fn has_comments(text: &str) -> bool {
+    text.lines().any(|line| line.trim_start().starts_with('#'))
+}
+
+/// What became of a text, and what to know before it is saved.
+pub(super) fn changed_message(what: &str, checked: Option<String>, had_comments: bool) -> String {
+    let comments = "Comments of the file are not in this text; they are lost if you save it.";
+    let comments = had_comments.then(|| comments.to_owned());
+    [Some(what.to_owned()), checked, comments].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
 /// Adds a selection to a configuration and opens the result in the editor. Nothing is saved yet.
 pub(super) async fn add_selection(
     State(app): State<Arc<App>>,
     Form(form): Form<AddForm>,
 ) -> Response {
     let shown = Shown { app: &app, section: Section::Configurations };
-    let image = form.image.clone();
     let drafted = blocking(&app, move |app| {
         let (base, text) = match ConfigurationName::from_str(&form.name) {
             Ok(name) => {
@@ -428,29 +466,17 @@ pub(super) async fn add_selection(
         };
         let addition = addition(app, &form).map_err(Fault::Absent)?;
         let checked = match &addition {
-            Addition::Image(ImageSource::Registry(image)) => Some(app.catalogs.exists(image)),
+            Addition::Image(source) => existence(app, source),
             _ => None,
         };
-        let has_comments = text.lines().any(|line| line.trim_start().starts_with('#'));
+        let has_comments = has_comments(&text);
         let text = add(&text, addition).map_err(Fault::Absent)?;
         Ok((EditedText { name: form.name, base, text }, has_comments, checked))
     });
     match drafted.await {
         Ok((edited, has_comments, checked)) => {
-            let mut message = "Added, not saved yet.".to_owned();
-            match checked {
-                Some(Ok(true)) => message += &format!(" The registry has {image}."),
-                Some(Ok(false)) => message += &format!(" The registry does not have {image}."),
-                Some(Err(why)) => {
-                    message += &format!(" Whether {image} exists could not be determined: {why}.");
-                }
-                None => {}
-            }
-            if has_comments {
-                message +=
-                    " Comments of the file are not in this text; they are lost if you save it.";
-            }
-            editor_page(&app, StatusCode::OK, &edited, Some(Message::Draft(&message)))
+            let message = changed_message("Added, not saved yet.", checked, has_comments);
+            editor_page(&app, StatusCode::OK, &edited, Some(Message::Draft(&message))).await
         }
         Err(fault) => shown.fault("Add to a configuration", &fault),
     }

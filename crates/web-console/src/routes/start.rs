@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::{Form, Path, Query, State};
 use axum::response::Response;
 use http::StatusCode;
-use mirror_plan::Target;
+use mirror_plan::{Mode, Target};
 use serde::Deserialize;
 
 use super::browse::ListQuery;
@@ -19,6 +19,7 @@ use crate::pages::{self, jobs::JobDetail, start::StartForms};
 use crate::shell_line::ShellLine;
 use crate::view::configurations::{self, ConfigurationName, ConfigurationRow};
 use crate::view::paging::Page;
+use crate::view::plan::{self, PlanQuery, PlanView};
 use crate::view::{Fault, chain, runs};
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -154,6 +155,41 @@ pub(super) async fn jobs(State(app): State<Arc<App>>, Query(query): Query<ListQu
         }
         Err(fault) => shown.fault("Jobs", &fault),
     }
+}
+
+/// What the newest dry run planned.
+pub(super) async fn plan(State(app): State<Arc<App>>, Query(query): Query<ListQuery>) -> Response {
+    let shown = Shown { app: &app, section: Section::Start };
+    let page = query.page();
+    let query = PlanQuery { words: query.q, page };
+    let found = blocking(&app, {
+        let query = query.clone();
+        move |app| {
+            let free = workspace::free_space(app.place.directory()).ok();
+            Ok((plan::read(&app.place.workspace, &query)?, free))
+        }
+    });
+    match found.await {
+        Ok((found, free)) => {
+            let commands = found.iter().map(|plan| execution(&app, plan)).collect();
+            shown.page("Plan", commands, pages::plan::content(found.as_ref(), &query, free))
+        }
+        Err(fault) => shown.fault("Plan", &fault),
+    }
+}
+
+/// The command line that executes a plan.
+fn execution(app: &App, plan: &PlanView) -> ShellLine {
+    let mut words = vec!["--plan".to_owned(), plan.path.display().to_string()];
+    let place = app.place.argument.clone();
+    match (&plan.target, plan.mode) {
+        (None, _) => words.push(place),
+        (Some(target), mode) => {
+            let flag = if mode == Mode::DiskToMirror { "--from" } else { "--workspace" };
+            words.extend([flag.to_owned(), place, format!("docker://{target}")]);
+        }
+    }
+    ShellLine::oc_mirror(words)
 }
 
 pub(super) async fn job(State(app): State<Arc<App>>, Path(number): Path<u64>) -> Response {

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use image_set::{Document, Position};
+use image_set::{Document, ImageSetConfiguration, Position};
 use oci::Digest;
 use workspace::Workspace;
 use workspace::archive::Archives;
@@ -112,6 +112,14 @@ pub(crate) fn check(name: &str, text: &str) -> Checked {
                 findings.iter().map(|found| remark(found.at, found.problem.to_string(), true));
             Checked { purpose: None, remarks: remarks.collect() }
         }
+    }
+}
+
+/// What a text without errors selects; `None` for others.
+pub(crate) fn selected(name: &str, text: &str) -> Option<ImageSetConfiguration> {
+    match image_set::parse(name, text) {
+        Ok(Document::ImageSet(set)) => Some(set),
+        _ => None,
     }
 }
 

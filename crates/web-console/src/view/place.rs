@@ -4,7 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use workspace::Workspace;
+use mirror_plan::Mode;
+use workspace::{RunRecord, Workspace};
+
+use super::{Fault, runs};
 
 /// A workspace, archives, or an empty directory.
 #[derive(Debug, Clone)]
@@ -51,6 +54,20 @@ impl Place {
 
     pub(crate) fn directory(&self) -> &Path {
         self.workspace.root()
+    }
+
+    /// Whether source registries can be expected to respond: not where there are archives that no
+    /// run of this workspace wrote.
+    pub(crate) fn is_connected(&self) -> Result<bool, Fault> {
+        let fetches =
+            |run: &RunRecord| matches!(run.mode, Mode::MirrorToDisk | Mode::MirrorToMirror);
+        if runs::list(&self.workspace)?.iter().any(fetches) {
+            return Ok(true);
+        }
+        let entries = fs::read_dir(self.directory());
+        let entries = entries.map_err(|error| Fault::failed("reading the directory", &error))?;
+        let mut names = entries.flatten().map(|entry| entry.file_name());
+        Ok(!names.any(|name| is_archive(&name.to_string_lossy())))
     }
 }
 

@@ -38,7 +38,7 @@ fn global_ipv6(state: &State, interface: &str) -> Option<IpAddr> {
 #[test]
 fn auto_moves_both_families_of_the_nic_to_br_ex() {
     let policy = Policy { shape: Shape::Nic, source: Source::Dhcp, families: Families::Both };
-    let node = node_with(&dual_stack(), &for_the_lab(&policy.document()));
+    let node = node_with(&dual_stack(), &for_the_lab(&policy.document().unwrap()));
     let mac = node.mac(0);
     succeed(&node, &["apply", "--patience", "120"]);
     assert_on_br_ex(&node);

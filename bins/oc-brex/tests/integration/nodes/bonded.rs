@@ -96,9 +96,9 @@ fn what_is_below_the_bridge_changes_and_the_node_stays_in_the_cluster() {
     let changes = CHANGES.map(|(name, title)| (name, page::find(title)));
     let old = for_the_lab(&changes[0].1.old);
     // What ovnkube adds to it.
-    let own = "    - ip: '192.0.2.10'\n      prefix-length: 24\n";
+    let own = "    - ip: \"192.0.2.10\"\n      prefix-length: 24\n";
     assert!(old.contains(own));
-    let masquerade = format!("{own}    - ip: '169.254.0.2'\n      prefix-length: 17\n");
+    let masquerade = format!("{own}    - ip: \"169.254.0.2\"\n      prefix-length: 17\n");
     put("in-cluster.yml", &old.replace(own, &masquerade));
     for (name, change) in &changes {
         put(&format!("{name}.yml"), &for_the_lab(&change.new));

@@ -66,13 +66,10 @@ fn complete_policy(page: &str, node: &str) -> String {
     policies.into_iter().find(|policy| policy.contains(&name)).expect("a policy of the node")
 }
 
-/// The edit of a document, as one of the policy: the state is below `desiredState`, and texts are in
-/// double quotes.
+/// The edit of a document, as one of the policy: the state is below `desiredState`.
 fn of_policy(edit: &str) -> String {
     let line = |line: &str| match line.split_at_checked(1) {
-        Some((sign @ (" " | "+" | "-"), rest)) => {
-            format!("{sign}    {}\n", rest.replace('\'', "\""))
-        }
+        Some((sign @ (" " | "+" | "-"), rest)) => format!("{sign}    {rest}\n"),
         _ => format!("{line}\n"),
     };
     edit.lines().map(line).collect()

@@ -5,18 +5,22 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lab::tools::{self, Tool};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Far more than anything here takes; what takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(300);
+/// Keys, as WebDriver names them.
+pub(crate) const TAB: &str = "\u{e004}";
+pub(crate) const ENTER: &str = "\u{e007}";
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser with one window. It ends when dropped.
@@ -119,6 +123,42 @@ impl Browser {
         self.command("POST", &format!("/element/{element}/value"), &json!({"text": text}));
     }
 
+    /// Chooses a file in a field for files.
+    pub(crate) fn choose_file(&self, selector: &str, path: &Path) {
+        let element = self.element(selector);
+        let text = path.display().to_string();
+        self.command("POST", &format!("/element/{element}/value"), &json!({"text": text}));
+    }
+
+    /// Presses a key where the focus is: a letter, or a code of WebDriver such as `TAB`.
+    pub(crate) fn press(&self, key: &str) {
+        let steps = ["keyDown", "keyUp"].map(|step| json!({"type": step, "value": key}));
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": steps});
+        self.command("POST", "/actions", &json!({"actions": [keyboard]}));
+    }
+
+    /// What axe-core finds wrong on the page: rules, and the first element that violates each.
+    /// `rules` are all or, by name, some of them.
+    pub(crate) fn violations(&self, rules: Option<&[&str]>) -> Vec<String> {
+        let axe = tools::path(Tool::AxeCore).unwrap();
+        let axe = std::fs::read_to_string(axe).unwrap();
+        self.script(&format!("{axe}; window.axe = axe; return true"));
+        let options = match rules {
+            Some(rules) => json!({"runOnly": {"type": "rule", "values": rules}}),
+            None => json!({}),
+        };
+        let run = format!(
+            "const done = arguments[arguments.length - 1];
+             axe.run(document, {options}).then(
+               (result) => done(result.violations.map((found) =>
+                 `${{found.id}}: ${{found.help}}: ${{found.nodes[0].html}} ${{found.nodes[0].failureSummary}}`)),
+               (error) => done([`axe-core failed: ${{error}}`]))"
+        );
+        let found = self.command("POST", "/execute/async", &json!({"script": run, "args": []}));
+        let found = found.as_array().unwrap().iter();
+        found.map(|line| line.as_str().unwrap_or_default().to_owned()).collect()
+    }
+
     /// Runs a script in the page, as a test tool does; the policy of the page does not apply.
     pub(crate) fn script(&self, text: &str) -> Value {
         self.command("POST", "/execute/sync", &json!({"script": text, "args": []}))
@@ -135,6 +175,15 @@ impl Browser {
         let deadline = Instant::now() + DEADLINE;
         while !self.text().contains(text) {
             assert!(Instant::now() < deadline, "{text:?} is not shown: {}", self.text());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until an expression is true in the page.
+    pub(crate) fn until(&self, expression: &str) {
+        let deadline = Instant::now() + DEADLINE;
+        while self.script(&format!("return Boolean({expression})")) != true {
+            assert!(Instant::now() < deadline, "{expression} is not true: {}", self.text());
             thread::sleep(Duration::from_millis(50));
         }
     }
@@ -158,7 +207,16 @@ impl Browser {
         self.command("POST", "/window/rect", &json!({"width": width, "height": height}));
     }
 
-    pub(crate) fn save_picture(&self, path: &Path) {
+    /// Writes a picture of the window where LANDFALL_SCREENSHOTS names a directory; the pictures of
+    /// the documentation are made this way.
+    pub(crate) fn picture(&self, name: &str) {
+        if let Some(folder) = std::env::var_os("LANDFALL_SCREENSHOTS").map(PathBuf::from) {
+            std::fs::create_dir_all(&folder).unwrap();
+            self.save_picture(&folder.join(format!("{name}.png")));
+        }
+    }
+
+    fn save_picture(&self, path: &Path) {
         let picture = self.command("GET", "/screenshot", &json!({}));
         let bytes = STANDARD.decode(picture.as_str().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();

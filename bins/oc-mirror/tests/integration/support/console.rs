@@ -3,8 +3,13 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::Site;
+
+/// Far more than anything here takes; what takes longer hangs.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// `oc-mirror console` under way. It is killed when dropped; what it started is not.
 #[derive(Debug)]
@@ -74,6 +79,47 @@ impl Console {
         let kind = "application/x-www-form-urlencoded";
         let headers = [("Cookie", &*self.cookie), ("Origin", &origin), ("Content-Type", kind)];
         self.send("POST", path, &headers, &encoded(form))
+    }
+
+    /// Saves a new configuration as the editor does.
+    pub(crate) fn save(&self, name: &str, text: &str) {
+        let form = [("name", name), ("text", text), ("base", "")];
+        let saved = self.post("/configuration/save", &form);
+        assert_eq!(saved.status, 303, "{}", saved.body);
+    }
+
+    /// Saves a configuration that exists, as a page that opened it does.
+    pub(crate) fn save_again(&self, name: &str, text: &str) {
+        let page = self.get(&format!("/configuration?name={name}")).body;
+        let base = page.split("name=\"base\" value=\"").nth(1).unwrap();
+        let base = base.split('"').next().unwrap();
+        let form = [("name", name), ("text", text), ("base", base)];
+        assert_eq!(self.post("/configuration/save", &form).status, 303);
+    }
+
+    /// Starts a workflow; the address of its job.
+    pub(crate) fn start_job(&self, form: &[(&str, &str)]) -> String {
+        let started = self.post("/start", form);
+        assert_eq!(started.status, 303, "{}", started.body);
+        started.header("location").unwrap().to_owned()
+    }
+
+    /// The page of a job once it ended.
+    pub(crate) fn until_ended(&self, job: &str) -> String {
+        self.until(job, |page| !page.contains(">Running<"))
+    }
+
+    /// A page once it is as expected.
+    pub(crate) fn until(&self, path: &str, is_due: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let page = self.get(path).body;
+            if is_due(&page) {
+                return page;
+            }
+            assert!(Instant::now() < deadline, "{path} is not as expected: {page}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// A request with these headers, and `Host` unless they have one.

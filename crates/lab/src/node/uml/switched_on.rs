@@ -104,6 +104,18 @@ impl SwitchedOn {
         self.succeed("true").map(drop).context("switching a machine on again")
     }
 
+    /// Cuts the power, whatever the machine is doing, and switches it on again from the same disk.
+    /// What was not synced is lost.
+    pub fn lose_power(&mut self) -> Result<()> {
+        {
+            let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+            // Two machines must never use the same disk.
+            session.machine.kill();
+            *session = begin(&self.uml)?;
+        }
+        self.succeed("true").map(drop).context("switching a machine on after a power loss")
+    }
+
     /// The ends of the logs of everything that runs in it, and the kernel's.
     pub fn logs(&self) -> String {
         self.uml.logs()

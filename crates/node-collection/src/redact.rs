@@ -4,10 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use first_boot::Candidate;
 use located_yaml::{Keys, Node, Position, Value, load_all};
 
-pub(super) const HIDDEN: &str = "<hidden>";
+pub(crate) const HIDDEN: &str = "<hidden>";
 /// Shorter values occur by chance; they are hidden where their key is.
 const SHORTEST_VALUE: usize = 5;
 
@@ -24,9 +23,9 @@ enum Kind {
 impl Kind {
     fn of(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
-        let is_document = Candidate::new(name, Vec::new()).is_some()
-            || ["json", "applied"].iter().any(|it| name.rsplit('.').next() == Some(*it))
-            || name == "document";
+        let ending = name.rsplit('.').next().unwrap_or(name);
+        let is_document =
+            ["yml", "yaml", "json", "applied"].contains(&ending) || name == "document";
         if is_document {
             Self::Document
         } else if path.contains("/system-connections/") || name.ends_with(".nmconnection") {
@@ -39,11 +38,11 @@ impl Kind {
 
 /// Values that are secret, from all files that hold any.
 #[derive(Debug, Default)]
-pub(super) struct Secrets(BTreeSet<String>);
+pub struct Secrets(BTreeSet<String>);
 
 impl Secrets {
     /// Learns the secret values of a file.
-    pub(super) fn learn(&mut self, path: &str, bytes: &[u8]) {
+    pub fn learn(&mut self, path: &str, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         let mut found = Vec::new();
         match Kind::of(path) {
@@ -61,7 +60,7 @@ impl Secrets {
 
     /// The content without secrets. Bytes that are not text are replaced by a note: a secret in them
     /// cannot be found.
-    pub(super) fn hide(&self, path: &str, bytes: &[u8]) -> Vec<u8> {
+    pub fn hide(&self, path: &str, bytes: &[u8]) -> Vec<u8> {
         let Ok(text) = std::str::from_utf8(bytes) else {
             return format!("<not collected: {} bytes that are not text>\n", bytes.len()).into();
         };

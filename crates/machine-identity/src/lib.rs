@@ -1,4 +1,5 @@
-//! What tells one machine from another.
+//! What distinguishes one machine from another: its host name, the MAC addresses of its NICs, its
+//! serial number. Names and addresses are read here and nowhere else.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of the machine that boots.
+/// What is known of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Absent while it has none that means anything.
@@ -18,7 +19,12 @@ pub struct Machine {
 /// Names of machines that have none.
 const PLACEHOLDERS: [&str; 6] = ["", "localhost", "localhost4", "localhost6", "(none)", "fedora"];
 
-/// A host name up to its first dot.
+/// A host name up to its first dot. Nodes select their document by it.
+pub fn short_name(host: &str) -> &str {
+    host.split_once('.').map_or(host, |(short, _)| short)
+}
+
+/// A short host name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ShortName(String);
 
@@ -26,7 +32,7 @@ impl ShortName {
     /// The short form of a host name; `None` for names that every machine has before it gets one
     /// of its own, as node-valid-hostname.service of a node knows them.
     pub fn of(hostname: &str) -> Option<Self> {
-        let short = hostname.trim().split('.').next().unwrap_or_default();
+        let short = short_name(hostname.trim());
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let placeholder = PLACEHOLDERS.contains(&short);
         (!placeholder && short.len() <= 63 && short.chars().all(legal))
@@ -58,7 +64,7 @@ impl fmt::Display for ShortName {
     }
 }
 
-/// The hardware address of a NIC.
+/// The MAC address of a NIC, however it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Mac([u8; 6]);
@@ -85,15 +91,22 @@ impl FromStr for Mac {
     type Err = MacError;
 
     fn from_str(text: &str) -> Result<Self, MacError> {
-        let error = || MacError(text.to_owned());
-        let mut bytes = [0; 6];
-        let mut parts = text.trim().split([':', '-']);
-        for byte in &mut bytes {
-            let part = parts.next().filter(|part| part.len() == 2).ok_or_else(error)?;
-            *byte = u8::from_str_radix(part, 16).map_err(|_| error())?;
-        }
-        if parts.next().is_some() { Err(error()) } else { Ok(Self(bytes)) }
+        let bytes = octets(text.trim()).and_then(|octets| octets.try_into().ok());
+        bytes.map(Self).ok_or_else(|| MacError(text.to_owned()))
     }
+}
+
+/// Whether this is the address of a NIC of any kind; InfiniBand has 20 octets.
+pub fn is_hardware_address(text: &str) -> bool {
+    octets(text).is_some_and(|octets| matches!(octets.len(), 6 | 20))
+}
+
+fn octets(text: &str) -> Option<Vec<u8>> {
+    // A sign is part of a number, but not of an octet.
+    let is_octet = |part: &&str| part.len() == 2 && part.bytes().all(|it| it.is_ascii_hexdigit());
+    let octet =
+        |part: &str| Some(part).filter(is_octet).and_then(|it| u8::from_str_radix(it, 16).ok());
+    text.split([':', '-']).map(octet).collect()
 }
 
 impl Mac {
@@ -175,9 +188,18 @@ mod tests {
     fn macs_are_equal_however_they_are_written() {
         let mac: Mac = "52-54-00-AB-cd-01".parse().unwrap();
         assert_eq!(mac.to_string(), "52:54:00:ab:cd:01");
-        for wrong in ["", "52:54:00:ab:cd", "52:54:00:ab:cd:01:02", "52:54:0:ab:cd:01", "x"] {
+        for wrong in [
+            "",
+            "52:54:00:ab:cd",
+            "52:54:00:ab:cd:01:02",
+            "52:54:0:ab:cd:01",
+            "52:54:+1:ab:cd:01",
+            "x",
+        ] {
             assert!(wrong.parse::<Mac>().is_err(), "{wrong}");
+            assert!(!is_hardware_address(wrong), "{wrong}");
         }
+        assert!(is_hardware_address(&["80"; 20].join(":")));
     }
 
     #[test]

@@ -1,0 +1,75 @@
+//! The samples of the enhancement `configure-ovs-alternative`, byte for byte, on machines with a kernel
+//! of their own: their NIC is called `enp2s0`, and their files end in `.yaml`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use lab::node::uml::{Uml, UmlOptions};
+use lab::node::{NodeFile, Profile};
+
+const WORKERS: &str =
+    include_str!("../../../oc-brex/tests/fixtures/enhancement/10-br-ex-worker.yaml");
+const MASTERS: &str =
+    include_str!("../../../oc-brex/tests/fixtures/enhancement/10-br-ex-master.yaml");
+const NIC: &str = "enp2s0";
+
+/// A machine with all files of a MachineConfig, as Ignition writes them.
+fn machine(hostname: &str, config: &str) -> Uml {
+    let config = machine_config::parse(config).unwrap();
+    let files = config.files.iter().map(|file| NodeFile {
+        path: file.path.as_str().into(),
+        content: file.contents.bytes().to_vec(),
+        mode: 0o644,
+    });
+    let machine = Uml::new(&UmlOptions {
+        hostname: hostname.into(),
+        nics: [NIC, "enp3s0"].map(str::to_owned),
+        profiles: vec![Profile::dhcp(NIC)],
+        files: files.collect(),
+        ..UmlOptions::default()
+    })
+    .unwrap();
+    let program = machine.shared().join("brex-firstboot");
+    fs::copy(env!("CARGO_BIN_EXE_brex-firstboot"), &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    machine
+}
+
+#[test]
+fn the_sample_of_a_worker_gives_it_its_address() {
+    let mut machine = machine("worker-0", WORKERS);
+    let run = machine
+        .boot(
+            "
+has_lease() { ip -o -4 address show enp2s0 | grep -q 198.51.100; }
+await 'the NIC has a lease' has_lease
+lan ip address add 192.168.111.1/24 dev br0
+/host/brex-firstboot apply --patience 120 || exit 3
+cmp /etc/nmstate/openshift/applied /etc/nmstate/openshift/worker-0.yaml || exit 4
+ping -q -c 1 -W 5 192.168.111.1 || exit 5
+ip -o -4 address show br-ex; cat /etc/resolv.conf; ip route show default",
+        )
+        .unwrap();
+    let shown = run.succeeded().unwrap();
+    assert!(shown.contains("192.168.111.113/24"), "{shown}");
+    assert!(shown.contains("nameserver 192.168.111.1"), "{shown}");
+    assert!(shown.contains("default via 192.168.111.1 dev br-ex"), "{shown}");
+}
+
+#[test]
+fn the_sample_for_all_masters_gives_a_node_of_any_name_an_address_by_dhcp() {
+    let mut machine = machine("any-name", MASTERS);
+    let run = machine
+        .boot(
+            "
+has_lease() { ip -o -4 address show enp2s0 | grep -q 198.51.100; }
+await 'the NIC has a lease' has_lease
+/host/brex-firstboot apply --patience 120 || exit 3
+cmp /etc/nmstate/openshift/applied /etc/nmstate/openshift/cluster.yaml || exit 4
+ping -q -c 1 -W 5 198.51.100.1 || exit 5
+ip -o -4 address show br-ex",
+        )
+        .unwrap();
+    let shown = run.succeeded().unwrap();
+    assert!(shown.contains("198.51.100."), "{shown}");
+}
