@@ -11,19 +11,21 @@ use serde_json::Value;
 use crate::build::{self, Build, Profile, Target};
 use crate::{flags, repository, tools};
 
+/// What can be measured.
+const EXPECTED: &str = "`mirror`, `shards`, `catalog`, `helm` or `operator`";
 const BENCH: Target<'_> = Target::Program { package: "bench", name: "bench" };
 
 /// `cargo xtask bench …`: builds what is measured with optimisations, then measures it.
 pub(crate) fn bench(mut arguments: Vec<OsString>) -> Result<()> {
-    ensure!(!arguments.is_empty(), "expected `mirror`, `catalog`, `helm` or `operator`");
+    ensure!(!arguments.is_empty(), "expected {EXPECTED}");
     let what = arguments.remove(0);
     let measured = match what.to_str() {
-        Some("mirror" | "helm") => Target::Program { package: "oc-mirror", name: "oc-mirror" },
+        Some("mirror" | "helm" | "shards") => {
+            Target::Program { package: "oc-mirror", name: "oc-mirror" }
+        }
         Some("catalog") => Target::Example { package: "catalog", name: "rebuild" },
         Some("operator") => return bench_operator(arguments),
-        _ => {
-            bail!("expected `mirror`, `catalog`, `helm` or `operator`, found `{}`", what.display())
-        }
+        _ => bail!("expected {EXPECTED}, found `{}`", what.display()),
     };
     tools::run(&["packages"])?;
     tools::run(&["build", "test", "bench"])?;
@@ -72,8 +74,12 @@ fn operator_command(many_nodes: &Path, operator: &Path) -> Command {
 
 /// All benchmarks on small inputs, with the programs of the test build: shows that they work.
 pub(crate) fn short_benchmarks(build: &Build) -> Result<()> {
-    for (what, program) in [("mirror", "oc-mirror"), ("catalog", "rebuild"), ("helm", "oc-mirror")]
-    {
+    for (what, program) in [
+        ("mirror", "oc-mirror"),
+        ("shards", "oc-mirror"),
+        ("catalog", "rebuild"),
+        ("helm", "oc-mirror"),
+    ] {
         let mut command = Command::new(build.program("bench")?);
         command.args([what, "--short", "--program"]).arg(build.program(program)?);
         repository::run(&mut command)?;

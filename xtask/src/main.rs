@@ -36,7 +36,7 @@ Commands:
                             run its tutorials
 
 Campaigns; `--short` is a variant of a few minutes (`test` runs those of dist and torture):
-  bench mirror|catalog|helm|operator [--short] [OPTIONS]   Compare with peers and print ratios
+  bench mirror|shards|catalog|helm|operator [--short] [OPTIONS]   Compare with peers and print ratios
   dist [--out DIR] [--arch ARCH] [--key FILE] [--check] [--short]   Build what a site downloads; check it
   torture mirror [--kills N] [--seed N] [--short]     Kill runs at random moments; nothing may be lost
   torture node [--kills N] [--seed N] [--short]       Kill handler, NetworkManager and node during changes

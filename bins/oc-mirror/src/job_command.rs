@@ -4,6 +4,7 @@
 mod arguments;
 mod follow;
 mod inspect;
+mod segments;
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,12 +20,15 @@ use oci::Digest;
 use serde_json::Value;
 use workspace::Workspace;
 
+use crate::carried_archives::CarriedArchives;
 use crate::console::Console;
 use crate::lookup_arguments::wait;
 use crate::mirror_command::{self, View};
+use crate::object_store::Transfer;
 use crate::output_file::{self, Existing};
 use crate::progress::Display;
 use crate::request::Surroundings;
+use crate::route;
 use crate::shards::process::program;
 
 pub(crate) use arguments::{JobArguments, JobCommand};
@@ -68,22 +72,36 @@ fn start(
     let (Some(shards), Some(image)) = (arguments.mirror.shards.shards, &arguments.image) else {
         bail!("--shards N and --image IMAGE are required");
     };
+    if arguments.submit {
+        // A kubeconfig that cannot be used is reported before time is spent on planning.
+        wait(async { connect(arguments, surroundings).await })?;
+    }
+    if let Some(Transfer::Fetch(place)) = fetched(arguments) {
+        let workspace = arguments.mirror.workspace.as_deref().unwrap_or_default();
+        let directory = route::directory("--workspace", workspace)
+            .map_err(|problem| anyhow::anyhow!("{problem}"))?;
+        let archives = CarriedArchives::Store(place);
+        let store = &arguments.mirror.store;
+        wait(async { Ok(archives.provide_descriptions(store, &directory).await?) })?;
+    }
     let Ok((mut settings, pace)) = mirror_command::settings(&arguments.mirror, line, surroundings)
         .map_err(|refusal| refusal.tell(console))
     else {
         return Ok(USAGE);
     };
-    let Workflow::MirrorToMirror { dir, target } = settings.workflow.clone() else {
-        bail!(
-            "`oc-mirror job` supports mirror to mirror only: use --workspace file://DIR and docker://REGISTRY"
-        );
+    let (Workflow::MirrorToMirror { dir, target } | Workflow::DiskToMirror { dir, target }) =
+        settings.workflow.clone()
+    else {
+        let Some(Transfer::Store(place)) = fetched(arguments) else {
+            bail!(
+                "pods cannot write to a directory: use s3://BUCKET[/PREFIX], or --shards without `job`"
+            );
+        };
+        let pods = arguments.pods(image.clone(), shards, line)?;
+        return segments::start(arguments, (settings, &pace), (place, pods), surroundings, console);
     };
     settings.shards = None;
     settings.dry_run = DryRun::Plan;
-    if arguments.submit {
-        // A kubeconfig that cannot be used is reported before time is spent on planning.
-        wait(async { connect(arguments, surroundings).await })?;
-    }
     let view = View {
         display: Display::choose(arguments.mirror.quiet, io::stderr().is_terminal()),
         console: console.clone(),
@@ -108,7 +126,8 @@ fn start(
         Ok(store.store_run(run, shards, program(), (name.as_str(), &dir)).await?)
     })?;
     tracing::info!("the plan is stored as {stored}");
-    let run = Run { name, plan: stored.to_string(), target: target.to_string(), shards };
+    let plan = format!("docker://{stored}");
+    let run = Run { name, plan, target: target.to_string(), shards, has_publish_job: true };
     let pods = arguments.pods(image.clone(), shards, line)?;
     let objects = manifests(&run, &pods);
     if let Some(out) = &arguments.out {
@@ -141,6 +160,12 @@ fn start(
     }
     crate::console::write_result(format!("{}\n", run.name).as_bytes())?;
     Ok(0)
+}
+
+/// What is done with an object store.
+fn fetched(arguments: &JobArguments) -> Option<Transfer> {
+    // Wrong flags are reported with all others.
+    arguments.mirror.places().ok().and_then(|places| places.transfer)
 }
 
 async fn connect(

@@ -4,6 +4,7 @@
 
 mod archive_keys;
 mod arguments;
+mod carried_archives;
 mod catalog_arguments;
 #[cfg(feature = "cluster")]
 mod cluster_survey;
@@ -49,6 +50,7 @@ mod request;
 mod retry_arguments;
 mod route;
 mod secret;
+mod segment_store;
 mod serve_command;
 mod shards;
 mod side_arguments;

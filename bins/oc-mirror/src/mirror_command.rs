@@ -171,6 +171,10 @@ pub(crate) fn mirror(
 /// Fetches archives from an object store before the run that reads them, and checks one that
 /// archives are stored in after the run.
 fn begin_transfer(arguments: &MirrorArguments) -> Result<Option<Transfer>, Problem> {
+    // The run of a shard did this.
+    if arguments.shards.shard_part.is_some() {
+        return Ok(None);
+    }
     // Wrong flags are reported by the run.
     let transfer = request(arguments).ok().and_then(|request| request.transfer);
     match &transfer {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use archive_store::{ArchiveStore, Place, Settings, StoreError, StoredFile};
 use clap::Args;
+use workspace::archive::Excerpt;
 
 use crate::arguments::MirrorArguments;
 use crate::problem::{Problem, chain};
@@ -97,6 +98,11 @@ fn places(
 }
 
 impl StoreArguments {
+    /// Opens a store. Sends no request.
+    pub(crate) fn open(&self, place: &Place) -> Result<ArchiveStore, StoreError> {
+        ArchiveStore::open(place, &self.settings())
+    }
+
     fn settings(&self) -> Settings {
         Settings {
             endpoint: self.s3_endpoint.clone(),
@@ -121,7 +127,10 @@ impl StoreArguments {
                     .with_hint("check bucket and prefix"));
             }
             for file in archives {
-                if size(&directory.join(&file.name)) == Some(file.size) {
+                let path = directory.join(&file.name);
+                // Of some files only parts were fetched, for planning.
+                let is_whole = Excerpt::of(&path).is_ok_and(|excerpt| excerpt.is_none());
+                if size(&path) == Some(file.size) && is_whole {
                     continue;
                 }
                 tracing::info!(
@@ -130,6 +139,7 @@ impl StoreArguments {
                     quantity::bytes(file.size)
                 );
                 store.download(&file, &directory).await.map_err(|error| problem(&error))?;
+                Excerpt::forget(&path).map_err(|error| Problem::new(chain(&error)))?;
             }
             Ok(())
         })
@@ -172,7 +182,7 @@ fn open(place: &Place, settings: &Settings) -> Result<ArchiveStore, Problem> {
     ArchiveStore::open(place, settings).map_err(|error| problem(&error))
 }
 
-fn problem(error: &StoreError) -> Problem {
+pub(crate) fn problem(error: &StoreError) -> Problem {
     let hint = match error {
         StoreError::NoBucket { .. } => {
             Some("create the bucket first; check its name and --s3-endpoint")
@@ -189,12 +199,12 @@ fn problem(error: &StoreError) -> Problem {
     }
 }
 
-fn size(path: &Path) -> Option<u64> {
+pub(crate) fn size(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len())
 }
 
 /// `mirror_000001.tar`, and its signature.
-fn is_archive(name: &str) -> bool {
+pub(crate) fn is_archive(name: &str) -> bool {
     let name = name.strip_suffix(".sig").unwrap_or(name);
     let digits = name.strip_prefix("mirror_").and_then(|rest| rest.strip_suffix(".tar"));
     digits

@@ -1,10 +1,12 @@
 //! Flags about how fast content is transferred, and when.
 
-use clap::Args;
+use std::num::NonZeroUsize;
+
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mirror::PaceChange;
-use registry::{Allowed, RateLimiter};
+use registry::{Allowed, RateLimiter, Side};
 use timetable::{BytesPerSecond, Rate, Timetable, ZoneError, deadline, zone};
 use tokio::sync::watch;
 
@@ -23,6 +25,15 @@ pub(crate) struct PaceArguments {
     /// Most bytes per second to the destination registry [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = SPEED)]
     dest_limit_rate: Option<BytesPerSecond>,
+    /// Most requests under way at one source registry, of all processes or pods together; each gets an equal part, at least 1 [default: --parallel-images × --parallel-layers each]
+    #[arg(long, value_name = "N", help_heading = SPEED)]
+    src_limit_requests: Option<NonZeroUsize>,
+    /// Most requests under way at the destination registry, of all processes or pods together; each gets an equal part, at least 1 [default: --parallel-images × --parallel-layers each]
+    #[arg(long, value_name = "N", help_heading = SPEED)]
+    dest_limit_requests: Option<NonZeroUsize>,
+    /// What the destination registry bears; --dest-limit-requests takes precedence
+    #[arg(long, value_name = "PROFILE", value_enum, default_value = "standard", help_heading = SPEED)]
+    dest_profile: Profile,
     /// Rates by time, such as "00:00-04:00 full, 04:00-06:00 2MiB, Sat-Sun full, else pause" [default: the configuration's timetable]
     #[arg(long, value_name = "TEXT", value_parser = parse_timetable, help_heading = SPEED)]
     timetable: Option<Timetable>,
@@ -32,6 +43,25 @@ pub(crate) struct PaceArguments {
     /// Stop at this time, such as 04:00 or 2026-11-17T04:00, with exit code 32; the next run continues
     #[arg(long, value_name = "TIME", help_heading = SPEED)]
     until: Option<String>,
+}
+
+/// What a registry bears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// No limit of its own
+    Standard,
+    /// Quay that stores content on a local disk: one upload at a time
+    QuayLocalStorage,
+}
+
+impl Profile {
+    /// Requests under way, of each kind.
+    fn requests(self) -> Option<NonZeroUsize> {
+        match self {
+            Self::Standard => None,
+            Self::QuayLocalStorage => Some(NonZeroUsize::MIN),
+        }
+    }
 }
 
 pub(crate) fn parse_rate(text: &str) -> Result<BytesPerSecond, String> {
@@ -70,6 +100,14 @@ pub(crate) struct Schedule {
 }
 
 impl PaceArguments {
+    /// Most requests under way at a registry of a side, of all processes together.
+    pub(crate) fn requests(&self, side: Side) -> Option<NonZeroUsize> {
+        match side {
+            Side::Source => self.src_limit_requests,
+            Side::Destination => self.dest_limit_requests.or(self.dest_profile.requests()),
+        }
+    }
+
     pub(crate) fn has_deadline(&self) -> bool {
         self.until.is_some()
     }
@@ -188,6 +226,21 @@ mod tests {
         assert_eq!((pace.source.len(), pace.destination.len()), (3, 2));
         pace.source[0].set(Allowed::Nothing);
         assert_eq!(pace.destination[0].allowed(), Allowed::Nothing);
+    }
+
+    #[test]
+    fn a_profile_limits_requests_unless_a_flag_does() {
+        let requests = |flags: &[&str], side| {
+            read(flags).unwrap().mirror.pace.requests(side).map(NonZeroUsize::get)
+        };
+        assert_eq!(requests(&[], Side::Destination), None);
+        let quay = ["--dest-profile", "quay-local-storage"];
+        assert_eq!(requests(&quay, Side::Destination), Some(1));
+        assert_eq!(requests(&quay, Side::Source), None);
+        let both = [&quay[..], &["--dest-limit-requests", "4", "--src-limit-requests", "9"]];
+        assert_eq!(requests(&both.concat(), Side::Destination), Some(4));
+        assert_eq!(requests(&both.concat(), Side::Source), Some(9));
+        assert!(read(&["--dest-limit-requests", "0"]).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! anything is read or written.
 
 use std::ffi::{OsStr, OsString};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -217,11 +217,6 @@ pub(crate) fn request(arguments: &MirrorArguments) -> Result<Request, Vec<Proble
         ));
     }
     if arguments.shards.shards.is_some() {
-        if matches!(mode, Some(Workflow::MirrorToDisk { .. } | Workflow::DiskToMirror { .. })) {
-            problems.push(Problem::new(
-                "--shards is supported for mirror to mirror only: use --workspace and docker://",
-            ));
-        }
         for (flag, given) in [
             ("--through-workspace", arguments.through_workspace),
             ("--dry-run", dry_run != DryRun::No),
@@ -308,8 +303,14 @@ impl Request {
     ) -> Settings {
         let version = crate::version::NUMBER;
         let (releases, trust) = checks;
-        let side =
-            |side, choice, limits| side_settings(arguments, surroundings, side, choice, limits);
+        // A shard is started with the command line of its run.
+        let sharing = match &arguments.shards.shard_part {
+            Some(_) => arguments.shards.shards.unwrap_or(NonZeroU32::MIN),
+            None => NonZeroU32::MIN,
+        };
+        let side = |side, choice, limits| {
+            side_settings((arguments, sharing), surroundings, side, choice, limits)
+        };
         Settings {
             source: side(Side::Source, self.source, &pace.source),
             destination: side(Side::Destination, self.destination, &pace.destination),
@@ -334,6 +335,7 @@ impl Request {
             trust,
             through_workspace: arguments.through_workspace,
             shards: None,
+            segments: None,
             max_nested_paths: match &plan {
                 Some(plan) => plan.max_nested_paths(),
                 None => NonZeroUsize::new(arguments.max_nested_paths),
@@ -354,9 +356,9 @@ impl Request {
     }
 }
 
-/// How the registries of both sides are connected to. Reads nothing.
+/// How the registries of both sides are connected to, by one of `sharing` processes. Reads nothing.
 pub(crate) fn registries(
-    arguments: &MirrorArguments,
+    (arguments, sharing): (&MirrorArguments, NonZeroU32),
     surroundings: &Surroundings,
     pace: &Pace,
 ) -> Result<(registry::Settings, registry::Settings), Vec<Problem>> {
@@ -365,7 +367,9 @@ pub(crate) fn registries(
     let source = keep(&mut problems, arguments.source.side(authfile));
     let destination = keep(&mut problems, arguments.destination.side(authfile));
     let (Some(source), Some(destination)) = (source, destination) else { return Err(problems) };
-    let side = |side, choice, limits| side_settings(arguments, surroundings, side, choice, limits);
+    let side = |side, choice, limits| {
+        side_settings((arguments, sharing), surroundings, side, choice, limits)
+    };
     Ok((
         side(Side::Source, source, &pace.source),
         side(Side::Destination, destination, &pace.destination),
@@ -373,7 +377,7 @@ pub(crate) fn registries(
 }
 
 fn side_settings(
-    arguments: &MirrorArguments,
+    (arguments, sharing): (&MirrorArguments, NonZeroU32),
     surroundings: &Surroundings,
     side: Side,
     choice: SideChoice,
@@ -381,13 +385,20 @@ fn side_settings(
 ) -> registry::Settings {
     let blobs_at_once =
         usize::from(arguments.parallel_images) * usize::from(arguments.parallel_layers);
+    let budget = arguments.pace.requests(side).map(|budget| share(budget, sharing));
     registry::Settings {
         retry: arguments.retry.retry(),
         timeouts: arguments.retry.timeouts(),
-        per_host: at_least_one(blobs_at_once),
+        per_host: at_least_one(budget.map_or(blobs_at_once, |budget| budget.min(blobs_at_once))),
         limits: limits.to_vec(),
         ..choice.settings(side, surroundings)
     }
+}
+
+/// The part of one of several processes that have a budget together.
+fn share(budget: NonZeroUsize, processes: NonZeroU32) -> usize {
+    let processes = usize::try_from(processes.get()).unwrap_or(usize::MAX);
+    (budget.get() / processes).max(1)
 }
 
 /// The command line refuses 0 already.

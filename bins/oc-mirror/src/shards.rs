@@ -9,6 +9,7 @@ pub(crate) mod arguments;
 mod line;
 pub(crate) mod pod;
 pub(crate) mod process;
+mod segment_pod;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -7,12 +7,16 @@ mod place;
 
 use std::error::Error;
 use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use futures_util::TryStreamExt;
+use futures_util::stream::{self, TryStreamExt};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path as Key;
-use object_store::{Certificate, ClientOptions, ObjectStore, ObjectStoreExt, WriteMultipart};
+use object_store::{
+    Certificate, ClientOptions, GetOptions, ObjectStore, ObjectStoreExt, WriteMultipart,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub use place::{Place, PlaceError};
@@ -21,6 +25,8 @@ pub use place::{Place, PlaceError};
 const PART: usize = 32 << 20;
 /// Parts under way at the same time.
 const PARTS_AT_ONCE: usize = 4;
+/// Ranges of a file that are fetched at the same time.
+const RANGES_AT_ONCE: usize = 8;
 /// Code of a server whose bucket does not exist.
 const NO_BUCKET: &str = "NoSuchBucket";
 /// Read from a file at once.
@@ -58,8 +64,27 @@ pub enum StoreError {
     Store { name: String, place: String, reason: String },
     #[error("reading {name} from {place}: {reason}")]
     Fetch { name: String, place: String, reason: String },
+    #[error("{place} has no {name}")]
+    Absent { name: String, place: String },
     #[error("reading {name} from {place}: expected {expected} bytes, found {found}")]
     Short { name: String, place: String, expected: u64, found: u64 },
+}
+
+impl StoreError {
+    /// Whether a later attempt may succeed.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::List { .. } | Self::Store { .. } | Self::Fetch { .. } | Self::Short { .. } => {
+                true
+            }
+            Self::Read { .. }
+            | Self::Write { .. }
+            | Self::Certificates { .. }
+            | Self::Settings { .. }
+            | Self::NoBucket { .. }
+            | Self::Absent { .. } => false,
+        }
+    }
 }
 
 /// A file in a store.
@@ -183,11 +208,7 @@ impl ArchiveStore {
     /// The store does not have it, or it cannot be written.
     pub async fn download(&self, file: &StoredFile, directory: &Path) -> Result<(), StoreError> {
         let StoredFile { name, size } = file;
-        let failed = |error: object_store::Error| StoreError::Fetch {
-            name: name.clone(),
-            place: self.place.to_string(),
-            reason: explain(&error),
-        };
+        let failed = |error| self.unread(name, &error);
         let partial = directory.join(format!("{name}.part"));
         let unwritable = |source| StoreError::Write { path: partial.clone(), source };
         let mut content = self.store.get(&self.key(name)).await.map_err(failed)?.into_stream();
@@ -203,6 +224,113 @@ impl ArchiveStore {
             return Err(StoreError::Short { name, place, expected: *size, found });
         }
         tokio::fs::rename(&partial, directory.join(name)).await.map_err(unwritable)
+    }
+
+    /// The bytes of a file from its start. It may have fewer.
+    ///
+    /// # Errors
+    /// The store does not have it, or it cannot be read.
+    pub async fn start_of(&self, name: &str, length: u64) -> Result<Vec<u8>, StoreError> {
+        let failed = |error| self.unread(name, &error);
+        let options = GetOptions::new().with_range(Some(0..length));
+        let found = self.store.get_opts(&self.key(name), options).await.map_err(failed)?;
+        Ok(found.bytes().await.map_err(failed)?.to_vec())
+    }
+
+    /// Fetches ranges of a file into `path`, at their places. The rest of the file stays as it is;
+    /// a new file has holes there.
+    ///
+    /// # Errors
+    /// The store does not have the file or a range of it, or it cannot be written.
+    pub async fn download_ranges(
+        &self,
+        file: &StoredFile,
+        ranges: &[(u64, u64)],
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        let unwritable = |source| StoreError::Write { path: path.to_owned(), source };
+        let mut options = std::fs::OpenOptions::new();
+        let output = options.create(true).truncate(false).write(true).open(path);
+        let output = output.map_err(unwritable)?;
+        output.set_len(file.size).map_err(unwritable)?;
+        stream::iter(ranges.iter().map(|(start, end)| Ok(*start..*end)))
+            .try_for_each_concurrent(RANGES_AT_ONCE, |range| {
+                self.download_range(&file.name, range, (&output, path))
+            })
+            .await
+    }
+
+    async fn download_range(
+        &self,
+        name: &str,
+        range: Range<u64>,
+        (output, path): (&std::fs::File, &Path),
+    ) -> Result<(), StoreError> {
+        let failed = |error| self.unread(name, &error);
+        let (mut at, end) = (range.start, range.end);
+        let options = GetOptions::new().with_range(Some(range));
+        let found = self.store.get_opts(&self.key(name), options).await.map_err(failed)?;
+        let mut content = found.into_stream();
+        while let Some(piece) = content.try_next().await.map_err(failed)? {
+            // Into the page cache: a copy of some hundred kilobytes.
+            output
+                .write_all_at(&piece, at)
+                .map_err(|source| StoreError::Write { path: path.to_owned(), source })?;
+            at += piece.len() as u64;
+        }
+        match at == end {
+            true => Ok(()),
+            false => {
+                let (name, place) = (name.to_owned(), self.place.to_string());
+                Err(StoreError::Short { name, place, expected: end, found: at })
+            }
+        }
+    }
+
+    /// Stores a small document.
+    ///
+    /// # Errors
+    /// The store does not accept it.
+    pub async fn put(&self, name: &str, bytes: Vec<u8>) -> Result<(), StoreError> {
+        let put = self.store.put(&self.key(name), bytes.into()).await;
+        put.map(drop).map_err(|error| self.unwritten(name, &error))
+    }
+
+    /// Makes a file of this place one of another place of the same bucket, without transferring it.
+    /// Stores do that for files of up to 5 GiB.
+    ///
+    /// # Errors
+    /// The store does not have the file, or refuses.
+    pub async fn copy_to(&self, name: &str, to: &Self) -> Result<(), StoreError> {
+        let copied = self.store.copy(&self.key(name), &to.key(name)).await;
+        copied.map_err(|error| match error {
+            object_store::Error::NotFound { .. } => self.unread(name, &error),
+            _ => to.unwritten(name, &error),
+        })
+    }
+
+    /// Removes a file. One that does not exist is no error.
+    ///
+    /// # Errors
+    /// The store refuses.
+    pub async fn remove(&self, name: &str) -> Result<(), StoreError> {
+        match self.store.delete(&self.key(name)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.unwritten(name, &error)),
+        }
+    }
+
+    fn unwritten(&self, name: &str, error: &object_store::Error) -> StoreError {
+        let (name, place) = (name.to_owned(), self.place.to_string());
+        StoreError::Store { name, place, reason: explain(error) }
+    }
+
+    fn unread(&self, name: &str, error: &object_store::Error) -> StoreError {
+        let (name, place) = (name.to_owned(), self.place.to_string());
+        match error {
+            object_store::Error::NotFound { .. } => StoreError::Absent { name, place },
+            _ => StoreError::Fetch { name, place, reason: explain(error) },
+        }
     }
 
     fn key(&self, name: &str) -> Key {

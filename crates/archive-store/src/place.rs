@@ -34,6 +34,18 @@ impl FromStr for Place {
     }
 }
 
+impl Place {
+    /// A place below this one.
+    #[must_use]
+    pub fn join(&self, name: &str) -> Self {
+        let prefix = match &self.prefix {
+            Some(prefix) => format!("{prefix}/{name}"),
+            None => name.to_owned(),
+        };
+        Self { bucket: self.bucket.clone(), prefix: Some(prefix) }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "s3://{}", self.bucket)?;
@@ -54,6 +66,8 @@ mod tests {
         assert_eq!(place("s3://b").unwrap().prefix, None);
         assert_eq!(place("s3://b/").unwrap().prefix, None);
         assert_eq!(place("s3://b/x/y/").unwrap().to_string(), "s3://b/x/y");
+        assert_eq!(place("s3://b/x").unwrap().join("y").to_string(), "s3://b/x/y");
+        assert_eq!(place("s3://b").unwrap().join("y").to_string(), "s3://b/y");
         for text in ["s3://", "s3:///x", "b/x", "s3://B", "s3://b/../x", "s3://b/x//y"] {
             assert!(place(text).is_err(), "{text}");
         }

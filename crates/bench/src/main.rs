@@ -1,5 +1,5 @@
-//! Benchmarks: oc-mirror and its peers on one corpus, in one run; catalogs and opm; charts and Helm. `cargo xtask
-//! bench` builds and runs it.
+//! Benchmarks: oc-mirror and its peers on one corpus, in one run; catalogs and opm; charts and Helm; mirrors
+//! with many workers. `cargo xtask bench` builds and runs it.
 
 mod catalog;
 mod contender;
@@ -7,17 +7,19 @@ mod floor;
 mod ground;
 mod helm;
 mod jobs;
+mod large_plan;
 mod launch;
 mod line;
 mod memory;
 mod results;
+mod shards;
 mod table;
 mod targets;
 mod tiny;
 mod traffic;
 
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{self, PathBuf};
 use std::process::ExitCode;
 
@@ -45,6 +47,11 @@ enum Command {
     Catalog(catalog::Arguments),
     /// The images of charts, found by rendering
     Helm(helm::Arguments),
+    /// Mirrors with 1, 2, 4 and 8 workers, each behind a slow line of its own
+    Shards(shards::Arguments),
+    /// Plan a synthetic mirror, and write the part of each shard
+    #[command(hide = true)]
+    SplitPlan { images: u64, blobs: u64, shards: NonZeroU32, result: PathBuf },
     /// Run a command, and print what it used
     #[command(hide = true)]
     Launch {
@@ -106,6 +113,10 @@ fn run(command: Command) -> Result<()> {
         Command::Mirror(arguments) => mirror(&arguments),
         Command::Catalog(arguments) => catalog::catalog(&arguments),
         Command::Helm(arguments) => helm::helm(&arguments),
+        Command::Shards(arguments) => shards::shards(&arguments),
+        Command::SplitPlan { images, blobs, shards, result } => {
+            shards::split_plan(large_plan::Size { images, blobs, shards }, &result)
+        }
         Command::Launch { log, command } => launch::launched(&log, &command),
         Command::HashAndCopy { list, to } => floor::hash_and_copy(&list, &to),
     }

@@ -9,7 +9,7 @@ mod manifests;
 mod progress;
 mod run_name;
 
-pub use manifests::{Manifest, PodSettings, Run, manifests};
+pub use manifests::{Manifest, PodArchives, PodSettings, Run, manifests};
 pub use progress::{Condition, JobProgress, PodState, ShardState, shard_states};
 pub use run_name::{RunName, RunNameError};
 

@@ -10,6 +10,10 @@ use crate::{PHASE_LABEL, RUN_LABEL, RunName, TARGET_ANNOTATION, exit};
 const AUTH_DIR: &str = "/etc/oc-mirror/auth";
 const SRC_CA_DIR: &str = "/etc/oc-mirror/src-ca";
 const DEST_CA_DIR: &str = "/etc/oc-mirror/dest-ca";
+const STORE_CA_DIR: &str = "/etc/oc-mirror/store-ca";
+/// The file of a ConfigMap with the CA of an object store.
+const STORE_CA_FILE: &str = "ca.crt";
+const ARCHIVES: &str = "/archives";
 const WORKSPACE: &str = "/workspace";
 const CONTAINER: &str = "oc-mirror";
 /// How often a shard is repeated after failures that a later attempt may not meet.
@@ -21,11 +25,13 @@ const KEEP_SECONDS: u32 = 7 * 24 * 60 * 60;
 #[derive(Debug, Clone)]
 pub struct Run {
     pub name: RunName,
-    /// The plan, as `REGISTRY/REPOSITORY@DIGEST`.
+    /// Where the plan is: `docker://REGISTRY/REPOSITORY@DIGEST` or `s3://BUCKET/PREFIX@DIGEST`.
     pub plan: String,
-    /// `REGISTRY[/NAMESPACE]`
+    /// `REGISTRY[/NAMESPACE]` or `s3://BUCKET[/PREFIX]`
     pub target: String,
     pub shards: NonZeroU32,
+    /// Whether a second Job publishes. The archive of a run to disk is published by the command.
+    pub has_publish_job: bool,
 }
 
 /// What pods are like.
@@ -49,8 +55,25 @@ pub struct PodSettings {
     pub scratch: String,
     /// A LocalQueue of Kueue.
     pub queue: Option<String>,
+    /// Archives that content is read from, instead of registries.
+    pub archives: Option<PodArchives>,
     /// Flags of oc-mirror, for all pods.
     pub arguments: Vec<String>,
+}
+
+/// Where pods read archives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PodArchives {
+    /// A PersistentVolumeClaim that several nodes can read.
+    Claim(String),
+    Store {
+        /// `s3://BUCKET[/PREFIX]`; none where pods read nothing but their plan from it.
+        url: Option<String>,
+        /// A Secret with the environment of the object store's client: `AWS_ACCESS_KEY_ID` and others.
+        secret: Option<String>,
+        /// A ConfigMap with `ca.crt`.
+        ca_config_map: Option<String>,
+    },
 }
 
 /// An object, and the file that it is written to.
@@ -85,11 +108,15 @@ pub fn manifests(run: &Run, pods: &PodSettings) -> Vec<Manifest> {
         // Pods do not use the API of the cluster.
         "automountServiceAccountToken": false,
     });
-    vec![
+    let mut manifests = vec![
         Manifest { file: "0-service-account.yaml", object: account },
         Manifest { file: "1-blobs.yaml", object: job(run, pods, Phase::Blobs) },
-        Manifest { file: "2-publish.yaml", object: job(run, pods, Phase::Publish) },
-    ]
+    ];
+    if run.has_publish_job {
+        let object = job(run, pods, Phase::Publish);
+        manifests.push(Manifest { file: "2-publish.yaml", object });
+    }
+    manifests
 }
 
 fn metadata(run: &Run, pods: &PodSettings, name: &str) -> Value {
@@ -168,8 +195,7 @@ fn template(run: &Run, pods: &PodSettings, phase: Phase) -> Value {
         "emptyDir": { "sizeLimit": pods.scratch },
     })];
     let mut mounts = vec![json!({ "name": "workspace", "mountPath": WORKSPACE })];
-    let mut arguments: Vec<String> =
-        vec!["shard".into(), "--run".into(), format!("docker://{}", run.plan)];
+    let mut arguments: Vec<String> = vec!["shard".into(), "--run".into(), run.plan.clone()];
     if phase == Phase::Publish {
         arguments.push("--publish".into());
     }
@@ -187,6 +213,31 @@ fn template(run: &Run, pods: &PodSettings, phase: Phase) -> Value {
         volumes.push(json!({ "name": name, "configMap": { "name": config_map } }));
         mounts.push(json!({ "name": name, "mountPath": directory, "readOnly": true }));
         arguments.extend([flag.to_owned(), directory.to_owned()]);
+    }
+    let mut environment_from = Vec::new();
+    match &pods.archives {
+        Some(PodArchives::Claim(claim)) => {
+            let source = json!({ "claimName": claim, "readOnly": true });
+            volumes.push(json!({ "name": "archives", "persistentVolumeClaim": source }));
+            mounts.push(json!({ "name": "archives", "mountPath": ARCHIVES, "readOnly": true }));
+            arguments.extend(["--from".into(), format!("file://{ARCHIVES}")]);
+        }
+        Some(PodArchives::Store { url, secret, ca_config_map }) => {
+            if let Some(url) = url {
+                arguments.extend(["--from".into(), url.clone()]);
+            }
+            if let Some(secret) = secret {
+                environment_from.push(json!({ "secretRef": { "name": secret } }));
+            }
+            if let Some(name) = ca_config_map {
+                volumes.push(json!({ "name": "store-ca", "configMap": { "name": name } }));
+                let mount =
+                    json!({ "name": "store-ca", "mountPath": STORE_CA_DIR, "readOnly": true });
+                mounts.push(mount);
+                arguments.extend(["--s3-ca".into(), format!("{STORE_CA_DIR}/{STORE_CA_FILE}")]);
+            }
+        }
+        None => {}
     }
     arguments.extend(pods.arguments.iter().cloned());
     if phase == Phase::Publish {
@@ -220,6 +271,7 @@ fn template(run: &Run, pods: &PodSettings, phase: Phase) -> Value {
                 "args": arguments,
                 // A home for what the image does not let a user write.
                 "env": [{ "name": "HOME", "value": WORKSPACE }],
+                "envFrom": environment_from,
                 "resources": { "requests": requests, "limits": { "memory": pods.memory } },
                 "securityContext": {
                     "allowPrivilegeEscalation": false,
@@ -241,9 +293,10 @@ mod tests {
     fn run() -> Run {
         Run {
             name: "oc-mirror-0123456789ab".parse().unwrap(),
-            plan: "registry.example/ocp/oc-mirror-runs@sha256:00".into(),
+            plan: "docker://registry.example/ocp/oc-mirror-runs@sha256:00".into(),
             target: "registry.example/ocp".into(),
             shards: NonZeroU32::new(16).unwrap(),
+            has_publish_job: true,
         }
     }
 
@@ -259,6 +312,7 @@ mod tests {
             memory: "1Gi".into(),
             scratch: "20Gi".into(),
             queue: None,
+            archives: None,
             arguments: vec!["--retry-times=5".into()],
         }
     }
@@ -301,6 +355,35 @@ mod tests {
             assert_eq!(job.object["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "night");
             assert_eq!(job.object["spec"]["suspend"], true);
         }
+    }
+
+    #[test]
+    fn archives_come_from_a_claim_or_an_object_store() {
+        let pod = |archives| {
+            let pods = PodSettings { archives: Some(archives), ..pods() };
+            let publish = manifests(&run(), &pods).remove(2).object;
+            publish["spec"]["template"]["spec"].clone()
+        };
+        let words = |pod: &Value| {
+            let words = pod["containers"][0]["args"].as_array().unwrap().clone();
+            words.iter().map(|word| word.as_str().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        let claim = pod(PodArchives::Claim("archives".into()));
+        assert!(words(&claim).contains("--from file:///archives "), "{claim}");
+        let volumes = claim["volumes"].as_array().unwrap();
+        let mounted = |volume: &Value| {
+            volume["persistentVolumeClaim"] == json!({ "claimName": "archives", "readOnly": true })
+        };
+        assert!(volumes.iter().any(mounted), "{claim}");
+        let store = pod(PodArchives::Store {
+            url: Some("s3://b/x".into()),
+            secret: Some("bucket".into()),
+            ca_config_map: Some("ca".into()),
+        });
+        let line = words(&store);
+        assert!(line.contains("--from s3://b/x --s3-ca /etc/oc-mirror/store-ca/ca.crt"), "{line}");
+        let from = &store["containers"][0]["envFrom"];
+        assert_eq!(*from, json!([{ "secretRef": { "name": "bucket" } }]));
     }
 
     #[test]

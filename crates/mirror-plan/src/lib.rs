@@ -51,8 +51,8 @@ pub use resources::{
     hosts_clusters_refuse, image_digest_sources, same_but_for_time,
 };
 pub use shards::{
-    ContentSource, Load, PartBlob, PartError, PartNeed, PartRepository, RunIdentity, ShardPart,
-    Split, split,
+    ContentSource, Load, PartArchive, PartBlob, PartError, PartNeed, PartRepository, PartSegment,
+    RunIdentity, ShardPart, Split, split,
 };
 pub use target::{Target, TargetError};
 pub use target_record::{

@@ -19,7 +19,8 @@ use oci::{Digest, Repository};
 use crate::{Action, Origin, Plan, PlannedImage};
 
 pub use part::{
-    ContentSource, PartBlob, PartError, PartNeed, PartRepository, RunIdentity, ShardPart,
+    ContentSource, PartArchive, PartBlob, PartError, PartNeed, PartRepository, PartSegment,
+    RunIdentity, ShardPart,
 };
 
 /// What one blob costs besides its bytes, in bytes: requests to both registries.
@@ -205,8 +206,8 @@ impl Split {
         run: RunIdentity,
         source: impl Fn(&Origin) -> ContentSource,
         is_new: impl Fn(&Repository) -> bool,
-    ) -> Option<ShardPart> {
-        let registry = plan.target.as_ref()?.registry.clone();
+    ) -> ShardPart {
+        let registry = plan.target.as_ref().map(|target| target.registry.clone());
         let present = Present::of(plan);
         let mut part = ShardPart::new(run, (shard, self.shards()), registry);
         let mut repositories: BTreeMap<&Repository, u32> = BTreeMap::new();
@@ -252,7 +253,7 @@ impl Split {
                 part.needs.push(PartNeed { repository: at, source: from, blobs: need });
             }
         }
-        Some(part)
+        part
     }
 }
 

@@ -56,7 +56,7 @@ pub use settings::{
     Lookaside, PaceChange, ReleaseSources, Settings, SignatureCheck, TrustPolicy, Workflow,
 };
 pub use shards::{
-    Files, RunStore, RunStoreError, ShardEnding, ShardReport, ShardRunner, ShardSettings,
-    ShardWatch, StoredPart, UnfinishedNeed, transfer_shard,
+    Files, RunStore, RunStoreError, SegmentIndex, SegmentRunner, ShardEnding, ShardReport,
+    ShardRunner, ShardSettings, ShardWatch, StoredPart, UnfinishedNeed, transfer_shard,
 };
 pub use verify_target::{TargetProblem, TargetVerification, VerifyTargetError, verify_target};

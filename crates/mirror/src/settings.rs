@@ -14,7 +14,7 @@ use workspace::distribution::{Cache, CacheError};
 
 use crate::error_chain::chain;
 use crate::report::Failure;
-use crate::shards::ShardRunner;
+use crate::shards::{SegmentRunner, ShardRunner};
 
 use crate::plan::stored_plan::StoredPlan;
 
@@ -260,8 +260,10 @@ pub struct Settings {
     pub max_nested_paths: Option<NonZeroUsize>,
     /// Mirror to mirror keeps all content in the workspace, as the other modes do.
     pub through_workspace: bool,
-    /// Mirror to mirror lets shards transfer the blobs.
+    /// Shards transfer the blobs.
     pub shards: Option<Arc<dyn ShardRunner>>,
+    /// Shards write the archive of a run to disk, without this workspace.
+    pub segments: Option<Arc<dyn SegmentRunner>>,
     pub archiving: Archiving,
     /// Mirror to disk converts this workspace of oc-mirror v2 instead of asking registries.
     pub migrate_from: Option<PathBuf>,

@@ -12,6 +12,7 @@
 
 mod delegate;
 mod run_store;
+mod segments;
 mod shard;
 
 use std::fmt;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use mirror_plan::ShardPart;
 use oci::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -28,8 +30,9 @@ use tokio_util::sync::CancellationToken;
 use crate::progress::Observer;
 use crate::reason::Reason;
 
-pub(crate) use delegate::delegate;
+pub(crate) use delegate::{Delegation, delegate};
 pub use run_store::{Files, RunStore, RunStoreError};
+pub(crate) use segments::{Segments, write_in_shards};
 pub use shard::{ShardSettings, transfer_shard};
 
 /// Runs shards, as processes of this machine for example.
@@ -46,6 +49,35 @@ pub trait ShardRunner: fmt::Debug + Send + Sync {
         parts: &'a [StoredPart],
         watch: ShardWatch,
     ) -> Pin<Box<dyn Future<Output = Vec<Option<ShardReport>>> + Send + 'a>>;
+}
+
+/// Runs shards that write the archive of a run to disk: each the files with the content it owns, to a
+/// place that all share.
+pub trait SegmentRunner: fmt::Debug + Send + Sync {
+    fn shards(&self) -> NonZeroU32;
+
+    /// Name and version of the program. Shards of another version reject their part.
+    fn program(&self) -> String;
+
+    /// The largest size of a file, in bytes.
+    fn limit(&self) -> u64;
+
+    /// Runs one shard for each part until all files of all parts are in their place.
+    fn run<'a>(
+        &'a self,
+        parts: &'a [ShardPart],
+        index: SegmentIndex<'a>,
+        watch: ShardWatch,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<ShardReport>, String>> + Send + 'a>>;
+}
+
+/// The index of an archive that shards write.
+#[derive(Debug, Clone, Copy)]
+pub struct SegmentIndex<'a> {
+    pub text: &'a [u8],
+    pub digest: Digest,
+    /// The files that shards write, with their lengths.
+    pub files: &'a [(u32, u64)],
 }
 
 /// The part of a shard in a file.
@@ -79,6 +111,8 @@ pub enum ShardEnding {
     /// Some blobs are not at the target.
     Incomplete,
     Interrupted,
+    /// It could not do its part, and no later attempt can.
+    Failed,
 }
 
 /// What a shard did.
@@ -97,6 +131,28 @@ pub struct ShardReport {
     pub retries: u64,
     /// Needs of which a blob is not at the target.
     pub unfinished: Vec<UnfinishedNeed>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+impl ShardReport {
+    /// A shard that moved nothing.
+    pub fn without_transfers(run: Digest, shard: u32, ending: ShardEnding) -> Self {
+        Self {
+            run,
+            shard,
+            ending,
+            blobs: 0,
+            bytes: 0,
+            blobs_mounted: 0,
+            source_requests: 0,
+            destination_requests: 0,
+            retries: 0,
+            unfinished: Vec::new(),
+            failure: None,
+        }
+    }
 }
 
 /// A need of which a blob is not at the target.

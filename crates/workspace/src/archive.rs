@@ -12,6 +12,7 @@
 mod copy;
 mod delivered;
 mod entry;
+mod excerpt;
 mod finding;
 mod first_entry;
 mod history;
@@ -21,6 +22,7 @@ mod open;
 mod pending;
 mod plan;
 mod prepare;
+mod segments;
 mod signature;
 mod staging;
 #[cfg(test)]
@@ -28,6 +30,7 @@ mod tests;
 mod verify;
 mod write;
 
+pub use excerpt::{Excerpt, FileRanges, head_length};
 pub use finding::{Finding, Severity};
 pub use history::{Base, RemoveError, RemovedArchives, SealedRun};
 pub(crate) use index::Hashing;
@@ -35,6 +38,7 @@ pub use index::{ArchiveStatus, BlobEntry, ChunkEntry, Index, IndexError, Part};
 pub(crate) use open::RunArchive;
 pub use open::{Archives, OpenError, Whereabouts};
 pub use prepare::{ArchiveError, ArchivePlan, ArchiveRequest, PlannedArchive};
+pub use segments::SegmentError;
 pub(crate) use staging::StagedBlob;
 pub use staging::Staging;
 pub use write::SealedArchive;

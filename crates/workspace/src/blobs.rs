@@ -280,7 +280,8 @@ impl BlobStore {
         let partial = self.root.join("partial");
         match make(&partial) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                for directory in [&partial, &self.root.join("sha256")] {
+                // `partial` last: another writer takes its presence for that of both.
+                for directory in [&self.root.join("sha256"), &partial] {
                     fs::create_dir_all(directory).at("creating", directory)?;
                 }
                 make(&partial).at("writing in", &partial)

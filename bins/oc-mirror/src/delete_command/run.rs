@@ -117,6 +117,7 @@ impl<'a> Runner<'a> {
             wait_for_workspace: false,
             through_workspace: false,
             shards: None,
+            segments: None,
             helm_program: None,
             arguments: self.line.clone(),
             version: crate::version::NUMBER.to_owned(),

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{Args, Subcommand};
-use mirror_job::{PodSettings, RunName};
+use mirror_job::{PodArchives, PodSettings, RunName};
+
+use registry::Side;
 
 use crate::arguments::{MirrorArguments, command};
 use crate::problem::Problem;
@@ -23,6 +25,13 @@ Nothing can be pulled before all blobs are there.
     oc-mirror job -c isc.yaml --workspace file:///data --shards 16 --image REG/oc-mirror:TAG --auth-secret pull \\
       --submit --follow docker://reg.example/ocp
 
+  An archive in an object store, each pod writing its own files:
+    oc-mirror job -c isc.yaml --workspace file:///data --shards 16 --image REG/oc-mirror:TAG --store-secret bucket \\
+      --auth-secret pull --submit --follow s3://BUCKET/PREFIX
+  Archives of an object store, with pods of the disconnected side:
+    oc-mirror job -c isc.yaml --from s3://BUCKET/PREFIX --workspace file:///data --shards 16 --image REG/oc-mirror:TAG \\
+      --store-secret bucket --auth-secret pull --submit --follow docker://reg.example/ocp
+
 Credentials come from a Secret of the type kubernetes.io/dockerconfigjson, CAs from ConfigMaps with *.crt files. \
 docs/cluster-jobs.md has more.";
 
@@ -30,7 +39,7 @@ const PODS: &str = "Pods";
 const CLUSTER: &str = "Cluster";
 
 /// Flags that apply to what pods do. Others concern planning, which is done here.
-const FOR_PODS: [&str; 15] = [
+const FOR_PODS: [&str; 21] = [
     "src_tls_verify",
     "src_no_creds",
     "dest_tls_verify",
@@ -46,6 +55,12 @@ const FOR_PODS: [&str; 15] = [
     "dest_limit_rate",
     "icsp",
     "skip_broken_bundles",
+    "src_limit_requests",
+    "dest_limit_requests",
+    "dest_profile",
+    "s3_endpoint",
+    "s3_region",
+    "s3_virtual_hosted",
 ];
 
 #[derive(Debug, Args)]
@@ -74,7 +89,16 @@ pub(crate) struct JobArguments {
     /// ConfigMap with CAs of the destination registry (*.crt)
     #[arg(long, value_name = "NAME", help_heading = PODS)]
     dest_ca: Option<String>,
-    /// Pods at the same time [default: all shards]; rates are divided by it
+    /// PersistentVolumeClaim that has the archives of --from file://DIR; several nodes must be able to read it
+    #[arg(long, value_name = "NAME", help_heading = PODS)]
+    archives_claim: Option<String>,
+    /// Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and other variables for s3://
+    #[arg(long, value_name = "NAME", help_heading = PODS)]
+    store_secret: Option<String>,
+    /// ConfigMap with the CA of the object store (ca.crt)
+    #[arg(long, value_name = "NAME", help_heading = PODS)]
+    store_ca: Option<String>,
+    /// Pods at the same time [default: all shards, or the smaller of --src-limit-requests and --dest-limit-requests]; rates and requests are divided by it
     #[arg(long, value_name = "N", help_heading = PODS)]
     parallelism: Option<NonZeroU32>,
     /// CPU that a pod requests
@@ -157,6 +181,33 @@ impl JobArguments {
         if self.out.is_none() && !self.submit {
             problems.push(Problem::new("--out DIR or --submit is required: where the Jobs go"));
         }
+        let from = self.mirror.from.as_deref().unwrap_or_default();
+        let is_store = from.starts_with("s3://");
+        match (&self.archives_claim, from.is_empty() || is_store) {
+            (None, false) => problems.push(
+                Problem::new("--from file://DIR needs --archives-claim NAME: pods read the archives from a volume")
+                    .with_hint("put the archives into a volume that several nodes can read, or into an object store (--from s3://BUCKET/PREFIX)"),
+            ),
+            (Some(_), true) => problems.push(Problem::new(
+                "--archives-claim has an effect only together with --from file://DIR: it is the volume that has this directory",
+            )),
+            _ => {}
+        }
+        let writes_store = self.mirror.destinations.iter().any(|to| to.starts_with("s3://"));
+        for (flag, given) in
+            [("--store-secret", &self.store_secret), ("--store-ca", &self.store_ca)]
+        {
+            if given.is_some() && !is_store && !writes_store {
+                problems.push(Problem::new(format!(
+                    "{flag} has an effect only together with s3://BUCKET"
+                )));
+            }
+        }
+        if writes_store && (self.out.is_some() || !self.follow) {
+            problems.push(Problem::new(
+                "a destination of s3:// needs --submit --follow, without --out: the command adds the archive to the bucket once all pods have written their files",
+            ));
+        }
         let (source, destination) = (&self.mirror.source, &self.mirror.destination);
         for (flag, given) in [
             ("--src-creds", source.creds.is_some()),
@@ -185,7 +236,7 @@ impl JobArguments {
         shards: NonZeroU32,
         line: &[OsString],
     ) -> anyhow::Result<PodSettings> {
-        let parallelism = self.parallelism.unwrap_or(shards).min(shards);
+        let parallelism = self.parallelism.unwrap_or_else(|| self.most_pods(shards)).min(shards);
         let mut arguments = vec![format!("--sharing={parallelism}")];
         arguments.extend(forwarded(line)?);
         Ok(PodSettings {
@@ -199,8 +250,33 @@ impl JobArguments {
             memory: self.memory.clone(),
             scratch: self.scratch.clone(),
             queue: self.queue.clone(),
+            archives: self.archives(),
             arguments,
         })
+    }
+}
+
+impl JobArguments {
+    /// As many as shards, but not more than requests that a registry gets at the same time.
+    fn most_pods(&self, shards: NonZeroU32) -> NonZeroU32 {
+        let budgets = [Side::Source, Side::Destination];
+        let budgets = budgets.into_iter().filter_map(|side| self.mirror.pace.requests(side));
+        let budgets = budgets.filter_map(|budget| NonZeroU32::try_from(budget).ok());
+        budgets.fold(shards, NonZeroU32::min)
+    }
+
+    /// Where pods read archives.
+    fn archives(&self) -> Option<PodArchives> {
+        if let Some(claim) = &self.archives_claim {
+            return Some(PodArchives::Claim(claim.clone()));
+        }
+        let is_store = |text: &String| text.starts_with("s3://");
+        let url = self.mirror.from.clone().filter(is_store);
+        if url.is_none() && !self.mirror.destinations.iter().any(is_store) {
+            return None;
+        }
+        let (secret, ca_config_map) = (self.store_secret.clone(), self.store_ca.clone());
+        Some(PodArchives::Store { url, secret, ca_config_map })
     }
 }
 

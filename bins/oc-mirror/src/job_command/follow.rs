@@ -133,7 +133,7 @@ pub(super) async fn follow(
     }
 }
 
-fn summary(progress: &JobProgress) -> String {
+pub(super) fn summary(progress: &JobProgress) -> String {
     let JobProgress { completions, active, succeeded, .. } = progress;
     let mut text = format!("{succeeded} of {completions} done, {active} active");
     if progress.failed_pods > 0 {

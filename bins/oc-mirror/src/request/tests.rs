@@ -122,21 +122,37 @@ fn what_is_not_said_has_the_usual_meaning() {
 }
 
 #[test]
-fn shards_are_for_runs_that_copy_from_registry_to_registry() {
+fn shards_are_for_runs_that_transfer_content() {
     let messages = |line: &str| -> String {
         let problems = ask(line).unwrap_err();
         problems.iter().map(|problem| format!("{problem}\n")).collect()
     };
-    assert!(ask("-c x --shards 4 --workspace file://d docker://r").is_ok());
-    for line in ["-c x --shards 4 file://d", "-c x --shards 4 --from file://d docker://r"] {
-        let problems = messages(line);
-        assert!(problems.contains("--shards is supported for mirror to mirror only"), "{problems}");
+    for line in [
+        "-c x --shards 4 --workspace file://d docker://r",
+        "-c x --shards 4 file://d",
+        "-c x --shards 4 --from file://d docker://r",
+    ] {
+        assert!(ask(line).is_ok(), "{line}");
     }
     for flag in ["--through-workspace", "--dry-run"] {
         let problems = messages(&format!("-c x --shards 4 {flag} --workspace file://d docker://r"));
         let expected = format!("--shards and {flag} cannot be used together");
         assert!(problems.contains(&expected), "{problems}");
     }
+    // Budgets are for all shards together.
+    let digest = oci::Digest::of(b"part");
+    for (budget, expected) in
+        [("", 80), ("--dest-limit-requests 8", 2), ("--dest-limit-requests 3", 1)]
+    {
+        let line = format!(
+            "-c x --shards 4 {budget} --shard-part p --shard-digest {digest} --shard-index 0 --parallel-images 8 --parallel-layers 10 --workspace file://d docker://r"
+        );
+        let settings = settings(&line);
+        assert_eq!(settings.destination.per_host.get(), expected, "{budget}");
+        assert_eq!(settings.source.per_host.get(), 80);
+    }
+    let whole = settings("-c x --shards 4 --dest-limit-requests 8 --workspace file://d docker://r");
+    assert_eq!(whole.destination.per_host.get(), 8);
     for count in ["0", "257", "x"] {
         let line = ["oc-mirror", "-c", "x", "--shards", count, "docker://r"];
         let error = Arguments::read(line.into_iter().map(Into::into)).unwrap_err().to_string();

@@ -12,7 +12,7 @@ const MOST: u32 = 256;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ShardArguments {
-    /// Mirror to mirror: transfer blobs with N processes of this program at the same time; --parallel-images and --parallel-layers apply to each, rates to all together [default: this process alone]
+    /// Transfer blobs with N processes of this program at the same time; --parallel-images and --parallel-layers apply to each, rates to all together [default: this process alone]
     #[arg(long, value_name = "N", value_parser = count, help_heading = SPEED)]
     pub(crate) shards: Option<NonZeroU32>,
     /// Work as a shard: the file with its part

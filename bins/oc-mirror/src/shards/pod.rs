@@ -17,17 +17,20 @@ use mirror::{
     ShardRunner, ShardSettings, ShardWatch, StoredPart, transfer_shard,
 };
 use mirror_job::{RunName, exit};
-use mirror_plan::RunIdentity;
+use mirror_plan::{RunIdentity, ShardPart};
 use oci::{Digest, ImageRef};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use workspace::Workspace;
 
 use super::process::program;
+use super::segment_pod;
 use crate::arguments::MirrorArguments;
+use crate::carried_archives::{CarriedArchives, CarriedError};
 use crate::console::{self, Console};
 use crate::interrupt::{self, Ended};
 use crate::mirror_command::{self, View};
+use crate::object_store::StoreArguments;
 use crate::pace_arguments::Pace;
 use crate::pacing;
 use crate::problem::{Problem, chain};
@@ -48,9 +51,9 @@ pub(crate) const RESOURCES: &str = "cluster-resources/";
 
 #[derive(Debug, Args)]
 pub(crate) struct PodArguments {
-    /// The run: docker://REGISTRY/REPOSITORY@DIGEST
+    /// The run: docker://REGISTRY/REPOSITORY@DIGEST or s3://BUCKET/PREFIX@DIGEST
     #[arg(long, value_name = "RUN")]
-    run: String,
+    pub(super) run: String,
     /// Publish the run once all shards have ended, instead of transferring the blobs of one
     #[arg(long)]
     publish: bool,
@@ -61,18 +64,18 @@ pub(crate) struct PodArguments {
     #[arg(long, value_name = "N", default_value = "1")]
     sharing: NonZeroU32,
     #[command(flatten)]
-    mirror: MirrorArguments,
+    pub(super) mirror: MirrorArguments,
 }
 
 /// Why a pod fails.
-struct Failure {
-    message: String,
+pub(super) struct Failure {
+    pub(super) message: String,
     /// Whether another pod may succeed.
-    may_pass: bool,
+    pub(super) may_pass: bool,
 }
 
 impl Failure {
-    fn permanent(message: impl Into<String>) -> Self {
+    pub(super) fn permanent(message: impl Into<String>) -> Self {
         Self { message: message.into(), may_pass: false }
     }
 
@@ -80,7 +83,11 @@ impl Failure {
         Self { message: chain(error), may_pass: error.may_pass() }
     }
 
-    fn of(problems: &[Problem]) -> Self {
+    fn of_archives(error: &CarriedError) -> Self {
+        Self { message: chain(error), may_pass: error.may_pass() }
+    }
+
+    pub(super) fn of(problems: &[Problem]) -> Self {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         Self::permanent(lines.join("\n"))
     }
@@ -92,12 +99,15 @@ pub(crate) fn run(
     surroundings: &Surroundings,
     console: &Console,
 ) -> ExitCode {
-    let ended = prepare(arguments, surroundings).and_then(|pod| {
-        let runtime = crate::runtime()
-            .map_err(|error| Failure::permanent(format!("starting threads: {error}")))?;
-        let code = match arguments.publish {
-            false => runtime.block_on(transfer(&pod, arguments, surroundings)),
-            true => publish(&runtime, &pod, arguments, surroundings, console),
+    let runtime =
+        crate::runtime().map_err(|error| Failure::permanent(format!("starting threads: {error}")));
+    let ended = runtime.and_then(|runtime| {
+        let code = match (arguments.run.starts_with("s3://"), arguments.publish) {
+            (true, _) => runtime.block_on(segment_pod::write(arguments, surroundings)),
+            (false, false) => prepare(arguments, surroundings)
+                .and_then(|pod| runtime.block_on(transfer(&pod, arguments, surroundings))),
+            (false, true) => prepare(arguments, surroundings)
+                .and_then(|pod| publish(&runtime, &pod, arguments, surroundings, console)),
         };
         runtime.shutdown_background();
         code
@@ -114,11 +124,47 @@ pub(crate) fn run(
 /// What both phases need.
 struct Pod {
     run: ImageRef,
-    directory: PathBuf,
+    /// What is read instead of source registries.
+    archives: Option<CarriedArchives>,
     store: RunStore,
+    links: Links,
+}
+
+/// The workspace of a pod, and how it reaches registries.
+pub(super) struct Links {
+    pub(super) directory: PathBuf,
     source: registry::Settings,
     destination: registry::Settings,
     pace: Pace,
+}
+
+impl Links {
+    pub(super) fn of(
+        arguments: &PodArguments,
+        surroundings: &Surroundings,
+    ) -> Result<Self, Failure> {
+        let workspace = arguments.mirror.workspace.as_deref().unwrap_or_default();
+        let directory = route::directory("--workspace", workspace)
+            .map_err(|problem| Failure::of(&[problem]))?;
+        let pace = arguments.mirror.pace.pace(None, Timestamp::now());
+        let pace = pace.map_err(|problem| Failure::of(&[problem]))?;
+        let limiters = pace.source.iter().chain(&pace.destination);
+        limiters.for_each(|limiter| limiter.share(arguments.sharing));
+        let mirror = (&arguments.mirror, arguments.sharing);
+        let (source, destination) = request::registries(mirror, surroundings, &pace)
+            .map_err(|problems| Failure::of(&problems))?;
+        Ok(Self { directory, source, destination, pace })
+    }
+}
+
+/// The number of the shard that this pod is.
+pub(super) fn shard_index(
+    arguments: &PodArguments,
+    surroundings: &Surroundings,
+) -> Result<u32, Failure> {
+    arguments.index.or(surroundings.completion_index).ok_or_else(|| {
+        Failure::permanent("expected the number of the shard in $JOB_COMPLETION_INDEX or --index")
+    })
 }
 
 fn prepare(arguments: &PodArguments, surroundings: &Surroundings) -> Result<Pod, Failure> {
@@ -132,28 +178,35 @@ fn prepare(arguments: &PodArguments, surroundings: &Surroundings) -> Result<Pod,
             arguments.run
         )));
     }
-    let workspace = arguments.mirror.workspace.as_deref().unwrap_or_default();
-    let directory =
-        route::directory("--workspace", workspace).map_err(|problem| Failure::of(&[problem]))?;
-    let pace = arguments.mirror.pace.pace(None, Timestamp::now());
-    let pace = pace.map_err(|problem| Failure::of(&[problem]))?;
-    let limiters = pace.source.iter().chain(&pace.destination);
-    limiters.for_each(|limiter| limiter.share(arguments.sharing));
-    let (source, destination) = request::registries(&arguments.mirror, surroundings, &pace)
-        .map_err(|problems| Failure::of(&problems))?;
-    let store = RunStore::of_run(&run, &destination).map_err(|e| Failure::of_store(&e))?;
-    Ok(Pod { run, directory, store, source, destination, pace })
+    let archives = arguments.mirror.from.as_deref().map(CarriedArchives::parse).transpose();
+    let archives = archives.map_err(|problem| Failure::of(&[problem]))?;
+    let links = Links::of(arguments, surroundings)?;
+    let store = RunStore::of_run(&run, &links.destination).map_err(|e| Failure::of_store(&e))?;
+    Ok(Pod { run, archives, store, links })
 }
 
-/// Transfers the blobs of one shard.
+/// Transfers the blobs of one shard. The pod that publishes is told of a failure that lasts: it has no
+/// access to the cluster, and would wait for this shard forever.
 async fn transfer(
     pod: &Pod,
     arguments: &PodArguments,
     surroundings: &Surroundings,
 ) -> Result<u8, Failure> {
-    let index = arguments.index.or(surroundings.completion_index).ok_or_else(|| {
-        Failure::permanent("expected the number of the shard in $JOB_COMPLETION_INDEX or --index")
-    })?;
+    let index = shard_index(arguments, surroundings)?;
+    let ended = transfer_part(pod, arguments, index).await;
+    if let Err(failure) = &ended
+        && !failure.may_pass
+        && let Ok(plan) = pod.store.plan_digest(&pod.run).await
+    {
+        let mut report = ShardReport::without_transfers(plan, index, ShardEnding::Failed);
+        report.failure = Some(failure.message.clone());
+        let stored = pod.store.store_shard_report(RunName::of(&plan).as_str(), &report).await;
+        let _ = stored.inspect_err(|error| tracing::warn!("{}", chain(error)));
+    }
+    ended
+}
+
+async fn transfer_part(pod: &Pod, arguments: &PodArguments, index: u32) -> Result<u8, Failure> {
     let part = pod.store.part(&pod.run, index).await.map_err(|e| Failure::of_store(&e))?;
     let expected = RunIdentity { plan: part.run.plan, program: program() };
     part.check(&expected, index).map_err(|error| Failure::permanent(chain(&error)))?;
@@ -163,10 +216,52 @@ async fn transfer(
         crate::quantity::bytes(part.bytes()),
         part.blobs.len()
     );
+    if let Some(archives) = &pod.archives {
+        let provided = archives.provide_part(&arguments.mirror.store, &part, &pod.links.directory);
+        provided.await.map_err(|error| Failure::of_archives(&error))?;
+    }
+    let Moved::Report(report) = move_blobs(&pod.links, arguments, &part).await? else {
+        return Ok(interrupt::EXIT_CODE);
+    };
+    let code = match report.ending {
+        ShardEnding::Interrupted => return Ok(interrupt::EXIT_CODE),
+        ShardEnding::Incomplete if may_pass(&report) => exit::RETRY,
+        // What the source does not have fails the images that need it, when they are published.
+        ShardEnding::Incomplete | ShardEnding::Complete | ShardEnding::Failed => exit::DONE,
+    };
+    if code == exit::DONE {
+        let stored = pod.store.store_shard_report(name.as_str(), &report).await;
+        stored.map_err(|error| Failure::of_store(&error))?;
+    }
+    Ok(code)
+}
+
+/// Whether what a shard left undone may succeed later.
+pub(super) fn may_pass(report: &ShardReport) -> bool {
+    report
+        .unfinished
+        .iter()
+        .any(|need| matches!(need.reason.remedy, Remedy::RunAgain | Remedy::CheckConnection))
+}
+
+/// What moving blobs came to.
+pub(super) enum Moved {
+    Report(ShardReport),
+    /// A second signal ended it.
+    Abandoned,
+}
+
+/// Moves the blobs of a part, and logs how far it is.
+pub(super) async fn move_blobs(
+    links: &Links,
+    arguments: &PodArguments,
+    part: &ShardPart,
+) -> Result<Moved, Failure> {
+    let index = part.shard;
     let settings = ShardSettings {
-        directory: pod.directory.clone(),
-        source: pod.source.clone(),
-        destination: pod.destination.clone(),
+        directory: links.directory.clone(),
+        source: links.source.clone(),
+        destination: links.destination.clone(),
         parallel_images: request::at_least_one(arguments.mirror.parallel_images.into()),
         parallel_layers: request::at_least_one(arguments.mirror.parallel_layers.into()),
         transfer_timeout: arguments.mirror.image_timeout.filter(|limit| !limit.is_zero()),
@@ -178,17 +273,17 @@ async fn transfer(
         let (_, held) = watch::channel(false);
         let observer = Arc::clone(&counting) as Arc<dyn Observer>;
         let watch = ShardWatch { observer, cancel, held };
-        transfer_shard(settings, &part, watch)
+        transfer_shard(settings, part, watch)
     };
     let ended = tokio::select! {
         ended = interrupt::until_ended(work) => ended,
-        () = pacing::follow(pod.pace.schedule.as_ref()) => unreachable!("a timetable never ends"),
+        () = pacing::follow(links.pace.schedule.as_ref()) => unreachable!("a timetable never ends"),
         () = counting.follow(index, part.bytes()) => unreachable!("following never ends"),
     };
     let report = match ended {
         Ok(Ended::Result(Ok(report))) => report,
         Ok(Ended::Result(Err(failure))) => return Err(Failure::permanent(failure.message)),
-        Ok(Ended::Abandoned) => return Ok(interrupt::EXIT_CODE),
+        Ok(Ended::Abandoned) => return Ok(Moved::Abandoned),
         Err(error) => return Err(Failure::permanent(format!("waiting for signals: {error}"))),
     };
     for need in &report.unfinished {
@@ -200,20 +295,7 @@ async fn transfer(
         crate::quantity::bytes(report.bytes),
         report.blobs_mounted
     );
-    let may_pass = |need: &mirror::UnfinishedNeed| {
-        matches!(need.reason.remedy, Remedy::RunAgain | Remedy::CheckConnection)
-    };
-    let code = match report.ending {
-        ShardEnding::Interrupted => return Ok(interrupt::EXIT_CODE),
-        ShardEnding::Incomplete if report.unfinished.iter().any(may_pass) => exit::RETRY,
-        // What the source does not have fails the images that need it, when they are published.
-        ShardEnding::Incomplete | ShardEnding::Complete => exit::DONE,
-    };
-    if code == exit::DONE {
-        let stored = pod.store.store_shard_report(name.as_str(), &report).await;
-        stored.map_err(|error| Failure::of_store(&error))?;
-    }
-    Ok(code)
+    Ok(Moved::Report(report))
 }
 
 /// Counts what arrives, for the log of the pod.
@@ -279,7 +361,7 @@ fn publish(
     let prepared = runtime.block_on(async {
         interrupt::until_ended(|cancel| async move {
             tokio::select! {
-                prepared = gather(pod) => Some(prepared),
+                prepared = gather(pod, &arguments.mirror.store) => Some(prepared),
                 () = cancel.cancelled() => None,
             }
         })
@@ -291,10 +373,14 @@ fn publish(
         Err(error) => return Err(Failure::permanent(format!("waiting for signals: {error}"))),
     };
     let name = RunName::of(&Digest::of(plan.as_bytes()));
-    let path = pod.directory.join(PLAN_FILE);
+    let path = pod.links.directory.join(PLAN_FILE);
     fs::write(&path, &plan)
         .map_err(|error| Failure::permanent(format!("writing {}: {error}", path.display())))?;
-    let mirror = MirrorArguments { config: None, plan: Some(path), ..arguments.mirror.clone() };
+    let mut mirror = MirrorArguments { config: None, plan: Some(path), ..arguments.mirror.clone() };
+    if pod.archives.is_some() {
+        // They are in the workspace by now.
+        mirror.from = mirror.workspace.take();
+    }
     let (mut settings, pace) =
         mirror_command::settings(&mirror, &[], surroundings).map_err(|refusal| {
             refusal.tell(console);
@@ -318,7 +404,7 @@ fn publish(
     let text = report_text::render(&report, &surround);
     // For the log of the pod; the report is stored too.
     let _ = console::write_result(text.as_bytes());
-    let files = result(&report, code, &text, &pod.directory)?;
+    let files = result(&report, code, &text, &pod.links.directory)?;
     let stored = runtime.block_on(pod.store.store_result(name.as_str(), &files));
     stored.map_err(|error| Failure::of_store(&error))?;
     let may_pass = report.images.iter().any(|image| match &image.outcome {
@@ -336,9 +422,9 @@ fn publish(
 }
 
 /// Waits until all shards have reported; then reads the plan.
-async fn gather(pod: &Pod) -> Result<(String, Vec<ShardReport>), Failure> {
+async fn gather(pod: &Pod, store: &StoreArguments) -> Result<(String, Vec<ShardReport>), Failure> {
     let failed = |error: mirror::RunStoreError| Failure::of_store(&error);
-    let plan = pod.store.plan(&pod.run, &pod.directory).await.map_err(failed)?;
+    let plan = pod.store.plan(&pod.run, &pod.links.directory).await.map_err(failed)?;
     let name = RunName::of(&Digest::of(plan.as_bytes()));
     let shards = pod.store.shards(&pod.run).await.map_err(failed)?;
     let mut reports: Vec<Option<ShardReport>> = vec![None; shards as usize];
@@ -349,8 +435,19 @@ async fn gather(pod: &Pod) -> Result<(String, Vec<ShardReport>), Failure> {
                 *report = pod.store.shard_report(name.as_str(), shard).await.map_err(failed)?;
             }
         }
+        let failed_shard =
+            reports.iter().flatten().find(|report| report.ending == ShardEnding::Failed);
+        if let Some(report) = failed_shard {
+            let (shard, reason) = (report.shard, report.failure.as_deref().unwrap_or_default());
+            let message = format!("shard {shard} failed, and nothing is published: {reason}");
+            return Err(Failure::permanent(message));
+        }
         let left = reports.iter().filter(|report| report.is_none()).count();
         if left == 0 {
+            if let Some(archives) = &pod.archives {
+                let provided = archives.provide_descriptions(store, &pod.links.directory).await;
+                provided.map_err(|error| Failure::of_archives(&error))?;
+            }
             return Ok((plan, reports.into_iter().flatten().collect()));
         }
         if std::mem::replace(&mut told, left) != left {

@@ -2,15 +2,18 @@
 
 use crate::support;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use http::Method;
 use lab::corpus::Corpus;
 use lab::docker_registry::DockerRegistry;
 use lab::kube::{ApiServer, FieldValidation, Persistence, PodOptions, PodRunner};
-use lab::registry::LabRegistry;
+use lab::registry::{Effect, Fault, LabRegistry};
 use serde_json::{Value, json};
 
 use crate::journey_shards::{lasting, stored, target, world};
@@ -26,31 +29,37 @@ metadata:
   labels: {pod-security.kubernetes.io/enforce: restricted}
 ";
 
-async fn cluster(with_controllers: bool) -> ApiServer {
+pub(crate) async fn cluster(with_controllers: bool) -> ApiServer {
     let mut server = ApiServer::start().await.unwrap();
     if with_controllers {
-        server.start_controllers().await.unwrap();
+        server.start_controllers_and_pod_collection().await.unwrap();
     }
     let strict = FieldValidation::Strict;
     server.client().apply(NAMESPACE, Persistence::Stored, strict).await.unwrap();
     server
 }
 
-fn runner(server: &ApiServer, site: &Site) -> PodRunner {
+/// Pods on three nodes, as machines like `site`.
+pub(crate) fn pod_options(site: &Site) -> PodOptions {
     let config: OsString = site.path("home/.config").into();
-    let options = PodOptions {
+    PodOptions {
         namespace: "mirror".to_owned(),
         program: env!("CARGO_BIN_EXE_oc-mirror").into(),
         environment: vec![("XDG_CONFIG_HOME".to_owned(), config)],
-    };
-    PodRunner::start(server, options).unwrap()
+        mounts: Vec::new(),
+        nodes: NonZeroUsize::new(3).unwrap(),
+    }
 }
 
-fn run(site: &Site, line: &str) -> Ran {
+pub(crate) fn runner(server: &ApiServer, site: &Site) -> PodRunner {
+    PodRunner::start(server, pod_options(site)).unwrap()
+}
+
+pub(crate) fn run(site: &Site, line: &str) -> Ran {
     Ran::of(site.command(line).output().unwrap())
 }
 
-fn job_line(server: &ApiServer, to: &str, more: &str) -> String {
+pub(crate) fn job_line(server: &ApiServer, to: &str, more: &str) -> String {
     format!(
         "job -c isc.yaml {PLAIN} --workspace file://data --image registry.example/oc-mirror:1 -n mirror \
          --kubeconfig {} {more} docker://{to}/ocp",
@@ -101,7 +110,9 @@ async fn manifests_pass_a_strict_dry_run_with_every_option() {
 }
 
 /// The registry without what only runs in a cluster leave.
-fn without_runs(storage: &Path) -> std::collections::BTreeMap<std::path::PathBuf, String> {
+pub(crate) fn without_runs(
+    storage: &Path,
+) -> std::collections::BTreeMap<std::path::PathBuf, String> {
     stored(storage)
         .into_iter()
         .filter(|(path, _)| !path.starts_with("ocp/oc-mirror-runs"))
@@ -119,24 +130,35 @@ async fn pods_leave_the_same_registry_and_report_as_one_process_also_when_they_a
     );
     let server = cluster(true).await;
     let pods = runner(&server, &site);
+    // Pods live long enough to be killed at any point of their work.
+    let delay = Effect::Delay(Duration::from_millis(100));
+    world.quay.fault(Fault::on(Method::GET, "/blobs/").does(delay));
     let line = job_line(
         &server,
         &sharded.address().to_string(),
-        "--shards 6 --submit --follow --output json",
+        "--shards 16 --parallel-images 1 --parallel-layers 1 --submit --follow --output json",
     );
     let mut command = world.command(&site, &line);
     let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let child = child.spawn().unwrap();
-    // Some pods are killed as they appear.
-    let mut kills = 0;
+    // Every shard is killed once, which counts, and evicted at random, which does not.
+    let (mut killed, mut evicted) = (BTreeSet::new(), 0);
+    let mut random = 7_usize;
     let mut under_way = UnderWay::of(child);
-    under_way.until("4 kills and 3 evictions", || {
-        kills += usize::from(match kills % 2 {
-            0 => pods.kill("blobs", kills),
-            _ => pods.evict("blobs", kills),
-        });
-        kills >= 7
+    under_way.until("50 kills", || {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let shard = (random >> 33) % 16;
+        let name = format!("-blobs-{shard}-");
+        match killed.contains(&shard) {
+            false if pods.kill(&name, 0) => _ = killed.insert(shard),
+            true => evicted += usize::from(pods.evict(&name, 0)),
+            false => {}
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        killed.len() + evicted >= 50
     });
+    world.quay.clear_faults();
     let ran = under_way.end();
     assert_eq!(ran.code, 0, "{}\n{}\n{:?}", ran.err, ran.out, pods.problem());
     let place = |registry: &DockerRegistry| registry.address().to_string();
@@ -157,10 +179,24 @@ async fn pods_leave_the_same_registry_and_report_as_one_process_also_when_they_a
         &site,
         &format!("job status {name} -n mirror --kubeconfig {}", server.kubeconfig().display()),
     );
-    assert!(status.out.contains("6 of 6 done, complete"), "{}{}", status.out, status.err);
+    assert!(status.out.contains("16 of 16 done, complete"), "{}{}", status.out, status.err);
+    let logs = |more: &str| {
+        let kubeconfig = server.kubeconfig().display();
+        run(&site, &format!("job logs {name} -n mirror --kubeconfig {kubeconfig} {more}"))
+    };
+    let all = logs("");
+    assert_eq!(all.code, 0, "{}", all.err);
+    for line in ["shard 15: ", "publish 0: "] {
+        assert!(all.out.contains(line), "{}", all.out);
+    }
+    let one = logs("--shard 3");
+    assert!(one.out.contains(&format!("shard 3 of run {name}")), "{}{}", one.out, one.err);
+    assert!(one.out.lines().all(|line| line.starts_with("shard 3: ")), "{}", one.out);
+    let none = logs("--shard 16");
+    assert!(none.code == 1 && none.err.contains("has no pods"), "{}{}", none.out, none.err);
 }
 
-async fn run_name(server: &ApiServer) -> String {
+pub(crate) async fn run_name(server: &ApiServer) -> String {
     let jobs = server.client().get("/apis/batch/v1/namespaces/mirror/jobs").await.unwrap();
     jobs["items"][0]["metadata"]["labels"]["landfall.io/mirror-run"].as_str().unwrap().to_owned()
 }

@@ -21,7 +21,7 @@ use support::releases::{World, channel};
 use support::under_way::UnderWay;
 use support::{PLAIN, Ran, Site};
 
-fn registry() -> LabRegistry {
+pub(crate) fn registry() -> LabRegistry {
     LabRegistry::start(Settings::default()).unwrap()
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn stored(storage: &Path) -> BTreeMap<PathBuf, String> {
 }
 
 /// How often each blob was requested from a source.
-fn blob_gets(source: &LabRegistry) -> BTreeMap<String, usize> {
+pub(crate) fn blob_gets(source: &LabRegistry) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     let requests = source.requests();
     for request in requests.of(&Method::GET, "/blobs/") {
@@ -161,7 +161,7 @@ fn uploads(target: &LabRegistry) -> usize {
 }
 
 /// A source whose blobs take a while, and how it arrives with one process.
-fn slow_source(site: &Site) -> (LabRegistry, BTreeSet<String>) {
+pub(crate) fn slow_source(site: &Site) -> (LabRegistry, BTreeSet<String>) {
     let corpus = Corpus::shaped(4000).unwrap();
     let (source, target) = (registry(), registry());
     corpus.fill(&source).unwrap();

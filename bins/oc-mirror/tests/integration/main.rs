@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
+mod cluster_job_archives;
+mod cluster_job_faults;
 mod cluster_jobs;
 mod command_line;
 mod console_access;
@@ -53,6 +55,7 @@ mod journey_policy_skopeo;
 mod journey_release_resources;
 mod journey_releases;
 mod journey_shards;
+mod journey_shards_on_disk;
 mod journey_signatures;
 mod journey_signed_archives;
 mod journey_status;

@@ -54,10 +54,19 @@ impl ApiServer {
     ///
     /// Kinds that come later are collected as well, but up to half a minute late: load CRDs first.
     pub async fn start_controllers(&mut self) -> Result<(), StartError> {
+        self.start_controllers_with(&[]).await
+    }
+
+    /// The same, and one that removes pods of nodes that do not exist any more.
+    pub async fn start_controllers_and_pod_collection(&mut self) -> Result<(), StartError> {
+        self.start_controllers_with(&["pod-garbage-collector-controller"]).await
+    }
+
+    async fn start_controllers_with(&mut self, more: &[&str]) -> Result<(), StartError> {
         let program = tools::path(Tool::KubeControllerManager)?;
         let mut attempt = 1;
         loop {
-            match self.start_controllers_once(&program).await {
+            match self.start_controllers_once(&program, more).await {
                 Err(StartError::Died { last_words, .. })
                     if last_words.contains("address already in use")
                         && attempt < START_ATTEMPTS =>
@@ -72,11 +81,15 @@ impl ApiServer {
         }
     }
 
-    async fn start_controllers_once(&self, program: &Path) -> Result<Controllers, StartError> {
+    async fn start_controllers_once(
+        &self,
+        program: &Path,
+        more: &[&str],
+    ) -> Result<Controllers, StartError> {
         let dir = self.folder.path();
         let port = free_port().map_err(failed("looking for a free port"))?;
         let mut daemon =
-            Daemon::start(program, &arguments(dir, &self.kubeconfig, port), &dir.join(LOG))
+            Daemon::start(program, &arguments(dir, &self.kubeconfig, port, more), &dir.join(LOG))
                 .map_err(failed("starting kube-controller-manager"))?;
         let health = format!("https://127.0.0.1:{port}/healthz");
         let deadline = Instant::now() + START_DEADLINE;
@@ -99,11 +112,11 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-fn arguments(dir: &Path, kubeconfig: &Path, port: u16) -> Vec<String> {
+fn arguments(dir: &Path, kubeconfig: &Path, port: u16, more: &[&str]) -> Vec<String> {
     let file = |flag: &str, name: &str| format!("--{flag}={}", dir.join(name).display());
     vec![
         format!("--kubeconfig={}", kubeconfig.display()),
-        format!("--controllers={}", CONTROLLERS.join(",")),
+        format!("--controllers={}", [&CONTROLLERS[..], more].concat().join(",")),
         format!("--secure-port={port}"),
         file("tls-cert-file", credentials::SERVER_CERTIFICATE),
         file("tls-private-key-file", credentials::SERVER_KEY),

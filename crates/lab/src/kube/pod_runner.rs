@@ -1,9 +1,10 @@
-//! Runs the pods of Jobs as a scheduler and a kubelet would: binds them, starts the container of
-//! each as a process of this machine, and writes their status.
+//! Runs the pods of Jobs as a scheduler and kubelets would: binds them to nodes, starts the container
+//! of each as a process of this machine, writes their status, and serves their logs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::num::NonZeroUsize;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -18,7 +19,11 @@ use tempfile::TempDir;
 use super::client::{Client, send};
 use super::{ApiError, ApiServer};
 use crate::background::Background;
+use crate::certificates::Authority;
+use crate::document_server::{Document, DocumentServer, Settings, Shelf};
 
+/// Names of nodes start like this; a number follows.
+const NODE: &str = "worker-";
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Part of the name of an image that cannot be pulled.
 const MISSING: &str = "missing";
@@ -30,11 +35,18 @@ const SCRATCH: &str = "/workspace";
 pub struct PodRunner {
     pods: Arc<Mutex<Pods>>,
     _background: Background,
+    /// Logs of pods, as kubelets serve them.
+    _kubelet: DocumentServer,
     _folder: TempDir,
 }
 
 #[derive(Debug, Default)]
 struct Pods {
+    /// Nodes that are gone, with what ran on them.
+    lost: BTreeSet<String>,
+    /// The log of each pod, by its name.
+    logs: BTreeMap<String, PathBuf>,
+    bound: usize,
     running: BTreeMap<String, Running>,
     ended: usize,
     problem: Option<String>,
@@ -43,6 +55,7 @@ struct Pods {
 #[derive(Debug)]
 struct Running {
     name: String,
+    node: String,
     child: Child,
     log: PathBuf,
     is_killed: bool,
@@ -57,6 +70,23 @@ pub struct PodOptions {
     pub program: PathBuf,
     /// Besides those in the pod.
     pub environment: Vec<(String, OsString)>,
+    /// Folders of this machine that volumes stand for, by the paths they are mounted at.
+    pub mounts: Vec<(String, PathBuf)>,
+    /// How many nodes there are.
+    pub nodes: NonZeroUsize,
+}
+
+/// The logs of pods.
+struct Logs(Arc<Mutex<Pods>>);
+
+impl Shelf for Logs {
+    fn find(&self, uri: &http::Uri) -> Option<Document> {
+        // /containerLogs/NAMESPACE/POD/CONTAINER
+        let name = uri.path().strip_prefix("/containerLogs/")?.split('/').nth(1)?;
+        let pods = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = fs::read(pods.logs.get(name)?).ok()?;
+        Some(Document { kind: "text/plain", bytes: bytes.into() })
+    }
 }
 
 impl PodRunner {
@@ -65,6 +95,9 @@ impl PodRunner {
         let folder = TempDir::new().context("making a folder for pods")?;
         let background = Background::start("pods")?;
         let pods: Arc<Mutex<Pods>> = Arc::default();
+        let settings = Settings { tls: Some(Arc::new(Authority::generate()?)), listener: None };
+        let kubelet = DocumentServer::start(Arc::new(Logs(Arc::clone(&pods))), settings)?;
+        let port = kubelet.address().port();
         let worker = Worker {
             client: server.client().clone(),
             options,
@@ -72,6 +105,11 @@ impl PodRunner {
             pods: Arc::clone(&pods),
         };
         background.spawn(async move {
+            for node in 0..worker.options.nodes.get() {
+                if let Err(error) = worker.add_node(&format!("{NODE}{node}"), port).await {
+                    worker.pods().problem = Some(format!("adding a node: {error:?}"));
+                }
+            }
             loop {
                 if let Err(error) = worker.sync().await {
                     // Objects may go between two requests.
@@ -82,7 +120,7 @@ impl PodRunner {
                 tokio::time::sleep(INTERVAL).await;
             }
         });
-        Ok(Self { pods, _background: background, _folder: folder })
+        Ok(Self { pods, _background: background, _kubelet: kubelet, _folder: folder })
     }
 
     fn pods(&self) -> MutexGuard<'_, Pods> {
@@ -120,6 +158,28 @@ impl PodRunner {
             }
             None => false,
         }
+    }
+
+    /// A node with a running pod whose name contains `part` is gone, and with it its processes; no
+    /// one reports their end. Returns the name of the node, which stays in the API; none if no such
+    /// pod runs.
+    pub fn lose_node(&self, part: &str) -> Option<String> {
+        let mut pods = self.pods();
+        let node = pods.running.values().find(|pod| pod.name.contains(part))?.node.clone();
+        pods.lost.insert(node.clone());
+        let there: Vec<String> = pods
+            .running
+            .iter()
+            .filter(|(_, pod)| pod.node == node)
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in there {
+            if let Some(mut pod) = pods.running.remove(&uid) {
+                let _ = pod.child.kill();
+                let _ = pod.child.wait();
+            }
+        }
+        Some(node)
     }
 
     /// What went wrong in running pods.
@@ -161,6 +221,9 @@ impl Worker {
         let list = self.client.get(&self.path("")).await?;
         for pod in list["items"].as_array().into_iter().flatten() {
             let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+            if self.pods().lost.contains(text(pod, "/spec/nodeName")) {
+                continue;
+            }
             let ended = self.ended(uid);
             if let Some((code, ended)) = ended {
                 self.tell_end(pod, code, &ended).await?;
@@ -172,7 +235,7 @@ impl Worker {
             } else if pod["spec"]["nodeName"].is_null() {
                 let binding = json!({
                     "apiVersion": "v1", "kind": "Binding", "metadata": { "name": name },
-                    "target": { "apiVersion": "v1", "kind": "Node", "name": "worker" },
+                    "target": { "apiVersion": "v1", "kind": "Node", "name": self.next_node() },
                 });
                 self.client.create(&self.path(&format!("/{name}/binding")), &binding).await?;
             } else if text(pod, "/spec/containers/0/image").contains(MISSING) {
@@ -192,6 +255,33 @@ impl Worker {
         Ok(())
     }
 
+    /// Nodes take turns.
+    fn next_node(&self) -> String {
+        let mut pods = self.pods();
+        loop {
+            let node = format!("{NODE}{}", pods.bound % self.options.nodes);
+            pods.bound += 1;
+            if !pods.lost.contains(&node) || pods.lost.len() >= self.options.nodes.get() {
+                return node;
+            }
+        }
+    }
+
+    async fn add_node(&self, name: &str, port: u16) -> Result<(), ApiError> {
+        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
+        self.client.create("/api/v1/nodes", &node).await?;
+        let status = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": { "name": name },
+            "status": {
+                "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
+                "daemonEndpoints": { "kubeletEndpoint": { "Port": port } },
+            },
+        });
+        self.client.apply_status(&status.to_string()).await.map(drop)
+    }
+
     /// A pod whose process has ended, and its exit code.
     fn ended(&self, uid: &str) -> Option<(i32, Running)> {
         let mut pods = self.pods();
@@ -207,7 +297,12 @@ impl Worker {
         let log = self.folder.join(format!("{uid}.log"));
         let started = fs::create_dir_all(&scratch).and_then(|()| {
             let output = File::create(&log)?;
-            let here = |word: &str| word.replace(SCRATCH, &scratch.display().to_string());
+            let here = |word: &str| {
+                let word = word.replace(SCRATCH, &scratch.display().to_string());
+                self.options.mounts.iter().fold(word, |word, (at, folder)| {
+                    word.replace(&format!("file://{at}"), &format!("file://{}", folder.display()))
+                })
+            };
             let container = &pod["spec"]["containers"][0];
             let words = container["args"].as_array().into_iter().flatten();
             let index = "/metadata/annotations/batch.kubernetes.io~1job-completion-index";
@@ -226,8 +321,10 @@ impl Worker {
         let mut pods = self.pods();
         match started {
             Ok(child) => {
+                pods.logs.insert(name.to_owned(), log.clone());
                 let running = Running {
                     name: name.to_owned(),
+                    node: text(pod, "/spec/nodeName").to_owned(),
                     child,
                     log,
                     is_killed: false,

@@ -10,7 +10,7 @@ use crate::{BlobRef, SealError, Sealing, unseal};
 
 const SCHEMA: &str = "oc-mirror/shard";
 /// Raised when a reader of the old form would misread the new.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What all shards of a run have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,12 +51,40 @@ pub struct ShardPart {
     /// From 0.
     pub shard: u32,
     pub shards: u32,
-    /// The registry that content goes to.
-    pub registry: RegistryHost,
+    /// The registry that content goes to; none: the workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<RegistryHost>,
+    /// Archives that have some of the content.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub archives: Vec<PartArchive>,
+    /// Files of an archive that the shard writes from the content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<PartSegment>,
     pub repositories: Vec<PartRepository>,
     pub sources: Vec<ContentSource>,
     pub blobs: Vec<PartBlob>,
     pub needs: Vec<PartNeed>,
+}
+
+/// The part of an archive that a shard writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartSegment {
+    /// Digest of the index of the archive.
+    pub index: Digest,
+    /// Numbers of files.
+    pub chunks: Vec<u32>,
+}
+
+/// A file of an archive, and what of it a shard reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartArchive {
+    pub file: String,
+    /// Of the whole file.
+    pub length: u64,
+    /// From where to where, sorted; they do not touch each other.
+    pub ranges: Vec<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +130,8 @@ pub enum PartError {
     Schema { schema: String, version: u32 },
     #[error("the part of the shard is damaged: a need refers to a {what} that it does not list")]
     Stray { what: &'static str },
+    #[error("the part of the shard is damaged: it has no valid ranges of the archive {file:?}")]
+    Archive { file: String },
     #[error(
         "expected shard {expected} of run {expected_run}, found shard {found} of run {found_run}"
     )]
@@ -116,7 +146,7 @@ impl ShardPart {
     pub(super) fn new(
         run: RunIdentity,
         (shard, shards): (u32, u32),
-        registry: RegistryHost,
+        registry: Option<RegistryHost>,
     ) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
@@ -125,6 +155,8 @@ impl ShardPart {
             shard,
             shards,
             registry,
+            archives: Vec::new(),
+            segment: None,
             repositories: Vec::new(),
             sources: Vec::new(),
             blobs: Vec::new(),
@@ -195,6 +227,12 @@ impl ShardPart {
                 return stray("blob");
             }
         }
+        let is_name =
+            |file: &str| !file.is_empty() && !file.contains('/') && !file.starts_with('.');
+        let is_usable = |archive: &&PartArchive| is_name(&archive.file) && archive.is_ordered();
+        if let Some(archive) = part.archives.iter().find(|archive| !is_usable(archive)) {
+            return Err(PartError::Archive { file: archive.file.clone() });
+        }
         let mut holders = part.blobs.iter().filter_map(|blob| blob.held.as_ref());
         if holders.any(|holder| is_stray(holder, part.repositories.len())) {
             return stray("repository");
@@ -220,6 +258,21 @@ impl ShardPart {
             });
         }
         Ok(())
+    }
+}
+
+impl PartArchive {
+    /// Whether all ranges are in the file, one after the other.
+    fn is_ordered(&self) -> bool {
+        let ends = self.ranges.iter().map(|(_, end)| *end);
+        let starts = self.ranges.iter().skip(1).map(|(start, _)| *start);
+        self.ranges.iter().all(|(start, end)| start < end && *end <= self.length)
+            && ends.zip(starts).all(|(end, start)| end < start)
+    }
+
+    /// Bytes that are read.
+    pub fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|(start, end)| end - start).sum()
     }
 }
 

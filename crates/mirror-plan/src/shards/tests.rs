@@ -68,7 +68,7 @@ fn run() -> RunIdentity {
 
 fn parts(plan: &Plan, shards: u32) -> Vec<ShardPart> {
     let split = split(plan, NonZeroU32::new(shards).unwrap(), |_, _| true);
-    (0..shards).map(|shard| split.part(plan, shard, run(), source, |_| true).unwrap()).collect()
+    (0..shards).map(|shard| split.part(plan, shard, run(), source, |_| true)).collect()
 }
 
 /// Images of few repositories that share many blobs, some of them large. One name has one size,
@@ -177,7 +177,7 @@ fn images_that_do_not_take_part_are_left_out() {
     let images = [found(0, 0, &[(1, 10), (2, 10)]), found(1, 0, &[(2, 10), (3, 10)])];
     let plan = plan(journey(), images, &Nothing);
     let split = split(&plan, NonZeroU32::MIN, |at, _| at == 0);
-    let part = split.part(&plan, 0, run(), source, |_| false).unwrap();
+    let part = split.part(&plan, 0, run(), source, |_| false);
     assert_eq!((split.images(), part.blobs.len(), part.bytes()), (&[0][..], 2, 20));
 }
 
@@ -199,6 +199,30 @@ fn a_part_is_read_as_it_was_written_and_changes_are_noticed() {
         error.to_string(),
         "the part of the shard is damaged: a need refers to a blob that it does not list"
     );
+}
+
+#[test]
+fn archives_of_a_part_have_plain_names_and_ranges_in_order() {
+    let archive = |file: &str, ranges: &[(u64, u64)]| {
+        let [mut part] =
+            parts(&plan(journey(), [found(0, 0, &[(1, 10)])], &Nothing), 1).try_into().unwrap();
+        part.archives =
+            vec![PartArchive { file: file.to_owned(), length: 100, ranges: ranges.to_vec() }];
+        ShardPart::from_text(&part.to_text().unwrap())
+    };
+    let read = archive("mirror_000001.tar", &[(0, 10), (20, 100)]).unwrap();
+    assert_eq!(read.archives[0].bytes(), 90);
+    for (file, ranges) in [
+        ("../mirror_000001.tar", &[(0, 10)][..]),
+        (".mirror_000001.tar", &[(0, 10)]),
+        ("mirror_000001.tar", &[(10, 10)]),
+        ("mirror_000001.tar", &[(0, 101)]),
+        ("mirror_000001.tar", &[(20, 30), (0, 10)]),
+        ("mirror_000001.tar", &[(0, 10), (10, 20)]),
+    ] {
+        let refused = archive(file, ranges);
+        assert!(matches!(refused, Err(PartError::Archive { .. })), "{file} {ranges:?}");
+    }
 }
 
 #[test]

@@ -22,8 +22,9 @@ use crate::plan::availability::{self, Availability};
 use crate::plan::presence::Heads;
 use crate::preflight;
 use crate::report::{Failure, Outcome};
-use crate::results::{Halt, Issues, Results, references, unless_cancelled};
+use crate::results::{Halt, Issues, Requests, Results, references, unless_cancelled};
 use crate::settings::DryRun;
+use crate::shards::{Delegation, delegate};
 use crate::transfer::supply::Supplies;
 
 /// Pushes what the configuration selects from what was carried over.
@@ -33,7 +34,12 @@ pub(crate) async fn disk_to_mirror(
     results: &mut Results,
 ) -> Result<(), Halt> {
     let client = pipeline::destination(context)?;
-    let mut holdings = carried_content::open(context, Extent::Newest)?;
+    // Shards are told which file has which blob.
+    let extent = match context.settings.shards {
+        Some(_) => Extent::All,
+        None => Extent::Newest,
+    };
+    let mut holdings = carried_content::open(context, extent)?;
     let (mut sections, mut gathered) = match find(context, target, &client, &holdings).await {
         Ok(found) if !(holdings.is_partial() && found.is_incomplete()) => found.take(results),
         Err(halt) if !holdings.is_partial() => return Err(halt),
@@ -83,6 +89,17 @@ pub(crate) async fn disk_to_mirror(
     let refused = preflight::refused_images(context, &route, &bound.plan).await;
     inspected.given_up.extend(refused);
     unless_cancelled(context)?;
+    let mut by_shards = Requests::default();
+    if let Some(runner) = &context.settings.shards {
+        let delegation = Delegation::of_push(context, &route, &bound, &inspected);
+        let shards = delegate(context, &**runner, &delegation).await?;
+        inspected.there.extend(shards.there);
+        // Shards that failed may have left blobs anywhere.
+        bound.presence.new_repositories.clear();
+        results.moved += shards.moved;
+        by_shards = shards.requests;
+        unless_cancelled(context)?;
+    }
     context.stage("copying");
     let publishing = Publishing {
         sections: &mut sections,
@@ -92,6 +109,8 @@ pub(crate) async fn disk_to_mirror(
     };
     let delivered = deliver(context, &route, bound, &inspected, publishing, |_, _| {}).await;
     conclude(context, &route, delivered, &mut sections, results);
+    results.requests.destination += by_shards.destination;
+    results.requests.retries += by_shards.retries;
     Ok(())
 }
 

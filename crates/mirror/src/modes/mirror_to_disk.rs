@@ -1,6 +1,6 @@
 //! Registries → workspace → archive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mirror_plan::{Exit, Journey, Mode, Origin, Plan, PlannedImage, plan};
@@ -18,8 +18,11 @@ use crate::preflight;
 use crate::record::archive::{self, Content};
 use crate::record::generated_files;
 use crate::report::{Failure, Outcome};
-use crate::results::{Halt, Issues, Results, failed_images, references, unless_cancelled};
+use crate::results::{
+    Halt, Issues, Requests, Results, failed_images, references, unless_cancelled,
+};
 use crate::settings::{ArchiveFormat, BrokenBundles, DryRun};
+use crate::shards::{Delegation, Segments, delegate, write_in_shards};
 use crate::transfer::execute::Executed;
 use crate::transfer::fetch::{self, Announce};
 use crate::transfer::repair::Repair;
@@ -81,8 +84,40 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     };
     context.stage("copying");
     let supplies = sections.supplies(context, &client);
+    if let Some(runner) = &context.settings.segments {
+        let segments = write_in_shards(context, &**runner, &supplies, &content).await?;
+        let Segments { outcomes, archived, moved, requests } = segments;
+        results.moved = moved;
+        let digests = digests(&plan, &sections);
+        results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
+        results.archive = archived.line;
+        results.issues.notes.extend(archived.notes);
+        results.issues.failures.extend(archived.failures);
+        results.requests.source = client.traffic().requests + requests.source;
+        results.requests.retries = client.traffic().retries + requests.retries;
+        results.add_images(&plan, &outcomes, place);
+        results.is_interrupted = context.cancel.is_cancelled();
+        return Ok(());
+    }
+    let mut by_shards = Requests::default();
+    if let Some(runner) = &context.settings.shards {
+        let delegation = Delegation {
+            plan: &plan,
+            supplies: &supplies,
+            given_up: &BTreeMap::new(),
+            new_repositories: BTreeSet::new(),
+        };
+        let shards = delegate(context, &**runner, &delegation).await?;
+        results.moved = shards.moved;
+        by_shards = shards.requests;
+        context.stage("copying");
+    }
     let (needs, mut outcomes) = fetch::missing(context, &plan);
-    let is_staged = has_space && archiving.write && archiving.format == ArchiveFormat::Own;
+    // What shards fetched is copied into the archive afterwards.
+    let is_staged = has_space
+        && archiving.write
+        && archiving.format == ArchiveFormat::Own
+        && context.settings.shards.is_none();
     let staging = if is_staged { archive::stage(context, &content) } else { None };
     let staging = staging.map(Arc::new);
     let (executed, moved) = fetch::fetch(
@@ -95,7 +130,7 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
         staging.clone(),
     )
     .await;
-    results.moved = moved;
+    results.moved += moved;
     if executed == Executed::Entirely {
         let digests = digests(&plan, &sections);
         results.add_files(generated_files::pin(context, &digests, &sections.charts.versions));
@@ -128,8 +163,8 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
         results.issues.notes.extend(archived.notes);
         results.issues.failures.extend(archived.failures);
     }
-    results.requests.source = client.traffic().requests;
-    results.requests.retries = client.traffic().retries;
+    results.requests.source = client.traffic().requests + by_shards.source;
+    results.requests.retries = client.traffic().retries + by_shards.retries;
     results.add_images(&plan, &outcomes, place);
     results.is_interrupted = executed == Executed::Interrupted || context.cancel.is_cancelled();
     Ok(())

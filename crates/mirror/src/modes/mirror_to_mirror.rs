@@ -21,7 +21,7 @@ use crate::record::generated_files;
 use crate::report::Outcome;
 use crate::results::{Halt, Moved, Requests, Results, references, unless_cancelled};
 use crate::settings::{Attachments, DryRun};
-use crate::shards::delegate;
+use crate::shards::{Delegation, delegate};
 use crate::transfer::fetch::{self, Announce};
 use crate::transfer::supply::Supplies;
 
@@ -91,7 +91,8 @@ pub(crate) async fn mirror_to_mirror(
             route.supplies = Supplies::FromDisk(Arc::clone(&route.holdings));
         }
         if let Some(runner) = &context.settings.shards {
-            let shards = delegate(context, &**runner, &route, &bound, &inspected).await?;
+            let delegation = Delegation::of_push(context, &route, &bound, &inspected);
+            let shards = delegate(context, &**runner, &delegation).await?;
             inspected.there.extend(shards.there);
             // Shards that failed may have left blobs anywhere.
             bound.presence.new_repositories.clear();

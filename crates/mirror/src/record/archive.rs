@@ -164,7 +164,7 @@ async fn archive_repairing(
     Archived::default()
 }
 
-fn concluded(context: &Context, lock: &Lock, sealed: Option<SealedArchive>) -> Archived {
+pub(crate) fn concluded(context: &Context, lock: &Lock, sealed: Option<SealedArchive>) -> Archived {
     let mut archived = Archived::default();
     match sealed {
         Some(SealedArchive { run, base, chunks, bytes, .. }) => {
@@ -219,7 +219,8 @@ pub(crate) fn arrived(context: &Context, plan: &Plan, outcomes: &[Outcome]) -> V
         .collect()
 }
 
-fn request(
+/// What an archive of these images is planned from.
+pub(crate) fn request(
     context: &Context,
     run: &Run,
     images: Vec<ImageRecord>,

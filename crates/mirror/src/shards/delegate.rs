@@ -1,19 +1,51 @@
 //! The run's side of shards: writes their parts, lets them transfer, and reads their reports.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::sync::Arc;
 
-use mirror_plan::{RunIdentity, ShardPart, split};
+use mirror_plan::{PartArchive, Plan, RunIdentity, ShardPart, split};
 use oci::{Digest, Repository};
 use workspace::Run;
+use workspace::archive::Archives;
 use workspace::atomic_file::{self, Durability};
 
 use super::{ShardEnding, ShardReport, ShardRunner, ShardWatch, StoredPart};
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::modes::push::{Bound, Inspected, Route};
+use crate::reason::Reason;
 use crate::results::{Halt, Moved, Requests};
+use crate::transfer::supply::Supplies;
+
+/// What shards are to transfer.
+pub(crate) struct Delegation<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) supplies: &'a Supplies,
+    /// Images that are not copied, by place in the plan.
+    pub(crate) given_up: &'a BTreeMap<usize, Reason>,
+    /// Repositories of the target that hold nothing.
+    pub(crate) new_repositories: BTreeSet<&'a Repository>,
+}
+
+impl<'a> Delegation<'a> {
+    /// The content of a push.
+    pub(crate) fn of_push(
+        context: &Context,
+        route: &'a Route<'_>,
+        bound: &'a Bound,
+        inspected: &'a Inspected,
+    ) -> Self {
+        let new = bound.presence.new_repositories.iter();
+        Self {
+            plan: &bound.plan,
+            supplies: &route.supplies,
+            given_up: &inspected.given_up,
+            // A run that did not finish may have left blobs where no tag is yet.
+            new_repositories: new.filter(|_| !context.after_unfinished_push).collect(),
+        }
+    }
+}
 
 /// What shards did.
 #[derive(Debug, Default)]
@@ -29,27 +61,30 @@ pub(crate) struct Delegated {
 pub(crate) async fn delegate(
     context: &Context,
     runner: &dyn ShardRunner,
-    route: &Route<'_>,
-    bound: &Bound,
-    inspected: &Inspected,
+    delegation: &Delegation<'_>,
 ) -> Result<Delegated, Halt> {
     let Some(digest) = context.run().and_then(Run::plan) else {
         context.warn("shards are not used: the plan, which names them, is not stored".to_owned());
         return Ok(Delegated::default());
     };
     let run = RunIdentity { plan: digest, program: runner.program() };
-    let plan = &bound.plan;
-    let split = split(plan, runner.shards(), |image, _| !inspected.given_up.contains_key(&image));
-    let is_new = |repository: &Repository| {
-        bound.presence.new_repositories.contains(repository) && !context.after_unfinished_push
+    let Delegation { plan, supplies, given_up, new_repositories } = delegation;
+    let split = split(plan, runner.shards(), |image, _| !given_up.contains_key(&image));
+    let archives = match supplies {
+        Supplies::FromDisk(holdings) => holdings.archives(),
+        Supplies::FromOrigins { .. } => None,
     };
     let directory = context.workspace.working_dir().join("shards").join(&run.plan.hex()[..16]);
     let mut parts = Vec::new();
     let mut files = Vec::new();
     for shard in 0..split.shards() {
-        let source = |origin: &_| route.supplies.source(origin);
-        let part = split.part(plan, shard, run.clone(), source, is_new);
-        let Some(part) = part.filter(|part| !part.needs.is_empty()) else { continue };
+        let source = |origin: &_| supplies.source(origin);
+        let is_new = |repository: &Repository| new_repositories.contains(repository);
+        let mut part = split.part(plan, shard, run.clone(), source, is_new);
+        if part.needs.is_empty() {
+            continue;
+        }
+        part.archives = archives.map(|archives| read_by(&part, archives)).unwrap_or_default();
         let path = directory.join(format!("part-{shard}.json"));
         let text = part.to_text().map_err(|error| Halt::generic(chain(&error)))?;
         atomic_file::write(&path, text.as_bytes(), Durability::Later)
@@ -81,6 +116,20 @@ pub(crate) async fn delegate(
         tracing::debug!("removing {}: {error}", directory.display());
     }
     Ok(delegated)
+}
+
+/// What a shard reads of archives.
+pub(super) fn read_by(part: &ShardPart, archives: &Archives) -> Vec<PartArchive> {
+    let needed: HashSet<Digest> = part.blobs.iter().map(|blob| blob.blob.digest).collect();
+    let files = archives.ranges_of(|digest| needed.contains(digest)).into_iter();
+    let files = files.filter_map(|(path, ranges)| {
+        Some(PartArchive {
+            file: path.file_name()?.to_str()?.to_owned(),
+            length: ranges.length,
+            ranges: ranges.excerpt.ranges().to_vec(),
+        })
+    });
+    files.collect()
 }
 
 fn is_of(report: &ShardReport, part: &ShardPart) -> bool {

@@ -17,16 +17,18 @@ use std::path::Path;
 use bytes::Bytes;
 use futures_util::stream;
 use mirror_plan::{
-    ContentSource, Origin, PartError, PlannedImage, RunIdentity, ShardPart, Target, split,
+    ContentSource, Mode, Origin, PartError, PlannedImage, RunIdentity, ShardPart, Target, split,
 };
 use oci::{
     Descriptor, Digest, ImageRef, Manifest, MediaType, Pointer, RawManifest, Repository, Tag,
 };
 use registry::{Blob, Client, Location};
 use serde::Serialize;
+use workspace::archive::Archives;
 use workspace::{BlobError, DiskError, Workspace};
 
 use super::ShardReport;
+use super::delegate::read_by;
 use crate::plan::stored_plan::StoredPlan;
 
 /// Repository of runs below the namespace of a target.
@@ -58,10 +60,21 @@ pub enum RunStoreError {
     Part(#[from] PartError),
     #[error("images of the directory {0} cannot be mirrored by pods, which do not have it")]
     Directory(String),
+    #[error("{digest} is in no archive here{}, and {at} does not hold it", in_files(files))]
+    NotArchived { digest: Digest, files: Vec<String>, at: String },
+    #[error(transparent)]
+    Archives(#[from] workspace::archive::OpenError),
     #[error("keeping what was built for the run")]
     Built(#[from] BlobError),
     #[error("reading what was built for the run")]
     Disk(#[from] DiskError),
+}
+
+fn in_files(files: &[String]) -> String {
+    match files.is_empty() {
+        true => String::new(),
+        false => format!(" ({} is missing)", files.join(", ")),
+    }
 }
 
 impl RunStoreError {
@@ -134,27 +147,36 @@ impl RunStore {
         let identity = RunIdentity { plan: Digest::of(text.as_bytes()), program };
         let documents: Vec<Digest> = plan.documents().collect();
         let plan = plan.plan();
-        if let Some(path) = plan.images.iter().find_map(|image| match &image.origin {
-            Origin::Layout(path) => Some(path),
-            Origin::Registry(_) | Origin::Made(_) => None,
-        }) {
+        if plan.mode != Mode::DiskToMirror
+            && let Some(path) = plan.images.iter().find_map(|image| match &image.origin {
+                Origin::Layout(path) => Some(path),
+                Origin::Registry(_) | Origin::Made(_) => None,
+            })
+        {
             return Err(RunStoreError::Directory(path.display().to_string()));
         }
+        let archives = match plan.mode {
+            Mode::DiskToMirror => Some(Archives::open(directory)?),
+            Mode::MirrorToDisk | Mode::MirrorToMirror | Mode::Delete => None,
+        };
         let is_remote = |image: &PlannedImage| matches!(image.origin, Origin::Registry(_));
         // What was built is in the artifact, and is copied when the run is published.
-        let split = split(plan, shards, |_, image| is_remote(image));
+        let takes_part = |image: &PlannedImage| archives.is_some() || is_remote(image);
+        let split = split(plan, shards, |_, image| takes_part(image));
         let mut layers = vec![self.put(PLAN, "plan.json", text.as_bytes()).await?];
         for shard in 0..split.shards() {
             let source = |origin: &Origin| match origin {
-                Origin::Registry(image) => ContentSource::Registry {
+                Origin::Registry(image) if archives.is_none() => ContentSource::Registry {
                     registry: image.registry.clone(),
                     repository: image.repository.clone(),
                 },
                 _ => ContentSource::Built { base: None },
             };
             // A pod may be repeated, so no repository counts as new.
-            let part = split.part(plan, shard, identity.clone(), source, |_| false);
-            let part = part.ok_or_else(|| self.malformed("the plan has no target"))?;
+            let mut part = split.part(plan, shard, identity.clone(), source, |_| false);
+            if let Some(archives) = &archives {
+                self.find_in_archives(&mut part, archives).await?;
+            }
             let title = format!("part-{shard}.json");
             layers.push(self.put(PART, &title, part.to_text()?.as_bytes()).await?);
         }
@@ -177,6 +199,44 @@ impl RunStore {
         }
         let digest = self.put_artifact(RUN, layers, name).await?;
         Ok(self.reference(Pointer::Digest(digest)))
+    }
+
+    /// Notes which ranges of archives a shard reads, and leaves out what no archive has: the target
+    /// must have that already.
+    async fn find_in_archives(
+        &self,
+        part: &mut ShardPart,
+        archives: &Archives,
+    ) -> Result<(), RunStoreError> {
+        part.archives = read_by(part, archives);
+        let known = archives.sizes();
+        let is_archived: Vec<bool> =
+            part.blobs.iter().map(|blob| known.contains_key(&blob.blob.digest)).collect();
+        let registry = part.registry.clone();
+        for need in &mut part.needs {
+            let repository = &part.repositories[need.repository as usize].name;
+            for blob in need.blobs.iter().filter(|blob| !is_archived[**blob as usize]) {
+                let blob = &part.blobs[*blob as usize];
+                let Some(registry) = registry.clone().filter(|_| blob.held.is_none()) else {
+                    continue;
+                };
+                let at = Location::new(registry, repository.clone());
+                let there = self.client.has_blob(&at, &blob.blob.digest).await;
+                let there =
+                    there.map_err(|source| RunStoreError::Read { at: at.to_string(), source })?;
+                if !there {
+                    let place = archives.whereabouts(&blob.blob.digest);
+                    return Err(RunStoreError::NotArchived {
+                        digest: blob.blob.digest,
+                        files: place.map(|place| place.absent).unwrap_or_default(),
+                        at: at.to_string(),
+                    });
+                }
+            }
+            need.blobs.retain(|blob| is_archived[*blob as usize]);
+        }
+        part.needs.retain(|need| !need.blobs.is_empty());
+        Ok(())
     }
 
     /// Reads the part of a shard.
@@ -212,6 +272,16 @@ impl RunStore {
         }
         let plan = plan.and_then(|bytes| String::from_utf8(bytes).ok());
         plan.ok_or_else(|| self.malformed("it has no plan"))
+    }
+
+    /// The digest of the plan of a run, which names it.
+    ///
+    /// # Errors
+    /// The run cannot be read.
+    pub async fn plan_digest(&self, run: &ImageRef) -> Result<Digest, RunStoreError> {
+        let layers = self.layers(run, RUN).await?;
+        let plan = layers.iter().find(|layer| layer.media_type.as_str() == PLAN);
+        plan.map(|layer| layer.digest).ok_or_else(|| self.malformed("it has no plan"))
     }
 
     /// The number of shards of a run.

@@ -1,14 +1,17 @@
-//! One shard: moves the blobs of its part to the target.
+//! One shard: moves the blobs of its part to the target, or into the workspace.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mirror_plan::ShardPart;
+use mirror_plan::{BlobRef, ShardPart};
 use oci::Digest;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use workspace::archive::Archives;
 use workspace::{ControlRequest, Controlled, Holdings, Workspace};
 
 use super::{ShardEnding, ShardReport, ShardWatch, UnfinishedNeed};
@@ -16,10 +19,12 @@ use crate::control::RunControl;
 use crate::error_chain::chain;
 use crate::record::upload_log::UploadFiles;
 use crate::report::{Failure, Outcome};
+use crate::results::Moved;
 use crate::settings::CacheChoice;
 use crate::transfer::blob_target::{BlobTarget, Tally, TargetRepository};
-use crate::transfer::execute::{Executed, Limits, Stops, execute};
-use crate::transfer::schedule::{Need, Parallel, Schedule};
+use crate::transfer::destination_disk::Disk;
+use crate::transfer::execute::{Destination, Executed, Limits, Stops, execute};
+use crate::transfer::schedule::{HostId, Need, Parallel, Schedule, SourceId};
 use crate::transfer::spool::Spool;
 use crate::transfer::supply::{Sources, Supply};
 
@@ -67,67 +72,82 @@ pub async fn transfer_shard(
     settings.destination.uploads = Some(Arc::new(UploadFiles::open(&workspace)));
     let source = registry::Client::open(settings.source.clone()).map_err(|e| fail(&e))?;
     let destination = registry::Client::open(settings.destination).map_err(|e| fail(&e))?;
-    let holdings = Arc::new(Holdings::new(Some(workspace.clone()), None));
+    let files: Vec<PathBuf> =
+        part.archives.iter().map(|archive| workspace.root().join(&archive.file)).collect();
+    let archives = (!files.is_empty()).then(|| Archives::of_files(workspace.root(), files));
+    let holdings = Arc::new(Holdings::new(Some(workspace.clone()), archives));
 
     let mut sources = Sources::default();
     let supplies = part.sources.iter();
     let supplies = supplies.map(|from| Supply::open(from, &source, &holdings, cache.as_ref()));
     let places: Vec<usize> = supplies.map(|supply| sources.add(supply)).collect();
-    let needs = part.needs.iter().map(|need| {
-        let blobs = need.blobs.iter().map(|blob| part.blobs[*blob as usize].blob).collect();
-        let source = places[need.source as usize];
-        Some(Need { repository: need.repository as usize, source, blobs })
-    });
-    let schedule = Schedule::new(needs.collect(), sources.hosts());
-    let repositories = part.repositories.iter().map(|repository| TargetRepository {
-        repository: repository.name.clone(),
-        is_new: repository.is_new && !settings.is_repeated,
-    });
-    let held = part.blobs.iter().filter_map(|blob| {
-        let repository = &part.repositories[blob.held? as usize];
-        Some((blob.blob.digest, repository.name.clone()))
-    });
-    let target = Arc::new(BlobTarget {
-        client: destination.clone(),
-        registry: part.registry.clone(),
-        repositories: repositories.collect(),
-        sources,
-        read_back_in: workspace.blobs().root().to_owned(),
-        spool: Spool::new(workspace.blobs().clone()),
-        held_elsewhere: held.collect::<HashMap<Digest, _>>(),
-        source_retries: settings.source.retry.times,
-        observer: watch.observer,
-        tally: Tally::default(),
-    });
     let parallel =
         Parallel { images: settings.parallel_images.get(), layers: settings.parallel_layers.get() };
-    let limits = Limits { parallel, transfer_timeout: settings.transfer_timeout };
-    let stops = Stops { cancel: watch.cancel, hold: control.hold() };
-    let mut pending: BTreeSet<usize> = (0..part.needs.len()).collect();
-    let mut unfinished = Vec::new();
-    let executed = execute(schedule, Arc::clone(&target), limits, stops, |need, moment| {
-        let Some(outcome) = moment.outcome() else { return };
-        pending.remove(&need);
-        if let Outcome::Failed { error } = outcome {
-            unfinished.push((need, error));
-        }
-    });
-    let executed = tokio::select! {
-        executed = executed => executed,
-        () = follow(&control, watch.held) => unreachable!("following never ends"),
+    let transfer = Transfer {
+        part,
+        places,
+        hosts: sources.hosts(),
+        limits: Limits { parallel, transfer_timeout: settings.transfer_timeout },
+        control: &control,
+        held: watch.held,
+        cancel: watch.cancel,
     };
-    let interrupted = pending.into_iter().map(|need| (need, "interrupted".to_owned().into()));
-    unfinished.extend(interrupted);
-    let unfinished = unfinished.into_iter().map(|(need, reason)| UnfinishedNeed {
-        need: u32::try_from(need).unwrap_or(u32::MAX),
-        reason,
-    });
-    let unfinished: Vec<UnfinishedNeed> = unfinished.collect();
-    let moved = target.tally.moved();
+    let observer = watch.observer;
+    let (ended, moved) = match &part.registry {
+        Some(registry) => {
+            let repositories = part.repositories.iter().map(|repository| TargetRepository {
+                repository: repository.name.clone(),
+                is_new: repository.is_new && !settings.is_repeated,
+            });
+            let held = part.blobs.iter().filter_map(|blob| {
+                let repository = &part.repositories[blob.held? as usize];
+                Some((blob.blob.digest, repository.name.clone()))
+            });
+            let target = Arc::new(BlobTarget {
+                client: destination.clone(),
+                registry: registry.clone(),
+                repositories: repositories.collect(),
+                sources,
+                read_back_in: workspace.blobs().root().to_owned(),
+                spool: Spool::new(workspace.blobs().clone()),
+                held_elsewhere: held.collect::<HashMap<Digest, _>>(),
+                source_retries: settings.source.retry.times,
+                observer,
+                tally: Tally::default(),
+            });
+            let ended = transfer.run(Arc::clone(&target), |_| true).await;
+            (ended, target.tally.moved())
+        }
+        None => {
+            let disk = Arc::new(Disk {
+                workspace: workspace.clone(),
+                staging: None,
+                // The run records images once all their blobs are there.
+                images: part.needs.iter().map(|_| None).collect(),
+                sources,
+                retries: settings.source.retry.times,
+                observer,
+                blobs_moved: AtomicU64::new(0),
+                bytes_moved: AtomicU64::new(0),
+            });
+            let blobs = workspace.blobs();
+            // What cannot be examined is fetched, and meets the same error then.
+            let is_missing =
+                |blob: &BlobRef| !blobs.has(&blob.digest, Some(blob.size)).unwrap_or(false);
+            let ended = transfer.run(Arc::clone(&disk), is_missing).await;
+            let moved = Moved {
+                blobs: disk.blobs_moved.load(Ordering::Relaxed),
+                bytes: disk.bytes_moved.load(Ordering::Relaxed),
+                mounted: 0,
+            };
+            (ended, moved)
+        }
+    };
+    let unfinished = ended.unfinished;
     Ok(ShardReport {
         run: part.run.plan,
         shard: part.shard,
-        ending: match executed {
+        ending: match ended.executed {
             Executed::Interrupted => ShardEnding::Interrupted,
             Executed::Entirely if unfinished.is_empty() => ShardEnding::Complete,
             Executed::Entirely => ShardEnding::Incomplete,
@@ -139,7 +159,69 @@ pub async fn transfer_shard(
         destination_requests: destination.traffic().requests,
         retries: source.traffic().retries + destination.traffic().retries,
         unfinished,
+        failure: None,
     })
+}
+
+/// The transfers of a part, wherever they go.
+struct Transfer<'a> {
+    part: &'a ShardPart,
+    /// The number of each source of the part.
+    places: Vec<SourceId>,
+    hosts: Vec<HostId>,
+    limits: Limits,
+    control: &'a RunControl,
+    held: watch::Receiver<bool>,
+    cancel: CancellationToken,
+}
+
+/// How the transfers of a part ended.
+struct Ended {
+    executed: Executed,
+    unfinished: Vec<UnfinishedNeed>,
+}
+
+impl Transfer<'_> {
+    /// Moves the blobs of the part that are missing.
+    async fn run<D: Destination>(
+        self,
+        target: Arc<D>,
+        is_missing: impl Fn(&BlobRef) -> bool,
+    ) -> Ended {
+        let part = self.part;
+        let needs = part.needs.iter().map(|need| {
+            let blobs = need.blobs.iter().map(|blob| part.blobs[*blob as usize].blob);
+            let source = self.places[need.source as usize];
+            let repository = match part.registry {
+                Some(_) => need.repository as usize,
+                // A disk has one place for blobs.
+                None => 0,
+            };
+            Some(Need { repository, source, blobs: blobs.filter(&is_missing).collect() })
+        });
+        let schedule = Schedule::new(needs.collect(), self.hosts);
+        let stops = Stops { cancel: self.cancel, hold: self.control.hold() };
+        let mut pending: BTreeSet<usize> = (0..part.needs.len()).collect();
+        let mut unfinished = Vec::new();
+        let executed = execute(schedule, target, self.limits, stops, |need, moment| {
+            let Some(outcome) = moment.outcome() else { return };
+            pending.remove(&need);
+            if let Outcome::Failed { error } = outcome {
+                unfinished.push((need, error));
+            }
+        });
+        let executed = tokio::select! {
+            executed = executed => executed,
+            () = follow(self.control, self.held) => unreachable!("following never ends"),
+        };
+        let interrupted = pending.into_iter().map(|need| (need, "interrupted".to_owned().into()));
+        unfinished.extend(interrupted);
+        let unfinished = unfinished.into_iter().map(|(need, reason)| UnfinishedNeed {
+            need: u32::try_from(need).unwrap_or(u32::MAX),
+            reason,
+        });
+        Ended { executed, unfinished: unfinished.collect() }
+    }
 }
 
 /// Pauses and resumes transfers with the run. Never ends.

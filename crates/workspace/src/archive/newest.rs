@@ -167,10 +167,7 @@ impl Archives {
     pub(super) fn earlier_blob(&self, digest: &Digest) -> Option<Arc<[Extent]>> {
         let chunks = self.earlier_chunks(digest)?;
         let parts = &self.runs.last()?.index.blob(digest)?.parts;
-        let extents = chunks.iter().zip(parts).map(|(earlier, part)| {
-            let start = earlier.chunk.start.checked_add(part.offset)?;
-            Some(Extent { file: Arc::clone(&earlier.chunk.file), start, length: part.length })
-        });
+        let extents = chunks.iter().zip(parts).map(|(earlier, part)| earlier.chunk.extent(part));
         extents.collect()
     }
 
@@ -204,6 +201,7 @@ fn open(newest: &RunArchive, number: u32, path: &Path) -> Option<EarlierChunk> {
             file: Arc::new(candidate.file),
             index_end,
             start,
+            excerpt: candidate.excerpt,
         },
     })
 }

@@ -17,9 +17,10 @@ use mirror_plan::{ImageRecord, Origin};
 use oci::Digest;
 
 use super::entry::{BLOCK, TRAILER, chunk_name, footprint, parse_chunk_name};
+use super::excerpt::Excerpt;
 use super::finding::Finding;
 use super::first_entry::{FirstEntry, ReadAt, first_entry};
-use super::index::{Index, IndexError, digest_of};
+use super::index::{Index, IndexError, Part, digest_of};
 use super::newest::{Listing, Unopened};
 use crate::blob_reader::{BlobReader, Extent};
 use crate::disk_error::{At, DiskError};
@@ -58,6 +59,22 @@ pub(crate) struct ChunkFile {
     pub(crate) index_end: u64,
     /// Where its entry ends, padding included.
     pub(crate) start: u64,
+    /// What of it is here; none if all of it is.
+    pub(crate) excerpt: Option<Excerpt>,
+}
+
+impl ChunkFile {
+    /// A part of a blob, if its bytes are here.
+    pub(super) fn extent(&self, part: &Part) -> Option<Extent> {
+        let start = self.start.checked_add(part.offset)?;
+        let is_here = |excerpt: &Excerpt| excerpt.has(start, start.saturating_add(part.length));
+        let file = self.file.clone();
+        self.excerpt.as_ref().is_none_or(is_here).then_some(Extent {
+            file,
+            start,
+            length: part.length,
+        })
+    }
 }
 
 /// Where a blob would be.
@@ -83,6 +100,7 @@ pub(super) struct Candidate {
     pub(super) file: File,
     pub(super) number: u32,
     pub(super) index_length: u64,
+    pub(super) excerpt: Option<Excerpt>,
 }
 
 impl Archives {
@@ -295,7 +313,7 @@ impl RunArchive {
 
     /// Takes a chunk in when the index lists it and its length is right.
     fn take(&mut self, candidate: Candidate, findings: &mut Vec<Finding>) {
-        let Candidate { path, file, number, index_length } = candidate;
+        let Candidate { path, file, number, index_length, excerpt } = candidate;
         let listed = self.index.own_chunks().find(|chunk| chunk.number == number);
         let start = footprint(index_length);
         let expected =
@@ -308,7 +326,7 @@ impl RunArchive {
         match file.metadata() {
             Ok(meta) if meta.len() == expected => {
                 let (file, index_end) = (Arc::new(file), BLOCK + index_length);
-                self.chunks.insert(number, ChunkFile { path, file, index_end, start });
+                self.chunks.insert(number, ChunkFile { path, file, index_end, start, excerpt });
             }
             Ok(meta) => {
                 let (run, length) = (self.index.run, meta.len());
@@ -362,7 +380,8 @@ pub(super) fn candidate(path: &Path) -> Result<(Digest, Candidate), Finding> {
     let file = File::open(path).map_err(unreadable)?;
     match first_entry(&file).map_err(unreadable)? {
         FirstEntry::Index { chunk: number, digest, length: index_length } => {
-            Ok((digest, Candidate { path: owned(), file, number, index_length }))
+            let excerpt = Excerpt::of(path).map_err(unreadable)?;
+            Ok((digest, Candidate { path: owned(), file, number, index_length, excerpt }))
         }
         FirstEntry::Nothing => Err(Finding::Empty { file: owned() }),
         FirstEntry::OcMirrorV2 => Err(Finding::OcMirrorV2 { file: owned() }),
@@ -421,11 +440,7 @@ fn readable_blobs(runs: &[RunArchive]) -> BTreeMap<Digest, Arc<[Extent]>> {
     let mut blobs = BTreeMap::new();
     for run in runs {
         for blob in run.index.own_blobs() {
-            let extents = blob.parts.iter().map(|part| {
-                let chunk = run.chunks.get(&part.chunk)?;
-                let start = chunk.start.checked_add(part.offset)?;
-                Some(Extent { file: chunk.file.clone(), start, length: part.length })
-            });
+            let extents = blob.parts.iter().map(|part| run.chunks.get(&part.chunk)?.extent(part));
             if let Some(extents) = extents.collect::<Option<Arc<[Extent]>>>() {
                 blobs.entry(blob.digest).or_insert(extents);
             }

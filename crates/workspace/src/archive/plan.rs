@@ -58,6 +58,21 @@ pub(crate) fn fill(blobs: &[BlobRef], room: Room) -> Result<Vec<PlannedChunk>, N
     Ok(chunks)
 }
 
+/// As [`fill`], with each group in chunks of its own. There is always at least one chunk.
+pub(crate) fn fill_groups(
+    groups: &[Vec<BlobRef>],
+    room: Room,
+) -> Result<Vec<PlannedChunk>, NoRoom> {
+    let mut chunks = Vec::new();
+    for group in groups.iter().filter(|group| !group.is_empty()) {
+        chunks.extend(fill(group, room)?);
+    }
+    match chunks.is_empty() {
+        true => fill(&[], room),
+        false => Ok(chunks),
+    }
+}
+
 fn place(blob: &BlobRef, capacity: u64, chunks: &mut Vec<PlannedChunk>) {
     let (mut from, mut count) = (0, 0);
     loop {
@@ -113,6 +128,18 @@ mod tests {
         assert_eq!(shape(&chunks[0]), [(0, 1000, None, 512), (0, 2048, Some(1), 2048)]);
         assert_eq!(shape(&chunks[1]), [(2048, 952, Some(2), 512), (0, 0, None, 2048)]);
         assert_eq!(chunks[0].length, 4096);
+    }
+
+    #[test]
+    fn groups_do_not_share_chunks() {
+        let room = Room { limit: 4096 + 512, reserved: 512 };
+        let groups = [vec![blob(0, 10)], vec![], vec![blob(1, 5000), blob(2, 1)]];
+        let chunks = fill_groups(&groups, room).unwrap();
+        let blobs: Vec<Vec<Digest>> =
+            chunks.iter().map(|chunk| chunk.pieces.iter().map(|p| p.blob).collect()).collect();
+        let name = |number: usize| Digest::of(&number.to_be_bytes());
+        assert_eq!(blobs, [vec![name(0)], vec![name(1)], vec![name(1), name(2)]]);
+        assert_eq!(fill_groups(&[], room).unwrap().len(), 1);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::history::Base;
 use super::index::{
     ArchiveStatus, BlobEntry, ChunkEntry, FORMAT, Index, Part, checksum, needed, write_json,
 };
-use super::plan::{NoRoom, PlannedChunk, Room, fill};
+use super::plan::{NoRoom, PlannedChunk, Room, fill_groups};
 use crate::Workspace;
 use crate::disk_error::{At, DiskError, unless_absent};
 use crate::identity::WorkspaceId;
@@ -103,13 +103,18 @@ impl PlannedArchive {
         &self.index
     }
 
+    /// The digest of the index as it is written.
+    pub fn index_digest(&self) -> Digest {
+        self.index_digest
+    }
+
     /// The length of all chunk files together.
     pub fn bytes(&self) -> u64 {
         self.index.own_chunks().map(|chunk| self.length_of(chunk)).sum()
     }
 
     /// The length of a chunk's file.
-    pub(crate) fn length_of(&self, chunk: &ChunkEntry) -> u64 {
+    pub fn length_of(&self, chunk: &ChunkEntry) -> u64 {
         footprint(self.index_length) + chunk.length + TRAILER
     }
 }
@@ -118,7 +123,17 @@ impl Workspace {
     /// Plans the archive of a run: what the base does not hold, spread over
     /// chunks of limited size. Writes nothing.
     pub fn plan_archive(&self, request: ArchiveRequest) -> Result<ArchivePlan, ArchiveError> {
-        self.plan(request, Held::Required)
+        self.plan(request, Held::Required, &|_| None)
+    }
+
+    /// As [`Workspace::plan_archive`], for content that other processes fetch and write: what has an
+    /// owner is in chunks of that owner alone. The rest is in the store of this workspace.
+    pub fn plan_segments(
+        &self,
+        request: ArchiveRequest,
+        owner: &dyn Fn(&Digest) -> Option<u32>,
+    ) -> Result<ArchivePlan, ArchiveError> {
+        self.plan(request, Held::Expected, owner)
     }
 
     /// As [`Workspace::plan_archive`], for content that is about to arrive.
@@ -126,10 +141,15 @@ impl Workspace {
         &self,
         request: ArchiveRequest,
     ) -> Result<ArchivePlan, ArchiveError> {
-        self.plan(request, Held::Expected)
+        self.plan(request, Held::Expected, &|_| None)
     }
 
-    fn plan(&self, mut request: ArchiveRequest, held: Held) -> Result<ArchivePlan, ArchiveError> {
+    fn plan(
+        &self,
+        mut request: ArchiveRequest,
+        held: Held,
+        owner: &dyn Fn(&Digest) -> Option<u32>,
+    ) -> Result<ArchivePlan, ArchiveError> {
         request.images.sort_by(|a, b| a.origin.cmp(&b.origin));
         request.images.dedup_by(|a, b| a.origin == b.origin);
         request.failed.sort_by(|a, b| a.origin.cmp(&b.origin));
@@ -175,13 +195,18 @@ impl Workspace {
         if held == Held::Required {
             self.check_held(&request, &new)?;
         }
+        let mut groups: BTreeMap<Option<u32>, Vec<BlobRef>> = BTreeMap::new();
+        for blob in new {
+            groups.entry(owner(&blob.digest)).or_default().push(blob);
+        }
+        let groups: Vec<Vec<BlobRef>> = groups.into_values().collect();
         let identity = self.identity()?;
         let first = identity.last_chunk.max(self.highest_chunk_here()?) + 1;
         // Moved from draft to draft: of many thousand images, two lists are one too many.
         let images = std::mem::take(&mut request.images);
         let draft =
             Draft { request: &request, content, delivered: &delivered, base: number, need: &need };
-        let planned = draft.index(&identity.id, first, &new, images)?;
+        let planned = draft.index(&identity.id, first, &groups, images)?;
         Ok(ArchivePlan::Write(Box::new(planned)))
     }
 
@@ -245,16 +270,15 @@ impl Draft<'_> {
         &self,
         workspace: &WorkspaceId,
         first: u32,
-        new: &[BlobRef],
+        new: &[Vec<BlobRef>],
         mut images: Vec<ImageRecord>,
     ) -> Result<PlannedArchive, ArchiveError> {
         let limit = self.request.limit;
         let mut reserved = 0;
         loop {
-            let chunks =
-                fill(new, Room { limit, reserved }).map_err(|NoRoom { limit, reserved }| {
-                    ArchiveError::TooSmall { limit, needed: reserved }
-                })?;
+            let chunks = fill_groups(new, Room { limit, reserved }).map_err(
+                |NoRoom { limit, reserved }| ArchiveError::TooSmall { limit, needed: reserved },
+            )?;
             let index = self.assemble(workspace, first, &chunks, images)?;
             let (index_length, index_digest) = describe(&index, first)?;
             let takes = footprint(index_length) + TRAILER;

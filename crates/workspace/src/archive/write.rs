@@ -57,25 +57,57 @@ impl Workspace {
         staging: Option<&Staging>,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<SealedArchive, ArchiveError> {
+        self.begin(planned)?;
+        let chunks = self.write_chunks(planned, staging, &|_| true, progress)?;
+        self.seal(planned)?;
+        let (index, bytes) = (&planned.index, planned.bytes());
+        let (run, base, resumed) = (index.run, index.base, planned.resumed);
+        Ok(SealedArchive { run, base, chunks, bytes, resumed })
+    }
+
+    /// Takes the numbers of an archive, and writes its index where a later run finds what was begun.
+    pub(super) fn begin(&self, planned: &PlannedArchive) -> Result<(), ArchiveError> {
         let index = &planned.index;
-        let pending = self.pending_path(index.run);
-        if !planned.resumed {
-            for left in self.pending()? {
-                self.clear(&left)?;
-            }
-            let mut identity = self.identity()?;
-            let last = index.own_chunks().map(|chunk| chunk.number).max().unwrap_or(0);
-            identity.last_chunk = identity.last_chunk.max(last);
-            self.save_identity(&identity, Durability::Now)?;
-            atomic_file::write_with(&pending, Durability::Now, |file| {
-                write_json(index, file).map(|_| ())
-            })?;
+        if planned.resumed {
+            return Ok(());
         }
+        for left in self.pending()? {
+            self.clear(&left)?;
+        }
+        let mut identity = self.identity()?;
+        let last = index.own_chunks().map(|chunk| chunk.number).max().unwrap_or(0);
+        identity.last_chunk = identity.last_chunk.max(last);
+        self.save_identity(&identity, Durability::Now)?;
+        let pending = self.pending_path(index.run);
+        atomic_file::write_with(&pending, Durability::Now, |file| {
+            write_json(index, file).map(|_| ())
+        })?;
+        Ok(())
+    }
+
+    /// The blobs of an archive that was begun count as delivered from now on; see `durability` for
+    /// what happens when power goes before they are on the disk.
+    pub(super) fn seal(&self, planned: &PlannedArchive) -> Result<(), ArchiveError> {
+        let index = &planned.index;
+        let (pending, sealed) = (self.pending_path(index.run), self.sealed_path(index.run));
+        fs::rename(&pending, &sealed).at("writing", &sealed)?;
+        Ok(self.note_delivered(index.created)?)
+    }
+
+    /// Writes the chunks of an archive that are wanted here.
+    pub(super) fn write_chunks(
+        &self,
+        planned: &PlannedArchive,
+        staging: Option<&Staging>,
+        is_wanted: &dyn Fn(u32) -> bool,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<Vec<PathBuf>, ArchiveError> {
+        let index = &planned.index;
         let pieces = index.own_pieces();
         let mut done = 0;
         let mut chunks = Vec::new();
         let mut content = ContentCheck::default();
-        for chunk in index.own_chunks() {
+        for chunk in index.own_chunks().filter(|chunk| is_wanted(chunk.number)) {
             let path = self.chunk_path(chunk.number);
             let held = is_chunk(&path, chunk.number, &planned.index_digest).at("reading", &path)?;
             // It got its name when it was complete, so its length tells enough.
@@ -100,13 +132,7 @@ impl Workspace {
         if !content.damaged.is_empty() {
             return Err(self.damaged(planned, content.damaged)?);
         }
-        // The blobs count as delivered from now on; see `durability` for what
-        // happens when power goes before they are on the disk.
-        let sealed = self.sealed_path(index.run);
-        fs::rename(&pending, &sealed).at("writing", &sealed)?;
-        self.note_delivered(index.created)?;
-        let (run, base, resumed) = (index.run, index.base, planned.resumed);
-        Ok(SealedArchive { run, base, chunks, bytes: done, resumed })
+        Ok(chunks)
     }
 
     /// Records a planned archive as written, without writing it: another program wrote one with the

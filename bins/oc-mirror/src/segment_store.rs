@@ -1,0 +1,242 @@
+//! A run whose archive pods write, in the bucket that the archive goes to.
+//!
+//! ```text
+//! PREFIX/oc-mirror-runs/NAME/run.json        digests of the files below
+//! PREFIX/oc-mirror-runs/NAME/index.json      the index of the archive
+//! PREFIX/oc-mirror-runs/NAME/part-I.json     what shard I fetches and writes
+//! PREFIX/oc-mirror-runs/NAME/mirror_N.tar    files of the archive, until all are there
+//! PREFIX/oc-mirror-runs/NAME/shard-I.json    what shard I did
+//! ```
+//!
+//! Pods get the digest of `run.json` with their arguments, so that nothing can be replaced after it
+//! was planned.
+
+use std::path::Path;
+
+use archive_store::{ArchiveStore, Place, StoreError, StoredFile};
+use mirror::ShardReport;
+use mirror_plan::{PartError, ShardPart};
+use oci::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::object_store::StoreArguments;
+
+const RUNS: &str = "oc-mirror-runs";
+const RUN: &str = "run.json";
+const INDEX: &str = "index.json";
+/// Far above anything that is read here.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// What a run consists of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SegmentRun {
+    pub(crate) index: Digest,
+    pub(crate) parts: Vec<Digest>,
+    /// Files that shards write: number and length.
+    pub(crate) files: Vec<(u32, u64)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SegmentStoreError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("invalid value for --run: expected s3://BUCKET/PREFIX@DIGEST, found {0:?}")]
+    Name(String),
+    #[error("{name} of the run was modified: expected the digest {expected}, found {found}")]
+    Modified { name: String, expected: Digest, found: Digest },
+    #[error("{name} of the run cannot be read: {reason}")]
+    Malformed { name: String, reason: String },
+    #[error("the run has no shard {0}")]
+    NoShard(u32),
+    #[error(transparent)]
+    Part(#[from] PartError),
+    #[error("{0} is not in the bucket, although its shard reported that it is")]
+    NotStaged(String),
+}
+
+impl SegmentStoreError {
+    /// Whether a later attempt may succeed.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Store(error) if error.may_pass())
+    }
+}
+
+/// The files of one run.
+#[derive(Debug)]
+pub(crate) struct SegmentStore {
+    store: ArchiveStore,
+    place: Place,
+}
+
+pub(crate) fn file_name(number: u32) -> String {
+    format!("mirror_{number:06}.tar")
+}
+
+fn part_name(shard: usize) -> String {
+    format!("part-{shard}.json")
+}
+
+fn report_name(shard: u32) -> String {
+    format!("shard-{shard}.json")
+}
+
+impl SegmentStore {
+    /// The run of this name below the place of archives.
+    pub(crate) fn of_run(
+        archives: &Place,
+        name: &str,
+        arguments: &StoreArguments,
+    ) -> Result<Self, SegmentStoreError> {
+        let place = archives.join(RUNS).join(name);
+        Ok(Self { store: arguments.open(&place)?, place })
+    }
+
+    /// The run that a pod is told of, and the digest that its list must have.
+    pub(crate) fn of_pod(
+        run: &str,
+        arguments: &StoreArguments,
+    ) -> Result<(Self, Digest), SegmentStoreError> {
+        let parsed = run.rsplit_once('@').and_then(|(place, digest)| {
+            Some((place.parse::<Place>().ok()?, digest.parse::<Digest>().ok()?))
+        });
+        let (place, digest) = parsed.ok_or_else(|| SegmentStoreError::Name(run.to_owned()))?;
+        Ok((Self { store: arguments.open(&place)?, place }, digest))
+    }
+
+    /// Stores a run. Returns what pods are told.
+    pub(crate) async fn store(
+        &self,
+        parts: &[ShardPart],
+        index: (&[u8], Digest),
+        files: &[(u32, u64)],
+    ) -> Result<String, SegmentStoreError> {
+        let mut digests = Vec::new();
+        for (shard, part) in parts.iter().enumerate() {
+            let text = part.to_text()?.into_bytes();
+            digests.push(Digest::of(&text));
+            self.store.put(&part_name(shard), text).await?;
+        }
+        self.store.put(INDEX, index.0.to_vec()).await?;
+        let run = SegmentRun { index: index.1, parts: digests, files: files.to_vec() };
+        let text = serde_json::to_vec_pretty(&run).map_err(|error| malformed(RUN, &error))?;
+        let digest = Digest::of(&text);
+        self.store.put(RUN, text).await?;
+        Ok(format!("{}@{digest}", self.place))
+    }
+
+    /// Reads the list of a run.
+    pub(crate) async fn run(&self, digest: &Digest) -> Result<SegmentRun, SegmentStoreError> {
+        let text = self.read(RUN, digest).await?;
+        serde_json::from_slice(&text).map_err(|error| malformed(RUN, &error))
+    }
+
+    /// Reads the part of a shard.
+    pub(crate) async fn part(
+        &self,
+        run: &SegmentRun,
+        shard: u32,
+    ) -> Result<ShardPart, SegmentStoreError> {
+        let at = shard as usize;
+        let digest = run.parts.get(at).ok_or(SegmentStoreError::NoShard(shard))?;
+        let name = part_name(at);
+        let text = String::from_utf8(self.read(&name, digest).await?);
+        Ok(ShardPart::from_text(&text.map_err(|error| malformed(&name, &error))?)?)
+    }
+
+    /// Reads the index of the archive.
+    pub(crate) async fn index(&self, run: &SegmentRun) -> Result<Vec<u8>, SegmentStoreError> {
+        self.read(INDEX, &run.index).await
+    }
+
+    async fn read(&self, name: &str, expected: &Digest) -> Result<Vec<u8>, SegmentStoreError> {
+        let bytes = self.store.start_of(name, MAX_BYTES).await?;
+        let found = Digest::of(&bytes);
+        match found == *expected {
+            true => Ok(bytes),
+            false => {
+                let (name, expected) = (name.to_owned(), *expected);
+                Err(SegmentStoreError::Modified { name, expected, found })
+            }
+        }
+    }
+
+    /// The files of a run that are not stored yet.
+    pub(crate) async fn missing(
+        &self,
+        run: &SegmentRun,
+        numbers: &[u32],
+    ) -> Result<Vec<u32>, SegmentStoreError> {
+        let stored = self.store.list().await?;
+        let is_stored = |number: &u32| {
+            let length = run.files.iter().find(|(known, _)| known == number).map(|(_, l)| *l);
+            let has =
+                |file: &StoredFile| file.name == file_name(*number) && Some(file.size) == length;
+            stored.iter().any(has)
+        };
+        Ok(numbers.iter().copied().filter(|number| !is_stored(number)).collect())
+    }
+
+    /// Stores a file of the archive.
+    pub(crate) async fn upload(&self, path: &Path, number: u32) -> Result<(), SegmentStoreError> {
+        Ok(self.store.upload(path, &file_name(number)).await?)
+    }
+
+    pub(crate) async fn store_report(&self, report: &ShardReport) -> Result<(), SegmentStoreError> {
+        let name = report_name(report.shard);
+        let text = serde_json::to_vec_pretty(report).map_err(|error| malformed(&name, &error))?;
+        Ok(self.store.put(&name, text).await?)
+    }
+
+    /// What a shard did; none if it has not ended.
+    pub(crate) async fn report(
+        &self,
+        shard: u32,
+    ) -> Result<Option<ShardReport>, SegmentStoreError> {
+        let name = report_name(shard);
+        match self.store.start_of(&name, MAX_BYTES).await {
+            Ok(text) => {
+                serde_json::from_slice(&text).map(Some).map_err(|error| malformed(&name, &error))
+            }
+            Err(StoreError::Absent { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes the files of the run files of the archives, once all are there.
+    pub(crate) async fn publish(
+        &self,
+        run: &SegmentRun,
+        archives: &ArchiveStore,
+    ) -> Result<(), SegmentStoreError> {
+        let there = archives.list().await?;
+        let is_there = |number: u32, length: u64| {
+            there.iter().any(|file| file.name == file_name(number) && file.size == length)
+        };
+        let numbers: Vec<u32> = run
+            .files
+            .iter()
+            .filter(|(number, length)| !is_there(*number, *length))
+            .map(|(number, _)| *number)
+            .collect();
+        if let Some(number) = self.missing(run, &numbers).await?.first() {
+            return Err(SegmentStoreError::NotStaged(file_name(*number)));
+        }
+        for number in numbers {
+            self.store.copy_to(&file_name(number), archives).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes what a run left that is complete.
+    pub(crate) async fn remove(&self) -> Result<(), SegmentStoreError> {
+        for file in self.store.list().await? {
+            self.store.remove(&file.name).await?;
+        }
+        Ok(())
+    }
+}
+
+fn malformed(name: &str, error: &dyn std::error::Error) -> SegmentStoreError {
+    SegmentStoreError::Malformed { name: name.to_owned(), reason: error.to_string() }
+}

@@ -1,0 +1,241 @@
+//! `oc-mirror job --from`: pods read archives from an object store or a volume.
+
+use crate::support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use http::Method;
+use lab::corpus::Corpus;
+use lab::docker_registry;
+use lab::kube::{ApiServer, PodOptions, PodRunner};
+use lab::object_store::ObjectStore;
+use lab::registry::{Effect, Fault};
+
+use crate::cluster_jobs::{cluster, pod_options, without_runs};
+use crate::journey_shards::{blob_gets, lasting, stored, target, world};
+use support::releases::World;
+use support::{PLAIN, Ran, Site, copy};
+
+fn variables(store: &ObjectStore) -> [(&'static str, String); 3] {
+    [
+        ("AWS_ACCESS_KEY_ID", ObjectStore::ACCESS_KEY.to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", ObjectStore::SECRET_KEY.to_owned()),
+        ("AWS_ENDPOINT_URL", store.url()),
+    ]
+}
+
+fn job((world, site): (&World, &Site), server: &ApiServer, more: &str) -> Command {
+    let line = format!(
+        "job -c isc.yaml {PLAIN} --image registry.example/oc-mirror:1 -n mirror --kubeconfig {} {more}",
+        server.kubeconfig().display()
+    );
+    world.command(site, &line)
+}
+
+/// The report without what differs by place and by who sent blobs.
+fn comparable(ran: &Ran, to: &str, workspace: &str) -> serde_json::Value {
+    let mut report = lasting(ran, to, workspace);
+    report["totals"].as_object_mut().unwrap().retain(|key, _| !key.starts_with('b'));
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_push_archives_of_a_bucket_and_of_a_volume_as_one_process_does() {
+    let (world, site) = world();
+    // Two archives: the second has what is new since the first.
+    let out = format!("-c isc.yaml {PLAIN} file://data");
+    world.succeeds(&site, &out);
+    let corpus = Corpus::tiny(3).unwrap();
+    corpus.fill(&world.quay).unwrap();
+    add_images(&site, &corpus);
+    world.succeeds(&site, &out);
+    let place = |registry: &docker_registry::DockerRegistry| registry.address().to_string();
+    let here = |name: &str| site.path(name).display().to_string();
+    let copied = |name: &str| {
+        fs::create_dir_all(site.path(name)).unwrap();
+        for chunk in support::chunks(&site.path("data")) {
+            copy(&chunk, &site.path(name));
+        }
+    };
+    copied("carried");
+    let single = target(&site, "registry-single", Default::default());
+    let line = format!("-c isc.yaml {PLAIN} --from file://carried docker://{}/ocp", place(&single));
+    let alone = world.succeeds(&site, &line);
+    let expected = comparable(&alone, &place(&single), &here("carried"));
+
+    let store = ObjectStore::start().unwrap();
+    let bucket = store.bucket("mirror").unwrap();
+    fs::create_dir(bucket.join("site")).unwrap();
+    for chunk in support::chunks(&site.path("data")) {
+        copy(&chunk, &bucket.join("site"));
+    }
+    let server = cluster(true).await;
+    copied("volume");
+    let mut options = pod_options(&site);
+    options
+        .environment
+        .extend(variables(&store).map(|(name, value)| (name.to_owned(), value.into())));
+    options.mounts.push(("/archives".to_owned(), site.path("volume")));
+    let _pods = PodRunner::start(&server, PodOptions { ..options }).unwrap();
+    for (name, from, workspace) in [
+        ("bucket", "--from s3://mirror/site --workspace file://planned", "planned"),
+        ("volume", "--from file://volume --archives-claim archives", "volume"),
+    ] {
+        let storage = format!("registry-{name}");
+        let to = target(&site, &storage, Default::default());
+        let more = format!(
+            "--shards 3 --submit --follow --output json {from} docker://{}/ocp",
+            place(&to)
+        );
+        let ran =
+            Ran::of(job((&world, &site), &server, &more).envs(variables(&store)).output().unwrap());
+        assert_eq!(ran.code, 0, "{name}: {}\n{}", ran.err, ran.out);
+        assert_eq!(comparable(&ran, &place(&to), &here(workspace)), expected, "{name}");
+        assert_eq!(
+            without_runs(&site.path(&storage)),
+            stored(&site.path("registry-single")),
+            "{name}"
+        );
+    }
+    // Planning fetched indexes, manifests and documents, and no layers.
+    let planned = support::chunks(&site.path("planned"));
+    let used: u64 = planned.iter().map(|path| blocks(path)).sum();
+    let whole: u64 = support::chunks(&site.path("data")).iter().map(|path| blocks(path)).sum();
+    assert!(used < whole / 2, "{used} of {whole}");
+    // The same directory serves a push without pods: what was left out is fetched then.
+    let to = target(&site, "registry-later", Default::default());
+    let line = format!(
+        "--output=json -c isc.yaml {PLAIN} --from s3://mirror/site --workspace file://planned docker://{}/ocp",
+        place(&to)
+    );
+    let mut command = world.command(&site, &line);
+    let ran = Ran::of(command.envs(variables(&store)).output().unwrap());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(stored(&site.path("registry-later")), stored(&site.path("registry-single")));
+
+    // A segment that is missing is named before anything starts.
+    let first = support::chunks(&bucket.join("site")).remove(0);
+    fs::remove_file(&first).unwrap();
+    let to = target(&site, "registry-missing", Default::default());
+    let more = format!(
+        "--shards 3 --submit --from s3://mirror/site --workspace file://late docker://{}/ocp",
+        place(&to)
+    );
+    let ran =
+        Ran::of(job((&world, &site), &server, &more).envs(variables(&store)).output().unwrap());
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    let name = first.file_name().unwrap().to_str().unwrap();
+    assert!(ran.err.contains(name), "{}", ran.err);
+    let more = more.replace("s3://mirror/site", "s3://absent");
+    let ran =
+        Ran::of(job((&world, &site), &server, &more).envs(variables(&store)).output().unwrap());
+    assert!(ran.code == 1 && ran.err.contains("s3://absent does not exist"), "{}", ran.err);
+}
+
+/// Adds images to the configuration, whose last section has images.
+fn add_images(site: &Site, corpus: &Corpus) {
+    let quay = "quay.io".parse().unwrap();
+    let more: String =
+        corpus.references(&quay).map(|image| format!("  - name: {image}\n")).collect();
+    let text = site.read("isc.yaml");
+    site.write("isc.yaml", &format!("{text}{more}"));
+}
+
+/// The space that a file takes on the disk.
+fn blocks(path: &std::path::Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).unwrap().blocks() * 512
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_write_an_archive_into_a_bucket_and_a_workstation_pushes_it() {
+    let (world, site) = world();
+    let place = |registry: &docker_registry::DockerRegistry| registry.address().to_string();
+    world.succeeds(&site, &format!("-c isc.yaml {PLAIN} file://alone"));
+    let requested = blob_gets(&world.quay);
+    let single = target(&site, "registry-single", Default::default());
+    world.succeeds(
+        &site,
+        &format!("-c isc.yaml {PLAIN} --from file://alone docker://{}/ocp", place(&single)),
+    );
+    world.forget_requests();
+
+    let store = ObjectStore::start().unwrap();
+    let bucket = store.bucket("mirror").unwrap();
+    let server = cluster(true).await;
+    let mut options = pod_options(&site);
+    options
+        .environment
+        .extend(variables(&store).map(|(name, value)| (name.to_owned(), value.into())));
+    let pods = PodRunner::start(&server, options).unwrap();
+    let line = format!(
+        "job -c isc.yaml {PLAIN} --image registry.example/oc-mirror:1 -n mirror --kubeconfig {} \
+         --shards 3 --workspace file://data --submit --follow --output json s3://mirror/site",
+        server.kubeconfig().display()
+    );
+    let submit = || {
+        let mut command = world.command(&site, &line);
+        Ran::of(command.envs(variables(&store)).output().unwrap())
+    };
+    let ran = submit();
+    assert_eq!(ran.code, 0, "{}\n{}\n{:?}", ran.err, ran.out, pods.problem());
+    assert_eq!(blob_gets(&world.quay), requested, "no byte is requested twice");
+    let names = || support::visible_names(&bucket.join("site"));
+    let files = |count: u32| (1..=count).map(|n| format!("mirror_{n:06}.tar")).collect::<Vec<_>>();
+    // One of the command, one of each shard, and nothing else.
+    assert_eq!(names(), files(4));
+
+    let push = |name: &str| {
+        let storage = format!("registry-{name}");
+        let to = target(&site, &storage, Default::default());
+        let line = format!(
+            "--output=json -c isc.yaml {PLAIN} --from s3://mirror/site --workspace file://fetched-{name} docker://{}/ocp",
+            place(&to)
+        );
+        let mut command = world.command(&site, &line);
+        let ran = Ran::of(command.envs(variables(&store)).output().unwrap());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        stored(&site.path(&storage))
+    };
+    assert_eq!(push("first"), stored(&site.path("registry-single")));
+
+    // The next run archives what is new.
+    let mut corpus = Corpus::tiny(3).unwrap();
+    corpus.fill(&world.quay).unwrap();
+    add_images(&site, &corpus);
+    let before: u64 = sizes(&bucket.join("site"));
+    world.forget_requests();
+    let ran = submit();
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    let new: BTreeSet<_> = corpus.blobs().into_keys().map(|digest| digest.to_string()).collect();
+    let fetched = blob_gets(&world.quay);
+    assert!(fetched.keys().all(|digest| new.contains(digest)), "{fetched:?}");
+    assert!(sizes(&bucket.join("site")) < before * 2);
+    push("second");
+
+    // Content that the source does not have: nothing is added.
+    corpus.change_one(1).unwrap();
+    corpus.fill(&world.quay).unwrap();
+    let missing = corpus.entries[0].image.blobs.keys().next().unwrap().to_string();
+    world.quay.fault(Fault::on(Method::GET, &missing).does(Effect::status(404)));
+    let known = names();
+    let ran = submit();
+    assert_ne!(ran.code, 0);
+    assert!(ran.err.contains("nothing was added to the archives"), "{}", ran.err);
+    let visible = |names: Vec<String>| -> Vec<String> {
+        names.into_iter().filter(|name| name != "oc-mirror-runs").collect()
+    };
+    assert_eq!(visible(names()), known);
+    // The same command continues once the source has it.
+    world.quay.clear_faults();
+    let ran = submit();
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    assert!(visible(names()).len() > known.len());
+    push("third");
+}
+
+fn sizes(directory: &std::path::Path) -> u64 {
+    support::chunks(directory).iter().map(|path| fs::metadata(path).unwrap().len()).sum()
+}
