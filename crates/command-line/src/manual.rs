@@ -72,13 +72,23 @@ pub fn flags<'a>(args: impl Iterator<Item = &'a Arg>) -> String {
         .filter(is_shown)
         .map(|arg| {
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-            format!("| `{}` | {} | {help} |\n", spelling(arg), default(arg))
+            format!("| `{}` | {} | {} |\n", spelling(arg), default(arg), without_tags(&help))
         })
         .collect();
     if rows.is_empty() {
         return rows;
     }
     format!("| flag | default | meaning |\n|---|---|---|\n{rows}\n")
+}
+
+/// Text whose `<NAME>` is shown, not taken for a tag of HTML. Code is left as it is.
+fn without_tags(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(at, part)| match at % 2 {
+        0 => part.replace('<', "\\<"),
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 /// Commands with their full names, and without the `help` command that clap adds. The version is the
@@ -141,6 +151,11 @@ mod tests {
              | `PORT` |  | Where to |\n\n\
              ### ship sail home\n\nComes back.\n\n"
         );
+    }
+
+    #[test]
+    fn names_in_angle_brackets_are_not_tags() {
+        assert_eq!(without_tags("write <host>.yml, `<host>`"), "write \\<host>.yml, `<host>`");
     }
 
     #[test]
