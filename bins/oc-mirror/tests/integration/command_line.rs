@@ -76,7 +76,7 @@ fn wrong_usage_exits_1_and_says_so_on_standard_error_only() {
         ("delete --delete-yaml-file nowhere.yaml docker://reg", "nowhere.yaml"),
         ("delete --delete-yaml-file x --delete-v1-images docker://reg", "only with --generate"),
         ("delete --generate -c d.yaml --dry-run docker://reg", "which deletes nothing"),
-        ("prune docker://reg", "nothing says what to delete"),
+        ("prune docker://reg", "nothing to delete was given"),
         ("completion tcsh", "tcsh"),
         ("serve", "DIR"),
         ("serve /data --tls-cert x", "--tls-key"),

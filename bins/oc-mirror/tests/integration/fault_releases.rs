@@ -43,7 +43,7 @@ fn an_update_service_that_fails_is_told_with_its_cause() {
         (Effect::status(403), "403 Forbidden"),
         (Effect::status(404), "does not have channel"),
         (Effect::DropConnection, "connection"),
-        (typed("text/html", "<html>Please log in</html>"), "a web page came"),
+        (typed("text/html", "<html>Please log in</html>"), "a web page arrived"),
         (typed("application/json", "<!doctype html><html></html>"), "web page"),
         (typed("application/json", "Service temporarily out of order"), "not an update graph"),
         (typed("application/json", "{\"nodes\": 3}"), "not an update graph"),

@@ -173,8 +173,8 @@ fn values_and_flags_that_contradict_are_refused_together() {
     let site = Site::new();
     site.images("isc.yaml", &["quay.io/a/b:1"]);
     for (line, wanted) in [
-        ("--since 2026-13-01 file://data", vec!["--since", "yyyy-MM-dd"]),
-        ("--since yesterday file://data", vec!["--since", "yyyy-MM-dd"]),
+        ("--since 2026-13-01 file://data", vec!["--since", "YYYY-MM-DD"]),
+        ("--since yesterday file://data", vec!["--since", "YYYY-MM-DD"]),
         ("--parallel-images 0 file://data", vec!["--parallel-images", "from 1"]),
         ("--parallel-layers 0 file://data", vec!["--parallel-layers", "from 1"]),
         ("--parallel-images many file://data", vec!["--parallel-images"]),

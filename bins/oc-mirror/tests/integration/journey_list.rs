@@ -86,7 +86,7 @@ fn what_cannot_be_listed_says_why() {
         ("list images --release 4.16", "is not a release: expected a version"),
         ("list images --release 4.16.7", "no channel has a release 4.16.7"),
         ("list images --release quay.io/a/b", "neither tag nor digest"),
-        ("list releases --from file://nowhere", "no directory"),
+        ("list releases --from file://nowhere", "not a directory"),
     ] {
         let ran = look(&world, &site, line);
         assert_eq!(ran.code, 1, "{line}: {}", ran.out);
