@@ -87,7 +87,7 @@ mod tests {
         assert!(Tls::open(&certificate, &key).is_ok());
         for (certificate, key, wanted) in [
             (&absent, &key, "reading the certificate"),
-            (&empty, &key, "holds no certificate"),
+            (&empty, &key, "has no certificate"),
             (&certificate, &empty, "reading the private key"),
             (&certificate, &other_key, "two.key"),
         ] {
