@@ -374,7 +374,8 @@ fn publish(
     };
     let name = RunName::of(&Digest::of(plan.as_bytes()));
     let path = pod.links.directory.join(PLAN_FILE);
-    fs::write(&path, &plan)
+    fs::create_dir_all(&pod.links.directory)
+        .and_then(|()| fs::write(&path, &plan))
         .map_err(|error| Failure::permanent(format!("writing {}: {error}", path.display())))?;
     let mut mirror = MirrorArguments { config: None, plan: Some(path), ..arguments.mirror.clone() };
     if pod.archives.is_some() {
