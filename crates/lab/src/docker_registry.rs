@@ -22,8 +22,9 @@ use crate::registry::Credentials;
 pub use storage::Storage;
 
 const PROGRAM: &str = "docker-registry";
-/// How long it may take to listen. It takes a few milliseconds on an idle machine.
-const START_DEADLINE: Duration = Duration::from_secs(20);
+/// How long it may take to listen: a few milliseconds on an idle machine, and much longer beside
+/// builds. What takes longer hangs.
+const START_DEADLINE: Duration = Duration::from_secs(300);
 
 /// How docker-registry is set up.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::tools::{self, Tool};
 
 /// It takes a few milliseconds on an idle machine.
-const START_DEADLINE: Duration = Duration::from_secs(60);
+const START_DEADLINE: Duration = Duration::from_secs(300);
 
 /// A running object store.
 #[derive(Debug)]

@@ -57,6 +57,9 @@ impl Browser {
         let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}});
         let session = browser.request("POST", "/session", &wanted);
         browser.session = session["sessionId"].as_str().expect("a session").to_owned();
+        // The default for scripts is 30 s, which a busy machine may need.
+        let limit = DEADLINE.as_millis();
+        browser.command("POST", "/timeouts", &json!({"script": limit, "pageLoad": limit}));
         browser
     }
 
