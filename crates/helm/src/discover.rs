@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::capabilities::{ApiSet, Capabilities, DEFAULT_KUBE_VERSION};
 use crate::chart::Chart;
 use crate::dependencies::{self, DependencyError};
-use crate::documents::{self, DocumentError};
+use crate::documents::{self, Definitions, DocumentError};
 use crate::images::{self, Candidate, Images, Origin, place, traced};
 use crate::json_path::{JsonPath, JsonPathError};
 use crate::rendering::{self, FileDocument, Rendering, Settings, render};
@@ -164,11 +164,10 @@ pub fn images(
     let mut found: BTreeMap<ImageRef, BTreeSet<Origin>> = BTreeMap::new();
     let search = Search { chart: &chart, paths: &paths, environment: &options.environment };
     let nothing = Rendering::default();
-    if paths.is_empty() {
-        search.collect(rendering::crd_objects(&chart), &nothing, &mut found, &mut problems);
-    } else {
-        search.collect(rendering::crd_documents(&chart), &nothing, &mut found, &mut problems);
-    }
+    // A path of the user may lead into a definition.
+    let definitions = if paths.is_empty() { Definitions::Skip } else { Definitions::Read };
+    let documents = rendering::crd_documents(&chart, definitions);
+    search.collect(documents, &nothing, &mut found, &mut problems);
     // Most templates render to the same text for every set of APIs. Reading that text takes longer
     // than rendering it.
     let mut first: Option<Rendering> = None;

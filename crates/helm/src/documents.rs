@@ -89,32 +89,31 @@ fn read_if(
     documents
 }
 
-/// The documents of a file below `crds/`.
-pub fn read_crds(file: &str, text: &str) -> Vec<Result<Document, DocumentError>> {
-    of_crds(read(file, text))
+/// Whether definitions of types are among the documents that are read. They are large, and have
+/// schemas but no containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Definitions {
+    Read,
+    Skip,
 }
 
-/// The documents of a file below `crds/` that are not definitions of types. A definition is large
-/// and has a schema, but no containers.
-pub fn read_crds_without_definitions(
+/// The documents of a file below `crds/`.
+pub fn read_crds(
     file: &str,
     text: &str,
+    definitions: Definitions,
 ) -> Vec<Result<Document, DocumentError>> {
-    of_crds(read_if(file, text, |text| !is_definition(text)))
+    let is_wanted = |text: &str| definitions == Definitions::Read || !is_definition(text);
+    let mut documents = read_if(file, text, is_wanted);
+    for document in documents.iter_mut().flatten() {
+        document.role = Role::Crd;
+    }
+    documents
 }
 
 /// Whether the text of an object has the kind of a definition as one of its outermost keys.
 fn is_definition(text: &str) -> bool {
     text.lines().any(|line| line.trim_end() == "kind: CustomResourceDefinition")
-}
-
-fn of_crds(
-    mut documents: Vec<Result<Document, DocumentError>>,
-) -> Vec<Result<Document, DocumentError>> {
-    for document in documents.iter_mut().flatten() {
-        document.role = Role::Crd;
-    }
-    documents
 }
 
 /// The events that Helm knows.
@@ -201,10 +200,10 @@ mod tests {
         let text = "apiVersion: v1\nkind: CustomResourceDefinition \nspec: [\n---\n\
                     kind: Pod\nmetadata:\n  kind: CustomResourceDefinition\n---\na: |\n  kind: \
                     CustomResourceDefinition\n";
-        let read = read_crds_without_definitions("c/crds/a.yaml", text);
+        let read = read_crds("c/crds/a.yaml", text, Definitions::Skip);
         let lines = read.iter().map(|document| document.as_ref().unwrap().line);
         assert_eq!(lines.collect::<Vec<_>>(), [5, 9]);
-        assert!(read_crds("c/crds/a.yaml", text)[0].is_err());
+        assert!(read_crds("c/crds/a.yaml", text, Definitions::Read)[0].is_err());
     }
 
     #[test]

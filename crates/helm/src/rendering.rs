@@ -8,7 +8,7 @@ use go_template::{Limits, Names, Piece, Reads, Reason, Stop, Value};
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, File};
 use crate::discover::{Cause, Problem};
-use crate::documents::{self, Document, DocumentError};
+use crate::documents::{self, Definitions, Document, DocumentError};
 use crate::engine::{self, ApiReads, ApiVersions};
 use crate::functions::Environment;
 use crate::images::values_in;
@@ -68,7 +68,7 @@ pub type FileDocument = Result<Document, (String, DocumentError)>;
 impl Rendering {
     /// The documents of all files in order, those of CRD files first. Notes are left out.
     pub fn documents(&self, chart: &Chart) -> impl Iterator<Item = FileDocument> {
-        crd_documents(chart).chain(self.rendered_documents())
+        crd_documents(chart, Definitions::Read).chain(self.rendered_documents())
     }
 
     /// The documents of rendered files only.
@@ -88,17 +88,13 @@ impl Rendering {
 }
 
 /// The documents of a chart's CRD files, which are not rendered.
-pub fn crd_documents(chart: &Chart) -> impl Iterator<Item = FileDocument> {
+pub fn crd_documents(
+    chart: &Chart,
+    definitions: Definitions,
+) -> impl Iterator<Item = FileDocument> {
     let files = chart.crds().into_iter();
-    files.flat_map(|(path, file)| of_file(&path, documents::read_crds(&path, &file.text())))
-}
-
-/// The documents of a chart's CRD files that may name images: those that are not definitions of
-/// types.
-pub(crate) fn crd_objects(chart: &Chart) -> impl Iterator<Item = FileDocument> {
-    let files = chart.crds().into_iter();
-    files.flat_map(|(path, file)| {
-        of_file(&path, documents::read_crds_without_definitions(&path, &file.text()))
+    files.flat_map(move |(path, file)| {
+        of_file(&path, documents::read_crds(&path, &file.text(), definitions))
     })
 }
 
