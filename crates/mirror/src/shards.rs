@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use crate::progress::Observer;
 use crate::reason::Reason;
 
-pub(crate) use delegate::{Delegation, delegate};
+pub(crate) use delegate::{Delegation, delegate, delegate_push};
 pub use run_store::{Files, RunStore, RunStoreError};
 pub(crate) use segments::{Segments, write_in_shards};
 pub use shard::{ShardSettings, transfer_shard};

@@ -22,9 +22,9 @@ use crate::plan::availability::{self, Availability};
 use crate::plan::presence::Heads;
 use crate::preflight;
 use crate::report::{Failure, Outcome};
-use crate::results::{Halt, Issues, Requests, Results, references, unless_cancelled};
+use crate::results::{Halt, Issues, Results, references, unless_cancelled};
 use crate::settings::DryRun;
-use crate::shards::{Delegation, delegate};
+use crate::shards::delegate_push;
 use crate::transfer::supply::Supplies;
 
 /// Pushes what the configuration selects from what was carried over.
@@ -89,17 +89,9 @@ pub(crate) async fn disk_to_mirror(
     let refused = preflight::refused_images(context, &route, &bound.plan).await;
     inspected.given_up.extend(refused);
     unless_cancelled(context)?;
-    let mut by_shards = Requests::default();
-    if let Some(runner) = &context.settings.shards {
-        let delegation = Delegation::of_push(context, &route, &bound, &inspected);
-        let shards = delegate(context, &**runner, &delegation).await?;
-        inspected.there.extend(shards.there);
-        // Shards that failed may have left blobs anywhere.
-        bound.presence.new_repositories.clear();
-        results.moved += shards.moved;
-        by_shards = shards.requests;
-        unless_cancelled(context)?;
-    }
+    let by_shards =
+        delegate_push(context, &route, &mut bound, &mut inspected, &mut results.moved).await?;
+    unless_cancelled(context)?;
     context.stage("copying");
     let publishing = Publishing {
         sections: &mut sections,

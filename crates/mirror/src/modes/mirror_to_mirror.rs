@@ -21,7 +21,7 @@ use crate::record::generated_files;
 use crate::report::Outcome;
 use crate::results::{Halt, Moved, Requests, Results, references, unless_cancelled};
 use crate::settings::{Attachments, DryRun};
-use crate::shards::{Delegation, delegate};
+use crate::shards::delegate_push;
 use crate::transfer::fetch::{self, Announce};
 use crate::transfer::supply::Supplies;
 
@@ -90,14 +90,9 @@ pub(crate) async fn mirror_to_mirror(
             inspected.given_up.extend(kept);
             route.supplies = Supplies::FromDisk(Arc::clone(&route.holdings));
         }
-        if let Some(runner) = &context.settings.shards {
-            let delegation = Delegation::of_push(context, &route, &bound, &inspected);
-            let shards = delegate(context, &**runner, &delegation).await?;
-            inspected.there.extend(shards.there);
-            // Shards that failed may have left blobs anywhere.
-            bound.presence.new_repositories.clear();
-            results.moved += shards.moved;
-            by_shards = shards.requests;
+        let moved = &mut results.moved;
+        by_shards = delegate_push(context, &route, &mut bound, &mut inspected, moved).await?;
+        if context.settings.shards.is_some() {
             context.stage("copying");
         }
         let delivered = deliver(context, &route, bound, &inspected, publishing, landed).await;

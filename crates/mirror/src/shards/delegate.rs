@@ -30,7 +30,7 @@ pub(crate) struct Delegation<'a> {
 
 impl<'a> Delegation<'a> {
     /// The content of a push.
-    pub(crate) fn of_push(
+    fn of_push(
         context: &Context,
         route: &'a Route<'_>,
         bound: &'a Bound,
@@ -54,6 +54,25 @@ pub(crate) struct Delegated {
     pub(crate) there: HashSet<(Repository, Digest)>,
     pub(crate) moved: Moved,
     pub(crate) requests: Requests,
+}
+
+/// Lets shards transfer the blobs of a push, if the run has shards, and returns their requests. What
+/// they brought counts as present.
+pub(crate) async fn delegate_push(
+    context: &Context,
+    route: &Route<'_>,
+    bound: &mut Bound,
+    inspected: &mut Inspected,
+    moved: &mut Moved,
+) -> Result<Requests, Halt> {
+    let Some(runner) = &context.settings.shards else { return Ok(Requests::default()) };
+    let delegation = Delegation::of_push(context, route, bound, inspected);
+    let shards = delegate(context, &**runner, &delegation).await?;
+    inspected.there.extend(shards.there);
+    // Shards that failed may have left blobs anywhere.
+    bound.presence.new_repositories.clear();
+    *moved += shards.moved;
+    Ok(shards.requests)
 }
 
 /// Lets shards transfer the blobs of a plan. What they leave undone is not an error: the run copies
