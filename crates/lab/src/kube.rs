@@ -283,6 +283,18 @@ impl ApiServer {
         self.client.apply(yaml, persistence, fields).await
     }
 
+    /// Creates a Node that is ready.
+    pub async fn add_ready_node(&self, name: &str) -> Result<(), ApiError> {
+        let node = format!(
+            "apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{kubernetes.io/hostname: {name}}}}}\n"
+        );
+        self.apply(&node, Persistence::Stored, FieldValidation::Strict).await?;
+        let status = format!(
+            "apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nstatus: {{conditions: [{{type: Ready, status: 'True'}}]}}\n"
+        );
+        self.client.apply_status(&status).await.map(drop)
+    }
+
     /// See [`Client::load_cluster_crds`].
     pub async fn load_cluster_crds(&self) -> Result<Vec<String>, ApiError> {
         self.client.load_cluster_crds().await

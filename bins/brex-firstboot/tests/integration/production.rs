@@ -3,22 +3,11 @@
 //! the nodes start with what nodes start with: profiles from kernel arguments, or NetworkManager's own
 //! "Wired connection 1".
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-
+use lab::node::End;
 use lab::node::uml::{Uml, UmlOptions};
-use lab::node::{End, NodeFile};
 use lab::tools::{self, Tool};
 
-/// Files for two workers, with static addresses.
-const WORKERS: &str =
-    include_str!("../../../oc-brex/tests/fixtures/enhancement/10-br-ex-worker.yaml");
-/// One file for all masters, with DHCP.
-const MASTERS: &str =
-    include_str!("../../../oc-brex/tests/fixtures/enhancement/10-br-ex-master.yaml");
-/// The NIC that the samples name.
-const NIC: &str = "enp2s0";
+use crate::samples::{self, MASTERS, NIC, WORKERS};
 
 /// What every boot begins with.
 const BOOT: &str = "
@@ -43,43 +32,12 @@ units() {
 }
 ";
 
-/// The document at this path of a sample.
-fn document(sample: &str, path: &str) -> NodeFile {
-    let (before, _) = sample.split_once(&format!("path: {path}\n")).expect("a file of the sample");
-    let (_, encoded) = before.rsplit_once(";base64,").expect("its content");
-    let encoded = encoded.lines().next().expect("a line");
-    NodeFile { path: "/document.base64".into(), content: encoded.into(), mode: 0o644 }
-}
-
-/// Puts the document of [`document`] where the MachineConfig puts it.
-fn put(path: &str) -> String {
-    format!(
-        "mkdir -p /etc/nmstate/openshift
-base64 -d < /document.base64 > {path} || exit 30
-"
-    )
-}
-
-fn machine(hostname: &str, document: NodeFile, automatic_profiles: bool) -> Uml {
-    let machine = Uml::new(&UmlOptions {
-        hostname: hostname.into(),
-        nics: [NIC, "enp3s0"].map(str::to_owned),
-        profiles: Vec::new(),
-        automatic_profiles,
-        files: vec![document],
-        ..UmlOptions::default()
-    })
-    .unwrap();
-    let nmstatectl = tools::path(Tool::Nmstatectl).unwrap();
-    let programs = [
-        (Path::new(env!("CARGO_BIN_EXE_brex-firstboot")), "brex-firstboot"),
-        (nmstatectl.as_path(), "nmstatectl"),
-    ];
-    for (from, name) in programs {
-        let to = machine.shared().join(name);
-        fs::copy(from, &to).unwrap();
-        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
-    }
+/// A machine with the files of a sample. Without profiles of its own, NetworkManager makes them if
+/// it may.
+fn machine(hostname: &str, sample: &str, automatic_profiles: bool) -> Uml {
+    let network = UmlOptions { profiles: Vec::new(), automatic_profiles, ..UmlOptions::default() };
+    let machine = samples::machine(hostname, sample, network);
+    machine.install(&tools::path(Tool::Nmstatectl).unwrap()).unwrap();
     machine
 }
 
@@ -96,8 +54,7 @@ await 'the router answers' answers 192.168.111.1
 
 #[test]
 fn a_static_sample_replaces_a_profile_from_kernel_arguments_and_survives_a_power_loss() {
-    let path = "/etc/nmstate/openshift/worker-0.yaml";
-    let mut machine = machine("worker-0", document(WORKERS, path), false);
+    let mut machine = machine("worker-0", WORKERS, false);
     // Nothing is synced but by the programs.
     let first = "
 node_ip enp2s0
@@ -108,7 +65,7 @@ ip -o -4 address show br-ex | grep -q 192.168.111.113/24 || exit 36
 ping -q -c 1 -W 5 192.168.111.1 || exit 37
 [ \"$(cat /sys/class/net/br-ex/address)\" != '' ] || exit 38
 power_cut";
-    let run = machine.boot(&[BOOT, KERNEL_ARGUMENTS, &put(path), first].concat()).unwrap();
+    let run = machine.boot(&[BOOT, KERNEL_ARGUMENTS, first].concat()).unwrap();
     assert_eq!(run.end, End::PowerCut, "{}\n{}", run.output, run.logs);
 
     let second = "
@@ -122,8 +79,7 @@ ovs-vsctl list-ports br-ex";
 
 #[test]
 fn a_sample_with_dhcp_replaces_wired_connection_1() {
-    let path = "/etc/nmstate/openshift/cluster.yaml";
-    let mut machine = machine("master-0", document(MASTERS, path), true);
+    let mut machine = machine("master-0", MASTERS, true);
     // The sample has `copy-mac-from` at the bridge, where nmstate ignores it: the lease is another one.
     let scenario = "
 await 'the other NIC is off' nmcli device disconnect enp3s0
@@ -134,15 +90,14 @@ cmp /etc/nmstate/openshift/applied /etc/nmstate/openshift/cluster.yaml || exit 3
 leased br-ex || exit 35
 ip -o -4 address show enp2s0 | grep . && exit 36
 ping -q -c 1 -W 5 198.51.100.1 || exit 38";
-    let run = machine.boot(&[BOOT, &put(path), scenario].concat()).unwrap();
+    let run = machine.boot(&[BOOT, scenario].concat()).unwrap();
     run.succeeded().unwrap_or_else(|error| panic!("{error:#}\n{}", run.logs));
 }
 
-/// A gateway that does not exist, beside a document of somebody else.
+/// A gateway that does not exist, beside a document of another program.
 #[test]
 fn a_bad_document_is_rolled_back_to_wired_connection_1_and_others_keep_their_networks() {
-    let path = "/etc/nmstate/openshift/worker-0.yaml";
-    let mut machine = machine("worker-0", document(WORKERS, path), true);
+    let mut machine = machine("worker-0", WORKERS, true);
     let scenario = "
 sed -i 's/next-hop-address: 192.168.111.1$/next-hop-address: 192.168.111.77/' \\
   /etc/nmstate/openshift/worker-0.yaml
@@ -166,6 +121,6 @@ ls /etc/nmstate/worker-0* && exit 36
 ls $profiles | diff /host/before - | grep '^[<>]' | grep -v storage0 && exit 38
 ls /etc/nmstate | grep storage
 grep -o taken-back /var/log/brex-firstboot/report.json";
-    let run = machine.boot(&[BOOT, &put(path), scenario].concat()).unwrap();
+    let run = machine.boot(&[BOOT, scenario].concat()).unwrap();
     run.succeeded().unwrap_or_else(|error| panic!("{error:#}\n{}", run.logs));
 }

@@ -1,20 +1,22 @@
 //! The samples of the enhancement `configure-ovs-alternative`, byte for byte, on machines with a kernel
 //! of their own: their NIC is called `enp2s0`, and their files end in `.yaml`.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use lab::node::uml::{Uml, UmlOptions};
 use lab::node::{NodeFile, Profile};
 
-const WORKERS: &str =
+/// Files for two workers, with static addresses.
+pub(crate) const WORKERS: &str =
     include_str!("../../../oc-brex/tests/fixtures/enhancement/10-br-ex-worker.yaml");
-const MASTERS: &str =
+/// One file for all masters, with DHCP.
+pub(crate) const MASTERS: &str =
     include_str!("../../../oc-brex/tests/fixtures/enhancement/10-br-ex-master.yaml");
-const NIC: &str = "enp2s0";
+/// The NIC that the samples name.
+pub(crate) const NIC: &str = "enp2s0";
 
-/// A machine with all files of a MachineConfig, as Ignition writes them.
-fn machine(hostname: &str, config: &str) -> Uml {
+/// A machine with the NICs of the samples and all files of a MachineConfig, as Ignition writes them.
+pub(crate) fn machine(hostname: &str, config: &str, network: UmlOptions) -> Uml {
     let config = machine_config::parse(config).unwrap();
     let files = config.files.iter().map(|file| NodeFile {
         path: file.path.as_str().into(),
@@ -24,20 +26,22 @@ fn machine(hostname: &str, config: &str) -> Uml {
     let machine = Uml::new(&UmlOptions {
         hostname: hostname.into(),
         nics: [NIC, "enp3s0"].map(str::to_owned),
-        profiles: vec![Profile::dhcp(NIC)],
         files: files.collect(),
-        ..UmlOptions::default()
+        ..network
     })
     .unwrap();
-    let program = machine.shared().join("brex-firstboot");
-    fs::copy(env!("CARGO_BIN_EXE_brex-firstboot"), &program).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    machine.install(Path::new(env!("CARGO_BIN_EXE_brex-firstboot"))).unwrap();
     machine
+}
+
+/// The network of a node before its first boot: DHCP on the NIC of the samples.
+fn dhcp() -> UmlOptions {
+    UmlOptions { profiles: vec![Profile::dhcp(NIC)], ..UmlOptions::default() }
 }
 
 #[test]
 fn the_sample_of_a_worker_gives_it_its_address() {
-    let mut machine = machine("worker-0", WORKERS);
+    let mut machine = machine("worker-0", WORKERS, dhcp());
     let run = machine
         .boot(
             "
@@ -58,7 +62,7 @@ ip -o -4 address show br-ex; cat /etc/resolv.conf; ip route show default",
 
 #[test]
 fn the_sample_for_all_masters_gives_a_node_of_any_name_an_address_by_dhcp() {
-    let mut machine = machine("any-name", MASTERS);
+    let mut machine = machine("any-name", MASTERS, dhcp());
     let run = machine
         .boot(
             "

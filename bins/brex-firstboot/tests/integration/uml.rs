@@ -1,8 +1,7 @@
 //! The program on machines with a kernel of their own: bonds, VLANs, the kernel's datapath, and
 //! boots from the same disk.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use lab::node::uml::{Uml, UmlOptions};
 use lab::node::{End, NodeFile, Profile};
@@ -64,9 +63,7 @@ fn machine_with(document: &str, profiles: Vec<Profile>) -> Uml {
     let (hostname, files) = ("worker-0".into(), vec![file]);
     let options = UmlOptions { hostname, files, profiles, ..UmlOptions::default() };
     let machine = Uml::new(&options).unwrap();
-    let program = machine.shared().join("brex-firstboot");
-    fs::copy(env!("CARGO_BIN_EXE_brex-firstboot"), &program).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    machine.install(Path::new(env!("CARGO_BIN_EXE_brex-firstboot"))).unwrap();
     machine
 }
 

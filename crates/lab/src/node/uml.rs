@@ -23,7 +23,8 @@
 mod switched_on;
 mod uplink;
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -141,6 +142,20 @@ impl Uml {
     /// A folder of the host that the machine sees as `/host`.
     pub fn shared(&self) -> &Path {
         &self.share
+    }
+
+    /// Copies a program to `/host`, where it keeps its name.
+    pub fn install(&self, program: &Path) -> Result<()> {
+        let name = program.file_name().context("a program has a name")?;
+        self.install_as(program, name)
+    }
+
+    /// The same with another name.
+    pub fn install_as(&self, program: &Path, name: impl AsRef<Path>) -> Result<()> {
+        let to = self.share.join(name);
+        let installing = || format!("copying {} to the machine", program.display());
+        fs::copy(program, &to).with_context(installing)?;
+        fs::set_permissions(&to, Permissions::from_mode(0o755)).with_context(installing)
     }
 
     /// Starts the machine, runs a scenario to its end, and switches the machine off. The next

@@ -1,15 +1,14 @@
 //! What changes are made on: a machine with a kernel and a disk of its own, whose only way to the
 //! API server is the network that is changed.
 
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use lab::kube::{ApiError, ApiServer, FieldValidation, Persistence};
+use lab::kube::{ApiError, ApiServer};
 use lab::node::uml::{SwitchedOn, Uml, UmlOptions};
 use lab::node::{Lan, LanOptions, Profile, Relay};
 use serde_json::{Value, json};
@@ -29,16 +28,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 const POLICIES: &str = "/apis/nmstate.io/v1/nodenetworkconfigurationpolicies";
 const ENACTMENTS: &str = "/apis/nmstate.io/v1beta1/nodenetworkconfigurationenactments";
-
-const NODE_OBJECT: &str = "apiVersion: v1
-kind: Node
-metadata: {name: worker-0, labels: {kubernetes.io/hostname: worker-0}}
-";
-const NODE_STATUS: &str = "apiVersion: v1
-kind: Node
-metadata: {name: worker-0}
-status: {conditions: [{type: Ready, status: 'True'}]}
-";
 
 /// Kills NetworkManager, which systemd starts again.
 const KILL_NETWORK_MANAGER: &str = "kill -9 $(pidof NetworkManager)
@@ -90,9 +79,7 @@ impl Site {
             uplink: Some(Arc::clone(&lan)),
             ..UmlOptions::default()
         })?;
-        let inside = machine.shared().join("nmstate-operator");
-        fs::copy(program, &inside).context("copying the operator")?;
-        fs::set_permissions(&inside, Permissions::from_mode(0o755)).context("copying it")?;
+        machine.install_as(program, "nmstate-operator")?;
         let kubeconfig = server.kubeconfig_at(relay.address());
         fs::write(machine.shared().join("kubeconfig"), kubeconfig)
             .context("writing a kubeconfig")?;
@@ -199,7 +186,5 @@ async fn prepare(server: &ApiServer) -> Result<()> {
     for crd in crds {
         server.client().load_crd_text(&crd.to_string()).await.context("loading a CRD")?;
     }
-    server.apply(NODE_OBJECT, Persistence::Stored, FieldValidation::Strict).await?;
-    server.client().apply_status(NODE_STATUS).await?;
-    Ok(())
+    Ok(server.add_ready_node(NODE).await?)
 }

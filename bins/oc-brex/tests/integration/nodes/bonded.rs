@@ -2,7 +2,6 @@
 //! what Open vSwitch makes of it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use lab::node::uml::{Uml, UmlOptions};
@@ -118,18 +117,12 @@ await 'the gateway answers over LACP' answers 192.0.2.1
     )
 }
 
-fn install(from: &Path, machine: &Uml, name: &str) {
-    let to = machine.shared().join(name);
-    fs::copy(from, &to).unwrap();
-    fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 #[test]
 fn what_is_below_the_bridge_changes_and_the_node_stays_in_the_cluster() {
     let options = UmlOptions { hostname: "worker-1".into(), ..UmlOptions::default() };
     let mut machine = Uml::new(&options).unwrap();
-    install(&std::env::current_exe().unwrap(), &machine, "tests");
-    install(Path::new(env!("CARGO_BIN_EXE_oc-brex")), &machine, "oc-brex");
+    machine.install_as(&std::env::current_exe().unwrap(), "tests").unwrap();
+    machine.install(Path::new(env!("CARGO_BIN_EXE_oc-brex"))).unwrap();
     let put = |name: &str, text: &str| fs::write(machine.shared().join(name), text).unwrap();
     put(PATIENCE, "120");
     let changes = CHANGES.map(|(name, title)| (name, page::find(title)));

@@ -2,8 +2,8 @@
 //! which the handler runs.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,16 +36,6 @@ const POLICIES: &str = "/apis/nmstate.io/v1/nodenetworkconfigurationpolicies";
 const ENACTMENTS: &str = "/apis/nmstate.io/v1beta1/nodenetworkconfigurationenactments";
 const REPORTS: &str = "/apis/nmstate.io/v1beta1/nodenetworkstates";
 
-const NODE_OBJECT: &str = "apiVersion: v1
-kind: Node
-metadata: {name: worker-0, labels: {kubernetes.io/hostname: worker-0}}
-";
-const NODE_STATUS: &str = "apiVersion: v1
-kind: Node
-metadata: {name: worker-0}
-status: {conditions: [{type: Ready, status: 'True'}]}
-";
-
 pub(crate) struct Bench {
     // Dropped in this order: programs before what they talk to.
     machine: SwitchedOn,
@@ -76,9 +66,7 @@ impl Bench {
         for crd in nmstate_api::crd::all() {
             runtime.block_on(server.client().load_crd_text(&crd.to_string())).unwrap();
         }
-        let stored = (Persistence::Stored, FieldValidation::Strict);
-        runtime.block_on(server.apply(NODE_OBJECT, stored.0, stored.1)).unwrap();
-        runtime.block_on(server.client().apply_status(NODE_STATUS)).unwrap();
+        runtime.block_on(server.add_ready_node(NODE)).unwrap();
         let logs = tempfile::tempdir().unwrap();
         let coordinator = Command::new(PROGRAM)
             .args(["coordinator", "--namespace", "default", "--listen", "127.0.0.1:0"])
@@ -98,9 +86,7 @@ impl Bench {
             ..UmlOptions::default()
         })
         .unwrap();
-        let program = machine.shared().join("nmstate-operator");
-        fs::copy(PROGRAM, &program).unwrap();
-        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        machine.install(Path::new(PROGRAM)).unwrap();
         let kubeconfig = server.kubeconfig_at(relay.address());
         fs::write(machine.shared().join("kubeconfig"), kubeconfig).unwrap();
         let machine = machine.switch_on().unwrap();
