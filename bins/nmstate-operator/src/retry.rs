@@ -31,7 +31,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     match within(api.patch_metadata(policy, &parameters, &patch)).await? {
         Ok(_) => {}
         Err(kube::Error::Api(status)) if status.code == 404 => {
-            bail!("there is no policy {policy} in this cluster")
+            bail!("policy {policy} not found in this cluster")
         }
         Err(error) => return Err(error).with_context(|| format!("annotating policy {policy}")),
     }

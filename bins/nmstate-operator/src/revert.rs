@@ -45,7 +45,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let doing = || format!("annotating policy {policy}");
         let held = within(api.get_opt(policy)).await.with_context(doing)?.with_context(doing)?;
-        let Some(held) = held else { bail!("there is no policy {policy} in this cluster") };
+        let Some(held) = held else { bail!("policy {policy} not found in this cluster") };
         let options = PolicyOptions::parse(held.metadata.annotations.as_ref())?;
         let nodes = changed(options.reverted_nodes, &arguments.nodes, arguments.undo);
         let patch = Patch::Merge(json!({"metadata": {

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 /// Why a policy cannot be completed for a node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FillError {
-    #[error("{path}: there is no value {name} for this node")]
+    #[error("{path}: value {name} not found for this node")]
     Missing { path: String, name: String },
     #[error(
         "{path}: `{{{{ values.{name} }}}}` is no place for a value: a name consists of letters, digits, - and _"
@@ -294,7 +294,7 @@ routes:
             found(STORAGE, &nodes),
             [
                 "b: there are no values for this node",
-                "c: desiredState.interfaces[0].ipv4.address[0].ip: there is no value ip for this node",
+                "c: desiredState.interfaces[0].ipv4.address[0].ip: value ip not found for this node",
                 "d: the value of ip is a list; it must be a text, a number, or true or false",
             ]
         );

@@ -261,7 +261,7 @@ desiredState:
         assert!(error.contains("`{{ values.ip }}`, and the policy has no annotation"), "{error}");
         let error = render_with(&spec, Some(&NodeValues::default()), &known, &current);
         let error = error.unwrap_err().to_string();
-        assert!(error.ends_with("there is no value mtu for this node"), "{error}");
+        assert!(error.ends_with("value mtu not found for this node"), "{error}");
     }
 
     #[test]

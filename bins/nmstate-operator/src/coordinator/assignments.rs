@@ -56,7 +56,7 @@ impl<'a> Values<'a> {
     ) -> Option<String> {
         let (name, table) = self.from?;
         if table.is_none() {
-            return Some(format!("there is no ConfigMap {name} in the namespace of the operator"));
+            return Some(format!("ConfigMap {name} not found in the namespace of the operator"));
         }
         let nodes = nodes.map(|node| (node, self.found(node))).collect();
         let problems = node_values::problems(desired, &nodes);
@@ -175,7 +175,7 @@ mod tests {
         let mut view = seen();
         view.take(policy("p", 1, "a", &json!({"nmstate.landfall.dev/node-values": "m"})));
         let problem = |view: &View| view.scenes()["p"].values_problem.clone().unwrap_or_default();
-        assert!(problem(&view).starts_with("there is no ConfigMap m"), "{}", problem(&view));
+        assert!(problem(&view).starts_with("ConfigMap m not found"), "{}", problem(&view));
         view.take(values(&json!({"a": "ip: 192.0.2.1"})));
         assert_eq!(problem(&view), "ConfigMap m: c: there are no values for this node");
         view.take(values(&json!({"a": "ip: 192.0.2.1", "c": "ip: 192.0.2.1"})));

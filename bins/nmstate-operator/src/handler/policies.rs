@@ -26,7 +26,7 @@ pub(super) struct Policies {
 struct Read {
     /// What the coordinator had told about it then; nothing if it was not among those it named.
     told: Option<Assignment>,
-    /// None if there is no such policy.
+    /// None if the policy does not exist.
     policy: Option<Result<Policy, Unreadable>>,
 }
 
@@ -114,7 +114,7 @@ impl Policies {
         self.read.get(name)?.policy.as_ref()
     }
 
-    /// Whether it is known that there is no such policy.
+    /// Whether the policy is known not to exist.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.read.get(name).is_some_and(|read| read.policy.is_none())
     }
@@ -166,7 +166,7 @@ mod tests {
         policies.assign(Assignments::default());
         assert!(policies.are_complete([].into_iter()));
         assert!(!policies.are_complete(["p"].into_iter()), "there is a report about it");
-        assert!(!policies.is_absent("p"), "nobody looked");
+        assert!(!policies.is_absent("p"), "not requested yet");
     }
 
     #[test]

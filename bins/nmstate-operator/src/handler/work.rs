@@ -421,7 +421,7 @@ impl<M: Machine> Handler<M> {
             }
         };
         let why = if desk.view.is_deleted(policy) { "deleted" } else { "ended on this node" };
-        tracing::info!(policy, "the policy was {why}; it is taken back");
+        tracing::info!(policy, "the policy was {why}; reverting it");
         let job = Job { policy: policy.to_owned(), kind: JobKind::TakeBack, since: Instant::now() };
         let label = label(policy, 0);
         let change = async move {

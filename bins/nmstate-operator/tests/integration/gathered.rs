@@ -55,7 +55,7 @@ fn documents_profiles_and_open_vswitch_are_collected_and_no_secret_is() {
         .filter(|item| !item["problem"].is_null())
         .collect();
     assert!(problems.is_empty(), "{problems:?}");
-    // Byte for byte, where there is no secret.
+    // Files without secrets are copied byte for byte.
     assert_eq!(read("files/etc/nmstate/openshift/worker-0.yml"), DOCUMENT);
     assert_eq!(read("files/etc/nmstate/openshift/applied"), DOCUMENT);
     assert_eq!(read("files/var/log/brex-firstboot/report.json"), "{}");

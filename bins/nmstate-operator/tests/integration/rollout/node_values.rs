@@ -33,11 +33,11 @@ pub(crate) fn one_address_each(bench: &mut Bench) {
     let [a, b] = NODES;
     let annotations = [(NODE_VALUES, ADDRESSES), (REVERT_ON_DELETE, "true")];
     bench.apply_policy("each", &everywhere(2, &with_values()), &annotations);
-    wait_for_problem(bench, &["there is no ConfigMap addresses"]);
+    wait_for_problem(bench, &["ConfigMap addresses not found"]);
     bench.put_config_map(ADDRESSES, &json!({a: "{last: 21, mtu: 1411}"}));
     wait_for_problem(bench, &["ConfigMap addresses: node-b: there are no values for this node"]);
     bench.put_config_map(ADDRESSES, &json!({a: "{last: 21, mtu: 1411}", b: "{mtu: 1412}"}));
-    wait_for_problem(bench, &["node-b: ", "address[0].ip: there is no value last"]);
+    wait_for_problem(bench, &["node-b: ", "address[0].ip: value last not found"]);
     let same = json!({a: "{last: 21, mtu: 1411}", b: "{last: 21, mtu: 1412}"});
     bench.put_config_map(ADDRESSES, &same);
     wait_for_problem(bench, &["node-a and node-b would both have the address 198.51.100.21"]);
