@@ -4,6 +4,7 @@ mod address;
 mod bond;
 mod bridge;
 mod mac;
+mod method;
 mod mtu;
 mod names;
 mod policy;
@@ -29,7 +30,7 @@ struct Subject<'a> {
 }
 
 /// Rules on what a document describes, whatever it is for.
-const GENERAL: [fn(&Subject<'_>, &mut Findings); 9] = [
+const GENERAL: [fn(&Subject<'_>, &mut Findings); 10] = [
     values::check,
     names::check,
     bond::check,
@@ -39,13 +40,15 @@ const GENERAL: [fn(&Subject<'_>, &mut Findings); 9] = [
     mac::check_interfaces,
     mtu::check_links,
     route::check_gateways,
+    method::check_autoconf,
 ];
 
 /// Rules on br-ex itself.
-const BR_EX: [fn(&Subject<'_>, &mut Findings); 7] = [
+const BR_EX: [fn(&Subject<'_>, &mut Findings); 8] = [
     bridge::check,
     uplink::check,
     mac::check,
+    method::check,
     address::check,
     route::check,
     mtu::check,

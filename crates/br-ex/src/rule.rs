@@ -109,8 +109,8 @@ rules! {
         "With active-backup and fail_over_mac `active` or `follow` the kernel takes the active NIC's address, and NetworkManager fails to set another.",
         "Remove `mac-address` from the bond, or `fail_over_mac` from its options.";
     B11 Error "`br-ex` gets an address",
-        "ovnkube ends when the gateway interface has none.",
-        "Enable ipv4 or ipv6 on the ovs-interface `br-ex`, with `dhcp: true`, `autoconf: true` or an address.";
+        "ovnkube ends when the gateway interface has none. nmstate refuses IPv4 that is enabled without an address and without DHCP on an interface that it creates, and gives IPv6 a link-local address only.",
+        "Set `dhcp: true` (with `autoconf: true` for IPv6) or list an `address` in each family that is enabled; set `enabled: false` in the other.";
     B12 Error "The default route goes through `br-ex`",
         "The cluster's traffic leaves through br-ex; without a gateway there ovnkube ends, and pods reach nothing outside.",
         "Leave `auto-gateway` on with DHCP, or add a route to 0.0.0.0/0 (or ::/0) with `next-hop-interface: br-ex`.";

@@ -1,4 +1,4 @@
-//! B11, B36, B37, B38: the address of br-ex.
+//! B36, B37, B38: the address of br-ex.
 
 use std::net::IpAddr;
 
@@ -25,16 +25,6 @@ const MASQUERADE: [&str; 3] = ["169.254.0.2", "169.254.169.2", "fd69::2"];
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
     let Some(port) = subject.layout.internal_port() else { return };
-    let has_address = |ip: &Ip<'_>| {
-        ip.is_captured
-            || ip.is_automatic()
-            || ip.has_unread_address
-            || !node_addresses(ip).is_empty()
-    };
-    if !port.ips().any(|ip| ip.is_enabled() && has_address(ip)) {
-        let message = "`br-ex` gets no address: neither DHCP, autoconf nor a static one";
-        found.report(RuleId::B11, port.at(), message);
-    }
     for ip in port.ips().filter(|ip| ip.is_enabled()) {
         for address in node_addresses(ip) {
             check_network(subject, address, found);
@@ -49,7 +39,7 @@ fn is_masquerade(address: &Address) -> bool {
 }
 
 /// The static addresses that are the node's own.
-fn node_addresses<'i>(ip: &'i Ip<'_>) -> Vec<&'i Address> {
+pub(super) fn node_addresses<'i>(ip: &'i Ip<'_>) -> Vec<&'i Address> {
     ip.addresses.iter().filter(|address| !is_masquerade(address)).collect()
 }
 

@@ -96,6 +96,10 @@ impl<'a> Ip<'a> {
         self.node.get(key)?.boolean()
     }
 
+    pub fn has(&self, key: &str) -> bool {
+        self.node.get(key).is_some()
+    }
+
     /// Where a key stands, or the section itself.
     pub fn place(&self, key: &str) -> Position {
         self.node.entry(key).map_or(self.at, |entry| entry.at)

@@ -134,6 +134,11 @@ const STATIC_CASES: &[(&str, &str, &[&str])] = &[
     (
         "enabled: true\n    address:\n    - {ip: 192.0.2.10, prefix-length: 24}\n",
         "enabled: true\n",
+        &["B11 E 22"],
+    ),
+    (
+        "ipv4:\n    enabled: true\n    address:\n    - {ip: 192.0.2.10, prefix-length: 24}\n",
+        "ipv4: {enabled: false}\n",
         &["B11 E 17"],
     ),
     ("0.0.0.0/0", "198.51.100.0/24", &["B12 E 21"]),
@@ -251,12 +256,82 @@ fn rules_on_other_shapes_are_broken_by_one_change() {
     }
 }
 
+/// The good documents with this as the last section of the ovs-interface.
+fn with_ipv6(text: &str, section: &str) -> String {
+    let place = text.rfind("  ipv6: {enabled: false}\n").unwrap();
+    let (start, end) = text.split_at(place);
+    format!("{start}{}", end.replacen("{enabled: false}", section, 1))
+}
+
 #[test]
 fn ipv6_with_a_small_mtu_is_refused() {
     let text = with(&dhcp(), "copy-mac-from: eno1\n", "copy-mac-from: eno1\n  mtu: 1200\n");
-    let start = text.strip_suffix("  ipv6: {enabled: false}\n").unwrap();
-    let text = format!("{start}  ipv6: {{enabled: true, autoconf: true, auto-route-metric: 48}}\n");
-    assert_eq!(broken(&text), ["B17 E 21"]);
+    let section = "{enabled: true, dhcp: true, autoconf: true, auto-route-metric: 48}";
+    assert_eq!(broken(&with_ipv6(&text, section)), ["B17 E 21"]);
+}
+
+#[test]
+fn a_family_that_is_enabled_without_an_address_is_found_beside_one_that_has_one() {
+    // nmstate gives IPv6 without a method link-local addresses only, and refuses IPv4 without one.
+    assert_eq!(broken(&with_ipv6(STATIC, "{enabled: true}")), ["B11 W 25"]);
+    assert_eq!(
+        broken(&with_ipv6(STATIC, "{enabled: true, dhcp: false, address: []}")),
+        ["B11 W 25"]
+    );
+    let automatic = "{enabled: true, dhcp: true, autoconf: true, auto-route-metric: 48}";
+    let dual = with_ipv6(&dhcp(), automatic);
+    assert_eq!(broken(&dual), Vec::<String>::new());
+    let dhcp_lines = "    dhcp: true\n    auto-route-metric: 48\n";
+    assert_eq!(broken(&with(&dual, dhcp_lines, "")), ["B11 E 22"]);
+    // An empty list is not verified: IPv4 is disabled without a word.
+    assert_eq!(broken(&with(&dual, dhcp_lines, "    address: []\n")), ["B11 W 22"]);
+    // Without `enabled` a section of a new interface is off.
+    assert_eq!(broken(&with(&dual, "    enabled: true\n    dhcp", "    dhcp")), ["B11 E 21"]);
+    let findings = check(
+        &Document::parse(with_ipv6(STATIC, "{enabled: true}").as_bytes()),
+        &Surroundings::default(),
+    );
+    assert!(
+        findings[0].message.starts_with(
+            "expected an address or `dhcp: true` beside `ipv6.enabled: true` of `br-ex`, found neither"
+        ),
+        "{findings:?}"
+    );
+}
+
+#[test]
+fn the_second_bridge_and_other_gateways_need_addresses_too() {
+    let second = "- {name: br-ex1, type: ovs-bridge, state: up, bridge: {allow-extra-patch-ports: true, \
+                  options: {mcast-snooping-enable: true}, port: [{name: eno2}, {name: br-ex1}]}}\n\
+                  - {name: eno2, type: ethernet, state: up, ipv4: {enabled: false}, ipv6: {enabled: false}}\n\
+                  - {name: br-ex1, type: ovs-interface, state: up, copy-mac-from: eno2, \
+                  ipv4: {enabled: true, address: [{ip: 198.51.100.10, prefix-length: 24}]}, ipv6: {enabled: false}}\n\
+                  routes:\n";
+    let text = with(STATIC, "routes:\n", second);
+    assert_eq!(broken(&text), Vec::<String>::new());
+    let without = with(&text, ", address: [{ip: 198.51.100.10, prefix-length: 24}]", "");
+    assert_eq!(broken(&without), ["B11 E 28"]);
+}
+
+#[test]
+fn a_policy_without_addresses_keeps_those_of_the_node() {
+    let text = with(STATIC, "    address:\n    - {ip: 192.0.2.10, prefix-length: 24}\n", "");
+    let indented: String = text.lines().map(|line| format!("    {line}\n")).collect();
+    let policy = format!(
+        "apiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata: {{name: a}}\nspec:\n  desiredState:\n{indented}"
+    );
+    let findings = broken(&policy);
+    assert!(findings.contains(&"B11 W 27".to_owned()), "{findings:?}");
+    assert!(!findings.iter().any(|it| it.contains(" E ")), "{findings:?}");
+}
+
+#[test]
+fn autoconf_without_dhcp_is_refused_because_nmstate_cannot_do_it() {
+    let alone = with_ipv6(STATIC, "{enabled: true, autoconf: true, auto-route-metric: 48}");
+    assert_eq!(broken(&alone), ["N1 E 25"]);
+    let off =
+        with_ipv6(STATIC, "{enabled: true, dhcp: false, autoconf: true, auto-route-metric: 48}");
+    assert_eq!(broken(&off), ["N1 E 25"]);
 }
 
 #[test]
