@@ -64,12 +64,18 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
     let mut files = Vec::new();
     let mut written: Vec<(String, String)> = Vec::new();
     let mut names = BTreeSet::new();
-    let mut has_errors = false;
+    let mut problems = Vec::new();
     for node in &nodes {
         let Migration { node: name, text, way_back, notes } = day2::migrate(node)?;
         let short = short_name(&name).to_owned();
         if !names.insert(short.clone()) {
             bail!("two nodes are called {short}; a document is chosen by the short name");
+        }
+        if Stem::of_host(&name)?.is_cluster() {
+            bail!(
+                "node {name}: a document with this name is for all nodes of the role; rename the node, \
+                 or write a document that names the machine with `# brex-match`"
+            );
         }
         for note in notes {
             say(&format!("note: {name}: {note}"));
@@ -77,8 +83,15 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
         let path = format!("{role}/{short}.yml");
         let around = Surroundings { current: Some(node.state.clone()), ..Surroundings::default() };
         for finding in br_ex::check(&Document::parse(text.as_bytes()), &around) {
-            say(&format!("{path}:{finding}"));
-            has_errors |= finding.severity == Severity::Error;
+            if finding.severity == Severity::Error {
+                let remedy = finding.rule.rule().remedy;
+                problems.push(format!(
+                    "{name}: {} [{}]\n    do:  {remedy}",
+                    finding.message, finding.rule
+                ));
+            } else {
+                say(&format!("{path}:{finding}"));
+            }
         }
         if let Some(back) = way_back {
             written.push((format!("way-back/{short}.yml"), back));
@@ -86,11 +99,11 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
         written.push((format!("hosts/{path}"), text.clone()));
         files.push(FoundFile { path, bytes: text.into_bytes() });
     }
-    if has_errors {
-        writing::files(&arguments.out, &written, arguments.force)?;
+    if !problems.is_empty() {
+        problems.iter().for_each(|problem| say(&format!("error: {problem}")));
         say(
-            "No manifests were written: the documents have errors. They are in hosts; correct them \
-             and give them to `oc-brex render`.",
+            "Nothing was written. Correct the network of these nodes and run `migrate` again, or write \
+             their documents with `oc-brex init` and give them to `oc-brex render`.",
         );
         return Ok(Ending::Findings);
     }

@@ -276,6 +276,120 @@ fn a_node_of_configure_ovs_gets_a_document_of_what_it_has() {
     assert_eq!(outcome, machine_config::Outcome::Reboot);
 }
 
+/// The node's br-ex on a bond, with all that the kernel reports of one.
+fn bonded_state(mode: &str, options: &str) -> String {
+    let bond = format!(
+        "    - name: bond0
+      type: bond
+      state: up
+      mtu: 1500
+      mac-address: 52:54:00:00:00:01
+      ipv4: {{enabled: false}}
+      ipv6: {{enabled: false}}
+      link-aggregation:
+        mode: {mode}
+        options: {{{options}}}
+        port: [eno1, eno2]
+    - name: br-ex
+      type: ovs-bridge
+"
+    );
+    node_state("worker-0.example.com", "192.0.2.20")
+        .replace("    - name: br-ex\n      type: ovs-bridge\n", &bond)
+        .replace("        - name: eno1\n", "        - name: bond0\n")
+}
+
+#[test]
+fn documents_of_migrate_have_no_errors_for_any_mode_of_a_bond() {
+    let options = "miimon: 100, updelay: 0, downdelay: 0, lacp_rate: slow, xmit_hash_policy: layer2, \
+                   primary: eno1, fail_over_mac: none";
+    let has = |text: &str, key: &str| text.contains(&format!("{key}:"));
+    for (mode, with, without) in [
+        ("active-backup", &["miimon", "primary"][..], &["lacp_rate", "xmit_hash_policy"][..]),
+        ("802.3ad", &["miimon", "lacp_rate", "xmit_hash_policy"], &["primary"]),
+        ("balance-xor", &["miimon", "xmit_hash_policy"], &["lacp_rate", "primary"]),
+        ("balance-rr", &["miimon"], &["lacp_rate", "xmit_hash_policy", "primary"]),
+    ] {
+        let desk = Desk::new();
+        desk.put("nns.yaml", bonded_state(mode, options));
+        desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
+        desk.done(&["check", "m/hosts"]);
+        let text = desk.text("m/hosts/worker/worker-0.yml");
+        assert!(with.iter().all(|key| has(&text, key)), "{mode}: {text}");
+        assert!(!without.iter().any(|key| has(&text, key)), "{mode}: {text}");
+    }
+    // A bond that is monitored by ARP stays monitored.
+    let desk = Desk::new();
+    let options = "miimon: 0, arp_interval: 1000, arp_ip_target: 192.0.2.1";
+    desk.put("nns.yaml", bonded_state("active-backup", options));
+    desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
+    let text = desk.text("m/hosts/worker/worker-0.yml");
+    assert!(text.contains("arp_interval: 1000\n") && text.contains("arp_ip_target"), "{text}");
+}
+
+#[test]
+fn migrate_keeps_tables_of_routes_and_runs_dhcp_beside_router_advertisements() {
+    let desk = Desk::new();
+    let state = node_state("worker-0.example.com", "192.0.2.20")
+        .replace(
+            "      running:\n      - destination",
+            "      - destination: 203.0.113.0/24\n        next-hop-address: 192.0.2.9\n        \
+             next-hop-interface: br-ex\n        metric: 100\n        table-id: 100\n      \
+             running:\n      - destination",
+        )
+        .replace(
+            "      ipv6:\n        enabled: false\n    routes",
+            "      ipv6:\n        enabled: true\n        dhcp: false\n        autoconf: true\n        \
+             address:\n        - {ip: '2001:db8::5', prefix-length: 64}\n    routes",
+        );
+    desk.put("nns.yaml", state);
+    desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
+    desk.done(&["check", "m/hosts"]);
+    let document = desired(&desk.text("m/hosts/worker/worker-0.yml"));
+    let document = serde_json::to_value(&document).unwrap();
+    let routes = document.pointer("/routes/config").and_then(|it| it.as_array()).unwrap();
+    assert!(routes.iter().any(|it| it["table-id"] == 100 && it["metric"] == 100), "{routes:?}");
+    let text = desk.text("m/hosts/worker/worker-0.yml");
+    assert!(
+        text.contains("autoconf: true\n") && !text.contains("dhcp: false\n    autoconf"),
+        "{text}"
+    );
+}
+
+#[test]
+fn migrate_writes_nothing_for_a_node_whose_document_would_have_errors() {
+    let good = node_state("worker-1.example.com", "192.0.2.21");
+    let state = || node_state("worker-0.example.com", "192.0.2.20");
+    let no_route = state();
+    let no_route = &no_route[..no_route.find("    routes:\n").unwrap()];
+    for (bad, said) in [
+        (
+            no_route.to_owned(),
+            "error: worker-0.example.com: IPv4 on br-ex has no default route [B12]\n    do:  ",
+        ),
+        (
+            state().replace("      mtu: 1500\n      ipv4:\n", "      mtu: 9000\n      ipv4:\n"),
+            "error: worker-0.example.com: `eno1` has an MTU of 1500 and carries `br-ex`",
+        ),
+    ] {
+        let desk = Desk::new();
+        desk.put("good.yaml", &good).put("bad.yaml", bad);
+        let nodes = ["migrate", "--nns", "good.yaml", "--nns", "bad.yaml", "--role", "worker"];
+        let ended = desk.run(&[&nodes[..], &["--out", "m"]].concat());
+        assert_eq!((ended.code, ended.out.as_str()), (1, ""), "{}", ended.err);
+        assert!(ended.err.contains(said), "{}", ended.err);
+        assert!(ended.err.contains("Nothing was written. "), "{}", ended.err);
+        assert!(!desk.path("m").exists());
+    }
+    // The document of all nodes is not that of one.
+    let desk = Desk::new();
+    desk.put("nns.yaml", node_state("cluster.example.com", "192.0.2.20"));
+    let ended = desk.run(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);
+    assert_eq!(ended.code, 2, "{}", ended.err);
+    assert!(ended.err.contains("is for all nodes of the role"), "{}", ended.err);
+    assert!(!desk.path("m").exists());
+}
+
 #[test]
 fn migrate_names_commands_that_exist_and_refuses_a_wrong_role_before_it_writes() {
     let desk = Desk::new();

@@ -15,9 +15,21 @@ use crate::node_state::NodeState;
 const METRIC: u64 = 48;
 /// A file that nobody covers by a policy, so that its change reboots a node.
 const REBOOT_FILE: &str = "/etc/force-reboot";
-/// Options of a bond that are a choice. A node reports all options, also those a mode has not.
-const BOND_OPTIONS: [&str; 7] =
-    ["miimon", "updelay", "downdelay", "lacp_rate", "xmit_hash_policy", "primary", "fail_over_mac"];
+/// Options of a bond that are a choice.
+const BOND_OPTIONS: [&str; 10] = [
+    "miimon",
+    "updelay",
+    "downdelay",
+    "arp_interval",
+    "arp_ip_target",
+    "arp_validate",
+    "lacp_rate",
+    "xmit_hash_policy",
+    "primary",
+    "fail_over_mac",
+];
+/// Table of the routes that do not name one.
+const MAIN_TABLE: i64 = 254;
 
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
@@ -27,9 +39,15 @@ pub enum MigrateError {
     NoBridge(String),
     #[error("br-ex of {node} has {}; one is needed to tell its way out", said(.found))]
     Uplinks { node: String, found: Vec<String> },
-    #[error("nothing below br-ex of {0} is a NIC")]
+    #[error(
+        "br-ex of {0}: expected an ethernet interface below it, found none; replace a team by a bond, \
+         which NMState supports, or write the document with `oc-brex init`"
+    )]
     NoNic(String),
-    #[error("br-ex of {0} has no address that is the node's own")]
+    #[error(
+        "br-ex of {0}: expected an address with a subnet, found none; addresses with /32 or /128 are \
+         virtual or egress addresses. Write the document with `oc-brex init --static`"
+    )]
     NoAddress(String),
     #[error("nmstate refuses the document for {node}: {why}")]
     Refused { node: String, why: String },
@@ -148,17 +166,18 @@ fn lower_interface(interface: &Map<String, Value>) -> Value {
     }
     if let Some(bond) = interface.get("link-aggregation") {
         let mut section = json!({ "mode": bond.get("mode"), "port": bond.get("port") });
+        let mode = text_of(bond, "mode");
         let chosen = |key: &&str| {
             let value = bond.get("options").and_then(|options| options.get(*key));
             let is_none = |value: &&Value| match value {
-                Value::Null => true,
+                Value::Null | Value::Bool(false) => true,
                 Value::Number(number) => number.as_u64() == Some(0),
                 Value::String(text) => matches!(text.as_str(), "" | "none" | "0"),
                 _ => false,
             };
             value.filter(|value| !is_none(value)).cloned()
         };
-        for key in BOND_OPTIONS {
+        for key in BOND_OPTIONS.into_iter().filter(|key| is_option_of(mode, key)) {
             if let Some(value) = chosen(&key) {
                 section["options"][key] = value;
             }
@@ -177,6 +196,25 @@ fn lower_interface(interface: &Map<String, Value>) -> Value {
     kept["ipv4"] = json!({ "enabled": false });
     kept["ipv6"] = json!({ "enabled": false });
     kept
+}
+
+fn text_of<'a>(section: &'a Value, key: &str) -> &'a str {
+    section.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether a bond of this mode has an option. The kernel reports all options with every mode; nmstate
+/// and NetworkManager refuse those that the mode does not have.
+fn is_option_of(mode: &str, option: &str) -> bool {
+    match option {
+        "lacp_rate" => mode == "802.3ad",
+        "primary" => matches!(mode, "active-backup" | "balance-tlb" | "balance-alb"),
+        "fail_over_mac" => mode == "active-backup",
+        "xmit_hash_policy" => matches!(mode, "802.3ad" | "balance-xor" | "balance-tlb"),
+        "arp_interval" | "arp_ip_target" | "arp_validate" => {
+            !matches!(mode, "802.3ad" | "balance-tlb" | "balance-alb")
+        }
+        _ => true,
+    }
 }
 
 /// Addresses that are the node's: neither ovnkube's nor a virtual one that moves between nodes.
@@ -200,13 +238,19 @@ fn internal_port(port: &Map<String, Value>, nic: &str, notes: &mut Vec<String>) 
         let is_automatic = on("dhcp") || on("autoconf");
         let own = own_nets(port, family);
         let section = if on("enabled") && is_automatic {
-            let mut section = json!({ "enabled": true, "dhcp": on("dhcp") });
+            // nmstate does not support autoconf without DHCP, and NetworkManager runs both as one.
+            let mut section = json!({ "enabled": true, "dhcp": true });
             if family == Family::V6 {
                 section["autoconf"] = json!(on("autoconf"));
             }
             for key in ["dhcp-client-id", "dhcp-duid", "addr-gen-mode", "auto-dns"] {
                 if let Some(value) = port.get(family.key()).and_then(|it| it.get(key)) {
                     section[key] = value.clone();
+                }
+            }
+            for key in ["auto-gateway", "auto-routes"] {
+                if switch(port, family.key(), key) == Some(false) {
+                    section[key] = json!(false);
                 }
             }
             section["auto-route-metric"] = json!(METRIC);
@@ -267,7 +311,12 @@ fn routes(state: &State, port: &Map<String, Value>, node: &NetworkState) -> Vec<
         if !text(&route, "next-hop-address").is_empty() {
             tidy["next-hop-address"] = json!(text(&route, "next-hop-address"));
         }
-        let is_default = Family::of_default_route(text(&route, "destination")).is_some();
+        let table = route.get("table-id").and_then(Value::as_i64);
+        if let Some(table) = table.filter(|table| *table > 0 && *table != MAIN_TABLE) {
+            tidy["table-id"] = json!(table);
+        }
+        let is_default = Family::of_default_route(text(&route, "destination")).is_some()
+            && tidy.get("table-id").is_none();
         match (is_default, route.get("metric").and_then(Value::as_i64)) {
             (true, _) => tidy["metric"] = json!(METRIC),
             (false, Some(metric)) if metric > 0 => tidy["metric"] = json!(metric),
