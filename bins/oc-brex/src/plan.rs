@@ -182,7 +182,7 @@ fn nodes(arguments: &Arguments, from: &From) -> Result<Nodes> {
     }
 }
 
-/// What br-ex stands on before and after.
+/// What br-ex stands on before and after; once if it stays the same.
 fn pictures(old: &NetworkState, new: &Document) -> Result<String> {
     let old = Document::parse(serde_json::to_string(old)?.as_bytes());
     let tree = |document: &Document| {
@@ -190,7 +190,12 @@ fn pictures(old: &NetworkState, new: &Document) -> Result<String> {
         let text = layout.map(|layout| Picture::of(&layout).br_ex_text()).unwrap_or_default();
         text.lines().map(|line| format!("  {line}\n")).collect::<String>()
     };
-    Ok(format!("\nBefore:\n{}\nAfter:\n{}", tree(&old), tree(new)))
+    let (before, after) = (tree(&old), tree(new));
+    Ok(if before == after {
+        format!("\nThe layers of br-ex are unchanged:\n{after}")
+    } else {
+        format!("\nBefore:\n{before}\nAfter:\n{after}")
+    })
 }
 
 fn text(plan: &Plan, to: &Path) -> String {

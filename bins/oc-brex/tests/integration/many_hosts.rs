@@ -175,6 +175,27 @@ br-ex (ovs-interface), MAC of eno1
 }
 
 #[test]
+fn a_plan_that_keeps_every_layer_shows_them_once_and_lists_the_changed_fields() {
+    let desk = Desk::new();
+    let new = host("192.0.2.20").replace("    - 192.0.2.1\nroutes", "    - 192.0.2.53\nroutes");
+    desk.put("worker-0.yml", host("192.0.2.20")).put("new.yml", new);
+    let plan = desk.done(&["plan", "--from", "worker-0.yml", "--to", "new.yml", "--node", "w"]).out;
+    assert!(
+        plan.contains("  name servers: server: [\"192.0.2.1\"] → [\"192.0.2.53\"]\n"),
+        "{plan}"
+    );
+    assert!(
+        plan.ends_with(
+            "\nThe layers of br-ex are unchanged:\n  br-ex (ovs-interface), MAC of eno1\n  \
+             │ 192.0.2.20/24\n  │ route 0.0.0.0/0 via 192.0.2.1 metric 48\n  \
+             └─ br-ex (ovs-bridge)\n     └─ eno1 (ethernet)\n"
+        ),
+        "{plan}"
+    );
+    assert_eq!(plan.matches("br-ex (ovs-bridge)").count(), 1, "{plan}");
+}
+
+#[test]
 fn documents_of_hosts_that_nobody_lists_and_hosts_without_documents_are_named() {
     let desk = Desk::new();
     desk.put("agent-config.yaml", AGENT)
