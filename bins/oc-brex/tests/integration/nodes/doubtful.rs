@@ -44,6 +44,44 @@ routes: {{config: [{{destination: 0.0.0.0/0, next-hop-address: 203.0.113.1, next
     )
 }
 
+/// br-ex on nic1 with these sections for IP and this gateway.
+fn families(ipv4: &str, ipv6: &str, gateway: &str) -> String {
+    let destination = if gateway.contains(':') { "::/0" } else { "0.0.0.0/0" };
+    format!(
+        "interfaces:
+- {{name: nic1, type: ethernet, state: up, ipv4: {{enabled: false}}, ipv6: {{enabled: false}}}}
+- name: br-ex
+  type: ovs-bridge
+  state: up
+  bridge:
+    allow-extra-patch-ports: true
+    options: {{datapath: netdev, stp: false}}
+    port: [{{name: nic1}}, {{name: br-ex}}]
+- name: br-ex
+  type: ovs-interface
+  state: up
+  copy-mac-from: nic1
+  ipv4: {{{ipv4}}}
+  ipv6: {{{ipv6}}}
+routes: {{config: [{{destination: '{destination}', next-hop-address: '{gateway}', next-hop-interface: br-ex, metric: 48}}]}}
+"
+    )
+}
+
+/// Documents of a first boot, where nmstate creates br-ex: what is in doubt, and the document.
+fn documents() -> Vec<(&'static str, String)> {
+    let v4 = "enabled: true, dhcp: false, address: [{ip: 203.0.113.10, prefix-length: 24}]";
+    let v6 = "enabled: true, dhcp: false, autoconf: false, \
+              address: [{ip: '2001:db8:1::10', prefix-length: 64}]";
+    let (gateway4, gateway6) = ("203.0.113.1", "2001:db8:1::1");
+    vec![
+        ("br-ex: IPv4 enabled without a method", families("enabled: true", v6, gateway6)),
+        ("br-ex: IPv4, no addresses", families("enabled: true, address: []", v6, gateway6)),
+        ("br-ex: IPv6 enabled without a method", families(v4, "enabled: true", gateway4)),
+        ("br-ex: autoconf alone", families(v4, "enabled: true, autoconf: true", gateway4)),
+    ]
+}
+
 /// An address of nic1 with a route.
 fn routed(address: &str, route: &str) -> String {
     format!(
@@ -98,14 +136,18 @@ fn states() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The state as the policy that a cluster would get.
-fn errors(state: &str) -> Vec<String> {
+/// The errors of a state in the policy that a cluster would get.
+fn policy_errors(state: &str) -> Vec<String> {
     let indented: String = state.lines().map(|line| format!("    {line}\n")).collect();
     let policy = format!(
         "apiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata: {{name: doubtful}}\n\
          spec:\n  desiredState:\n{indented}"
     );
-    let findings = check(&Document::parse(policy.as_bytes()), &Surroundings::default());
+    errors(&policy)
+}
+
+fn errors(document: &str) -> Vec<String> {
+    let findings = check(&Document::parse(document.as_bytes()), &Surroundings::default());
     let errors = findings.into_iter().filter(|finding| finding.severity == Severity::Error);
     errors.map(|finding| finding.to_string()).collect()
 }
@@ -120,14 +162,22 @@ fn checks_refuse_what_a_node_refuses_and_nothing_else() {
     })
     .unwrap();
     node.wait_for_ipv4("nic0").unwrap();
-    let states = states();
+    let checked = |errors: fn(&str) -> Vec<String>| {
+        move |(title, state): (&'static str, String)| {
+            let errors = errors(&state);
+            (title, state, errors)
+        }
+    };
+    let policies = states().into_iter().map(checked(policy_errors));
+    let checked: Vec<_> = policies.chain(documents().into_iter().map(checked(errors))).collect();
+    let states: Vec<_> = checked.iter().map(|(title, state, _)| (title, state)).collect();
     fs::write(node.shared().join(STATES), serde_json::to_string(&states).unwrap()).unwrap();
     node.succeed(&[&[TESTS], &PROGRAM[..]].concat()).unwrap();
     let results = fs::read(node.shared().join(RESULTS)).unwrap();
     let results: Vec<Option<String>> = serde_json::from_slice(&results).unwrap();
     let mut wrong = Vec::new();
-    for ((title, state), refusal) in states.iter().zip(results) {
-        let errors = errors(state);
+    assert_eq!(results.len(), checked.len());
+    for ((title, _, errors), refusal) in checked.iter().zip(results) {
         if errors.is_empty() != refusal.is_none() {
             wrong.push(format!("{title}: the node: {refusal:?}; the checks: {errors:?}"));
         }
