@@ -151,6 +151,17 @@ fn what_may_not_be_done_is_refused_and_not_written() {
 }
 
 #[test]
+fn dhcp_that_is_off_in_both_documents_is_not_a_change() {
+    let desk = Desk::new();
+    let unmentioned = host("192.0.2.20").replace("    dhcp: false\n", "");
+    desk.put("old.yml", &unmentioned).put("new.yml", host("192.0.2.20"));
+    for (old, new) in [("old.yml", "new.yml"), ("new.yml", "old.yml")] {
+        let ended = desk.done(&["plan", "--from", old, "--to", new, "--node", "w"]);
+        assert!(ended.out.starts_with("Nothing changes: "), "{}", ended.out);
+    }
+}
+
+#[test]
 fn from_a_nodes_state_the_policy_keeps_its_own_masquerade_address() {
     let desk = Desk::new();
     let state = node_state("worker-0", "192.0.2.20")

@@ -189,8 +189,15 @@ impl Comparison<'_> {
             match (old.get(key), new.get(key)) {
                 (Some(before), Some(after)) => self.values(&below, before, after),
                 (before, after) => {
-                    let says =
-                        |value: Option<&Value>| value.filter(|value| !says_nothing(value)).cloned();
+                    // Off is what nmstate takes when a document does not mention it.
+                    let is_default = |value: &Value| {
+                        field.len() == 1
+                            && matches!(key.as_str(), "dhcp" | "autoconf")
+                            && *value == Value::Bool(false)
+                    };
+                    let says = |value: Option<&Value>| {
+                        value.filter(|it| !says_nothing(it) && !is_default(it)).cloned()
+                    };
                     if let (None, None) = (says(before), says(after)) {
                         continue;
                     }
