@@ -139,7 +139,7 @@ fn look(inputs: Inputs, around: &Surroundings, states: &[NodeState]) -> Vec<Chec
     between.extend(machines::unlisted(&named, &inputs.listed));
     for host in machines::without_document(&documents, &inputs.listed) {
         say(&format!(
-            "note: {host}: there is no document for it, so configure-ovs makes its br-ex on the \
+            "note: {host}: it has no document, so configure-ovs makes its br-ex on the \
              interface with the default route"
         ));
     }

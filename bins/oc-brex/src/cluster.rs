@@ -121,7 +121,10 @@ async fn list(connection: &Connection, kinds: &[Kind]) -> Result<Objects> {
             ),
             Err(ListError::Forbidden(message)) => objects.note_forbidden(kind, &message),
             Err(error @ ListError::Unauthorized { .. }) => return Err(error.into()),
-            Err(ListError::Failed(cause)) => bail!("listing {kind} at {address}: {cause}"),
+            Err(ListError::Failed(cause)) => bail!(
+                "listing {kind} at {address}: {cause}; check that this machine reaches the API server \
+                 (address, VPN, proxy), or give another --kubeconfig or --context"
+            ),
         }
     }
     Ok(objects)

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use br_ex::Surroundings;
-use br_ex::host_table::{HostFile, Table, TableProblem, host_files};
+use br_ex::host_table::{HostFile, Table, TableProblem, host_files, problem_of_line};
+use br_ex::hosts::Reader;
+use br_ex::{Severity, Surroundings};
 use clap::Args;
 use command_line::{Ending, print, say};
 
+use crate::machines::{self, Named};
 use crate::{reading, writing};
 
 const EXAMPLES: &str = "\
@@ -49,6 +51,10 @@ pub(crate) fn hosts(arguments: &Arguments) -> Result<Ending> {
         Ok(files) => files,
         Err(problems) => return Ok(refused(arguments, &problems)),
     };
+    let problems = machine_problems(&files, &template);
+    if !problems.is_empty() {
+        return Ok(refused(arguments, &problems));
+    }
     for warning in files.iter().flat_map(|file| &file.warnings) {
         say(warning);
     }
@@ -58,6 +64,22 @@ pub(crate) fn hosts(arguments: &Arguments) -> Result<Ending> {
         print(format!("{}\n", path.display()))?;
     }
     Ok(Ending::Good)
+}
+
+/// Machines that `brex-match` lines cannot name, or name for two hosts.
+fn machine_problems(files: &[HostFile], template: &str) -> Vec<TableProblem> {
+    let named = |file: &HostFile| {
+        let host = file.path.rsplit('/').next().and_then(|name| name.strip_suffix(".yml"));
+        Named::read(host, Reader::default(), file.text.as_bytes())
+    };
+    let named: Vec<Named> = files.iter().map(named).collect();
+    let found = machines::check(&named, &[]).into_iter();
+    found
+        .filter(|(_, finding)| finding.severity == Severity::Error)
+        .map(|(number, finding)| {
+            problem_of_line(files[number].row, template, finding.at.line, &finding.message)
+        })
+        .collect()
 }
 
 fn refused(arguments: &Arguments, problems: &[TableProblem]) -> Ending {

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use br_ex::host_list::{self, ListedHost};
+use br_ex::hosts::{HostDocument, Naming, check_hosts};
 use br_ex::inventory::Stem;
 use br_ex::lift::lift;
-use br_ex::{Document, Severity, Surroundings};
+use br_ex::{Document, Severity, Surroundings, install_config};
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::Role;
@@ -45,10 +46,22 @@ pub(crate) struct Arguments {
 pub(crate) fn import(arguments: &Arguments) -> Result<Ending> {
     let mut written: Vec<(String, String)> = Vec::new();
     let mut names = BTreeSet::new();
+    let mut documents: Vec<HostDocument> = Vec::new();
     let mut has_errors = false;
+    let role = || arguments.role.as_ref().map(ToString::to_string);
     for path in &arguments.files {
         let reading = || format!("reading {}", path.display());
-        let hosts = host_list::parse(&reading::text(path)?).with_context(reading)?;
+        let text = reading::text(path)?;
+        let hosts = host_list::parse(&text).with_context(reading)?;
+        let has_documents =
+            || install_config::parse(&text).is_ok_and(|config| !config.hosts.is_empty());
+        if hosts.is_empty() && has_documents() {
+            bail!(
+                "reading {}: networking.hostConfig holds documents already; give the file to \
+                 `oc-brex render --install-config`",
+                path.display(),
+            );
+        }
         if hosts.is_empty() {
             bail!(
                 "reading {}: expected one of {} or an install-config with platform.baremetal.hosts, \
@@ -78,7 +91,20 @@ pub(crate) fn import(arguments: &Arguments) -> Result<Ending> {
                 }
                 has_errors |= finding.severity == Severity::Error;
             }
+            documents.push(HostDocument {
+                role: host.role.clone().or(role()).unwrap_or_default(),
+                name: host.name.clone(),
+                naming: Naming::Host,
+                document: Document::parse(text.as_bytes()),
+            });
             written.push((name, text));
+        }
+    }
+    // The same address or MAC address on two hosts.
+    for (number, finding) in check_hosts(&documents, &Surroundings::default()) {
+        if finding.severity == Severity::Error {
+            say(&format!("{}:{finding}", written[number].0));
+            has_errors = true;
         }
     }
     if has_errors {

@@ -91,6 +91,12 @@ fn pictures(path: &Path) -> Result<Vec<(Option<String>, Picture)>> {
 
 fn of_text(text: &str, path: &Path) -> Result<Picture> {
     let document = Document::parse(text.as_bytes());
+    if let Some(remedy) = container(text) {
+        bail!(
+            "reading {}: expected a document, a policy or a NodeNetworkState, found {remedy}",
+            path.display()
+        );
+    }
     if document.content().is_none() {
         say(&format!(
             "note: {}: nmstate does not read all of it; `oc-brex check` reports why",
@@ -100,5 +106,23 @@ fn of_text(text: &str, path: &Path) -> Result<Picture> {
     match document.layout().filter(|layout| !layout.interfaces.is_empty()) {
         Some(layout) => Ok(Picture::of(&layout)),
         None => bail!("reading {}: expected interfaces, found none", path.display()),
+    }
+}
+
+/// What holds documents and is not one, and the command that writes them out.
+fn container(text: &str) -> Option<&'static str> {
+    let root = located_yaml::load(text, located_yaml::Keys::Exact).root?;
+    if root.get("interfaces").is_some() {
+        return None;
+    }
+    match root.get("kind").and_then(located_yaml::Node::text) {
+        Some("MachineConfig" | "MachineConfigList") => {
+            Some("a MachineConfig; `oc-brex decode --out DIR` writes its documents to files")
+        }
+        _ if root.get("networking").is_some_and(|it| it.get("hostConfig").is_some()) => Some(
+            "an install-config; `oc-brex render --install-config` makes MachineConfigs of its documents, \
+             and `oc-brex decode --out DIR` writes those to files",
+        ),
+        _ => None,
     }
 }

@@ -32,6 +32,8 @@ const ROLE: &str = "role";
 pub enum TableProblem {
     #[error("the table is empty; expected a first row with names of columns, one of them `host`")]
     Empty,
+    #[error("the table has no hosts; expected a row for each host below the names of columns")]
+    NoRows,
     #[error("row 1: column `{name}` is missing, which {user}; columns are {columns}")]
     NoColumn { name: String, user: String, columns: String },
     #[error("row 1: column `{name}` is given twice")]
@@ -68,6 +70,9 @@ pub fn host_files(
     around: &Surroundings,
 ) -> Result<Vec<HostFile>, Vec<TableProblem>> {
     let mut problems = check_columns(table, template);
+    if table.rows.is_empty() {
+        problems.push(TableProblem::NoRows);
+    }
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -99,7 +104,9 @@ pub fn host_files(
         for finding in check(&document, around) {
             let line = finding.at.line;
             match finding.severity {
-                Severity::Error => problems.push(fault(row, template, line, &finding.message)),
+                Severity::Error => {
+                    problems.push(problem_of_line(row.number, template, line, &finding.message));
+                }
                 Severity::Warning => warnings.push(format!("{path}:{finding}")),
                 Severity::Info => {}
             }
@@ -117,12 +124,12 @@ fn field(row: &Row, column: &str, problem: String) -> TableProblem {
 }
 
 /// An error of a filled-in document: in the column that the line takes its value from.
-fn fault(row: &Row, template: &str, line: usize, message: &str) -> TableProblem {
+pub fn problem_of_line(row: usize, template: &str, line: usize, message: &str) -> TableProblem {
     let text = template.lines().nth(line.saturating_sub(1)).unwrap_or_default();
     let problem = format!("template line {line}: {message}");
-    match names(text).first() {
-        Some(column) => field(row, column, problem),
-        None => TableProblem::Row { row: row.number, problem },
+    match names(text).into_iter().next() {
+        Some(column) => TableProblem::Field { row, column, problem },
+        None => TableProblem::Row { row, problem },
     }
 }
 
@@ -208,7 +215,14 @@ fn path_of(table: &Table, row: &Row) -> Result<String, TableProblem> {
     match table.field(row, ROLE).filter(|role| !role.is_empty()) {
         None => Ok(format!("{stem}.yml")),
         Some(role) => match role.parse::<Role>() {
-            Ok(role) => Ok(format!("{role}/{stem}.yml")),
+            Ok(role) => match role.almost() {
+                None => Ok(format!("{role}/{stem}.yml")),
+                Some(meant) => {
+                    let problem =
+                        format!("expected {meant}, or a role with another name, found {role}");
+                    Err(field(row, ROLE, problem))
+                }
+            },
             Err(error) => Err(field(row, ROLE, error.to_string())),
         },
     }
@@ -320,6 +334,11 @@ routes:
         let good = "w0,192.0.2.10,52:54:00:00:00:01\n";
         for (table, wanted) in [
             (String::new(), "the table is empty"),
+            (head.to_owned(), "the table has no hosts; expected a row for each host"),
+            (
+                "host,role,address,mac\nw0,workr,192.0.2.10,52:54:00:00:00:01\n".to_owned(),
+                "row 2, column role: expected worker, or a role with another name, found workr",
+            ),
             (
                 "host,address\nw0,192.0.2.10\n".to_owned(),
                 "row 1: column `mac` is missing, which line 1 of the template uses; columns are host, \

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use br_ex::node_state;
+use br_ex::{Document, node_state};
 use command_line::say;
 use first_boot::summary::ANNOTATION;
 use first_boot::{DocumentHash, Report};
@@ -213,6 +213,15 @@ fn read_object(path: &Path, text: &str, evidence: &mut Evidence) -> Result<()> {
             }
         }
         return Ok(());
+    }
+    // What `nmstatectl show` prints has the running routes; a document never has.
+    let is_state = text.contains("NodeNetworkState") || text.contains("running");
+    if !is_state && Document::parse(text.as_bytes()).content().is_some() {
+        bail!(
+            "reading {}: expected a report or the state of a node, found a document; `oc-brex check` \
+             evaluates documents",
+            path.display()
+        );
     }
     let states = node_state::parse(text).with_context(|| format!("reading {}", path.display()))?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -480,6 +480,7 @@ fn an_unreachable_cluster_and_a_wrong_kubeconfig_are_named() {
     let (code, _, said) = on_cluster(&file, &["status"]);
     assert_eq!(code, Some(2));
     assert!(said.contains("127.0.0.1:1") && said.contains("refused"), "{said}");
+    assert!(said.contains("check that this machine reaches the API server"), "{said}");
     let (code, _, said) = on_cluster(&file, &["status", "--context", "y"]);
     assert_eq!(code, Some(2));
     assert!(said.contains("the kubeconfig has no context \"y\"; it has x"), "{said}");

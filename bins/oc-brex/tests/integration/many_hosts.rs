@@ -36,7 +36,16 @@ fn a_table_with_problems_leaves_no_files() {
     let desk = Desk::new();
     desk.put("bond.yml", template());
     let same = TABLE.replace("192.0.2.10", "192.0.2.20");
+    let same_mac = TABLE.replace("52:54:00:00:00:10", "52-54-00-00-00-20");
+    let no_mac = TABLE.replace("52:54:00:00:00:10", "52:54:00:00:00");
     for (table, wanted) in [
+        (
+            same_mac.as_str(),
+            "hosts.csv: row 3, column mac: template line 1: the document of w0 names MAC \
+             52:54:00:00:00:20, too",
+        ),
+        (no_mac.as_str(), "hosts.csv: row 3, column mac: template line 1: `brex-match`: "),
+        ("host,address,mac\n", "hosts.csv: the table has no hosts; expected a row for each host"),
         (same.as_str(), "hosts.csv: row 3, column address: 192.0.2.20 is in row 2, too"),
         ("host,address\nw0,192.0.2.20\n", "hosts.csv: row 1: column `mac` is missing"),
         ("host,address,mac\nw0,,52:54:00:00:00:20\n", "hosts.csv: row 2, column address: expected"),
@@ -99,6 +108,54 @@ fn hosts_of_an_agent_config_get_br_ex_on_the_interface_with_the_default_route() 
     let ended = desk.run(&["import", "agent-config.yaml", "--out", "hosts"]);
     assert_eq!(ended.code, 2, "{}", ended.out);
     assert!(ended.err.contains("give --force"), "{}", ended.err);
+}
+
+#[test]
+fn hosts_of_a_list_with_one_address_or_one_mac_address_are_not_imported() {
+    let desk = Desk::new();
+    let second = AGENT.replace("- hostname: w0\n", "");
+    let second = &second[second.find("- hostname: m0").unwrap()..];
+    let same = |second: &str| format!("{}{second}", AGENT.replace("- hostname: w0\n", ""));
+    let second = second.replace("m0.example.com", "m1.example.com");
+    let own_address = second.replace("192.0.2.10", "192.0.2.11");
+    let own_macs = |text: &str| text.replace("52:54:00:00:00:0", "52:54:00:00:00:1");
+    desk.put("good.yaml", same(&own_macs(&own_address)));
+    desk.done(&["import", "good.yaml", "--out", "good"]);
+    for (list, wanted) in [
+        (same(&own_macs(&second)), "address 192.0.2.10, too [B22]"),
+        (same(&own_address), "MAC address 52:54:00:00:00:01, too [B22]"),
+    ] {
+        desk.put("same.yaml", list);
+        let ended = desk.run(&["import", "same.yaml", "--out", "hosts"]);
+        assert_eq!(ended.code, 1, "{}", ended.err);
+        assert!(ended.err.contains("master/m1.yml:"), "{}", ended.err);
+        assert!(ended.err.contains(wanted), "{}", ended.err);
+        assert!(ended.err.contains("Nothing was written."), "{}", ended.err);
+        assert!(!desk.path("hosts").exists());
+    }
+}
+
+#[test]
+fn files_that_hold_documents_are_named_with_the_command_that_reads_them() {
+    let desk = Desk::new();
+    let config = include_str!("../fixtures/enhancement/install-config-hosts.yaml");
+    desk.put("mc.yaml", include_str!("../fixtures/enhancement/10-br-ex-worker.yaml"))
+        .put("install-config.yaml", config.replace("  [...]\n", ""))
+        .put("worker-0.yml", host("192.0.2.20"));
+    for (arguments, wanted) in [
+        (&["show", "mc.yaml"][..], "found a MachineConfig; `oc-brex decode --out DIR`"),
+        (&["show", "install-config.yaml"], "found an install-config; `oc-brex render"),
+        (
+            &["import", "install-config.yaml", "--out", "hosts"],
+            "networking.hostConfig holds documents already; give the file to `oc-brex render",
+        ),
+        (&["doctor", "worker-0.yml"], "found a document; `oc-brex check` evaluates documents"),
+    ] {
+        let ended = desk.run(arguments);
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{arguments:?}: {}", ended.err);
+        assert!(ended.err.contains(wanted), "{arguments:?}: {}", ended.err);
+        assert_eq!(ended.err.lines().count(), 1, "{arguments:?}: {}", ended.err);
+    }
 }
 
 #[test]
@@ -214,11 +271,11 @@ fn documents_of_hosts_that_nobody_lists_and_hosts_without_documents_are_named() 
         ended.out
     );
     assert!(!ended.out.contains("a host rack-7"), "{}", ended.out);
-    assert!(ended.err.contains("note: m0: there is no document for it"), "{}", ended.err);
+    assert!(ended.err.contains("note: m0: it has no document"), "{}", ended.err);
     // With a document for all hosts, none is without one.
     let desk = Desk::new();
     desk.put("agent-config.yaml", AGENT).put("hosts/master/cluster.yml", crate::support::cluster());
     let ended = desk.run(&["check", "hosts", "agent-config.yaml"]);
-    assert!(!ended.err.contains("there is no document"), "{}", ended.err);
+    assert!(!ended.err.contains("it has no document"), "{}", ended.err);
     assert!(!ended.out.contains("no installer lists"), "{}", ended.out);
 }
