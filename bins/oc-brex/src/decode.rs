@@ -101,7 +101,7 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<MachineConfig>> {
                 Some(other) if !other.kind.is_empty() => format!("it is a {}", other.kind),
                 _ => "it has no `kind`, as objects of a cluster have".to_owned(),
             };
-            bail!("reading {}: there is no MachineConfig in it; {what}", path.display());
+            bail!("reading {}: expected a MachineConfig, found none; {what}", path.display());
         }
         for config in machine_configs {
             if config.is_rendered() {

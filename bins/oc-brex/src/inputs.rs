@@ -93,7 +93,7 @@ impl Inputs {
         if inputs.list.is_empty() && inputs.without_documents == 0 {
             let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
             bail!(
-                "there is no br-ex document in {}; name NMState documents, folders with \
+                "expected br-ex documents in {}, found none; name NMState documents, folders with \
                  <role>/<host>.yml or <host>.yml, MachineConfigs or an install-config",
                 names.join(", ")
             );

@@ -175,8 +175,9 @@ fn read(arguments: &Arguments) -> Result<Sources> {
         // With documents of its own, the install-config tells about networks and hosts.
         if config.hosts.is_empty() && arguments.hosts.is_none() {
             bail!(
-                "reading {}: there is no document under networking.hostConfig (networkConfig of \
-                 platform.baremetal.hosts is the network of the installation, which has no br-ex)",
+                "reading {}: expected documents under networking.hostConfig, found none \
+                 (networkConfig of platform.baremetal.hosts is the network of the installation; \
+                 `oc-brex import` writes documents from it)",
                 path.display(),
             );
         }

@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     /// MAC address of the NIC that the machine boots from
     #[arg(long, value_name = "MAC", requires = "bmc")]
     boot_mac: Option<Mac>,
-    /// Let the BMC have a certificate that nobody vouches for
+    /// Do not verify the certificate of the BMC
     #[arg(long, requires = "bmc")]
     disable_certificate_verification: bool,
     /// The network to fetch Ignition by, when the one that follows from the document does not do

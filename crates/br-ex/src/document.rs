@@ -158,11 +158,11 @@ impl Document {
 
     fn from_tree(root: &Node, text: Option<&str>, mut found: Findings) -> Self {
         if root.is_null() {
-            found.report(RuleId::B34, root.at, "there is nothing in it; nodes ignore such a file");
+            found.report(RuleId::B34, root.at, "the file is empty; nodes ignore it");
             return Self::unread(found);
         }
         if !matches!(root.value, Value::Map(_)) {
-            let message = format!("a map with `interfaces` is due, but this is {}", root.shape());
+            let message = format!("expected a map with `interfaces`, found {}", root.shape());
             found.report(RuleId::B34, root.at, message);
             return Self::unread(found);
         }

@@ -148,7 +148,7 @@ fn check_name(host: &HostDocument, found: &mut Findings) {
         let message = format!("the node looks for `{short}.yml`, not for `{name}`");
         found.report(RuleId::B30, at, message);
     } else if !is_host_name(stem) {
-        let message = format!("{stem:?} is no name of a host");
+        let message = format!("{stem:?} is not a host name");
         found.report(RuleId::B30, at, message);
     }
     if stem == APPLIED || (host.naming == Naming::Host && short_name(stem) == CLUSTER) {

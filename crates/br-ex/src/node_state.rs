@@ -23,7 +23,7 @@ pub enum NodeStateError {
     Yaml { at: Position, problem: located_yaml::Problem },
     #[error("the {kind} on line {} has no `status.currentState`", at.line)]
     Missing { kind: String, at: Position },
-    #[error("a NodeNetworkState or the output of `nmstatectl show` is due, but this is {0}")]
+    #[error("expected a NodeNetworkState or the output of `nmstatectl show`, found {0}")]
     Kind(String),
     #[error("line {}: nmstate does not read {what}: {why}", at.line)]
     State { what: String, at: Position, why: String },
@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> Result<Vec<NodeState>, NodeStateError> {
         return Err(NodeStateError::Yaml { at: problem.at, problem: problem.value });
     }
     let Some(root) = root.filter(|root| !root.is_null()) else {
-        return Err(NodeStateError::Kind("empty".to_owned()));
+        return Err(NodeStateError::Kind("an empty file".to_owned()));
     };
     match root.get("kind").and_then(Node::text) {
         Some("NodeNetworkState") => Ok(vec![of_object(&root)?]),
@@ -217,9 +217,9 @@ status:
     #[test]
     fn what_is_no_state_is_refused_by_its_kind() {
         let said = |text: &str| parse(text).unwrap_err().to_string();
-        assert!(said("kind: Node\n").ends_with("but this is a Node"));
+        assert!(said("kind: Node\n").ends_with("found a Node"));
         assert!(said("kind: NodeNetworkState\n").contains("has no `status.currentState`"));
-        assert!(said("").ends_with("but this is empty"));
+        assert!(said("").ends_with("found an empty file"));
         let unknown = said("interfaces: {a: 1}\n");
         assert!(unknown.starts_with("line 1: nmstate does not read the state: "), "{unknown}");
     }

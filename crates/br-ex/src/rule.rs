@@ -79,13 +79,13 @@ impl fmt::Display for RuleId {
 
 rules! {
     B1 Error "There is one ovs-bridge `br-ex`, and it is up",
-        "The cluster network looks for a bridge of exactly this name. Once a node has a document, configure-ovs leaves the bridge to it, so nobody else makes one.",
+        "The cluster network looks for a bridge of exactly this name. Once a node has a document, configure-ovs leaves the bridge to it, so no other program creates one.",
         "Add an interface `name: br-ex`, `type: ovs-bridge`, `state: up`.";
     B2 Error "There is one ovs-interface `br-ex`, and it is up",
         "The port that is named like the bridge carries the node's address; ovnkube reads address and MAC from it. An ovs-bridge itself cannot have an address.",
         "Add an interface `name: br-ex`, `type: ovs-interface`, `state: up`, and give the addresses to it.";
     B3 Error "The bridge lists `br-ex` among its ports",
-        "Otherwise the internal port belongs to no bridge, and the address leads nowhere.",
+        "Otherwise the internal port belongs to no bridge, and the address is not reachable.",
         "Add `- name: br-ex` to the bridge's `port` list.";
     B4 Error "The bridge has one uplink",
         "ovnkube takes the port that the external id `bridge-uplink` names, or else the only port that leads out of Open vSwitch. With none or several it finds no uplink and ends.",
@@ -121,7 +121,7 @@ rules! {
         "A gateway outside of every subnet of its interface is unreachable unless a route leads to it; nmstate does not check that. For addresses with /32 or /128 NetworkManager adds that route.",
         "Correct the gateway or the address, or add a route that leads to the gateway.";
     B15 Warning "Static addresses come with name servers",
-        "There is no DHCP to bring them, and a node that resolves no names does not join.",
+        "No DHCP server provides them, and a node that resolves no names does not join.",
         "Add `dns-resolver.config.server`, with servers that a route leads to.";
     B16 Error "MTUs do not grow on the way up, and leave room for the overlay",
         "A link cannot carry more than what is below it. ovnkube refuses to start when br-ex has less than the cluster's MTU and its header.",
@@ -139,10 +139,10 @@ rules! {
         "A second default route, or a second address in br-ex's subnet, sends answers through another interface than the one asked.",
         "Set `auto-gateway: false` on the other interface, or give it its own subnet and routes.";
     B21 Error "Interface names are names that the kernel takes",
-        "1 to 15 characters, no slash, no space, not `.` or `..`. nmstate says only that a longer name does not exist.",
+        "1 to 15 characters, no slash, no space, not `.` or `..`. nmstate reports only that a longer name does not exist.",
         "Choose a shorter name.";
     B22 Error "Nothing is given twice",
-        "Of two keys, or two interfaces of the same name and type, the later wins without a word. The same address on two hosts takes both off the network.",
+        "Of two keys, or two interfaces of the same name and type, the later one wins without a message. The same address on two hosts takes both off the network.",
         "Keep one of the two.";
     B23 Warning "The bridge allows extra patch ports",
         "ovnkube adds patch ports to br-ex. A policy that does not allow them may remove them, or fail because they are there.",
@@ -209,7 +209,7 @@ rules! {
         "Write `# brex-match: mac=52:54:00:12:34:56` or `# brex-match: serial=CZ1234`, each machine in one document.";
     N1 Error "nmstate accepts the document",
         "It is checked as the node will check it before it changes anything, on a made-up node that has every NIC the document names, or on the state that was given.",
-        "See what nmstate says.";
+        "Correct the field that the message names. If the message names an interface only, compare its section with the examples of `oc-brex topology`.";
 }
 
 #[cfg(test)]

@@ -20,9 +20,7 @@ pub use objects::{Bmc, Machine, Manifest, ManifestError, manifests};
 pub enum ScaleOutError {
     #[error("{0} has no role, so no node gets what is in it; label it with its pool")]
     NoRole(String),
-    #[error(
-        "{0} is written in Ignition 2; make it anew with `oc-brex decode` and `oc-brex render`"
-    )]
+    #[error("{0} is written in Ignition 2; rebuild it with `oc-brex decode` and `oc-brex render`")]
     OldIgnition(String),
     #[error(
         "{config} has a document for {host} already; a node that runs gets a change of it by a \

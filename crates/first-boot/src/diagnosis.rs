@@ -133,14 +133,14 @@ fn about(entry: &Entry) -> Diagnosis {
         ),
         Ending::GaveUp => broken(
             "the document failed as often as it may; it is not tried again",
-            "correct the document: a changed one is tried anew. To try the same one again, remove /var/lib/brex-firstboot/tries.json on the node and reboot".into(),
+            "correct the document: a changed one is applied at the next boot. To try the same one again, remove /var/lib/brex-firstboot/tries.json on the node and reboot".into(),
         ),
         Ending::TakenBack => broken("br-ex did not come up; the node has its former network", remedy(entry)),
         Ending::Recovered => Diagnosis {
             weight: Weight::Warning,
             problem: "the node lost power or crashed while br-ex was made".into(),
             because,
-            remedy: "the former network was put back; the document is tried again at this boot".into(),
+            remedy: "the former network was restored; the document is retried at this boot".into(),
         },
         Ending::Failed => broken(
             "brex-firstboot could not do its work",
@@ -153,7 +153,7 @@ fn about(entry: &Entry) -> Diagnosis {
 fn remedy(entry: &Entry) -> String {
     let observation = match &entry.outcome {
         Some(Outcome::RolledBack { cause: Cause::Apply | Cause::Verification, .. }) => {
-            return "read what nmstate says in the message; most often a name, an MTU or a MAC in the document does not fit this machine".into();
+            return "read the message of nmstate; most often a name, an MTU or a MAC in the document does not fit this machine".into();
         }
         Some(Outcome::RolledBack { after, .. }) => Some(after),
         _ => entry.observation.as_ref(),

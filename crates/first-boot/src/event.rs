@@ -73,7 +73,7 @@ impl Event {
             Self::Refused => "the choice or the document is wrong; nothing was touched",
             Self::GaveUp => "the document failed as often as it may; it is only reported",
             Self::TakenBack => "br-ex did not come up; the former network is back",
-            Self::Recovered => "an attempt that was interrupted was taken back",
+            Self::Recovered => "an attempt that was interrupted was rolled back",
             Self::Failed => "the machine failed: a disk or a bus",
         }
     }

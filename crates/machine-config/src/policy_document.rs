@@ -16,7 +16,7 @@ pub enum PolicyDocumentError {
     #[error("it is not YAML")]
     Yaml(#[source] serde_saphyr::Error),
     #[error(
-        "there is no MachineConfiguration in it; `oc get machineconfiguration cluster -o yaml` prints it"
+        "expected a MachineConfiguration, found none; `oc get machineconfiguration cluster -o yaml` prints it"
     )]
     Absent,
     #[error("`spec.nodeDisruptionPolicy` cannot be read")]
@@ -211,7 +211,7 @@ spec:
             ),
             (
                 "kind: ConfigMap\n".to_owned(),
-                "there is no MachineConfiguration in it; `oc get machineconfiguration cluster -o \
+                "expected a MachineConfiguration, found none; `oc get machineconfiguration cluster -o \
                  yaml` prints it",
             ),
         ] {

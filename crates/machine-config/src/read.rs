@@ -26,7 +26,7 @@ pub enum ReadError {
     TooLarge(usize),
     #[error("it is not YAML")]
     Yaml(#[source] serde_saphyr::Error),
-    #[error("there is no MachineConfig in it; {}", others(.0))]
+    #[error("expected a MachineConfig, found none; {}", others(.0))]
     None(Vec<Skipped>),
     #[error("{0} MachineConfigs are in it, and one was expected; give each its own file")]
     Several(usize),

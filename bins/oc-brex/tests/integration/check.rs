@@ -103,7 +103,7 @@ fn what_cannot_be_read_ends_with_2_and_says_what_to_do() {
     let folder = folder(&[("empty/x.txt", "")]);
     for (arguments, said) in [
         (&["missing.yml"][..], "reading missing.yml"),
-        (&["empty"], "there is no br-ex document in empty; name NMState documents"),
+        (&["empty"], "expected br-ex documents in empty, found none; name NMState documents"),
         (&["x.yml", "--platform", "metal"], "known are none, external, baremetal"),
         (&["x.yml", "--cluster-mtu", "big"], "invalid value 'big'"),
     ] {

@@ -186,7 +186,7 @@ fn what_cannot_be_rendered_is_said() {
     for (arguments, wanted) in [
         (
             &["--install-config", "install-config.yaml"][..],
-            "error: reading install-config.yaml: there is no document under networking.hostConfig",
+            "error: reading install-config.yaml: expected documents under networking.hostConfig",
         ),
         (&["--hosts", "empty"], "error: empty holds no documents: no .yml and no .yaml file"),
         (&["--hosts", "absent"], "error: reading absent: No such file or directory"),
@@ -231,7 +231,7 @@ fn decode_shows_what_is_in_a_machine_config_of_a_pool() {
     assert_eq!(ended.code, 2);
     assert_eq!(
         ended.err,
-        "error: reading hosts/master/master-0.yml: there is no MachineConfig in it; it has no \
+        "error: reading hosts/master/master-0.yml: expected a MachineConfig, found none; it has no \
          `kind`, as objects of a cluster have\n"
     );
 }

@@ -41,11 +41,11 @@ fn missing(subject: &Subject<'_>, due: &str) -> String {
     };
     match subject.layout.interfaces.iter().find(is_other) {
         Some(other) => format!(
-            "there is no {due} `br-ex`; the interface of that name on line {} is of type `{}`",
+            "expected an {due} `br-ex`, found the interface of that name on line {} with type `{}`",
             other.at().line,
             other.kind
         ),
-        None => format!("there is no {due} `br-ex`"),
+        None => format!("expected an {due} `br-ex`, found none"),
     }
 }
 
@@ -84,13 +84,13 @@ fn check_options(subject: &Subject<'_>, bridge: &Interface<'_>, found: &mut Find
             Form::NodePolicy => Severity::Warning,
             Form::State | Form::Policy | Form::Installation => Severity::Info,
         };
-        let message = "the bridge does not say `allow-extra-patch-ports: true`";
+        let message = "the bridge has no `allow-extra-patch-ports: true`";
         found.report_as(severity, RuleId::B23, bridge.place("bridge"), message);
     }
     let options = section.and_then(|section| section.get("options"));
     let option = |key: &str| options.and_then(|options| options.get(key));
     if option("mcast-snooping-enable").and_then(Node::boolean) != Some(true) {
-        let message = "the bridge does not say `mcast-snooping-enable: true`";
+        let message = "the bridge has no `mcast-snooping-enable: true`";
         found.report(RuleId::B24, bridge.place("bridge"), message);
     }
     let is_on = |value: &Node| {

@@ -38,7 +38,7 @@ pub(super) fn check_interfaces(subject: &Subject<'_>, found: &mut Findings) {
 fn check_internal_port(subject: &Subject<'_>, port: &Interface<'_>, found: &mut Findings) {
     let Some(source) = port.text("copy-mac-from") else {
         if port.node.get("mac-address").is_none() {
-            let message = "the ovs-interface `br-ex` has a MAC address of its own making";
+            let message = "the ovs-interface `br-ex` has a generated MAC address";
             found.report(RuleId::B8, port.at(), message);
         }
         return;

@@ -101,7 +101,7 @@ fn check_name(iface: &Interface<'_>, found: &mut Findings) {
     if !is_good && is_link(iface) {
         let message = match name.len() {
             length if length > MAX_LENGTH => format!("`{name}` has {length} characters"),
-            _ => format!("{name:?} is no name of an interface"),
+            _ => format!("{name:?} is not the name of an interface"),
         };
         found.report(RuleId::B21, at, message);
     }
@@ -130,7 +130,7 @@ fn check_type(iface: &Interface<'_>, found: &mut Findings) {
             found.report(RuleId::B29, iface.at(), format!("`{name}` has no type"));
         }
         InterfaceType::Other(kind) if !kind.contains("{{") => {
-            let message = format!("nmstate knows no type `{kind}`");
+            let message = format!("nmstate does not support the type `{kind}`");
             found.report(RuleId::B29, iface.place("type"), message);
         }
         InterfaceType::Tun => {

@@ -53,16 +53,14 @@ fn check_metrics(subject: &Subject<'_>, found: &mut Findings) {
         let Some(port) = layout.find(name, &nmstate::InterfaceType::OvsInterface) else { continue };
         for ip in port.ips().filter(|ip| ip.has_automatic_gateway() && !ip.has_captured_metric()) {
             if ip.metric() != Some(due) {
-                let message =
-                    format!("{} of {name} is given no `auto-route-metric: {due}`", ip.family);
+                let message = format!("{} of {name} has no `auto-route-metric: {due}`", ip.family);
                 found.report(RuleId::B13, ip.place("auto-route-metric"), message);
             }
         }
         for route in layout.routes.iter().filter(|route| route.is_via(name) && !route.is_captured) {
             let is_default = Family::BOTH.iter().any(|family| route.is_default(*family));
             if is_default && route.metric != Some(due) {
-                let message =
-                    format!("the default route through {name} is given no `metric: {due}`");
+                let message = format!("the default route through {name} has no `metric: {due}`");
                 found.report(RuleId::B13, route.at, message);
             }
         }
@@ -136,7 +134,7 @@ fn check_names(subject: &Subject<'_>, port: &Interface<'_>, found: &mut Findings
     let is_any_automatic = layout.interfaces.iter().flat_map(Interface::ips).any(automatic);
     let has_static = port.ips().any(|ip| ip.is_enabled() && !ip.addresses.is_empty());
     if layout.servers.is_empty() && has_static && !is_any_automatic {
-        let message = "br-ex has static addresses, and there is no `dns-resolver`";
+        let message = "br-ex has static addresses: expected `dns-resolver`, found none";
         found.report(RuleId::B15, port.at(), message);
     }
     for server in &layout.servers {

@@ -15,8 +15,10 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
         (Some(named), ..) => {
             let is_it = |port: &BridgePort<'_>| port.name.value == named.value;
             if !way.system.iter().chain(&way.patches).any(is_it) {
-                let message =
-                    format!("`bridge-uplink` names {:?}, which is no port of br-ex", named.value);
+                let message = format!(
+                    "`bridge-uplink` names {:?}, which is not a port of br-ex",
+                    named.value
+                );
                 found.report(RuleId::B4, named.at, message);
             }
         }
@@ -76,19 +78,16 @@ fn check_addresses(subject: &Subject<'_>, found: &mut Findings) {
     for member in &subject.way_out.members {
         let name = member.value;
         let Some(iface) = subject.layout.kernel_interface(name) else {
-            let message = format!(
-                "the uplink `{name}` is not described, so nothing says that it has no address"
-            );
+            let message =
+                format!("the uplink `{name}` is not described, so it may keep an address");
             found.report_as(Severity::Warning, RuleId::B6, member.at, message);
             continue;
         };
         for family in Family::BOTH {
             match iface.ip(family) {
                 None => {
-                    let message = format!(
-                        "the uplink `{name}` does not say `{}.enabled: false`",
-                        family.key()
-                    );
+                    let message =
+                        format!("the uplink `{name}` has no `{}.enabled: false`", family.key());
                     found.report_as(Severity::Warning, RuleId::B6, iface.at(), message);
                 }
                 Some(ip) if ip.is_enabled() => {

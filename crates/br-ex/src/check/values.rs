@@ -13,20 +13,25 @@ use crate::rule::RuleId;
 
 pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
     for iface in &subject.layout.interfaces {
-        expect(iface.node.get("mac-address"), "MAC address", is_hardware_address, found);
+        expect(iface.node.get("mac-address"), "a MAC address", is_hardware_address, found);
     }
     let routes = subject.layout.node.get("routes").and_then(|routes| routes.get("config"));
     for route in routes.map(Node::items).unwrap_or_default() {
         // An absent route without a gateway means all of them.
         let is_empty = |node: &&Node| node.text() != Some("");
         let gateway = route.get("next-hop-address").filter(is_empty);
-        expect(gateway, "address", |text| text.parse::<IpAddr>().is_ok(), found);
+        expect(gateway, "an IP address", |text| text.parse::<IpAddr>().is_ok(), found);
         let destination = route.get("destination").filter(is_empty);
-        expect(destination, "network", |text| text.parse::<IpNet>().is_ok(), found);
+        expect(
+            destination,
+            "a network in CIDR notation",
+            |text| text.parse::<IpNet>().is_ok(),
+            found,
+        );
     }
     for server in &subject.layout.servers {
         if !server.value.contains("{{") && server_address(server).is_none() {
-            let message = format!("{:?} is no address", server.value);
+            let message = format!("expected an IP address, found {:?}", server.value);
             found.report(RuleId::B34, server.at, message);
         }
     }
@@ -40,6 +45,6 @@ pub(super) fn server_address(server: &Located<&str>) -> Option<IpAddr> {
 fn expect(node: Option<&Node>, due: &str, is_good: impl Fn(&str) -> bool, found: &mut Findings) {
     let Some(node) = node.filter(|node| !is_captured(node)) else { return };
     if let Some(text) = node.text().filter(|text| !is_good(text)) {
-        found.report(RuleId::B34, node.at, format!("{text:?} is no {due}"));
+        found.report(RuleId::B34, node.at, format!("expected {due}, found {text:?}"));
     }
 }

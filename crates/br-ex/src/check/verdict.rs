@@ -26,7 +26,7 @@ pub(super) fn check(
     };
     if let Err(error) = verdict {
         let said = error.msg().split_whitespace().collect::<Vec<_>>().join(" ");
-        found.report(RuleId::N1, place(&layout, &said), format!("nmstate says: {said}"));
+        found.report(RuleId::N1, place(&layout, &said), format!("nmstate reports: {said}"));
     }
 }
 

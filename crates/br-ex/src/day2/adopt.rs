@@ -23,7 +23,7 @@ pub struct Adoption {
 /// Why there is no policy for a node.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAdopted {
-    #[error("the state does not say whose it is; give a NodeNetworkState object")]
+    #[error("the state has no name of a node; give a NodeNetworkState object")]
     NoName,
     #[error("no MachineConfig has a document for {0}, and none for all nodes")]
     NoDocument(String),

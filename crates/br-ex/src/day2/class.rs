@@ -94,7 +94,9 @@ impl<'a> Context<'a> {
         let is_up = difference.new.as_ref().and_then(Value::as_str) == Some("up");
         if name == crate::BRIDGE && matches!(kind, "ovs-bridge" | "ovs-interface") {
             return match is_up {
-                true => verdict(Class::Disruptive, "br-ex comes up anew, and ovnkube with it"),
+                true => {
+                    verdict(Class::Disruptive, "br-ex is recreated, and ovnkube restarts with it")
+                }
                 false => verdict(Class::Forbidden, "without br-ex the node has no network"),
             };
         }
@@ -133,7 +135,7 @@ impl<'a> Context<'a> {
             ["ovs-db", ..] => verdict(Class::Hitless, "ovnkube does not read it"),
             ["ipv4" | "ipv6", ..] => verdict(Class::Hitless, "a bridge has no addresses"),
             ["mtu"] => verdict(Class::Hitless, "nmstate gives bridges no MTU"),
-            ["profile-name"] => verdict(Class::Interruption, "NetworkManager makes it anew"),
+            ["profile-name"] => verdict(Class::Interruption, "NetworkManager recreates it"),
             _ => verdict(Class::Disruptive, "it is not known that br-ex survives it"),
         }
     }
@@ -149,7 +151,7 @@ impl<'a> Context<'a> {
         match before.contains(port) || after.contains(port) {
             true => verdict(
                 Class::Disruptive,
-                "the uplink is another one; ovnkube's flows name its port, and it starts anew",
+                "the uplink is another one; ovnkube's flows name its port, and it restarts",
             ),
             false => verdict(Class::Interruption, "a port of br-ex changes"),
         }
@@ -209,7 +211,7 @@ impl<'a> Context<'a> {
                 | "addr-gen-mode"
                 | "dhcp-send-hostname"
                 | "dhcp-custom-hostname",
-            ] => verdict(Class::Interruption, "the lease is asked for anew"),
+            ] => verdict(Class::Interruption, "a new lease is requested"),
             _ => verdict(Class::Interruption, "NetworkManager takes the port up again"),
         }
     }
@@ -219,7 +221,7 @@ impl<'a> Context<'a> {
             return match net.ends_with("/32") || net.ends_with("/128") {
                 true => verdict(
                     Class::Interruption,
-                    "a virtual or egress address; whoever put it there does so again",
+                    "a virtual or egress address; the program that added it adds it again",
                 ),
                 false => verdict(
                     Class::Forbidden,
@@ -268,7 +270,7 @@ impl<'a> Context<'a> {
             ["link-aggregation", "port" | "ports", ..] => self.members(kind, difference),
             ["link-aggregation", "mode"] => verdict(
                 Class::Interruption,
-                "the links are negotiated anew; the switch must follow",
+                "the links are renegotiated; the switch must support the mode",
             ),
             ["link-aggregation", ..] => {
                 verdict(Class::Interruption, "the bond may drop its links for a moment")
@@ -277,7 +279,7 @@ impl<'a> Context<'a> {
                 verdict(Class::Disruptive, "virtual functions go away while their number changes")
             }
             ["ethernet" | "ethtool", ..] => {
-                verdict(Class::Interruption, "the link may be set up anew")
+                verdict(Class::Interruption, "the link may be recreated")
             }
             // Seen on Open vSwitch: the port of a VLAN that is taken up again has another number.
             ["vlan", "ingress-qos-map" | "egress-qos-map", ..]
@@ -347,7 +349,7 @@ impl<'a> Context<'a> {
             ),
             (Some(old), _) if new >= old => verdict(
                 Class::Interruption,
-                "larger frames harm nobody; the switches must carry them, and NICs may reset",
+                "larger frames have no effect on others; the switches must carry them, and NICs may reset",
             ),
             (_, Some(_)) => verdict(Class::Interruption, "the cluster network still fits"),
             (_, None) => verdict(

@@ -33,7 +33,7 @@ const MAIN_TABLE: i64 = 254;
 
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
-    #[error("the state does not say whose it is; give a NodeNetworkState object")]
+    #[error("the state has no name of a node; give a NodeNetworkState object")]
     NoName,
     #[error("{0} has no ovs-bridge br-ex; has ovnkube started there?")]
     NoBridge(String),

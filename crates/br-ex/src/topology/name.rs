@@ -9,7 +9,7 @@ pub struct InterfaceName(String);
 
 /// Not the name of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no name of an interface; it has 1 to 15 letters, digits and -_.@:")]
+#[error("{0:?} is not the name of an interface: expected 1 to 15 letters, digits and -_.@:")]
 pub struct InterfaceNameError(String);
 
 impl InterfaceName {

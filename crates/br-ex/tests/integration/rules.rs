@@ -397,15 +397,15 @@ fn what_only_nmstate_refuses_is_said_in_its_words() {
     let findings = check(&Document::parse(text.as_bytes()), &Surroundings::default());
     let [finding] = findings.as_slice() else { panic!("{findings:?}") };
     assert_eq!(finding.rule.name(), "N1");
-    assert!(finding.message.starts_with("nmstate says: ") && finding.message.contains("eno1"));
+    assert!(finding.message.starts_with("nmstate reports: ") && finding.message.contains("eno1"));
 }
 
 #[test]
 fn what_is_no_document_is_said_at_its_place() {
     for (text, wanted, said) in [
-        ("", "B34 E 1", "nothing in it"),
-        ("# nothing\n", "B34 E 1", "nothing in it"),
-        ("- a\n", "B34 E 1", "this is a list"),
+        ("", "B34 E 1", "the file is empty"),
+        ("# nothing\n", "B34 E 1", "the file is empty"),
+        ("- a\n", "B34 E 1", "expected a map with `interfaces`, found a list"),
         ("interfaces: [\n", "B34 E 1", "not valid YAML"),
         ("desiredState:\n  interfaces: []\n", "B34 E 1", "without `capture`"),
         ("kind: AgentConfig\n", "B34 E 1", "this is of kind AgentConfig"),

@@ -150,12 +150,15 @@ fn what_cannot_be_read_is_refused_with_place_and_reason() {
         assert!(error.starts_with(wanted), "{error}");
     }
     for (text, wanted) in [
-        ("", "there is no MachineConfig in it; it is empty"),
+        ("", "expected a MachineConfig, found none; it is empty"),
         (
             "interfaces: []\n",
-            "there is no MachineConfig in it; its document has no `kind`; is it an NMState document?",
+            "expected a MachineConfig, found none; its document has no `kind`; is it an NMState document?",
         ),
-        ("kind: Secret\n", "there is no MachineConfig in it; the first document is of kind Secret"),
+        (
+            "kind: Secret\n",
+            "expected a MachineConfig, found none; the first document is of kind Secret",
+        ),
         ("a: [\n", "it is not YAML: "),
     ] {
         let error = chain(&parse(text).unwrap_err());
