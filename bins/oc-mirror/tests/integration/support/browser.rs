@@ -64,7 +64,9 @@ impl Browser {
         browser.session = browser.new_session();
         // The default for scripts is 30 s, which a busy machine may need.
         let limit = DEADLINE.as_millis();
-        browser.command("POST", "/timeouts", &json!({"script": limit, "pageLoad": limit}));
+        // An element of the next page may not be there yet.
+        let limits = json!({"script": limit, "pageLoad": limit, "implicit": 30_000});
+        browser.command("POST", "/timeouts", &limits);
         browser
     }
 
@@ -178,6 +180,16 @@ impl Browser {
 
     /// Clicks the first element that a selector finds.
     pub(crate) fn click(&self, selector: &str) {
+        for _ in 1..ATTEMPTS {
+            let element = self.element(selector);
+            let path = format!("/element/{element}/click");
+            match self.try_command("POST", &path, &json!({})) {
+                Ok(_) => return,
+                // Replaced by live progress after it was found.
+                Err(error) if error["error"] == "stale element reference" => {}
+                Err(error) => panic!("clicking {selector}: {error}{}", self.report()),
+            }
+        }
         let element = self.element(selector);
         self.command("POST", &format!("/element/{element}/click"), &json!({}));
     }
