@@ -34,6 +34,7 @@ fn a_user_edits_saves_mirrors_and_pushes_from_a_second_console() {
 
     browser.open(&console.url);
     browser.until_shown("No run is in progress");
+    browser.until_shown("Create a configuration");
     let address = browser.script("return location.href");
     assert!(!address.as_str().unwrap().contains("token"), "{address}");
     assert_eq!(browser.script("return document.cookie"), "", "scripts do not see the session");
@@ -75,6 +76,7 @@ fn a_user_edits_saves_mirrors_and_pushes_from_a_second_console() {
     let console = Console::start(&disconnected, &format!("file://data {PLAIN}"));
     browser.open(&console.url);
     browser.until_shown("No run is in progress");
+    browser.until_shown("Save the configuration in the newest archive");
     browser.click("nav a[href='/configurations']");
     browser.click("main a[href*=archive]");
     browser.fill("#name", "isc.yaml");

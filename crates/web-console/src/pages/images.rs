@@ -2,6 +2,7 @@
 
 use command_line::quantity;
 use maud::{Markup, html};
+use mirror_plan::Origin;
 
 use super::parts::{address, bytes, pager, table};
 use crate::view::images::{ImageDetail, ImageIndex, ImageQuery, ImageRow, KINDS, kind_name};
@@ -25,7 +26,7 @@ pub(crate) fn list(
         html! {
             tr {
                 th scope="row" { a href=(address("/image", &[("origin", &origin)])) { code { (origin) } } }
-                td { (kind_name(image.kind)) @if !image.blobs_held { " (manifests only)" } }
+                td { (kind_name(image.kind)) @if matches!(image.origin, Origin::Made(_)) { ", built by oc-mirror" } @if !image.blobs_held { " (manifests only)" } }
                 td { (first_user(users.of(&image.origin))) }
                 td { (bytes(image.bytes)) }
                 td { code .digest { (image.digest) } }
