@@ -37,10 +37,12 @@ pub use collect::catalogs::{
     CatalogLookup, CatalogLookupError, ContentError, OpenError, OpenedCatalog,
 };
 pub use collect::charts::{
-    CandidateLine, ChartImageLine, ChartImages, ChartLookup, ChartLookupError, ChartSearch,
-    OriginLine,
+    CandidateLine, ChartEntry, ChartImageLine, ChartImages, ChartLookup, ChartLookupError,
+    ChartSearch, ChartUse, OriginLine,
 };
-pub use collect::releases::{ComponentLine, LookupError, ReleaseContents, ReleaseLookup};
+pub use collect::releases::{
+    ComponentLine, LookupError, ReleaseContents, ReleaseLookup, ReleaseUse,
+};
 pub use delete::{
     DeleteReport, DeleteRequest, DeletedImage, Deletion, Fate, GarbageCollection, PlannedDeletion,
     What, execute as execute_deletion, garbage_collection, plan as plan_deletion,

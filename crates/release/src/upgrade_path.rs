@@ -17,8 +17,11 @@ use crate::channel::Minor;
 use crate::graph::{Graph, Risk, Update};
 use crate::nearest;
 
+mod extended;
 mod picture;
 mod table;
+
+pub use extended::ExtendedUpdate;
 
 /// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +79,9 @@ pub struct Hop {
     /// Names of the risks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub risks: Vec<String>,
+    /// The update between EUS releases that it is a part of.
+    #[serde(rename = "eus", skip_serializing_if = "Option::is_none")]
+    pub extended: Option<ExtendedUpdate>,
 }
 
 /// A release that can be reached, or that another can be reached from.
@@ -304,7 +310,7 @@ fn path(reach: &Reach, start: usize, end: usize) -> Option<Vec<usize>> {
 
 impl Route {
     fn of(graph: &Graph, path: &[usize]) -> Self {
-        let hops: Vec<Hop> = path
+        let mut hops: Vec<Hop> = path
             .windows(2)
             .map(|pair| {
                 let [from, to] = [pair[0], pair[1]].map(|place| &graph.nodes()[place]);
@@ -313,9 +319,11 @@ impl Route {
                     to: to.version.clone(),
                     channels: from.channels.intersection(&to.channels).cloned().collect(),
                     risks: risk_names(graph, &[(pair[0], pair[1])]),
+                    extended: None,
                 }
             })
             .collect();
+        extended::mark(&mut hops);
         let conditional = |pair: &[usize]| {
             graph.update(pair[0], pair[1]).is_some_and(|update| update.is_conditional())
         };
@@ -348,7 +356,7 @@ fn advice(from: &Version, to: &Version, routes: &[Route]) -> Vec<String> {
     let mut advice = Vec::new();
     let (first, last) = (Minor::of(from), Minor::of(to));
     let distance = last.minor.saturating_sub(first.minor);
-    if first.major == last.major && distance >= 2 && first.minor % 2 == 0 && last.minor % 2 == 0 {
+    if first.major == last.major && distance >= 2 && first.is_eus() && last.is_eus() {
         advice.push(format!(
             "EUS to EUS: the control plane goes through every minor version from {first} to {last}. Pause the MachineConfigPools of the workers before the first hop and resume them at {last}: they skip the odd versions and restart once for two. Update operators that must change with the odd version in between."
         ));

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use oci::Digest;
 use tokio_util::sync::CancellationToken;
 use workspace::RunStatus;
 
@@ -15,6 +16,7 @@ use crate::jobs::Jobs;
 use crate::sizes::Sizes;
 use crate::view::images::{self, ImageIndex};
 use crate::view::place::Place;
+use crate::view::users::{self, Users};
 use crate::view::{Fault, runs};
 
 /// How old the list of images may be while a run adds some.
@@ -32,6 +34,8 @@ pub(crate) struct App {
     /// Cancelled when the console ends: streams of events end with it.
     pub(crate) stop: CancellationToken,
     images: Mutex<Option<CachedImages>>,
+    /// The users of images, by the plans they were read from.
+    users: Mutex<(Vec<Digest>, Arc<Users>)>,
 }
 
 #[derive(Debug)]
@@ -60,7 +64,19 @@ impl App {
             registries,
             stop: CancellationToken::new(),
             images: Mutex::new(None),
+            users: Mutex::default(),
         }
+    }
+
+    /// What needs which image. Plans are large, and read again only where there is another one.
+    pub(crate) fn users(&self) -> Result<Arc<Users>, Fault> {
+        let plans = users::newest_plans(&self.place.workspace)?;
+        let mut cached = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.0 != plans {
+            let read = users::read(&self.place.workspace, &plans);
+            *cached = (plans, Arc::new(read));
+        }
+        Ok(Arc::clone(&cached.1))
     }
 
     /// The images. Thousands of records are read, so the list is kept until a run changes it.

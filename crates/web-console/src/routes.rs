@@ -9,6 +9,7 @@ mod events;
 mod guard;
 mod inventory;
 mod job_events;
+mod package_sizes;
 mod respond;
 mod select;
 mod selection;
@@ -47,6 +48,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         )
         .route("/operators", get(select::packages))
         .route("/operator", get(select::package))
+        .route("/operator/measure", post(package_sizes::measure))
         .route("/operator/icon", get(select::icon))
         .route("/operator/diagram", get(select::operator_diagram))
         .route("/charts", get(select::chart_page))

@@ -13,6 +13,7 @@ pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod resources;
 pub(crate) mod runs;
+pub(crate) mod users;
 
 use std::error::Error;
 

@@ -1,6 +1,7 @@
 //! The console in a browser: from an empty workspace to a filled registry.
 
 use std::fs;
+use std::panic::{self, AssertUnwindSafe};
 
 use lab::docker_registry::{DockerRegistry, Settings};
 use lab::images::Image;
@@ -34,6 +35,7 @@ fn a_user_edits_saves_mirrors_and_pushes_from_a_second_console() {
 
     browser.open(&console.url);
     browser.until_shown("No run is in progress");
+    browser.until_shown("Create a configuration");
     let address = browser.script("return location.href");
     assert!(!address.as_str().unwrap().contains("token"), "{address}");
     assert_eq!(browser.script("return document.cookie"), "", "scripts do not see the session");
@@ -75,6 +77,7 @@ fn a_user_edits_saves_mirrors_and_pushes_from_a_second_console() {
     let console = Console::start(&disconnected, &format!("file://data {PLAIN}"));
     browser.open(&console.url);
     browser.until_shown("No run is in progress");
+    browser.until_shown("Save the configuration in the newest archive");
     browser.click("nav a[href='/configurations']");
     browser.click("main a[href*=archive]");
     browser.fill("#name", "isc.yaml");
@@ -109,4 +112,15 @@ fn a_user_edits_saves_mirrors_and_pushes_from_a_second_console() {
         assert!(widths[0].as_u64() <= widths[1].as_u64(), "{path}: {widths}");
     }
     browser.picture("narrow");
+}
+
+#[test]
+fn a_failure_in_the_browser_reports_the_page_and_the_log_of_its_driver() {
+    let browser = Browser::start();
+    browser.open("data:text/html,<p>Words of the page</p>");
+    let failed = panic::catch_unwind(AssertUnwindSafe(|| browser.script("throw new Error('no')")));
+    let report = failed.unwrap_err().downcast::<String>().unwrap();
+    for words in ["no", "the page: data:text/html", "Words of the page", "COMMAND ExecuteScript"] {
+        assert!(report.contains(words), "{words}: {report}");
+    }
 }

@@ -85,6 +85,10 @@ impl Scene {
         for catalog in [format!("{catalog}&carried=true"), catalog] {
             console.until(&catalog, |page| !page.contains("data-reload"));
         }
+        let catalog = format!("{HOST}/{CATALOG}:{TAG}");
+        let form = [("catalog", &*catalog), ("name", "bar"), ("channel", "stable")];
+        let location = console.post("/operator/measure", &form);
+        console.until(location.header("location").unwrap(), |page| !page.contains("data-reload"));
     }
 }
 
@@ -215,6 +219,31 @@ fn pictures(scene: &Scene, browser: &Browser) {
     browser.use_scheme("dark");
     browser.open(&scene.page("/runs/1"));
     browser.picture("console-run-dark");
+}
+
+#[test]
+fn forms_fit_into_wide_and_narrow_windows() {
+    let site = Site::new();
+    fs::create_dir(site.path("data")).unwrap();
+    let console = Console::start(&site, &format!("file://data {PLAIN}"));
+    console.save("isc.yaml", &image_set("  additionalImages:\n  - name: quay.io/org/app:v1\n"));
+    let browser = Browser::start();
+    browser.open(&console.url);
+    for width in [1280, 800, 360] {
+        browser.use_width(width);
+        for path in ["/start", "/releases", "/charts", "/operators", "/configurations"] {
+            browser.open(&format!("http://{}{path}", console.host));
+            // A line of text is 24 pixels high.
+            let wrapped = browser.script(
+                "return [...document.querySelectorAll('main button')].filter((e) => e.offsetHeight >= 48).map((e) => e.textContent)",
+            );
+            assert_eq!(wrapped, serde_json::json!([]), "{path}, {width} pixels");
+            let wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+            assert_eq!(browser.script(wide), 0, "{path}, {width} pixels");
+        }
+        browser.open(&format!("http://{}/start", console.host));
+        browser.picture(&format!("narrow-start-{width}"));
+    }
 }
 
 #[test]

@@ -271,3 +271,29 @@ fn a_chart_of_a_repository_is_listed_and_added_with_its_version() {
     let absent = console.get(&format!("/charts?repository={url}none")).body;
     assert!(absent.contains("role=\"alert\""), "{absent}");
 }
+
+#[test]
+fn updates_between_eus_releases_are_marked_on_the_page_and_in_the_diagram() {
+    let world = World::empty();
+    let payload = |version: &str| format!("quay.io/a/b@{}", oci::Digest::of(version.as_bytes()));
+    let versions = ["4.12.5", "4.13.4", "4.14.2", "4.14.9"];
+    let graph = versions.iter().fold(Graph::default(), |graph, version| {
+        graph.node_in(version, &payload(version), &["eus-4.14"])
+    });
+    let pairs = versions.windows(2);
+    let graph = pairs.fold(graph, |graph, pair| graph.edge(pair[0], pair[1]));
+    world.service.publish("eus-4.14", "amd64", &graph);
+    let site = world.site();
+    fs::create_dir(site.path("data")).unwrap();
+    let console = Console::of(world.command(&site, "console file://data --listen 127.0.0.1:0"));
+    let query = "channel=eus-4.14&from=4.12.5&to=4.14.9";
+    let page = console.get(&format!("/releases?{query}")).body;
+    for words in ["EUS channel", "Extended Update Support", "EUS to EUS: ", "4.12 to 4.14"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let svg = console.get(&format!("/releases/diagram?{query}")).body;
+    // The last hop stays inside 4.14.
+    assert_eq!(svg.matches(">EUS 4.12 to 4.14<").count(), 2, "{svg}");
+    let page = console.get("/releases?channel=eus-4.14&from=4.14.2&to=4.14.9").body;
+    assert!(!page.contains("EUS to EUS: ") && !page.contains("4.12 to 4.14"), "{page}");
+}

@@ -9,6 +9,7 @@ use lab::registry::{LabRegistry, Settings};
 use oci::Digest;
 use serde_json::json;
 
+use crate::support::charts::{put_images, serve_charts, write_chart};
 use crate::support::console::Console;
 use crate::support::releases::World;
 use crate::support::{PLAIN, Site, image_set};
@@ -154,6 +155,112 @@ fn packages_have_sizes_of_their_own_and_dependencies_are_shown() {
     let row = row.split_once(">bar<").unwrap().1;
     assert_eq!(bytes_after(row, "<td>"), unique_bytes(&images), "{page}");
     assert!(page.contains("foo <span class=\"badge active\">dependency</span>"), "{page}");
+}
+
+#[test]
+fn releases_and_their_channels_have_sizes_of_their_own() {
+    let (world, releases) = World::with(&["4.16.1", "4.16.2", "4.16.3"]);
+    let site = world.site();
+    fs::create_dir(site.path("data")).unwrap();
+    let console = Console::of(world.command(&site, "console file://data --listen 127.0.0.1:0"));
+    let channel = "  platform:\n    channels:\n    - name: stable-4.16\n      minVersion: 4.16.2\n      maxVersion: 4.16.3\n";
+    console.save("isc.yaml", &image_set(channel));
+    let page = sized(&console);
+    let table = page.split_once("aria-label=\"Releases\"").unwrap().1;
+    let images = |release: &'static str| {
+        let release = releases.iter().find(|known| known.version == release).unwrap();
+        let components = release.components.iter().map(|(_, image)| image);
+        components.chain([&release.payload]).collect::<Vec<&Image>>()
+    };
+    let (second, third) = (images("4.16.2"), images("4.16.3"));
+    let both = unique_bytes(&[second.clone(), third.clone()].concat());
+    let row = |name: &str| table.split_once(name).unwrap_or_else(|| panic!("{name}: {table}")).1;
+    assert_eq!(bytes_after(row("stable-4.16"), "<td>"), both, "{table}");
+    for (name, own, other) in
+        [("4.16.2-x86_64", &second, &third), ("4.16.3-x86_64", &third, &second)]
+    {
+        let row = row(name);
+        assert_eq!(bytes_after(row, "<td>"), unique_bytes(own), "{name}: {table}");
+        let alone = row.split_once("</td>").unwrap().1;
+        assert_eq!(bytes_after(alone, "<td>"), both - unique_bytes(other), "{name}: {table}");
+    }
+    assert!(!table.contains("4.16.1-x86_64"), "{table}");
+}
+
+#[test]
+fn charts_and_their_repositories_have_sizes_of_their_own() {
+    let registry = LabRegistry::start(Settings::default()).unwrap();
+    put_images(&registry, &["app", "hook", "cron"]);
+    let site = site();
+    write_chart(&site, "web", "1.2.0", &registry);
+    write_chart(&site, "worker", "2.0.0", &registry);
+    let repository = serve_charts(&site, &["web", "worker"]);
+    let console = Console::start(&site, &format!("file://data {PLAIN}"));
+    let text = format!(
+        "  helm:\n    repositories:\n    - name: lab\n      url: {}\n      charts:\n      - name: web\n        version: 1.2.0\n      - name: worker\n        version: 2.0.0\n",
+        repository.url()
+    );
+    console.save("isc.yaml", &image_set(&text));
+    let page = sized(&console);
+    let table = page.split_once("aria-label=\"Charts\"").unwrap().1;
+    let images = ["app", "hook", "cron"].map(|name| Image::tiny(name).unwrap());
+    let images = unique_bytes(&images.each_ref());
+    let sizes = |name: &str| {
+        let row = table.split_once(name).unwrap_or_else(|| panic!("{name}: {table}")).1;
+        let alone = row.split_once("</td>").unwrap().1;
+        (bytes_after(row, "<td>"), bytes_after(alone, "<td>"))
+    };
+    let mut charts = 0;
+    for (name, file) in [(">web<", "web-1.2.0.tgz"), (">worker<", "worker-2.0.0.tgz")] {
+        let (size, alone) = sizes(name);
+        // Both use the same images; only the chart itself is not shared.
+        assert_eq!(size - images, alone, "{name}: {table}");
+        let packed = fs::metadata(site.path(&format!("packed/{file}"))).unwrap().len();
+        assert!(alone > packed && alone < packed + 4096, "{name}: {alone} of {packed}");
+        charts += alone;
+    }
+    assert_eq!(sizes(repository.url()), (images + charts, images + charts));
+    assert_eq!(bytes_after(&page, "<dt>Selected</dt>"), images + charts, "{page}");
+}
+
+#[test]
+fn the_size_of_a_channel_is_determined_on_request_before_it_is_added() {
+    let registry = LabRegistry::start(Settings::default()).unwrap();
+    let operators = Operators::generate().unwrap();
+    operators.put(&registry).unwrap();
+    let site = site();
+    site.redirect(HOST, registry.address());
+    let console = Console::start(&site, &format!("file://data {PLAIN}"));
+    let catalog = format!("{HOST}/{CATALOG}:{TAG}");
+    let is_read = |page: &str| !page.contains("data-reload");
+    console.until(&format!("/operators?catalog={catalog}"), is_read);
+    // Opening the page requests nothing from a registry.
+    registry.forget_requests();
+    let path = format!("/operator?catalog={catalog}&name=bar");
+    let page = console.get(&path).body;
+    assert!(page.contains("aria-label=\"Determine: size of stable\""), "{page}");
+    assert_eq!(registry.requests().count(), 0);
+
+    let form = [("catalog", &*catalog), ("name", "bar"), ("channel", "stable")];
+    let started = console.post("/operator/measure", &form);
+    assert_eq!(started.status, 303, "{}", started.body);
+    let page = console.until(started.header("location").unwrap(), is_read);
+    let images = [("lab/bar-bundle", "v1.0.0"), ("lab/bar", "v1.0.0"), ("lab/shared", "v1")];
+    let images = images.map(|(name, tag)| operators.image(name, tag).unwrap());
+    let row = page.split_once("scope=\"row\">stable").unwrap_or_else(|| panic!("{page}")).1;
+    assert_eq!(bytes_after(row, "<td>"), unique_bytes(&images), "{page}");
+    // Of others nothing is known yet.
+    assert!(page.contains("aria-label=\"Determine: size of alpha\""), "{page}");
+
+    let (absent, none) = ([form[0], form[1], ("channel", "none")], [form[0], ("name", "none")]);
+    assert_eq!(console.post("/operator/measure", &absent).status, 404);
+    assert_eq!(console.post("/operator/measure", &none).status, 404);
+    // What cannot be determined is reported where it was requested.
+    drop(registry);
+    let form = [form[0], form[1], ("channel", "alpha")];
+    assert_eq!(console.post("/operator/measure", &form).status, 303);
+    let page = console.until(&path, is_read);
+    assert!(page.contains("aria-label=\"Try again: size of alpha\""), "{page}");
 }
 
 #[test]

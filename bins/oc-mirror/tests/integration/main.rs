@@ -8,6 +8,7 @@ mod cluster_jobs;
 mod command_line;
 mod console_access;
 mod console_browser;
+mod console_images;
 mod console_pages;
 mod console_runs;
 mod console_select;

@@ -17,6 +17,7 @@ mod lookup;
 mod of_oc_mirror_v2;
 mod render;
 mod repository;
+mod uses;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use futures_util::stream::{self, StreamExt};
 use helm::discover::{Cause, Options};
 use helm::repository::{ChartVersion, Index, SelectError};
 use image_set::{Helm, HelmRepository, LocalChart, Position};
-use mirror_plan::{BlobRef, Destination, Exit, Kind, Plan, Wanted};
+use mirror_plan::{BlobRef, Destination, Exit, Kind, Origin, Plan, Wanted};
 use oci::{Digest, Platform};
 use registry::Client;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,7 @@ pub use lookup::{
     CandidateLine, ChartImageLine, ChartImages, ChartLookup, ChartLookupError, ChartSearch,
     OriginLine,
 };
+pub use uses::{ChartEntry, ChartUse};
 
 /// Charts that are fetched and rendered at once.
 const AT_ONCE: usize = 4;
@@ -72,6 +74,9 @@ pub(crate) struct Charts {
     /// Which version was selected for a chart of a repository, by their places in the section.
     #[serde(with = "pairs")]
     pub(crate) versions: BTreeMap<(usize, usize), String>,
+    /// Which charts need an image.
+    #[serde(with = "pairs")]
+    pub(crate) uses: BTreeMap<Origin, BTreeSet<ChartUse>>,
     /// The charts by the name they get, to notice two with the same.
     #[serde(skip)]
     named: BTreeMap<Destination, (Digest, String)>,
@@ -99,26 +104,27 @@ pub(crate) async fn collect(context: &Context, source: Source<'_>) -> Charts {
 /// Reads what the connected side selected.
 async fn read(context: &Context, section: &Helm, holdings: &Holdings) -> Charts {
     let mut charts = Charts::default();
-    for repository in &section.repositories {
+    for (at, repository) in section.repositories.iter().enumerate() {
         if repository.charts.is_empty() {
             let document = carried::repository_document(repository);
-            let entry = Entry::of_repository(repository);
+            let entry = Entry::of_repository(at, repository);
             charts.take_carried(context, carried::read(holdings, &document), &entry);
         }
-        for chart in &repository.charts {
+        for (place, chart) in repository.charts.iter().enumerate() {
             let read = carried::read_chart(holdings, repository, chart);
-            let entry = Entry::of_chart(repository, chart);
+            let entry = Entry::of_chart((at, place), repository, chart);
             charts.take_held(context, holdings, (&entry, chart), read).await;
         }
     }
-    for local in &section.local {
+    for (at, local) in section.local.iter().enumerate() {
         let read = carried::read(holdings, &carried::local_document(local));
         if read.is_err() && holdings.distribution().is_some() && local.path.exists() {
             // oc-mirror v2 does not archive these charts; it reads them on both sides.
-            charts.take_local(context, local, &mut Documents::default()).await;
+            charts.take_local(context, (at, local), &mut Documents::default()).await;
             continue;
         }
-        charts.take_held(context, holdings, (&Entry::of_local(local), &local.chart), read).await;
+        let entry = Entry::of_local(at, local);
+        charts.take_held(context, holdings, (&entry, &local.chart), read).await;
     }
     charts
 }
@@ -137,18 +143,18 @@ async fn fetch(context: &Context, section: &Helm, client: &Client) -> Charts {
         let asked = match opened {
             Ok(asked) => asked,
             Err(error) => {
-                let entry = Entry::of_repository(repository);
+                let entry = Entry::of_repository(at, repository);
                 charts.failures.push(entry.failure(context, &error));
                 continue;
             }
         };
         match repository.charts.is_empty() {
-            true => charts.take_all(context, repository, &asked, &mut documents).await,
+            true => charts.take_all(context, (at, repository), &asked, &mut documents).await,
             false => charts.take_listed(context, (at, repository), &asked, &mut documents).await,
         }
     }
-    for local in &section.local {
-        charts.take_local(context, local, &mut documents).await;
+    for (at, local) in section.local.iter().enumerate() {
+        charts.take_local(context, (at, local), &mut documents).await;
     }
     match documents.save(context) {
         Ok(saved) => charts.documents = saved,
@@ -164,24 +170,31 @@ async fn fetch(context: &Context, section: &Helm, client: &Client) -> Charts {
 struct Entry<'a> {
     at: Position,
     name: String,
+    place: ChartEntry,
     platforms: &'a [Platform],
 }
 
 impl<'a> Entry<'a> {
-    fn of_repository(repository: &HelmRepository) -> Self {
+    fn of_repository(at: usize, repository: &HelmRepository) -> Self {
         let name = format!("the repository {}", repository::without_login(&repository.url));
-        Self { at: repository.at, name, platforms: &[] }
+        Self { at: repository.at, name, place: ChartEntry::Repository(at), platforms: &[] }
     }
 
-    fn of_chart(repository: &HelmRepository, chart: &'a image_set::Chart) -> Self {
+    fn of_chart(
+        (at, place): (usize, usize),
+        repository: &HelmRepository,
+        chart: &'a image_set::Chart,
+    ) -> Self {
         let url = repository::without_login(&repository.url);
         let name = format!("the chart {} of {url}", chart.name);
-        Self { at: chart.at, name, platforms: &chart.platforms }
+        let place = ChartEntry::Chart(at, place);
+        Self { at: chart.at, name, place, platforms: &chart.platforms }
     }
 
-    fn of_local(local: &'a LocalChart) -> Self {
+    fn of_local(at: usize, local: &'a LocalChart) -> Self {
         let name = format!("the chart {}", local.path.display());
-        Self { at: local.chart.at, name, platforms: &local.chart.platforms }
+        let (place, platforms) = (ChartEntry::Local(at), &local.chart.platforms);
+        Self { at: local.chart.at, name, place, platforms }
     }
 
     fn told(&self, context: &Context, why: &str) -> String {
@@ -227,6 +240,16 @@ impl Search {
 }
 
 impl Charts {
+    /// Takes a chart and its images.
+    fn want(&mut self, entry: &Entry<'_>, chart: &CarriedChart) {
+        let (name, version) = (chart.name.clone(), chart.version.clone());
+        let user = ChartUse { name, version, entry: entry.place };
+        for wanted in chart.wanted(entry.platforms) {
+            self.uses.entry(wanted.origin.clone()).or_default().insert(user.clone());
+            self.wanted.push(wanted);
+        }
+    }
+
     fn take_carried(
         &mut self,
         context: &Context,
@@ -235,8 +258,7 @@ impl Charts {
     ) {
         match carried {
             Ok(Carried { charts }) => {
-                let wanted = charts.iter().flat_map(|chart| chart.wanted(entry.platforms));
-                self.wanted.extend(wanted);
+                charts.iter().for_each(|chart| self.want(entry, chart));
             }
             Err(error) => self.failures.push(entry.failure(context, &error)),
         }
@@ -275,7 +297,7 @@ impl Charts {
     ) {
         let mut listed: Option<Result<Index, Arc<RepositoryError>>> = None;
         for (place, chart) in repository.charts.iter().enumerate() {
-            let entry = Entry::of_chart(repository, chart);
+            let entry = Entry::of_chart((at, place), repository, chart);
             let selected = async {
                 // A registry lists one chart at a time; a web server all of them at once.
                 let by_chart = repository.url.starts_with("oci://");
@@ -316,11 +338,11 @@ impl Charts {
     async fn take_all(
         &mut self,
         context: &Context,
-        repository: &HelmRepository,
+        (at, repository): (usize, &HelmRepository),
         asked: &Repository<'_>,
         documents: &mut Documents,
     ) {
-        let entry = Entry::of_repository(repository);
+        let entry = Entry::of_repository(at, repository);
         let index = match asked.index(None).await {
             Ok(index) => index,
             Err(error) => return self.failures.push(entry.failure(context, &error)),
@@ -364,10 +386,10 @@ impl Charts {
     async fn take_local(
         &mut self,
         context: &Context,
-        local: &LocalChart,
+        (at, local): (usize, &LocalChart),
         documents: &mut Documents,
     ) {
-        let entry = Entry::of_local(local);
+        let entry = Entry::of_local(at, local);
         let read = local::read(&local.path).map_err(ChartError::from);
         let read = read.and_then(|fetched| {
             check_local(context, &entry, local, &fetched)?;
@@ -462,7 +484,7 @@ impl Charts {
             }
         };
         let chart = CarriedChart { name, version, artifact, images };
-        self.wanted.extend(chart.wanted(entry.platforms));
+        self.want(entry, &chart);
         Some(chart)
     }
 
@@ -501,7 +523,8 @@ pub(crate) fn warn_of_whole_repositories(context: &Context, plan: &Plan) {
     let settings = &context.settings;
     let Some(section) = &settings.configuration.set.mirror.helm else { return };
     let is_whole = |r: &&HelmRepository| r.charts.is_empty() && !r.newest_only;
-    let Some(repository) = section.repositories.iter().find(is_whole) else { return };
+    let mut repositories = section.repositories.iter().enumerate();
+    let Some((at, repository)) = repositories.find(|(_, r)| is_whole(r)) else { return };
     if matches!(settings.workflow, Workflow::DiskToMirror { .. }) {
         return;
     }
@@ -519,7 +542,7 @@ pub(crate) fn warn_of_whole_repositories(context: &Context, plan: &Plan) {
     let why = format!(
         "the `helm` section selects {charts} charts with {images} images, {size} MiB in total, because it names no charts of this repository"
     );
-    context.warn(Entry::of_repository(repository).told(context, &why));
+    context.warn(Entry::of_repository(at, repository).told(context, &why));
 }
 
 /// Versions of all charts that can be installed. Library charts cannot.

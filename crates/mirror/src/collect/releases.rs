@@ -20,7 +20,7 @@ mod payload_files;
 mod resources;
 mod signatures;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
@@ -81,6 +81,17 @@ pub(crate) struct Releases {
     signatures: BTreeMap<Digest, Vec<SignatureBytes>>,
     /// What images are called inside their release.
     parts: BTreeMap<Destination, Part>,
+    /// The channels of the configuration that select a release such as `4.16.3-x86_64`.
+    channels: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// The release that an image belongs to.
+#[derive(Debug, Clone, Copy)]
+pub struct ReleaseUse<'a> {
+    /// `4.16.3-x86_64`
+    pub release: &'a str,
+    /// The channels of the configuration that select it; `None` where the configuration names it.
+    pub channels: Option<&'a BTreeSet<String>>,
 }
 
 /// A signature; hex digits in a stored plan.
@@ -144,7 +155,13 @@ async fn collect_section(
         .await;
     for (chosen, opened) in opened {
         match opened {
-            Ok(opened) => releases.take(context, opened, &mut documents),
+            Ok(opened) => {
+                if !chosen.channels.is_empty() {
+                    let channels = releases.channels.entry(opened.tag.to_string()).or_default();
+                    channels.extend(chosen.channels);
+                }
+                releases.take(context, opened, &mut documents);
+            }
             Err(error) => releases.lose(&chosen, &error),
         }
     }
@@ -191,6 +208,14 @@ fn collector(context: &Context, client: &Client) -> Collector {
 }
 
 impl Releases {
+    /// The release that an image of this name belongs to. Names at a target may be below a namespace
+    /// or have shorter paths; their tags are the same.
+    pub(crate) fn of_image(&self, name: &Destination) -> Option<ReleaseUse<'_>> {
+        let of_tag = || self.parts.iter().find(|(known, _)| known.tag == name.tag);
+        let part = self.parts.get(name).or_else(|| of_tag().map(|(_, part)| part))?;
+        Some(ReleaseUse { release: &part.release, channels: self.channels.get(&part.release) })
+    }
+
     fn take(&mut self, context: &Context, opened: Opened, documents: &mut Documents) {
         note(context, &opened.audited);
         self.laid_out(context, &opened);

@@ -11,12 +11,15 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use mirror_plan::{
-    BundleUse, Destination, Exit, Mode, Plan, PlanError, SealError, Sealing, Target, Wanted, unseal,
+    BundleUse, Destination, Exit, Kind, Mode, Origin, Plan, PlanError, PlannedImage, SealError,
+    Sealing, Target, Wanted, unseal,
 };
 use oci::{Digest, ImageRef};
 use serde::{Deserialize, Serialize};
 
 use crate::collect::built_images::{Base, MadeImage};
+use crate::collect::charts::ChartUse;
+use crate::collect::releases::ReleaseUse;
 use crate::collect::sections::Sections;
 use crate::context::Context;
 use crate::gather::Gathered;
@@ -52,7 +55,7 @@ struct Outline<S> {
     failures: Vec<StoredFailure>,
     /// Where the content of built images is that was not built.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    built: Vec<(mirror_plan::Origin, Base)>,
+    built: Vec<(Origin, Base)>,
     sections: S,
 }
 
@@ -159,6 +162,21 @@ impl StoredPlan {
     /// The bundles of operators that need an image.
     pub fn uses(&self, image: &ImageRef) -> BTreeSet<BundleUse> {
         self.run.sections.catalogs.needs.uses(image)
+    }
+
+    /// The release that an image of the plan belongs to.
+    pub fn release_of(&self, image: &PlannedImage) -> Option<ReleaseUse<'_>> {
+        match image.kind {
+            Kind::ReleasePayload | Kind::ReleaseComponent | Kind::KubeVirt => {
+                self.run.sections.releases.of_image(&image.destination)
+            }
+            _ => None,
+        }
+    }
+
+    /// The charts that need an image, or that are stored as it.
+    pub fn chart_uses(&self, image: &Origin) -> impl Iterator<Item = &ChartUse> {
+        self.run.sections.charts.uses.get(image).into_iter().flatten()
     }
 
     /// What could not be planned, in words: images, and whatever else failed.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use drawing::{Drawing, Edge, Mood, Node, Role};
 use semver::Version;
 
-use super::{Reached, UpgradePaths};
+use super::{Hop, Reached, UpgradePaths};
 use crate::channel::Minor;
 
 impl UpgradePaths {
@@ -45,7 +45,7 @@ impl UpgradePaths {
                     from: at,
                     to: next,
                     mood: mood(&hop.risks),
-                    label: label(&hop.risks),
+                    label: hop_label(hop),
                 });
                 at = next;
             }
@@ -102,7 +102,9 @@ impl UpgradePaths {
             Some(Edge { from, to, mood: mood(&own_risks), label: label(&own_risks) })
         });
         let edges = edges.collect();
-        let lanes = minors.iter().map(ToString::to_string).collect();
+        let lane =
+            |minor: &Minor| if minor.is_eus() { format!("{minor} EUS") } else { minor.to_string() };
+        let lanes = minors.iter().map(lane).collect();
         Drawing { title, lanes, nodes, edges }
     }
 }
@@ -115,6 +117,13 @@ fn node(version: &Version, rank: usize, lane: usize, role: Role, detail: &str) -
 
 fn mood(risks: &[String]) -> Mood {
     if risks.is_empty() { Mood::Fine } else { Mood::Risky }
+}
+
+/// The risks of a hop, and the update between EUS releases that it is a part of.
+fn hop_label(hop: &Hop) -> String {
+    let words =
+        [label(&hop.risks), hop.extended.as_ref().map(ToString::to_string).unwrap_or_default()];
+    words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 fn label(risks: &[String]) -> String {

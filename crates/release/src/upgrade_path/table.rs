@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use drawing::columns;
 
-use super::{Reached, Route, UpgradePaths};
+use super::{Hop, Reached, Route, UpgradePaths};
 
 /// How many channels are named before it is only said how many more there are.
 const NAMED_CHANNELS: usize = 3;
@@ -53,17 +53,27 @@ impl UpgradePaths {
             return "Nothing to do: both are the same release.\n".to_owned();
         }
         let mut text = format!("{}, {kind}\n", counted(route.hops.len(), "hop"));
-        let rows = route.hops.iter().zip(1..).map(|(hop, number)| {
-            let number: usize = number;
+        let row = |(hop, number): (&Hop, usize)| {
+            let extended = hop.extended.as_ref();
             [
                 number.to_string(),
                 hop.from.to_string(),
                 hop.to.to_string(),
                 channels(&hop.channels),
+                extended.map(|eus| format!("{} to {}", eus.from, eus.to)).unwrap_or_default(),
                 hop.risks.join(", "),
             ]
-        });
-        text += &columns(["HOP", "FROM", "TO", "CHANNELS", "RISKS"], &rows.collect::<Vec<_>>());
+        };
+        let rows: Vec<_> = route.hops.iter().zip(1..).map(row).collect();
+        if route.hops.iter().any(|hop| hop.extended.is_some()) {
+            text += &columns(["HOP", "FROM", "TO", "CHANNELS", "EUS", "RISKS"], &rows);
+        } else {
+            let rows = rows
+                .into_iter()
+                .map(|[hop, from, to, channels, _, risks]| [hop, from, to, channels, risks]);
+            let rows: Vec<_> = rows.collect();
+            text += &columns(["HOP", "FROM", "TO", "CHANNELS", "RISKS"], &rows);
+        }
         text
     }
 

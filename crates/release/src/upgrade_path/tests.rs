@@ -183,6 +183,38 @@ RISKS
 }
 
 #[test]
+fn hops_between_eus_releases_are_marked_and_others_are_not() {
+    let nodes = ["4.14.1", "4.14.9", "4.15.2", "4.15.8", "4.16.3", "4.17.1", "4.18.2", "4.19.1"];
+    let all: Vec<(usize, usize)> = (0..7).map(|at| (at, at + 1)).collect();
+    let graph = graph(&nodes, &all, &[]);
+    let marks = |from: &str, to: &str| -> Vec<String> {
+        let paths = paths_of(&graph, from, to).unwrap();
+        let hops = paths.routes[0].hops.iter();
+        hops.map(|hop| hop.extended.as_ref().map(ToString::to_string).unwrap_or_default()).collect()
+    };
+    let (first, second) = ("EUS 4.14 to 4.16", "EUS 4.16 to 4.18");
+    assert_eq!(marks("4.14.1", "4.19.1"), ["", first, first, first, second, second, ""]);
+    // Not as far as the next EUS release, or not from one.
+    assert_eq!(marks("4.14.9", "4.15.8"), ["", ""]);
+    assert_eq!(marks("4.15.2", "4.16.3"), ["", ""]);
+    let paths = paths_of(&graph, "4.14.9", "4.16.3").unwrap();
+    let table = paths.table();
+    assert!(table.contains("CHANNELS               EUS           RISKS"), "{table}");
+    assert!(
+        table.contains("1    4.14.9  4.15.2  fast-4.16              4.14 to 4.16\n"),
+        "{table}"
+    );
+    assert_eq!(paths.drawing().svg().matches("EUS 4.14 to 4.16").count(), 3);
+    let json = serde_json::to_value(&paths).unwrap();
+    assert_eq!(
+        json["routes"][0]["hops"][2]["eus"],
+        serde_json::json!({"from": "4.14", "to": "4.16"})
+    );
+    let lanes = paths_of(&graph, "4.14.1", "").unwrap().drawing().lanes;
+    assert_eq!(lanes, ["4.19", "4.18 EUS", "4.17", "4.16 EUS", "4.15", "4.14 EUS"]);
+}
+
+#[test]
 fn json_and_yaml_say_the_same() {
     let paths = paths_of(&sample(), "4.14.1", "4.16.3").unwrap();
     let json: serde_json::Value = serde_json::to_value(&paths).unwrap();

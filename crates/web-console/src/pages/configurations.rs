@@ -48,7 +48,7 @@ pub(crate) fn list(rows: &[SizedRow], starts: &[Start], minor: &str) -> Markup {
     };
     html! {
         @if rows.is_empty() { p { "There are no configurations in this workspace yet." } } @else {
-            (table("Configurations", &["Name", "State", "Selected", "Text", "File"], &rows.iter().map(row).collect::<Vec<_>>()))
+            (table("Configurations", &["Name", "State", "Size of the selection", "Size of the file", "File"], &rows.iter().map(row).collect::<Vec<_>>()))
         }
         section aria-labelledby="new" {
             h2 id="new" { "New configuration" }
@@ -161,7 +161,9 @@ fn side(editor: &Editor<'_>) -> Markup {
                 input id="image" name="image" placeholder="quay.io/org/image:v1" autocomplete="off" spellcheck="false"; " "
                 button .quiet type="submit" formaction="/configuration/change" formnovalidate name="change" value="image" { "Check and add" }
             }
-            @if !base.is_empty() {
+            @if base.is_empty() {
+                p .note { "Save the file to add operators, releases and charts to it from their pages." }
+            } @else {
                 p {
                     "Select " a href="/operators" { "operators from a catalog" } ", " a href="/releases" { "releases" }
                     " or " a href="/charts" { "charts" } ". They are added to the saved file."

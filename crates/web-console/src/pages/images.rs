@@ -2,16 +2,22 @@
 
 use command_line::quantity;
 use maud::{Markup, html};
-use mirror_plan::Kind;
+use mirror_plan::Origin;
 
 use super::parts::{address, bytes, pager, table};
 use crate::view::images::{ImageDetail, ImageIndex, ImageQuery, ImageRow, KINDS, kind_name};
 use crate::view::paging::Page;
+use crate::view::users::{ImageUsers, Users};
 
-/// Bundles that the page of an image names.
-const MAX_USERS: usize = 50;
+/// Letters of the name of a user.
+const MAX_LETTERS: usize = 200;
 
-pub(crate) fn list(index: &ImageIndex, page: &Page<ImageRow>, query: &ImageQuery) -> Markup {
+pub(crate) fn list(
+    index: &ImageIndex,
+    page: &Page<ImageRow>,
+    query: &ImageQuery,
+    users: &Users,
+) -> Markup {
     let kinds = index.kinds();
     let kind =
         KINDS.iter().find(|(known, ..)| Some(*known) == query.kind).map_or("", |(_, key, _)| key);
@@ -20,7 +26,8 @@ pub(crate) fn list(index: &ImageIndex, page: &Page<ImageRow>, query: &ImageQuery
         html! {
             tr {
                 th scope="row" { a href=(address("/image", &[("origin", &origin)])) { code { (origin) } } }
-                td { (kind_name(image.kind)) @if !image.blobs_held { " (manifests only)" } }
+                td { (kind_name(image.kind)) @if matches!(image.origin, Origin::Made(_)) { ", built by oc-mirror" } @if !image.blobs_held { " (manifests only)" } }
+                td { (first_user(users.of(&image.origin))) }
                 td { (bytes(image.bytes)) }
                 td { code .digest { (image.digest) } }
             }
@@ -42,19 +49,18 @@ pub(crate) fn list(index: &ImageIndex, page: &Page<ImageRow>, query: &ImageQuery
                 }
                 button type="submit" { "Search" }
             }
-            (table("Images", &["Image", "Kind", "Size", "Digest"], &rows))
+            (table("Images", &["Image", "Kind", "Used by", "Size", "Digest"], &rows))
             (pager(page, "/images", &[("q", &query.words), ("kind", kind)]))
         }
     }
 }
 
-pub(crate) fn detail(detail: &ImageDetail) -> Markup {
+pub(crate) fn detail(detail: &ImageDetail, users: Option<&ImageUsers>) -> Markup {
     let ImageDetail {
         row,
         manifests,
         attachments,
         names,
-        users,
         left_out,
         attachments_unknown,
         layout: _,
@@ -97,7 +103,7 @@ pub(crate) fn detail(detail: &ImageDetail) -> Markup {
             ul { @for name in names { li { code { (name) } } } }
         }
         h2 { "Used by" }
-        (used_by(users.as_deref(), row.kind))
+        (used_by(users))
         h2 { "Manifests" }
         (table("Manifests", &["Digest", "Platform", "Media type", "Layers", "Size"], &manifest_rows))
         @if *left_out > 0 { p { (left_out) " manifests of other platforms are left out by the configuration." } }
@@ -108,26 +114,32 @@ pub(crate) fn detail(detail: &ImageDetail) -> Markup {
     }
 }
 
-/// What needs an image: bundles by name, everything else by its kind.
-fn used_by(users: Option<&[String]>, kind: Kind) -> Markup {
-    let of_kind = match kind {
-        Kind::ReleasePayload | Kind::ReleaseComponent | Kind::KubeVirt => "A release.",
-        Kind::Graph => "The update service of a cluster.",
-        Kind::Catalog => "The catalog source of a cluster.",
-        Kind::Additional => "The configuration names it.",
-        Kind::Helm => "A Helm chart.",
-        Kind::Chart => "The configuration selects the chart.",
-        Kind::Bundle | Kind::RelatedImage => "",
+/// What needs an image.
+fn used_by(users: Option<&ImageUsers>) -> Markup {
+    let Some(users) = users else {
+        return html! { p { "Not known here: no recent run of this workspace has planned it." } };
     };
     html! {
-        @match users {
-            _ if !of_kind.is_empty() => p { (of_kind) },
-            None => p { "Not known here: no run of this workspace has planned it." },
-            Some([]) => p { "No bundle that the newest run selects." },
-            Some(users) => {
-                ul { @for user in users.iter().take(MAX_USERS) { li { (user) } } }
-                @if users.len() > MAX_USERS { p { "and " (users.len() - MAX_USERS) " more" } }
-            },
-        }
+        @if users.named.is_empty() { p { "Nothing that the newest run selects." } }
+        ul { @for user in &users.named { li { (short(user)) } } }
+        @if users.more > 0 { p { "and " (users.more) " more" } }
+    }
+}
+
+/// The first of them, for the list.
+fn first_user(users: Option<&ImageUsers>) -> Markup {
+    let Some(users) = users else { return html! { "–" } };
+    let others = users.named.len().saturating_sub(1) + users.more;
+    html! {
+        @if let Some(first) = users.named.first() { (short(first)) } @else { "–" }
+        @if others > 0 { " and " (others) " more" }
+    }
+}
+
+/// Names come from catalogs and charts, and may have any length.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(MAX_LETTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }

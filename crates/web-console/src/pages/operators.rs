@@ -1,8 +1,12 @@
 //! Operators of a catalog.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 
 use super::parts::{address, pager, table};
+use super::selection::{at_least, cut};
+use crate::sizes::measured::{Estimate, PartSize};
 use crate::view::configurations::{ConfigurationRow, Purpose};
 use crate::view::operators::{CatalogView, PackageView};
 use crate::view::paging::Page;
@@ -28,6 +32,15 @@ impl<'a> CatalogAddress<'a> {
         let [first, second] = self.query();
         address(path, &[first, second, (name, value)])
     }
+}
+
+/// What is known of the sizes of a package that is added to an empty configuration.
+#[derive(Debug)]
+pub(crate) struct PackageSizes {
+    /// With the newest version of every channel.
+    pub(crate) all: Estimate,
+    /// With one channel.
+    pub(crate) channels: BTreeMap<String, Estimate>,
 }
 
 pub(crate) fn choose(at: CatalogAddress<'_>, carried: &[String], problem: Option<&str>) -> Markup {
@@ -117,8 +130,13 @@ pub(crate) fn detail(
     at: CatalogAddress<'_>,
     package: &PackageView,
     shown: &str,
+    sizes: Option<&PackageSizes>,
     configurations: &[ConfigurationRow],
 ) -> Markup {
+    let size = |channel: &str| {
+        let estimate = sizes.and_then(|sizes| sizes.channels.get(channel));
+        html! { @if let Some(estimate) = estimate { (size_or_button(at, package, channel, estimate)) } @else { "–" } }
+    };
     let rows: Vec<Markup> = package.channels.iter().map(|channel| html! {
         tr {
             th scope="row" { (channel.name) @if channel.name == package.default_channel { " " span .badge.good { "default" } } }
@@ -127,6 +145,7 @@ pub(crate) fn detail(
                 (channel.versions[..12].join(", "))
                 details { summary { (channel.versions.len() - 12) " more" } (channel.versions[12..].join(", ")) }
             } @else { (channel.versions.join(", ")) } }
+            td { (size(&channel.name)) }
             td { a href={ (at.of_channel("/operator", package, &channel.name)) "#diagram" } { "Upgrade diagram" } }
         }
     }).collect();
@@ -135,7 +154,11 @@ pub(crate) fn detail(
             a href=(at.with("/operators", "", "")) { code { (at.catalog) } } }
         @if !package.description.is_empty() { p .prose { (package.description) } }
         h2 { "Channels" }
-        (table("Channels", &["Channel", "Head", "Versions, newest first", "Diagram"], &rows))
+        (table("Channels", &["Channel", "Head", "Versions, newest first", "Size of the newest", "Diagram"], &rows))
+        @if let Some(sizes) = sizes {
+            div { "All channels, the newest version of each: " (size_or_button(at, package, "", &sizes.all)) }
+            p .note { "Sizes are those of bundles and operator images, without dependencies. They are determined on request, in the background, and kept." }
+        }
         @if let Some(channel) = package.channels.iter().find(|known| known.name == shown) {
             h2 id="diagram" { "Updates in " (channel.name) }
             div .diagram tabindex="0" role="region" aria-label="Diagram of the channel" {
@@ -163,6 +186,40 @@ pub(crate) fn detail(
             p .wide.note { "A catalog needs a default channel. Without " code { (package.shown_default_channel()) }
                 ", the first channel that you add becomes the default (" code { "defaultChannel" } ")." }
         }))
+    }
+}
+
+/// The size of a channel, or of all with an empty name; a button where it is not known.
+fn size_or_button(
+    at: CatalogAddress<'_>,
+    package: &PackageView,
+    channel: &str,
+    estimate: &Estimate,
+) -> Markup {
+    if estimate.is_waiting() {
+        return html! { span data-reload { "being determined" } };
+    }
+    let mut failure = None;
+    for part in estimate.parts.values() {
+        match part {
+            PartSize::Failed(why) => failure = Some(why.as_str()),
+            PartSize::Known { rows, problems, .. } => match rows.get(&package.name) {
+                Some(size) => return at_least(size.bytes, problems.is_empty()),
+                None => failure = problems.first().map(String::as_str),
+            },
+            PartSize::Unknown | PartSize::Waiting => {}
+        }
+    }
+    let word = if failure.is_some() { "Try again" } else { "Determine" };
+    let of = if channel.is_empty() { "all channels" } else { channel };
+    html! {
+        @if let Some(why) = failure { span { "unknown: " (cut(why)) } }
+        form .inline method="post" action="/operator/measure" {
+            @for (name, value) in at.query() { input type="hidden" name=(name) value=(if value.is_empty() { "false" } else { value }); }
+            input type="hidden" name="name" value=(package.name);
+            input type="hidden" name="channel" value=(channel);
+            button .quiet type="submit" aria-label={ (word) ": size of " (of) } { (word) }
+        }
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn content(overview: &Overview) -> Markup {
             @if !is_workspace && *chunks == 0 {
                 p { "This directory is empty. The first run creates a workspace in it." }
             }
+            @if *all_runs == 0 { (first_steps(*chunks)) }
             dl .facts {
                 div { dt { "Runs" } dd { a href="/runs" { (all_runs) } } }
                 div { dt { "Archive files" } dd { a href="/archives" { (chunks) } } }
@@ -47,6 +48,24 @@ pub(crate) fn content(overview: &Overview) -> Markup {
             section aria-labelledby="recent" {
                 h2 id="recent" { "Newest runs" }
                 (table("List of the newest runs", &HEADINGS, &runs.iter().map(row).collect::<Vec<_>>()))
+            }
+        }
+    }
+}
+
+/// What to do where nothing was done yet: on the connected side, or with archives that were carried.
+fn first_steps(chunks: usize) -> Markup {
+    html! {
+        p { "First steps:" }
+        ol {
+            @if chunks == 0 {
+                li { a href="/configurations" { "Create a configuration" } ": empty, from an example, a file or the inventory of a cluster." }
+                li { "Add " a href="/operators" { "operators" } ", " a href="/releases" { "releases" } ", " a href="/charts" { "charts" } " and images to it." }
+                li { a href="/start" { "Start" } " mirror to disk, and carry the archive across the gap; or mirror to mirror." }
+            } @else {
+                li { a href="/configurations" { "Save the configuration in the newest archive" } "." }
+                li { a href="/start" { "Start" } " disk to mirror." }
+                li { "Apply the " a href="/resources" { "cluster resources" } "." }
             }
         }
     }

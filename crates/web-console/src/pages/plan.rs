@@ -18,7 +18,7 @@ pub(crate) fn content(plan: Option<&PlanView>, query: &PlanQuery, free: Option<u
             div { dt { "Images" } dd { (totals.images) } }
             div { dt { "To copy" } dd { (totals.images_to_copy) } }
             div { dt { "Size" } dd { (bytes(totals.bytes)) } }
-            div { dt { "To move" } dd { (bytes(totals.bytes_to_move)) } }
+            div { dt { "To transfer" } dd { (bytes(totals.bytes_to_move)) } }
             @if let Some(free) = free { div { dt { "Free space" } dd { (bytes(free)) } } }
         }
         p .note { "Shared content counts once. The plan is that of the newest dry run; " a href="/start" { "start the run" } " when it is what you want." }

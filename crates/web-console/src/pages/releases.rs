@@ -1,6 +1,7 @@
 //! Releases and the paths between them.
 
 use maud::{Markup, html};
+use release::channel::ChannelName;
 
 use super::operators::add_form;
 use crate::view::configurations::ConfigurationRow;
@@ -64,6 +65,10 @@ pub(crate) fn content(
     }
 }
 
+fn is_eus(channel: &str) -> bool {
+    ChannelName::parse(channel).is_some_and(|name| name.is_eus())
+}
+
 fn shown(
     choice: &ReleaseChoice,
     found: &FoundReleases,
@@ -80,10 +85,15 @@ fn shown(
                 div .diagram tabindex="0" role="region" aria-label="Diagram of the upgrade path" {
                     img src=(found.diagram) alt="Releases and the updates between them, as in the text below";
                 }
+                @if text.contains("EUS") || is_eus(&choice.channel) {
+                    p .note { "Releases with an even minor version have Extended Update Support (EUS). Hops marked "
+                        "EUS lead from one to the next through the odd version, while the workers can stay paused." }
+                }
                 details open[!is_graph] { summary { "As text" } pre tabindex="0" { code { (text) } } }
             },
         }
-        h2 { "Releases in " (choice.channel) }
+        h2 { "Releases in " (choice.channel)
+            @if is_eus(&choice.channel) { " " span .badge.active { "EUS channel" } } }
         p { (found.versions.join(", ")) }
         h2 { "Add to a configuration" }
         (add_form(configurations, &html! {

@@ -10,8 +10,8 @@ use crate::sizes::parts::PartKind;
 
 /// Items of a kind that are shown; the text has all.
 const MAX_ITEMS: usize = 100;
-/// Packages that are added as dependencies and shown.
-const MAX_ADDED: usize = 20;
+/// Releases of channels and packages that are dependencies, that are shown.
+const MAX_IMPLIED: usize = 40;
 const GIB: u64 = 1 << 30;
 
 /// What is shown of a text without errors.
@@ -52,7 +52,7 @@ const GROUPS: [(&str, Belongs); 4] = [
 ];
 
 /// A sum that is a lower bound until everything was read.
-fn at_least(count: u64, is_complete: bool) -> Markup {
+pub(crate) fn at_least(count: u64, is_complete: bool) -> Markup {
     html! { @if !is_complete { "at least " } (bytes(count)) }
 }
 
@@ -89,6 +89,7 @@ fn sums(view: &SelectionView) -> Markup {
 }
 
 fn group(title: &str, items: &[&Item], estimate: &Estimate) -> Markup {
+    let implied = implied(items, estimate);
     html! {
         div .table tabindex="0" role="region" aria-label=(title) {
             table .selection {
@@ -96,12 +97,13 @@ fn group(title: &str, items: &[&Item], estimate: &Estimate) -> Markup {
                 thead { tr { th scope="col" { "Selected" } th scope="col" { "Size" } th scope="col" { "Not shared" } th scope="col" { span .hidden { "Action" } } } }
                 tbody {
                     @for item in items.iter().take(MAX_ITEMS) { (row(item, estimate)) }
-                    @for (package, size) in added(items, estimate).into_iter().take(MAX_ADDED) {
-                        tr { th scope="row" { (package) " " span .badge.active { "dependency" } } td { (bytes(size.bytes)) } td { (bytes(size.alone)) } td {} }
+                    @for (name, word, size) in implied.iter().take(MAX_IMPLIED) {
+                        tr { th scope="row" .nested { (name) " " span .badge.active { (word) } } td { (bytes(size.bytes)) } td { (bytes(size.alone)) } td {} }
                     }
                 }
             }
         }
+        @if implied.len() > MAX_IMPLIED { p .note { "and " (implied.len() - MAX_IMPLIED) " more that these select" } }
         @if items.len() > MAX_ITEMS { p .note { "and " (items.len() - MAX_ITEMS) " more in the text" } }
         @for (part, size) in &estimate.parts {
             @if items.iter().any(|item| item.place.part() == *part) { (remarks(size)) }
@@ -127,38 +129,46 @@ fn row(item: &Item, estimate: &Estimate) -> Markup {
     }
 }
 
-/// Sizes are known for releases, catalogs and charts as a whole, and for each package and image.
+/// The size of an item, as far as it is known.
 fn size_cells(item: &Item, estimate: &Estimate) -> Markup {
     let part = estimate.parts.get(&item.place.part());
-    let of_part = matches!(
-        item.place,
-        ItemPlace::Catalog(_)
-            | ItemPlace::Channel(0)
-            | ItemPlace::Release
-            | ItemPlace::Repository(0)
-            | ItemPlace::LocalChart(0)
-    );
     let known = match part {
-        Some(PartSize::Known { size, .. }) if of_part => Some(*size),
-        Some(PartSize::Known { rows, .. }) => rows.get(&item.name).copied(),
+        Some(PartSize::Known { size, rows, groups, .. }) => match item.place {
+            // What they select is a part of its own.
+            ItemPlace::Catalog(_) | ItemPlace::Release => Some(*size),
+            ItemPlace::Channel(_) => groups.get(&item.name).copied(),
+            ItemPlace::Repository(_) => groups.get(&item.place.to_string()).copied(),
+            ItemPlace::Chart(..) | ItemPlace::LocalChart(_) => {
+                rows.get(&item.place.to_string()).copied()
+            }
+            ItemPlace::Package(..) | ItemPlace::Image(_) => rows.get(&item.name).copied(),
+        },
         _ => None,
     };
-    let text = match (known, part) {
-        (Some(_), _) => "",
-        (None, Some(PartSize::Waiting)) if of_part || is_own(item.place) => "being determined",
-        (None, Some(PartSize::Failed(_))) if of_part || is_own(item.place) => "unknown",
-        (None, Some(PartSize::Known { .. })) if is_own(item.place) => "unknown",
-        _ => "",
-    };
-    match known {
-        Some(Size { bytes: all, alone }) => html! { td { (bytes(all)) } td { (bytes(alone)) } },
-        None => html! { td { (text) } td {} },
+    match (known, part) {
+        (Some(Size { bytes: all, alone }), _) => {
+            html! { td { (bytes(all)) } td { (bytes(alone)) } }
+        }
+        (None, Some(PartSize::Waiting)) => html! { td { "being determined" } td {} },
+        (None, Some(PartSize::Failed(_) | PartSize::Known { .. })) => {
+            html! { td { "unknown" } td {} }
+        }
+        (None, Some(PartSize::Unknown) | None) => html! { td {} td {} },
     }
 }
 
-/// Whether an item has a size of its own.
-fn is_own(place: ItemPlace) -> bool {
-    matches!(place, ItemPlace::Package(..) | ItemPlace::Image(_))
+/// Rows of what the items select without naming it, with a word for each.
+fn implied(items: &[&Item], estimate: &Estimate) -> Vec<(String, &'static str, Size)> {
+    let releases = match estimate.parts.get(&PartKind::Releases) {
+        Some(PartSize::Known { rows, .. })
+            if items.iter().any(|item| item.place.part() == PartKind::Releases) =>
+        {
+            rows.iter().map(|(release, size)| (cut(release), "release", *size)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let packages = added(items, estimate).into_iter();
+    packages.map(|(package, size)| (package, "dependency", size)).chain(releases).collect()
 }
 
 /// Packages that are mirrored because others need them.
@@ -221,7 +231,7 @@ pub(crate) fn total(estimate: &Estimate) -> Markup {
 }
 
 /// Text of a configuration or a registry, short enough for the panel.
-fn cut(text: &str) -> String {
+pub(crate) fn cut(text: &str) -> String {
     match text.char_indices().nth(300) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

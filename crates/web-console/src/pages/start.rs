@@ -55,7 +55,7 @@ fn workflow(key: &str, title: &str, about: &str, fields: &Markup) -> Markup {
             form .stacked method="post" action="/start" {
                 input type="hidden" name="workflow" value=(key);
                 (fields)
-                button .wide-button type="submit" { "Start: " (title) }
+                button type="submit" { "Start: " (title) }
             }
         }
     }

@@ -96,11 +96,11 @@ pub(super) async fn images(
     let kind = KINDS.iter().find(|(_, key, _)| *key == query.kind).map(|(kind, ..)| *kind);
     let page = query.page();
     let query = ImageQuery { words: query.q, kind, page };
-    match blocking(&app, App::images).await {
-        Ok(index) => {
+    match blocking(&app, |app| Ok((app.images()?, app.users()?))).await {
+        Ok((index, users)) => {
             let page = index.find(&query);
             let list = ShellLine::oc_mirror(["verify", &app.place.argument, "-o", "json"]);
-            shown.page("Images", vec![list], pages::images::list(&index, &page, &query))
+            shown.page("Images", vec![list], pages::images::list(&index, &page, &query, &users))
         }
         Err(fault) => shown.fault("Images", &fault),
     }
@@ -118,17 +118,24 @@ pub(super) async fn image(State(app): State<Arc<App>>, Query(named): Query<Named
     let origin = named.origin;
     let found = blocking(&app, {
         let origin = origin.clone();
-        move |app| images::detail(&app.place.workspace, &*app.images()?, &origin)
+        move |app| {
+            let detail = images::detail(&app.place.workspace, &*app.images()?, &origin)?;
+            Ok((detail, app.users()?))
+        }
     });
     match found.await {
-        Ok(detail) => {
+        Ok((detail, users)) => {
             let command = match &detail.layout {
                 Some(layout) => {
                     ShellLine::new("skopeo", ["inspect", &format!("oci:{}", layout.display())])
                 }
                 None => ShellLine::oc_mirror(["verify", &app.place.argument, "-o", "json"]),
             };
-            shown.page(&origin, vec![command], pages::images::detail(&detail))
+            shown.page(
+                &origin,
+                vec![command],
+                pages::images::detail(&detail, users.of(&detail.row.origin)),
+            )
         }
         Err(fault) => shown.fault("Image", &fault),
     }

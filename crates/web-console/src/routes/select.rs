@@ -12,6 +12,7 @@ use oci::ImageRef;
 use serde::Deserialize;
 
 use super::configurations::{EMPTY, EditedText, editor_page};
+use super::package_sizes;
 use super::respond::{Shown, blocking};
 use crate::additions::{Addition, add};
 use crate::app::App;
@@ -37,18 +38,29 @@ pub(super) struct CatalogQuery {
     catalog: String,
     carried: bool,
     retry: bool,
-    name: String,
-    channel: String,
+    pub(super) name: String,
+    pub(super) channel: String,
     q: String,
     page: String,
 }
 
 impl CatalogQuery {
+    pub(super) fn is_carried(&self) -> bool {
+        self.carried
+    }
+
+    /// The page of the package.
+    pub(super) fn package_address(&self) -> String {
+        let carried = if self.carried { "true" } else { "" };
+        let query = [("catalog", &*self.catalog), ("carried", carried), ("name", &self.name)];
+        address("/operator", &query)
+    }
+
     fn address(&self) -> CatalogAddress<'_> {
         CatalogAddress { catalog: &self.catalog, is_carried: self.carried }
     }
 
-    fn key(&self) -> Result<CatalogKey, String> {
+    pub(super) fn key(&self) -> Result<CatalogKey, String> {
         Ok(CatalogKey { source: source(&self.catalog)?, is_carried: self.carried })
     }
 
@@ -123,7 +135,7 @@ pub(super) async fn packages(
 }
 
 /// The catalog of a request, if it was opened before.
-fn opened(app: &App, query: &CatalogQuery) -> Result<Arc<CatalogView>, Fault> {
+pub(super) fn opened(app: &App, query: &CatalogQuery) -> Result<Arc<CatalogView>, Fault> {
     let key = query.key().map_err(Fault::Absent)?;
     match app.catalogs.open(&key, app.place.directory(), false) {
         CatalogState::Ready(view) => Ok(view),
@@ -143,15 +155,23 @@ pub(super) async fn package(
         Some(package) => Ok(package.clone()),
         None => Err(Fault::Absent("the catalog has no such package".to_owned())),
     });
-    let rows = blocking(&app, |app| configurations::list(&app.place.workspace)).await;
-    match found.and_then(|package| Ok((package, rows?))) {
-        Ok((package, rows)) => {
+    let package = match found {
+        Ok(package) => package,
+        Err(fault) => return shown.fault("Operator", &fault),
+    };
+    let read = blocking(&app, move |app| {
+        let sizes = package_sizes::known(app, &query, &package);
+        Ok((configurations::list(&app.place.workspace)?, sizes, query, package))
+    });
+    match read.await {
+        Ok((rows, sizes, query, package)) => {
             let name = package.shown_name();
             let mut commands = vec![query.command(&app, &["--package", &query.name])];
             if !query.channel.is_empty() {
                 commands.push(ShellLine::oc_mirror(diagram_words(&app, &query)));
             }
-            let content = operators::detail(query.address(), &package, &query.channel, &rows);
+            let content =
+                operators::detail(query.address(), &package, &query.channel, sizes.as_ref(), &rows);
             shown.page(&name, commands, content)
         }
         Err(fault) => shown.fault("Operator", &fault),

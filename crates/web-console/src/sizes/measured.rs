@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use mirror::StoredPlan;
+use mirror::{ChartEntry, StoredPlan};
 use mirror_plan::{BlobRef, Kind, Origin, PlannedImage};
 use oci::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::parts::PartKind;
+use crate::selection::ItemPlace;
 
 /// Raised when a reader of the old form would misread the new.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Reasons that are kept.
 const MAX_PROBLEMS: usize = 10;
 
@@ -23,8 +24,11 @@ pub(crate) struct MeasuredPart {
     pub(crate) at: Timestamp,
     pub(crate) images: usize,
     content: Vec<BlobRef>,
-    /// Packages of a catalog, or single images, with the places of their content.
+    /// What has a size of its own, with the places of its content: packages of a catalog, releases,
+    /// charts, images.
     rows: BTreeMap<String, Vec<u32>>,
+    /// The same for what selects several of them: channels of releases, repositories of charts.
+    groups: BTreeMap<String, Vec<u32>>,
     /// What could not be read, and is not part of the sizes.
     pub(crate) problems: Vec<String>,
     pub(crate) more_problems: usize,
@@ -35,23 +39,34 @@ impl MeasuredPart {
     pub(crate) fn of(plan: &StoredPlan, kind: PartKind, at: Timestamp) -> Self {
         let mut table = Table::default();
         let mut rows: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+        let mut groups: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
         let images = &plan.plan().images;
         for image in images {
             let places = table.places(plan, image);
-            for label in labels(plan, kind, image) {
+            let labels = Labels::of(plan, kind, image);
+            for label in labels.rows {
                 rows.entry(label).or_default().extend(&places);
+            }
+            for label in labels.groups {
+                groups.entry(label).or_default().extend(&places);
             }
         }
         let mut problems: Vec<String> = plan.unplanned().collect();
         let more_problems = problems.len().saturating_sub(MAX_PROBLEMS);
         problems.truncate(MAX_PROBLEMS);
-        let rows = rows.into_iter().map(|(label, places)| (label, places.into_iter().collect()));
+        let listed = |labels: BTreeMap<String, BTreeSet<u32>>| {
+            labels
+                .into_iter()
+                .map(|(label, places)| (label, places.into_iter().collect()))
+                .collect()
+        };
         Self {
             version: VERSION,
             at,
             images: images.len(),
             content: table.content,
-            rows: rows.collect(),
+            rows: listed(rows),
+            groups: listed(groups),
             problems,
             more_problems,
         }
@@ -61,7 +76,8 @@ impl MeasuredPart {
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let part: Self = serde_json::from_slice(text).ok()?;
         let count = part.content.len();
-        let is_sound = part.rows.values().flatten().all(|place| (*place as usize) < count);
+        let mut places = part.rows.values().chain(part.groups.values()).flatten();
+        let is_sound = places.all(|place| (*place as usize) < count);
         (part.version == VERSION && is_sound).then_some(part)
     }
 }
@@ -95,14 +111,44 @@ impl Table {
     }
 }
 
-/// The rows that an image belongs to.
-fn labels(plan: &StoredPlan, kind: PartKind, image: &PlannedImage) -> BTreeSet<String> {
-    match (kind, &image.origin) {
-        (PartKind::Images, origin) => [origin.to_string()].into(),
-        (PartKind::Catalog(_), Origin::Registry(name)) if image.kind != Kind::Catalog => {
-            plan.uses(name).into_iter().map(|bundle| bundle.package).collect()
+/// The rows and groups that an image belongs to.
+#[derive(Debug, Default)]
+struct Labels {
+    rows: BTreeSet<String>,
+    groups: BTreeSet<String>,
+}
+
+impl Labels {
+    fn of(plan: &StoredPlan, kind: PartKind, image: &PlannedImage) -> Self {
+        let mut labels = Self::default();
+        match (kind, &image.origin) {
+            (PartKind::Images, origin) => drop(labels.rows.insert(origin.to_string())),
+            (PartKind::Catalog(_), Origin::Registry(name)) if image.kind != Kind::Catalog => {
+                labels.rows = plan.uses(name).into_iter().map(|bundle| bundle.package).collect();
+            }
+            (PartKind::Catalog(_), _) => {}
+            (PartKind::Releases, _) => {
+                if let Some(of) = plan.release_of(image) {
+                    labels.rows.insert(of.release.to_owned());
+                    labels.groups = of.channels.cloned().unwrap_or_default();
+                }
+            }
+            (PartKind::Charts, origin) => {
+                for user in plan.chart_uses(origin) {
+                    let (group, row) = match user.entry {
+                        ChartEntry::Repository(at) => (Some(at), None),
+                        ChartEntry::Chart(at, chart) => {
+                            (Some(at), Some(ItemPlace::Chart(at, chart)))
+                        }
+                        ChartEntry::Local(at) => (None, Some(ItemPlace::LocalChart(at))),
+                    };
+                    let group = group.map(|at| ItemPlace::Repository(at).to_string());
+                    labels.groups.extend(group);
+                    labels.rows.extend(row.map(|place| place.to_string()));
+                }
+            }
         }
-        _ => BTreeSet::new(),
+        labels
     }
 }
 
@@ -122,8 +168,10 @@ pub(crate) enum PartSize {
     Failed(String),
     Known {
         size: Size,
-        /// By package or image.
+        /// By package, release, chart or image.
         rows: BTreeMap<String, Size>,
+        /// By channel of releases or repository of charts.
+        groups: BTreeMap<String, Size>,
         at: Timestamp,
         problems: Vec<String>,
         more_problems: usize,
@@ -179,16 +227,19 @@ pub(crate) fn estimate(
     };
     let mut content: BTreeMap<Digest, Shared> = BTreeMap::new();
     for (_, part) in measured() {
-        let mut rows = vec![0_u32; part.content.len()];
-        for place in part.rows.values().flatten() {
-            rows[*place as usize] += 1;
-        }
-        for (blob, rows) in part.content.iter().zip(rows) {
+        let users = |labels: &BTreeMap<String, Vec<u32>>| {
+            let mut users = vec![0_u32; part.content.len()];
+            labels.values().flatten().for_each(|place| users[*place as usize] += 1);
+            users
+        };
+        let (rows, groups) = (users(&part.rows), users(&part.groups));
+        for (blob, (rows, groups)) in part.content.iter().zip(rows.into_iter().zip(groups)) {
             let shared = content.entry(blob.digest).or_default();
             shared.size = blob.size;
             shared.parts += 1;
             // What belongs to no row is used by the part itself.
             shared.rows += rows.max(1);
+            shared.groups += groups.max(1);
         }
     }
     let size = |blobs: &mut dyn Iterator<Item = &BlobRef>, is_alone: &dyn Fn(&Shared) -> bool| {
@@ -201,16 +252,19 @@ pub(crate) fn estimate(
         }
         size
     };
+    let labeled = |part: &MeasuredPart,
+                   labels: &BTreeMap<String, Vec<u32>>,
+                   is_alone: &dyn Fn(&Shared) -> bool| {
+        let sized = |(label, places): (&String, &Vec<u32>)| {
+            let mut blobs = places.iter().map(|place| &part.content[*place as usize]);
+            (label.clone(), size(&mut blobs, is_alone))
+        };
+        labels.iter().map(sized).collect()
+    };
     let known = |part: &MeasuredPart| PartSize::Known {
         size: size(&mut part.content.iter(), &|shared: &Shared| shared.parts == 1),
-        rows: part
-            .rows
-            .iter()
-            .map(|(label, places)| {
-                let mut blobs = places.iter().map(|place| &part.content[*place as usize]);
-                (label.clone(), size(&mut blobs, &|shared: &Shared| shared.rows == 1))
-            })
-            .collect(),
+        rows: labeled(part, &part.rows, &|shared: &Shared| shared.rows == 1),
+        groups: labeled(part, &part.groups, &|shared: &Shared| shared.groups == 1),
         at: part.at,
         problems: part.problems.clone(),
         more_problems: part.more_problems,
@@ -241,6 +295,7 @@ struct Shared {
     size: u64,
     parts: u32,
     rows: u32,
+    groups: u32,
 }
 
 /// Sizes come from registries: their sum may be anything.
@@ -268,12 +323,13 @@ mod tests {
             images: rows.len(),
             content: table.content,
             rows: places,
+            groups: BTreeMap::new(),
             problems: Vec::new(),
             more_problems: 0,
         }
     }
 
-    fn rows(estimate: &Estimate, kind: PartKind) -> (Size, BTreeMap<String, Size>) {
+    fn rows_of(estimate: &Estimate, kind: PartKind) -> (Size, BTreeMap<String, Size>) {
         match &estimate.parts[&kind] {
             PartSize::Known { size, rows, .. } => (*size, rows.clone()),
             other => panic!("{other:?}"),
@@ -292,12 +348,30 @@ mod tests {
         let estimate = estimate(&parts, |blob| blob.digest == here);
         assert_eq!((estimate.bytes, estimate.missing), (121, 101));
         assert!(estimate.is_complete() && estimate.is_known() && !estimate.is_waiting());
-        let (size, of_catalog) = rows(&estimate, PartKind::Catalog(0));
+        let (size, of_catalog) = rows_of(&estimate, PartKind::Catalog(0));
         assert_eq!(size, Size { bytes: 101, alone: 1 });
         assert_eq!(of_catalog["foo"], Size { bytes: 101, alone: 1 });
         assert_eq!(of_catalog["bar"], Size { bytes: 100, alone: 0 });
-        let (_, of_images) = rows(&estimate, PartKind::Images);
+        let (_, of_images) = rows_of(&estimate, PartKind::Images);
         assert_eq!(of_images["q.io/a:1"], Size { bytes: 120, alone: 20 });
+    }
+
+    #[test]
+    fn a_channel_shares_with_channels_and_a_release_with_releases() {
+        let rows: [(&str, &[(&str, u64)]); 2] =
+            [("4.16.1", &[("base", 100), ("one", 1)]), ("4.16.2", &[("base", 100), ("two", 2)])];
+        let mut releases = part(&rows);
+        // Both are in one channel, and the second is in another, too.
+        let all = vec![0, 1, 2];
+        let second = releases.rows["4.16.2"].clone();
+        releases.groups = [("stable-4.16".into(), all), ("fast-4.16".into(), second)].into();
+        let estimate = estimate(&[(PartKind::Releases, Found::Measured(&releases))], |_| false);
+        let (_, of_releases) = rows_of(&estimate, PartKind::Releases);
+        assert_eq!(of_releases["4.16.1"], Size { bytes: 101, alone: 1 });
+        assert_eq!(of_releases["4.16.2"], Size { bytes: 102, alone: 2 });
+        let PartSize::Known { groups, .. } = &estimate.parts[&PartKind::Releases] else { panic!() };
+        assert_eq!(groups["stable-4.16"], Size { bytes: 103, alone: 1 });
+        assert_eq!(groups["fast-4.16"], Size { bytes: 102, alone: 0 });
     }
 
     #[test]
@@ -320,7 +394,7 @@ mod tests {
         let images = part(&[("q.io/a:1", &[("a", 1)])]);
         let text = serde_json::to_string(&images).unwrap();
         assert_eq!(MeasuredPart::parse(text.as_bytes()), Some(images));
-        for (from, to) in [("[0]", "[1]"), ("\"version\":1", "\"version\":2"), ("{", "")] {
+        for (from, to) in [("[0]", "[1]"), ("\"version\":2", "\"version\":1"), ("{", "")] {
             assert_eq!(MeasuredPart::parse(text.replace(from, to).as_bytes()), None, "{from}");
         }
     }

@@ -3,17 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use mirror::StoredPlan;
 use mirror_plan::{ImageRecord, Kind, Origin};
 use oci::Digest;
 use workspace::archive::{Archives, OpenError};
 use workspace::{Holdings, Workspace};
 
+use super::Fault;
 use super::paging::{Page, matches};
-use super::{Fault, runs};
-
-/// Plans that are searched for the users of an image.
-const MAX_PLANS: usize = 5;
 
 /// A line of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +38,6 @@ pub(crate) struct ImageDetail {
     pub(crate) attachments: Vec<AttachmentRow>,
     /// Names under which it is pushed, below any registry.
     pub(crate) names: Vec<String>,
-    /// Bundles of operators that need it; `None` where no run has planned it.
-    pub(crate) users: Option<Vec<String>>,
     /// Manifests that the platforms filter leaves out.
     pub(crate) left_out: usize,
     pub(crate) attachments_unknown: bool,
@@ -167,31 +161,7 @@ pub(crate) fn detail(
     let record =
         record.map_err(|error| Fault::failed("reading the image", &error))?.ok_or_else(absent)?;
     let layout = workspace.layout_of(&record.origin);
-    Ok(ImageDetail {
-        layout: layout.is_dir().then_some(layout),
-        users: users(workspace, &record)?,
-        ..described(&record)
-    })
-}
-
-/// The bundles that need an image, by the newest plan that has it.
-fn users(workspace: &Workspace, record: &ImageRecord) -> Result<Option<Vec<String>>, Fault> {
-    let (Kind::Bundle | Kind::RelatedImage, Origin::Registry(image)) =
-        (record.kind, &record.origin)
-    else {
-        return Ok(None);
-    };
-    for plan in runs::list(workspace)?.into_iter().filter_map(|run| run.plan).take(MAX_PLANS) {
-        // Old plans are removed, and what cannot be read tells nothing.
-        let Ok(plan) = StoredPlan::read(&workspace.plan_path(&plan)) else { continue };
-        if plan.plan().images.iter().any(|planned| planned.origin == record.origin) {
-            let uses = plan.uses(image).into_iter();
-            return Ok(Some(
-                uses.map(|of| format!("{}, package {}", of.bundle, of.package)).collect(),
-            ));
-        }
-    }
-    Ok(None)
+    Ok(ImageDetail { layout: layout.is_dir().then_some(layout), ..described(&record) })
 }
 
 fn described(record: &ImageRecord) -> ImageDetail {
@@ -214,7 +184,6 @@ fn described(record: &ImageRecord) -> ImageDetail {
         manifests: record.tree.manifests.iter().map(manifest).collect(),
         attachments: record.tree.attachments.iter().filter_map(attachment).collect(),
         names: record.names.iter().map(ToString::to_string).collect(),
-        users: None,
         left_out: record.tree.left_out.len(),
         attachments_unknown: record.attachments_unknown,
         layout: None,
@@ -227,6 +196,7 @@ mod tests {
     use oci::MediaType;
 
     use super::*;
+    use crate::view::users::Users;
 
     fn record(name: &str, layer: &str, kind: Kind) -> ImageRecord {
         let blob = |text: &str, size| BlobRef { digest: Digest::of(text.as_bytes()), size };
@@ -272,7 +242,8 @@ mod tests {
         let index = index(&records);
         for page in [1, 100] {
             let query = ImageQuery { page, ..ImageQuery::default() };
-            let html = crate::pages::images::list(&index, &index.find(&query), &query);
+            let html =
+                crate::pages::images::list(&index, &index.find(&query), &query, &Users::default());
             assert!(html.into_string().len() < 200 << 10);
         }
     }

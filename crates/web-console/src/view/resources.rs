@@ -43,6 +43,10 @@ pub(crate) fn list(workspace: &Workspace) -> Result<ResourceList, Fault> {
             for entry in entries {
                 let entry = entry.map_err(fault)?;
                 let about = entry.metadata().map_err(fault)?;
+                // A hidden file is a note of the program, not a manifest.
+                if entry.file_name().to_string_lossy().starts_with('.') {
+                    continue;
+                }
                 if let (true, Ok(name)) = (about.is_file(), entry.file_name().into_string()) {
                     files.push(ResourceFile { name, bytes: about.len() });
                 }
@@ -80,13 +84,14 @@ mod tests {
         let folder = workspace.cluster_resources();
         fs::create_dir_all(folder.join("folder")).unwrap();
         fs::write(folder.join("idms-oc-mirror.yaml"), "kind: ImageDigestMirrorSet\n").unwrap();
+        fs::write(folder.join(".generated"), "idms-oc-mirror.yaml\n").unwrap();
         fs::write(dir.path().join("secret"), "hush").unwrap();
         let names: Vec<String> =
             list(&workspace).unwrap().files.into_iter().map(|file| file.name).collect();
         assert_eq!(names, ["idms-oc-mirror.yaml"]);
         let shown = read(&workspace, "idms-oc-mirror.yaml").unwrap();
         assert_eq!((shown.text.as_str(), shown.is_cut), ("kind: ImageDigestMirrorSet\n", false));
-        for name in ["../../secret", "folder", "", "/etc/passwd"] {
+        for name in ["../../secret", "folder", "", "/etc/passwd", ".generated"] {
             assert!(matches!(read(&workspace, name), Err(Fault::Absent(_))), "{name}");
         }
     }

@@ -46,12 +46,17 @@ impl Console {
     }
 
     pub(crate) fn of(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let errors = tempfile::NamedTempFile::new().unwrap();
+        let written = errors.reopen().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(written).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let url = url.trim().to_owned();
-        let host =
-            url.split('/').nth(2).unwrap_or_else(|| panic!("no address: {url:?}")).to_owned();
+        let host = url.split('/').nth(2).unwrap_or_else(|| {
+            let errors = std::fs::read_to_string(errors.path()).unwrap_or_default();
+            panic!("no address: {url:?}: {errors}")
+        });
+        let host = host.to_owned();
         let mut console = Self { child, url, host, cookie: String::new() };
         let token = console.url.split_once('?').unwrap().1;
         let accepted = console.send("GET", &format!("/?{token}"), &[], "");
@@ -118,7 +123,8 @@ impl Console {
                 return page;
             }
             assert!(Instant::now() < deadline, "{path} is not as expected: {page}");
-            thread::sleep(Duration::from_millis(20));
+            // Each request costs a busy machine time that what it waits for needs.
+            thread::sleep(Duration::from_millis(100));
         }
     }
 

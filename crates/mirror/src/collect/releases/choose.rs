@@ -1,5 +1,7 @@
 //! Which releases a section means: those its channels select, or the one it names.
 
+use std::collections::BTreeSet;
+
 use image_set::{Architecture, PlatformSection};
 use mirror_plan::{Destination, Exit};
 use oci::{Digest, DigestError, ImageRef, ReferenceError};
@@ -47,6 +49,8 @@ pub(crate) struct Chosen {
     pub(crate) version: Option<Version>,
     pub(crate) architecture: Option<Architecture>,
     pub(crate) check: SignatureCheck,
+    /// The channels of the section that select it.
+    pub(crate) channels: BTreeSet<String>,
 }
 
 /// All releases of a section, and what is to be said about them.
@@ -120,8 +124,8 @@ async fn from_channels(
         let (version, architecture) = (Some(release.version), Some(release.architecture));
         let check = SignatureCheck::Enforce;
         if release.payload.digest.is_some() {
-            let payload = release.payload;
-            choice.releases.push(Chosen { payload, version, architecture, check });
+            let (payload, channels) = (release.payload, release.channels);
+            choice.releases.push(Chosen { payload, version, architecture, check, channels });
         } else {
             let message = format!(
                 "the update graph names the payload of release {} by tag ({}); only a digest can be verified",
@@ -159,6 +163,7 @@ async fn named(
                 version: None,
                 architecture: None,
                 check: context.settings.releases.check,
+                channels: BTreeSet::new(),
             });
         }
         Err(error) => {

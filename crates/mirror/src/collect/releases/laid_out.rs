@@ -13,7 +13,7 @@ use crate::report::Outcome;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Part {
     /// `4.16.3-x86_64`
-    release: String,
+    pub(super) release: String,
     /// `ocp-release`
     repository: String,
     /// None for the payload.
