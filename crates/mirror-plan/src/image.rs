@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use oci::{Descriptor, Digest, ImageRef, MediaType, Platform, Repository, Tag};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Destination;
 
@@ -112,7 +112,7 @@ pub struct ManifestNode {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
     /// Config and layers; empty for an index.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "exact_list")]
     pub blobs: Vec<BlobRef>,
 }
 
@@ -129,6 +129,7 @@ pub struct Attachment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed_as: Option<Descriptor>,
     /// Its manifest first; if that is an index, then its children.
+    #[serde(deserialize_with = "exact_list")]
     pub manifests: Vec<ManifestNode>,
 }
 
@@ -137,13 +138,26 @@ pub struct Attachment {
 #[serde(rename_all = "camelCase")]
 pub struct ImageTree {
     /// The root first, then (for an index) the manifests below it, in its order.
+    #[serde(deserialize_with = "exact_list")]
     pub manifests: Vec<ManifestNode>,
     /// Manifests the root lists that the platforms filter leaves out: with any
     /// of these the image is a sparse list at the destination.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub left_out: BTreeSet<Digest>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "exact_list")]
     pub attachments: Vec<Attachment>,
+}
+
+/// Reads a list that takes no more memory than its items. A list that grows while it is read has room
+/// for four items at least, which is three manifests too many for most of many thousand images.
+pub fn exact_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let mut list = Vec::deserialize(deserializer)?;
+    list.shrink_to_fit();
+    Ok(list)
 }
 
 impl ImageTree {

@@ -29,6 +29,7 @@ mod plan;
 mod referrers;
 mod resources;
 mod shards;
+mod small_map;
 mod target;
 mod target_record;
 
@@ -36,6 +37,7 @@ pub use block::blocked_by;
 pub use collide::{Collision, collisions, deduplicated};
 pub use image::{
     Attachment, BlobRef, Exit, ImageRecord, ImageTree, Kind, ManifestNode, Origin, Wanted,
+    exact_list,
 };
 pub use naming::{Destination, NameError, Naming};
 pub use pinned::{Pin, PinnedFiles};
@@ -54,6 +56,7 @@ pub use shards::{
     ContentSource, Load, PartArchive, PartBlob, PartError, PartNeed, PartRepository, PartSegment,
     RunIdentity, ShardPart, Split, split,
 };
+pub use small_map::SmallMap;
 pub use target::{Target, TargetError};
 pub use target_record::{
     BundleUse, CatalogContent, ChannelContent, ConfigurationRun, ImageDetails, ImageEntry,

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 
 use oci::{Digest, Hasher, Repository};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Destination, ImageTree, Kind, Origin};
+use crate::{Destination, ImageTree, Kind, Origin, SmallMap};
 
 const VERSION: u32 = 2;
 
@@ -58,8 +58,8 @@ pub struct ImageDetails {
     /// The last run that brought or found it.
     pub run: u64,
     /// The configurations whose last run selected it, each with the bundles that need it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub users: BTreeMap<String, BTreeSet<BundleUse>>,
+    #[serde(default, skip_serializing_if = "SmallMap::is_empty")]
+    pub users: SmallMap<String, BTreeSet<BundleUse>>,
     /// What a catalog offers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catalog: Option<CatalogContent>,
@@ -150,10 +150,23 @@ struct WrittenDocument<'a> {
     version: u32,
     configurations: &'a BTreeMap<String, RecordedConfiguration>,
     texts: BTreeMap<&'a Digest, &'a String>,
-    images: BTreeMap<String, &'a RecordedImage>,
+    images: WrittenImages<'a>,
     trees: BTreeMap<&'a Digest, &'a ImageTree>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     unfinished: &'a BTreeMap<Repository, BTreeSet<Digest>>,
+}
+
+/// Images by name; names are made one by one.
+struct WrittenImages<'a> {
+    registry: &'a str,
+    images: &'a [(&'a Destination, &'a RecordedImage)],
+}
+
+impl Serialize for WrittenImages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = |place: &Destination| format!("{}/{place}", self.registry);
+        serializer.collect_map(self.images.iter().map(|(place, image)| (name(place), image)))
+    }
 }
 
 #[derive(Deserialize)]
@@ -193,13 +206,14 @@ impl TargetRecord {
             self.configurations.values().map(|known| &known.text).collect();
         let trees = self.trees.iter().filter(|(print, _)| used.contains(print));
         let texts = self.texts.iter().filter(|(digest, _)| texts.contains(digest));
-        let images =
-            self.images.iter().map(|(place, image)| (format!("{registry}/{place}"), image));
+        // In the order of the text, which is not that of the places.
+        let mut images: Vec<_> = self.images.iter().collect();
+        images.sort_by_cached_key(|(place, _)| place.to_string().into_boxed_str());
         let document = WrittenDocument {
             version: VERSION,
             configurations: &self.configurations,
             texts: texts.collect(),
-            images: images.collect(),
+            images: WrittenImages { registry, images: &images },
             trees: trees.collect(),
             unfinished: &self.unfinished,
         };
@@ -226,7 +240,7 @@ impl TargetRecord {
         let same = before.as_ref().is_some_and(|known| known.root == tree.root().digest);
         let (users, catalog) = match before {
             Some(known) => (known.users, known.catalog.filter(|_| same)),
-            None => (BTreeMap::new(), None),
+            None => (SmallMap::default(), None),
         };
         let (origin, root) = (origin.clone(), tree.root().digest);
         let details = Some(ImageDetails { origin, kind, root, run, users, catalog });
@@ -242,15 +256,16 @@ impl TargetRecord {
         let digest = Digest::of(text.as_bytes());
         self.texts.insert(digest, text.to_owned());
         let known = RecordedConfiguration { text: digest, run: number };
-        self.configurations.insert(name.to_owned(), known);
+        let known_as = name.to_owned();
+        self.configurations.insert(known_as.clone(), known);
         for (place, image) in &mut self.images {
             let Some(details) = &mut image.details else { continue };
             match selected.get(place) {
                 Some(bundles) => {
-                    details.users.insert(name.to_owned(), bundles.clone());
+                    details.users.insert(known_as.clone(), bundles.clone());
                 }
                 None if complete => {
-                    details.users.remove(name);
+                    details.users.remove(&known_as);
                 }
                 None => {}
             }

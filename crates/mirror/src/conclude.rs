@@ -52,30 +52,39 @@ pub(crate) fn conclude(
     let parts = delivered.parts;
     // Before the lines of the report are made: the record of a target may be large.
     record_selection(context, route, &parts, sections, results, delivered.executed);
-    let mut held = Vec::new();
-    for part in &parts {
+    results.needs = std::mem::take(&mut sections.catalogs.needs);
+    if delivered.executed == Executed::Interrupted {
+        results.is_interrupted = true;
+    } else {
+        let held: Vec<Placed> = parts.iter().flat_map(|part| held_images(route, part)).collect();
+        if !held.is_empty() {
+            results.add_files(generated_files::write_resources(context, &held, sections));
+        }
+    }
+    // Part by part: lines and plans together are twice as much.
+    for part in parts {
         for (index, image) in part.plan.images.iter().enumerate() {
             if part.replaced.contains(&index) {
                 continue;
             }
             let outcome = part.outcomes[index].clone();
-            let is_there = matches!(outcome, Outcome::Present | Outcome::Copied);
-            if is_there || part.unchanged.contains(&index) {
-                held.push(placed(route, image));
-            }
             let mut line = ImageLine::of(&part.plan, image, at(route, image).to_string(), outcome);
             line.notes = part.notes.get(&index).cloned().unwrap_or_default();
             results.images.push(line);
         }
     }
-    results.needs = std::mem::take(&mut sections.catalogs.needs);
-    if delivered.executed == Executed::Interrupted {
-        results.is_interrupted = true;
-        return;
-    }
-    if !held.is_empty() {
-        results.add_files(generated_files::write_resources(context, &held, sections));
-    }
+}
+
+/// The images of a part that the target holds.
+fn held_images(route: &Route<'_>, part: &Part) -> impl Iterator<Item = Placed> {
+    let images = part.plan.images.iter().zip(&part.outcomes).enumerate();
+    let is_held = |index: &usize, outcome: &Outcome| {
+        let is_there = matches!(outcome, Outcome::Present | Outcome::Copied);
+        !part.replaced.contains(index) && (is_there || part.unchanged.contains(index))
+    };
+    images
+        .filter(move |(index, (_, outcome))| is_held(index, outcome))
+        .map(|(_, (image, _))| placed(route, image))
 }
 
 fn at(route: &Route<'_>, image: &PlannedImage) -> oci::ImageRef {

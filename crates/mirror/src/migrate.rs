@@ -147,7 +147,7 @@ async fn record_images(
     context: &Context,
     holdings: &Arc<Holdings>,
     results: &mut Results,
-) -> Result<(Plan, Vec<Outcome>), Halt> {
+) -> Result<(Arc<Plan>, Vec<Outcome>), Halt> {
     let client = pipeline::client(&context.settings.source)?;
     let Selection { mut sections, named, issues, .. } =
         select_images(context, Source::Held(holdings), &client, None).await?;
@@ -162,7 +162,8 @@ async fn record_images(
     results.issues.notes.extend(missed.into_iter().map(|text| format!("not converted: {text}")));
     gathered.found.append(&mut sections.catalogs.stored);
     let held = OnDisk::new(context, &gathered.found);
-    let plan = plan(Journey { mode: Mode::MirrorToDisk, target: None }, gathered.found, &held);
+    let journey = Journey { mode: Mode::MirrorToDisk, target: None };
+    let plan = Arc::new(plan(journey, gathered.found, &held));
     context.planned(&plan, &sections, &results.issues);
     let (needs, mut outcomes) = fetch::missing(context, &plan);
     let supplies = Supplies::FromDisk(Arc::clone(holdings));

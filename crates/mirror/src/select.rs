@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use image_set::{AdditionalImage, ImageSetConfiguration, ImageSource};
 use mirror_plan::{
-    Collision, Destination, Exit, Kind, Naming, Origin, Plan, Wanted, blocked_by, collisions,
-    deduplicated,
+    Collision, Destination, Exit, Kind, Naming, Origin, Plan, PlannedImage, Wanted, blocked_by,
+    collisions, deduplicated,
 };
 use regex::Regex;
 
@@ -103,14 +103,28 @@ fn collision_exit(named: &[(Wanted, Destination)], collision: &Collision<Destina
     Exit(colliding.fold(0, |bits, (wanted, _)| bits | wanted.kind.exit().0))
 }
 
-/// Every name that each origin gets. Releases share components, so that one
-/// image is stored under many.
-pub(crate) fn names_by_origin(plan: &Plan) -> BTreeMap<&Origin, BTreeSet<Destination>> {
-    let mut names: BTreeMap<&Origin, BTreeSet<Destination>> = BTreeMap::new();
-    for image in &plan.images {
-        names.entry(&image.origin).or_default().insert(image.destination.clone());
+/// Every name that an origin gets. Releases share components, so that one image is stored under
+/// many; only those are kept here, as most images have one name.
+#[derive(Debug, Default)]
+pub(crate) struct SharedNames(BTreeMap<Origin, BTreeSet<Destination>>);
+
+impl SharedNames {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let mut by_origin: Vec<&PlannedImage> = plan.images.iter().collect();
+        by_origin.sort_by_key(|image| &image.origin);
+        let same = by_origin.chunk_by(|a, b| a.origin == b.origin);
+        let shared = same.filter(|images| images.len() > 1).map(|images| {
+            let names = images.iter().map(|image| image.destination.clone()).collect();
+            (images[0].origin.clone(), names)
+        });
+        Self(shared.collect())
     }
-    names
+
+    /// The names that the origin of an image gets.
+    pub(crate) fn names(&self, image: &PlannedImage) -> BTreeSet<Destination> {
+        let shared = self.0.get(&image.origin).cloned();
+        shared.unwrap_or_else(|| BTreeSet::from([image.destination.clone()]))
+    }
 }
 
 fn additional(image: &AdditionalImage) -> Wanted {

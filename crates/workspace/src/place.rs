@@ -40,6 +40,7 @@ impl Place {
             // No host is called so: it would need a dot or a port.
             Origin::Made(name) => path.extend(["made", name.as_str()]),
         }
+        path.shrink_to_fit();
         Self(path)
     }
 

@@ -50,7 +50,8 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     gathered.found.append(&mut sections.catalogs.stored);
     let held = OnDisk::new(context, &gathered.found);
     let journey = Journey { mode: Mode::MirrorToDisk, target: None };
-    let plan = plan(journey, gathered.found, &held);
+    let plan = Arc::new(plan(journey, gathered.found, &held));
+    drop(held);
     let stored = context.planned(&plan, &sections, &results.issues);
     let place =
         |image: &PlannedImage| context.workspace.layout_of(&image.origin).display().to_string();

@@ -110,7 +110,7 @@ pub(crate) async fn mirror_to_mirror(
 async fn keep_content(
     context: &Context,
     route: &Route<'_>,
-    plan: &Plan,
+    plan: &Arc<Plan>,
 ) -> (BTreeMap<usize, Reason>, Moved) {
     let (needs, mut outcomes) = fetch::all_missing(context, plan);
     preflight::check_space_for(context, &needs);

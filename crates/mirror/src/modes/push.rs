@@ -332,13 +332,12 @@ impl<'a> Push<'a> {
             let taken = |subject: &Digest| {
                 names.fallback_tag(&image.destination.repository, subject).is_none()
             };
-            images.push(Some(Outgoing {
-                destination: image.destination.at(&route.place.registry),
-                fallback_taken: subjects.filter(taken).collect(),
-            }));
+            images.push(Some(Outgoing { fallback_taken: subjects.filter(taken).collect() }));
             let source = sources.add(self.supplies.of(&image.origin));
             needs.push(Some(Need { repository, source, blobs: missing }));
         }
+        // The transfer may take hours, and needs none of these.
+        drop((names, there, repository_of));
         let schedule = Schedule::new(needs, sources.hosts());
         let target = Arc::new(Target {
             blobs: BlobTarget {
@@ -359,13 +358,11 @@ impl<'a> Push<'a> {
             referrer_lists: tokio::sync::Mutex::new(()),
         });
         let run = context.run().map_or(0, workspace::Run::number);
-        let (pushed, outcomes) = (&mut self.pushed, &mut self.part.outcomes);
+        let outcomes = &mut self.part.outcomes;
         let tell = |index: usize, moment: Moment<'_>| {
             let image = &plan.images[index];
             let Some(outcome) = context.tell(&plan, image, moment) else { return };
             if outcome == Outcome::Copied {
-                let (origin, kind, tree) = (&image.origin, image.kind, &plan.tree(image));
-                pushed.insert(&image.destination, ImageEntry { origin, kind, tree, run });
                 landed(index, &plan);
             }
             outcomes[index] = outcome;
@@ -374,6 +371,14 @@ impl<'a> Push<'a> {
             execute(schedule, Arc::clone(&target), context.limits(), context.stops(), tell).await;
         self.moved += target.blobs.tally.moved();
         self.part.notes.extend(target.blobs.tally.take_notes());
+        drop(target);
+        // Only now: the record is as large as the plan, and so was the schedule.
+        for (image, outcome) in plan.images.iter().zip(&self.part.outcomes) {
+            if kinds(image.kind) && *outcome == Outcome::Copied {
+                let (origin, kind, tree) = (&image.origin, image.kind, &plan.tree(image));
+                self.pushed.insert(&image.destination, ImageEntry { origin, kind, tree, run });
+            }
+        }
         self.save(executed)
     }
 

@@ -84,7 +84,7 @@ pub(crate) async fn ask(
     run: u64,
 ) -> Result<Asked, Error> {
     let remembered = &*pushed;
-    let answers: Vec<(Found, Result<Answer, Error>)> = stream::iter(images)
+    let mut answers = stream::iter(images)
         .map(|image| (heads.0.remove(&image.destination), image))
         .map(|(head, image)| async move {
             let at = image.destination.at(registry);
@@ -92,13 +92,11 @@ pub(crate) async fn ask(
             let answer = look(client, &at, head, &image.tree, sure).await;
             (image, answer)
         })
-        .buffer_unordered(AT_ONCE)
-        .collect()
-        .await;
+        .buffer_unordered(AT_ONCE);
     let mut presence = Presence::default();
     let mut seen: BTreeMap<Repository, bool> = BTreeMap::new();
-    let (mut found, mut lost) = (Vec::new(), Vec::new());
-    for (image, answer) in answers {
+    let (mut found, mut lost, mut whole) = (Vec::<Found>::new(), Vec::new(), Vec::new());
+    while let Some((image, answer)) = answers.next().await {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
@@ -114,15 +112,15 @@ pub(crate) async fn ask(
             presence.whole.insert(image.destination.clone(), image.tree.root().digest);
             presence.contents.extend(image.tree.all_manifests().map(|node| node.digest));
             presence.contents.extend(image.tree.blobs().into_keys());
-            let entry = ImageEntry {
-                origin: &image.wanted.origin,
-                kind: image.wanted.kind,
-                tree: &image.tree,
-                run,
-            };
-            pushed.insert(&image.destination, entry);
+            whole.push(found.len());
         }
         found.push(image);
+    }
+    drop(answers);
+    for place in whole {
+        let image = &found[place];
+        let (origin, kind, tree) = (&image.wanted.origin, image.wanted.kind, &image.tree);
+        pushed.insert(&image.destination, ImageEntry { origin, kind, tree, run });
     }
     if found.is_empty()
         && let Some((_, error)) = lost.pop()

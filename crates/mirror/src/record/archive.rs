@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mirror_plan::{BlobRef, Exit, ImageRecord, Kind, Plan};
 use oci::Digest;
@@ -17,7 +18,7 @@ use crate::error_chain::chain;
 use crate::progress::Event;
 use crate::report::{ArchiveLine, Failure, Outcome};
 use crate::results::Moved;
-use crate::select::names_by_origin;
+use crate::select::SharedNames;
 use crate::settings::Attachments;
 use crate::transfer::repair::Repair;
 
@@ -31,7 +32,7 @@ const REPAIRS: usize = 3;
 
 /// What an archive is written from.
 pub(crate) struct Content<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a Arc<Plan>,
     /// What images were selected by; the other side selects by them.
     pub(crate) documents: BTreeMap<String, BlobRef>,
     /// Images that are not in the plan: they could not be read.
@@ -83,6 +84,9 @@ pub(crate) fn remove_abandoned(context: &Context) {
 /// transfer.
 pub(crate) fn stage(context: &Context, content: &Content<'_>) -> Option<Staging> {
     let (run, lock) = context.writing()?;
+    if !Staging::is_worthwhile(content.plan.blobs.iter().map(|blob| blob.blob.size)) {
+        return None;
+    }
     let outcomes = vec![Outcome::Copied; content.plan.images.len()];
     let images = arrived(context, content.plan, &outcomes);
     let staged = || -> Result<Option<Staging>, StageError> {
@@ -204,7 +208,7 @@ fn sign(context: &Context, run: u64, chunks: &[PathBuf]) -> Result<Option<String
 
 /// The images that are in the workspace, whole.
 pub(crate) fn arrived(context: &Context, plan: &Plan, outcomes: &[Outcome]) -> Vec<ImageRecord> {
-    let names = names_by_origin(plan);
+    let shared = SharedNames::of(plan);
     let images = plan.images.iter().zip(outcomes);
     images
         .filter(|(_, outcome)| matches!(outcome, Outcome::Copied | Outcome::Present))
@@ -214,7 +218,7 @@ pub(crate) fn arrived(context: &Context, plan: &Plan, outcomes: &[Outcome]) -> V
             tree: plan.tree(image),
             blobs_held: true,
             attachments_unknown: context.settings.attachments == Attachments::Remove,
-            names: names.get(&image.origin).cloned().unwrap_or_default(),
+            names: shared.names(image),
         })
         .collect()
 }

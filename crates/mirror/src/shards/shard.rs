@@ -123,7 +123,7 @@ pub async fn transfer_shard(
                 workspace: workspace.clone(),
                 staging: None,
                 // The run records images once all their blobs are there.
-                images: part.needs.iter().map(|_| None).collect(),
+                records: None,
                 sources,
                 retries: settings.source.retry.times,
                 observer,

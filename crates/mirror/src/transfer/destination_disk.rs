@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::StreamExt;
-use mirror_plan::{BlobRef, ImageRecord, ImageTree};
+use mirror_plan::{BlobRef, ImageRecord, ImageTree, Plan};
 use workspace::archive::Staging;
 use workspace::{DiskError, Workspace};
 
 use crate::error_chain::chain;
 use crate::progress::{Event, Observer};
+use crate::select::SharedNames;
 use crate::transfer::execute::Destination;
-use crate::transfer::schedule::Job;
+use crate::transfer::schedule::{ImageId, Job};
 use crate::transfer::supply::{Sources, Supply};
 use crate::transfer::transfer_error::{Cause, ContentError, Step, TransferError};
 
@@ -24,14 +25,38 @@ pub(crate) struct Disk {
     pub(crate) workspace: Workspace,
     /// The archive that large blobs are written to as they arrive.
     pub(crate) staging: Option<Arc<Staging>>,
-    /// By image id; `None` for images that are not copied.
-    pub(crate) images: Vec<Option<ImageRecord>>,
+    /// What is recorded of images that are complete; `None` where somebody else records them.
+    pub(crate) records: Option<Records>,
     pub(crate) sources: Sources,
     /// How often content that does not match is requested again from the same source.
     pub(crate) retries: u32,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) blobs_moved: AtomicU64,
     pub(crate) bytes_moved: AtomicU64,
+}
+
+/// Records of images. Each is made when its image is complete: all of them at once would take more
+/// memory than the plan.
+pub(crate) struct Records {
+    /// Image ids are places in it.
+    pub(crate) plan: Arc<Plan>,
+    /// `None` if names are not recorded.
+    pub(crate) names: Option<SharedNames>,
+    pub(crate) attachments_unknown: bool,
+}
+
+impl Records {
+    fn of(&self, image: ImageId) -> ImageRecord {
+        let image = &self.plan.images[image];
+        ImageRecord {
+            origin: image.origin.clone(),
+            kind: image.kind,
+            tree: self.plan.tree(image),
+            blobs_held: true,
+            attachments_unknown: self.attachments_unknown,
+            names: self.names.as_ref().map(|shared| shared.names(image)).unwrap_or_default(),
+        }
+    }
 }
 
 impl Destination for Disk {
@@ -47,10 +72,10 @@ impl Destination for Disk {
             }
             // A disk has one place for blobs; nothing is ever mounted.
             Job::Mount { .. } => Ok(()),
-            Job::Finish { image } => match &self.images[image] {
-                Some(record) => self
+            Job::Finish { image } => match &self.records {
+                Some(records) => self
                     .workspace
-                    .save_record(record)
+                    .save_record(&records.of(image))
                     .map_err(|error| TransferError::new(Step::Record, error)),
                 None => Ok(()),
             },

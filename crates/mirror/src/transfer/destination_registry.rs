@@ -18,10 +18,9 @@ use crate::transfer::transfer_error::{Cause, TransferError};
 /// An image on its way to the registry.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) destination: ImageRef,
     /// Whether the tag that lists referrers may be used for this subject: an
     /// image that has only a digest for a name stands under that very tag.
-    pub(crate) fallback_taken: Vec<Digest>,
+    pub(crate) fallback_taken: Box<[Digest]>,
 }
 
 /// The registry images go to.
@@ -53,7 +52,7 @@ impl Target {
     /// half an image by its tag, or one whose signatures are still to come.
     async fn finish(&self, image: ImageId) -> Result<(), Cause> {
         let Some(outgoing) = &self.images[image] else { return Ok(()) };
-        let destination = &outgoing.destination;
+        let destination = &self.destination(image);
         // Expanded only now: all of them at once would fill the memory.
         let tree = self.plan.tree(&self.plan.images[image]);
         let root = tree.root();
@@ -76,21 +75,21 @@ impl Target {
                     put => put?,
                 }
             }
-            self.put_referrers(image, outgoing, &referring).await?;
+            self.put_referrers((image, destination), outgoing, &referring).await?;
         }
         let raw = self.manifest(destination, &root.digest).await?;
         self.put(destination, &raw).await.map(drop)
+    }
+
+    fn destination(&self, image: ImageId) -> ImageRef {
+        self.plan.images[image].destination.at(&self.blobs.registry)
     }
 
     fn report_refused(&self, image: ImageId, attachment: &Attachment, error: &Error) {
         let tag = attachment.tag.as_ref().map(ToString::to_string).unwrap_or_default();
         let text =
             format!("the target refuses the attachment {tag}, which is missing there: {error}");
-        let destination = self.images[image].as_ref().map(|outgoing| &outgoing.destination);
-        let message = match destination {
-            Some(destination) => format!("{destination}: {text}"),
-            None => text.clone(),
-        };
+        let message = format!("{}: {text}", self.destination(image));
         self.blobs.observer.notice(Event::Warning { message });
         self.blobs.tally.note(image, text);
     }
@@ -108,17 +107,17 @@ impl Target {
     /// itself; for others the list under the fallback tag is written.
     async fn put_referrers(
         &self,
-        image: ImageId,
+        (image, destination): (ImageId, &ImageRef),
         outgoing: &Outgoing,
         referring: &[&Attachment],
     ) -> Result<(), Cause> {
         let mut unlisted: BTreeMap<Digest, Vec<Descriptor>> = BTreeMap::new();
         for attachment in referring {
             for node in attachment.manifests[1..].iter().rev() {
-                self.put_by_digest(&outgoing.destination, node).await?;
+                self.put_by_digest(destination, node).await?;
             }
             let root = &attachment.manifests[0];
-            let listed = self.put_by_digest(&outgoing.destination, root).await?;
+            let listed = self.put_by_digest(destination, root).await?;
             if !listed {
                 let as_listed = attachment.listed_as.clone().unwrap_or_else(|| {
                     Descriptor::new(root.media_type.clone(), root.digest, root.size)
@@ -129,8 +128,7 @@ impl Target {
         for (subject, referrers) in unlisted {
             let count = referrers.len();
             let taken = outgoing.fallback_taken.contains(&subject);
-            let listed =
-                !taken && self.list_referrers(&outgoing.destination, subject, referrers).await?;
+            let listed = !taken && self.list_referrers(destination, subject, referrers).await?;
             if !listed {
                 self.blobs.tally.note(image, format!(
                     "{count} referrer(s) of {subject} are kept by digest only: the target has no referrers API, and the tag that would list them is the image's own"

@@ -1,19 +1,18 @@
 //! Moves blobs of a plan into the workspace.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mirror_plan::{Action, BlobRef, ImageRecord, Plan};
+use mirror_plan::{Action, BlobRef, Plan};
 use workspace::archive::Staging;
 
 use crate::context::Context;
 use crate::error_chain::chain;
 use crate::report::Outcome;
 use crate::results::Moved;
-use crate::select::names_by_origin;
+use crate::select::SharedNames;
 use crate::settings::Attachments;
-use crate::transfer::destination_disk::{Disk, missing_blobs};
+use crate::transfer::destination_disk::{Disk, Records, missing_blobs};
 use crate::transfer::execute::{Executed, Moment, execute};
 use crate::transfer::schedule::{Need, Schedule};
 use crate::transfer::supply::{Sources, Supplies};
@@ -60,42 +59,33 @@ pub(crate) fn all_missing(
 pub(crate) async fn fetch(
     context: &Context,
     supplies: &Supplies,
-    plan: &Plan,
+    plan: &Arc<Plan>,
     needs: Vec<Option<Vec<BlobRef>>>,
     outcomes: &mut [Outcome],
     announce: Announce,
     staging: Option<Arc<Staging>>,
 ) -> (Executed, Moved) {
-    // The namespace of a target is not part of a name.
-    let names = match context.settings.workflow.target() {
-        None => names_by_origin(plan),
-        Some(_) => BTreeMap::new(),
+    let records = Records {
+        plan: Arc::clone(plan),
+        // The namespace of a target is not part of a name.
+        names: context.settings.workflow.target().is_none().then(|| SharedNames::of(plan)),
+        attachments_unknown: context.settings.attachments == Attachments::Remove,
     };
     let mut sources = Sources::default();
     let mut scheduled = Vec::with_capacity(plan.images.len());
-    let mut images = Vec::with_capacity(plan.images.len());
     for (image, blobs) in plan.images.iter().zip(needs) {
         let Some(blobs) = blobs else {
             scheduled.push(None);
-            images.push(None);
             continue;
         };
         let source = sources.add(supplies.of(&image.origin));
         scheduled.push(Some(Need { repository: 0, source, blobs }));
-        images.push(Some(ImageRecord {
-            origin: image.origin.clone(),
-            kind: image.kind,
-            tree: plan.tree(image),
-            blobs_held: true,
-            attachments_unknown: context.settings.attachments == Attachments::Remove,
-            names: names.get(&image.origin).cloned().unwrap_or_default(),
-        }));
     }
     let schedule = Schedule::new(scheduled, sources.hosts());
     let disk = Arc::new(Disk {
         workspace: context.workspace.clone(),
         staging,
-        images,
+        records: Some(records),
         sources,
         retries: context.settings.source.retry.times,
         observer: Arc::clone(&context.observer),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::Arc;
 
 use mirror_plan::{BlobRef, ImageTree, Origin, Plan};
 use oci::{Digest, Pointer};
@@ -66,7 +67,7 @@ impl Repair<'_> {
     pub(crate) async fn fetch_again(
         &self,
         context: &Context,
-        plan: &Plan,
+        plan: &Arc<Plan>,
         damaged: &[Digest],
         outcomes: &mut [Outcome],
     ) -> Moved {

@@ -176,9 +176,18 @@ struct Image {
     waiting: Option<usize>,
     source: SourceId,
     /// Its blobs, the largest first.
-    blobs: Vec<Digest>,
+    blobs: Box<[Digest]>,
     /// How many of them are being moved for it.
     moving: usize,
+}
+
+/// Adds to a list that has one item for most of many thousand blobs; room for more is taken from the
+/// second on.
+fn push<T>(list: &mut Vec<T>, item: T) {
+    if list.is_empty() {
+        list.reserve_exact(1);
+    }
+    list.push(item);
 }
 
 /// An image as the schedule sees it.
@@ -223,12 +232,12 @@ impl Schedule {
     fn add(&mut self, need: BlobRef, image: ImageId, at: RepoId, source: SourceId) {
         let blob = self.blobs.entry(need.digest).or_default();
         if !blob.sources.contains(&source) {
-            blob.sources.push(source);
+            push(&mut blob.sources, source);
         }
         let claim = match blob.claims.iter().position(|claim| claim.size == need.size) {
             Some(known) => known,
             None => {
-                blob.claims.push(Claim { size: need.size, places: Vec::new() });
+                push(&mut blob.claims, Claim { size: need.size, places: Vec::new() });
                 blob.claims.len() - 1
             }
         };
@@ -237,7 +246,7 @@ impl Schedule {
             Some(place) => place.waiters.push(image),
             None => {
                 let (is_provided, is_there) = (false, false);
-                places.push(Needed { at, waiters: vec![image], is_provided, is_there });
+                push(places, Needed { at, waiters: vec![image], is_provided, is_there });
             }
         }
     }

@@ -8,6 +8,7 @@ use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -74,7 +75,7 @@ impl Workspace {
         let mut seals = Seals::new(self);
         blobs.retain(|_, delivered| seals.has(delivered.run));
         for (_, path) in self.indexes_after(state)? {
-            for (digest, delivered) in own_blobs(read_sealed(&path)?) {
+            for (digest, delivered) in OwnBlobs::of(read_sealed(&path)?) {
                 if needed.contains_key(&digest) {
                     blobs.entry(digest).or_insert(delivered);
                 }
@@ -108,17 +109,19 @@ impl Workspace {
     /// it, and the last run; none if a file is damaged.
     fn extend_table(&self, state: State) -> Result<Option<(BTreeSet<Digest>, u64)>, DiskError> {
         let mut up_to = state.up_to;
-        let mut new: BTreeMap<u16, Vec<(Digest, DeliveredBlob)>> = BTreeMap::new();
+        let mut new = Vec::new();
         for (run, path) in self.indexes_after(state)? {
-            for (digest, delivered) in own_blobs(read_sealed(&path)?) {
-                new.entry(bucket_of(&digest)).or_default().push((digest, delivered));
-            }
+            new.push(OwnBlobs::of(read_sealed(&path)?).peekable());
             up_to = up_to.max(run);
         }
         let mut seals = Seals::new(self);
         let mut added = BTreeSet::new();
-        while let Some((number, blobs)) = new.pop_first() {
+        // All lists are in the order of digests, and so are the files of the table.
+        let bucket = |next: &(Digest, DeliveredBlob)| bucket_of(&next.0);
+        while let Some(number) = new.iter_mut().filter_map(|of| of.peek().map(bucket)).min() {
             let Some(mut known) = self.read_bucket(number)? else { return Ok(None) };
+            let of_bucket = |of: &mut Peekable<OwnBlobs>| of.next_if(|next| bucket(next) == number);
+            let blobs = new.iter_mut().flat_map(|of| std::iter::from_fn(|| of_bucket(of)));
             for (digest, delivered) in blobs {
                 match known.entry(digest) {
                     Slot::Vacant(slot) => {
@@ -256,20 +259,46 @@ fn bucket_of(digest: &Digest) -> u16 {
     u16::from_str_radix(&digest.hex()[..3], 16).unwrap_or_default() >> 2
 }
 
-/// The blobs that a run archived itself.
-fn own_blobs(sealed: Sealed) -> impl Iterator<Item = (Digest, DeliveredBlob)> {
-    let Sealed { run, blobs, chunks, .. } = sealed;
-    let own: BTreeMap<u32, ChunkEntry> = chunks
-        .into_iter()
-        .filter(|chunk| chunk.run == run)
-        .map(|chunk| (chunk.number, chunk))
-        .collect();
-    blobs.into_iter().filter_map(move |blob| {
-        let parts = blob.parts.iter().map(|part| own.get(&part.chunk).copied());
+/// The blobs that a run archived itself, in the order of their digests. Entries of the table are made
+/// one by one, as they take much more memory than the index.
+struct OwnBlobs {
+    run: u64,
+    chunks: BTreeMap<u32, ChunkEntry>,
+    blobs: std::vec::IntoIter<BlobEntry>,
+}
+
+impl OwnBlobs {
+    fn of(sealed: Sealed) -> Self {
+        let Sealed { run, mut blobs, chunks, .. } = sealed;
+        let own = chunks.into_iter().filter(|chunk| chunk.run == run);
+        blobs.sort_by_key(|blob| blob.digest);
+        Self {
+            run,
+            chunks: own.map(|chunk| (chunk.number, chunk)).collect(),
+            blobs: blobs.into_iter(),
+        }
+    }
+
+    /// The entry of a blob, if all of it is in chunks of this run.
+    fn delivered(&self, blob: BlobEntry) -> Option<DeliveredBlob> {
+        let parts = blob.parts.iter().map(|part| self.chunks.get(&part.chunk).copied());
         let mut chunks = parts.collect::<Option<Vec<ChunkEntry>>>()?;
         chunks.dedup();
-        (!chunks.is_empty()).then_some((blob.digest, DeliveredBlob { run, blob, chunks }))
-    })
+        (!chunks.is_empty()).then_some(DeliveredBlob { run: self.run, blob, chunks })
+    }
+}
+
+impl Iterator for OwnBlobs {
+    type Item = (Digest, DeliveredBlob);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let blob = self.blobs.next()?;
+            if let Some(delivered) = self.delivered(blob) {
+                return Some((delivered.blob.digest, delivered));
+            }
+        }
+    }
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), DiskError> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 
 use jiff::Timestamp;
-use mirror_plan::{BlobRef, ImageRecord};
+use mirror_plan::{BlobRef, ImageRecord, exact_list};
 use oci::{Digest, Hasher};
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,7 @@ pub struct BlobEntry {
     pub digest: Digest,
     pub size: u64,
     /// In the blob's order. All are in chunks of one run.
+    #[serde(deserialize_with = "exact_list")]
     pub parts: Vec<Part>,
 }
 
@@ -203,8 +204,7 @@ impl Index {
             let mut from = 0;
             for (position, part) in blob.parts.iter().enumerate() {
                 let number = several.then_some(position + 1);
-                let name = blob_name(&blob.digest, number);
-                let piece = PlacedPiece { name, blob: blob.digest, from, part: *part };
+                let piece = PlacedPiece { number, blob: blob.digest, from, part: *part };
                 pieces.entry(part.chunk).or_default().push(piece);
                 from += part.length;
             }
@@ -216,13 +216,21 @@ impl Index {
     }
 }
 
-/// A piece of a blob with the name of its entry.
+/// A piece of a blob in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlacedPiece {
-    pub(crate) name: String,
+    /// Which piece of its blob it is, from 1; `None` when it is all of it.
+    number: Option<usize>,
     pub(crate) blob: Digest,
     pub(crate) from: u64,
     pub(crate) part: Part,
+}
+
+impl PlacedPiece {
+    /// The name of its entry.
+    pub(crate) fn name(&self) -> String {
+        blob_name(&self.blob, self.number)
+    }
 }
 
 /// The checksum of a chunk: the digest of its table of entries, one line each
@@ -232,7 +240,8 @@ pub(crate) struct PlacedPiece {
 pub(crate) fn checksum(pieces: &[PlacedPiece]) -> Digest {
     let mut hasher = Hasher::new();
     for piece in pieces {
-        let PlacedPiece { name, blob, from, part } = piece;
+        let PlacedPiece { blob, from, part, .. } = piece;
+        let name = piece.name();
         hasher.update(format!("{name}\t{}\t{blob}\t{from}\n", part.length).as_bytes());
     }
     hasher.finish()

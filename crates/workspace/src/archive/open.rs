@@ -3,7 +3,7 @@
 //! Nothing is extracted. Blobs are read straight from the chunks, at the
 //! places that the indexes name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -20,7 +20,7 @@ use super::entry::{BLOCK, TRAILER, chunk_name, footprint, parse_chunk_name};
 use super::excerpt::Excerpt;
 use super::finding::Finding;
 use super::first_entry::{FirstEntry, ReadAt, first_entry};
-use super::index::{Index, IndexError, Part, digest_of};
+use super::index::{BlobEntry, Index, IndexError, Part, digest_of};
 use super::newest::{Listing, Unopened};
 use crate::blob_reader::{BlobReader, Extent};
 use crate::disk_error::{At, DiskError};
@@ -35,7 +35,8 @@ pub struct Archives {
     findings: Vec<Finding>,
     /// Where the records of each image are, oldest first: run, position.
     images: BTreeMap<Place, Vec<(usize, usize)>>,
-    blobs: BTreeMap<Digest, Arc<[Extent]>>,
+    /// The blobs all of whose parts are here, by digest: run, position in its index.
+    blobs: Vec<(u32, u32)>,
     /// Files of earlier runs that are opened only when a blob of theirs is needed.
     pub(super) unopened: Unopened,
     pub(super) listing: Option<Listing>,
@@ -194,17 +195,22 @@ impl Archives {
         self.runs.iter()
     }
 
+    /// Where a blob is, if all of it is in files that were opened.
+    fn opened_blob(&self, digest: &Digest) -> Option<Arc<[Extent]>> {
+        let at = self.blobs.binary_search_by_key(&digest, |place| &entry(&self.runs, place).digest);
+        let place = self.blobs.get(at.ok()?)?;
+        self.runs[place.0 as usize].extents(entry(&self.runs, place))
+    }
+
     /// The length of a blob that is here.
     pub fn size(&self, digest: &Digest) -> Option<u64> {
-        let opened = self.blobs.get(digest).cloned();
-        let extents = opened.or_else(|| self.earlier_blob(digest))?;
+        let extents = self.opened_blob(digest).or_else(|| self.earlier_blob(digest))?;
         Some(extents.iter().map(|extent| extent.length).sum())
     }
 
     /// Reads a blob that is here.
     pub fn blob(&self, digest: &Digest) -> Option<BlobReader> {
-        let opened = self.blobs.get(digest).cloned();
-        opened.or_else(|| self.earlier_blob(digest)).map(BlobReader::new)
+        self.opened_blob(digest).or_else(|| self.earlier_blob(digest)).map(BlobReader::new)
     }
 
     /// The files that a blob which is here lies in.
@@ -309,6 +315,11 @@ impl RunArchive {
             findings.push(Finding::Missing { file, run: run.index.run, chunks });
         }
         Some(run)
+    }
+
+    /// The parts of a blob; none if one of them is not here.
+    fn extents(&self, blob: &BlobEntry) -> Option<Arc<[Extent]>> {
+        blob.parts.iter().map(|part| self.chunks.get(&part.chunk)?.extent(part)).collect()
     }
 
     /// Takes a chunk in when the index lists it and its length is right.
@@ -428,25 +439,38 @@ fn recorded_images(runs: &[RunArchive]) -> BTreeMap<Place, Vec<(usize, usize)>> 
     let mut images: BTreeMap<Place, Vec<(usize, usize)>> = BTreeMap::new();
     for (at, run) in runs.iter().enumerate() {
         for (position, image) in run.index.images.iter().enumerate() {
-            images.entry(Place::of(&image.origin)).or_default().push((at, position));
+            // Most images are in one archive.
+            let records = images.entry(Place::of(&image.origin));
+            records.or_insert_with(|| Vec::with_capacity(1)).push((at, position));
         }
     }
     images
 }
 
-/// The blobs all of whose parts are here. Each is looked for in the run that
-/// wrote it, whose index is in its own chunks.
-fn readable_blobs(runs: &[RunArchive]) -> BTreeMap<Digest, Arc<[Extent]>> {
-    let mut blobs = BTreeMap::new();
-    for run in runs {
-        for blob in run.index.own_blobs() {
-            let extents = blob.parts.iter().map(|part| run.chunks.get(&part.chunk)?.extent(part));
-            if let Some(extents) = extents.collect::<Option<Arc<[Extent]>>>() {
-                blobs.entry(blob.digest).or_insert(extents);
+/// The blobs all of whose parts are here, by digest. Each is looked for in the run that
+/// wrote it, whose index is in its own chunks. Only their places are kept: with many thousand
+/// images the indexes are large enough.
+fn readable_blobs(runs: &[RunArchive]) -> Vec<(u32, u32)> {
+    let mut blobs = Vec::new();
+    for (at, run) in (0..).zip(runs) {
+        let own: BTreeSet<u32> = run.index.own_chunks().map(|chunk| chunk.number).collect();
+        for (position, blob) in (0..).zip(&run.index.blobs) {
+            let is_own = blob.parts.first().is_some_and(|part| own.contains(&part.chunk));
+            if is_own && run.extents(blob).is_some() {
+                blobs.push((at, position));
             }
         }
     }
+    // Stable: of several runs that have a blob, the oldest comes first.
+    blobs.sort_by_key(|place| &entry(runs, place).digest);
+    blobs.dedup_by_key(|place| &entry(runs, place).digest);
+    blobs.shrink_to_fit();
     blobs
+}
+
+/// What the index of a run says of a blob.
+fn entry<'a>(runs: &'a [RunArchive], (run, position): &(u32, u32)) -> &'a BlobEntry {
+    &runs[*run as usize].index.blobs[*position as usize]
 }
 
 /// An error and what led to it, in one line.

@@ -298,28 +298,33 @@ impl Draft<'_> {
         images: Vec<ImageRecord>,
     ) -> Result<Index, ArchiveError> {
         let request = self.request;
-        let mut parts: BTreeMap<Digest, Vec<Part>> = BTreeMap::new();
+        let mut parts: Vec<(Digest, Part)> = Vec::new();
         let mut chunks = Vec::with_capacity(planned.len());
         for (position, chunk) in planned.iter().enumerate() {
             let number = u32::try_from(position).ok().and_then(|n| first.checked_add(n));
             let number = number.filter(|n| *n <= MAX_CHUNK).ok_or(ArchiveError::Numbers)?;
             for piece in &chunk.pieces {
                 let part = Part { chunk: number, offset: piece.offset, length: piece.length };
-                parts.entry(piece.blob).or_default().push(part);
+                parts.push((piece.blob, part));
             }
             let checksum = checksum(&[]);
             chunks.push(ChunkEntry { number, run: request.run, length: chunk.length, checksum });
         }
+        // Stable: parts of a blob keep their order.
+        parts.sort_by_key(|(digest, _)| *digest);
         let mut earlier = BTreeSet::new();
         let mut blobs = Vec::with_capacity(self.need.len());
         for (digest, size) in self.need {
-            let parts = match (parts.remove(digest), self.delivered.held(digest, self.base)) {
-                (Some(own), _) => own,
-                (None, Some(held)) => {
+            let own = parts.partition_point(|(other, _)| other < digest);
+            let own = parts[own..].iter().take_while(|(other, _)| other == digest);
+            let mut own: Vec<Part> = own.map(|(_, part)| *part).collect();
+            own.shrink_to_fit();
+            let parts = match self.delivered.held(digest, self.base) {
+                Some(held) if own.is_empty() => {
                     earlier.extend(held.parts.iter().map(|part| part.chunk));
                     held.parts.clone()
                 }
-                (None, None) => Vec::new(),
+                _ => own,
             };
             blobs.push(BlobEntry { digest: *digest, size: *size, parts });
         }

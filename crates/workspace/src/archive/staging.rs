@@ -161,6 +161,11 @@ impl Workspace {
 }
 
 impl Staging {
+    /// Whether to prepare an archive that gets blobs of these sizes. Planning it takes memory, too.
+    pub fn is_worthwhile(sizes: impl Iterator<Item = u64>) -> bool {
+        sizes.filter(|size| *size >= LARGE).fold(0, u64::saturating_add) >= WORTHWHILE
+    }
+
     fn complete(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
         self.complete.lock().unwrap_or_else(PoisonError::into_inner)
     }

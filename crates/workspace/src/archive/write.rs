@@ -189,7 +189,7 @@ impl Workspace {
         let tell = |bytes| (shared.lock().unwrap_or_else(PoisonError::into_inner))(bytes);
         let write = |piece: &PlacedPiece, open: &mut Option<(Digest, Hasher)>| {
             let at = start + piece.part.offset;
-            let head = header(&piece.name, piece.part.length);
+            let head = header(&piece.name(), piece.part.length);
             file.write_all_at(&head, at - BLOCK).map_err(CopyError::Write)?;
             // It was hashed when it arrived, and written from the same memory.
             if complete.get(&piece.blob) == Some(&at) {
