@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use mirror_plan::{Destination, ImageRecord, Wanted};
 use oci::Digest;
-use serve::{Options, Server, Shelf, Shelved, Store};
+use serve::{NamedImage, Options, Server, Snapshot, Store};
 use workspace::{BlobStore, Workspace};
 
 use crate::arguments::ServeArguments;
@@ -32,12 +32,12 @@ fn try_serve(arguments: &ServeArguments) -> anyhow::Result<()> {
         route::served_directory(&arguments.dir).map_err(|problem| anyhow::anyhow!("{problem}"))?;
     let address = listener::address(&arguments.listen)?;
     let tls = listener::tls(arguments.tls_cert.as_deref(), arguments.tls_key.as_deref())?;
-    let shelf = shelf(&dir)?;
+    let snapshot = snapshot(&dir)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let options = Options { tls, ..Options::default() };
     let runtime = crate::runtime().context("starting threads")?;
     let ended = runtime.block_on(async {
-        let server = Server::bind(address, shelf, options).await?;
+        let server = Server::bind(address, snapshot, options).await?;
         tracing::info!("serving {} at {scheme}://{}", dir.display(), server.local_addr());
         let ended =
             interrupt::until_ended(|cancel| server.run(async move { cancel.cancelled().await }))
@@ -52,26 +52,27 @@ fn try_serve(arguments: &ServeArguments) -> anyhow::Result<()> {
     }
 }
 
-/// Puts every image of the workspace on a shelf, under the name it would have in a target.
-fn shelf(dir: &Path) -> anyhow::Result<Shelf> {
+/// Puts every image of the workspace on a snapshot, under the name it would have in a target.
+fn snapshot(dir: &Path) -> anyhow::Result<Snapshot> {
     let workspace = Workspace::open(dir);
     let reading = || format!("reading the workspace {}", dir.display());
     let records = workspace.records().with_context(reading)?;
     let mut count = 0;
     let mut failure = None;
     // One record at a time: all of them at once would be the largest thing in memory.
-    let images = records.map_while(|record| match record.map_err(Into::into).and_then(shelved) {
-        Ok(names) => {
-            count += 1;
-            Some(names)
-        }
-        Err(error) => {
-            failure = Some(error);
-            None
-        }
-    });
+    let images =
+        records.map_while(|record| match record.map_err(Into::into).and_then(named_images) {
+            Ok(names) => {
+                count += 1;
+                Some(names)
+            }
+            Err(error) => {
+                failure = Some(error);
+                None
+            }
+        });
     let images = images.flatten();
-    let (shelf, notes) = Shelf::new(Arc::new(Blobs(workspace.blobs().clone())), images);
+    let (snapshot, warnings) = Snapshot::new(Arc::new(Blobs(workspace.blobs().clone())), images);
     if let Some(error) = failure {
         return Err(error.context(reading()));
     }
@@ -81,24 +82,24 @@ fn shelf(dir: &Path) -> anyhow::Result<Shelf> {
             dir.display()
         );
     }
-    for note in notes {
-        tracing::warn!("{note}");
+    for warning in warnings {
+        tracing::warn!("{warning}");
     }
     tracing::info!(
         "{} in {} repositories",
         crate::quantity::count(count, "image"),
-        shelf.repositories().count()
+        snapshot.repositories().count()
     );
-    Ok(shelf)
+    Ok(snapshot)
 }
 
 /// An image under every name that configurations gave it.
-fn shelved(record: ImageRecord) -> anyhow::Result<Vec<Shelved>> {
+fn named_images(record: ImageRecord) -> anyhow::Result<Vec<NamedImage>> {
     if !record.names.is_empty() {
-        let named = |name: &Destination| Shelved { name: name.clone(), record: record.clone() };
+        let named = |name: &Destination| NamedImage { name: name.clone(), record: record.clone() };
         return Ok(record.names.iter().map(named).collect());
     }
-    // Nobody named it otherwise, so it has the name of its origin.
+    // No configuration names it, so it has the name of its origin.
     let wanted = Wanted {
         kind: record.kind,
         origin: record.origin.clone(),
@@ -106,7 +107,7 @@ fn shelved(record: ImageRecord) -> anyhow::Result<Vec<Shelved>> {
         target_tag: None,
         platforms: Vec::new(),
     };
-    Ok(vec![Shelved { name: Destination::of(&wanted)?, record }])
+    Ok(vec![NamedImage { name: Destination::of(&wanted)?, record }])
 }
 
 /// The blobs of the workspace, as the server asks for them.
