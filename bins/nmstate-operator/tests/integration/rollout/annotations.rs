@@ -58,7 +58,7 @@ pub(crate) fn ways_back(bench: &mut Bench) {
         // Whatever was going to be done about it is done before what comes later.
         bench.apply_policy("marker", &on(node, &json!({})), &[]);
         bench.wait_for_phase(node, "marker", Phase::Available);
-        assert_eq!(bench.mtu(node), mtu, "{policy} was taken back");
+        assert_eq!(bench.mtu(node), mtu, "{policy} was rolled back");
         bench.delete_policy("marker");
     }
 }
