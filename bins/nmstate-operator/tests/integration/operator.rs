@@ -4,6 +4,7 @@ mod br_ex;
 mod cluster;
 mod journey;
 mod on_a_node;
+mod permissions;
 mod plain_kubernetes;
 mod restored;
 mod stored_versions;

@@ -177,25 +177,23 @@ impl Cluster {
         api.patch_status("cluster", &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// A kubeconfig with a token of the program's own service account.
-    async fn operators_kubeconfig(&self) -> PathBuf {
+    /// A kubeconfig with a token of a service account.
+    async fn kubeconfig_of(&self, account: &str) -> PathBuf {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), NAMESPACE);
         let request = TokenRequest::default();
-        let answer = accounts
-            .create_token_request("nmstate-operator", &PostParams::default(), &request)
-            .await
-            .unwrap();
+        let answer =
+            accounts.create_token_request(account, &PostParams::default(), &request).await.unwrap();
         let mut kubeconfig: Value =
             serde_json::from_str(&fs::read_to_string(self.server.kubeconfig()).unwrap()).unwrap();
         kubeconfig["users"][0]["user"]["token"] = json!(answer.status.unwrap().token);
-        let path = self.folder.path().join("kubeconfig");
+        let path = self.folder.path().join(format!("kubeconfig-{account}"));
         fs::write(&path, kubeconfig.to_string()).unwrap();
         path
     }
 
-    /// A client with the program's own rights.
-    pub(crate) async fn operators_client(&self) -> Client {
-        client(&self.operators_kubeconfig().await).await
+    /// A client with a token of a service account.
+    pub(crate) async fn client_of(&self, account: &str) -> Client {
+        client(&self.kubeconfig_of(account).await).await
     }
 
     /// Starts a command of the program with the administrator's permissions.
@@ -213,7 +211,7 @@ impl Cluster {
 
     /// Starts the program with its own rights.
     pub(crate) async fn operator(&self, version: &str) -> Operator {
-        let path = self.operators_kubeconfig().await;
+        let path = self.kubeconfig_of("nmstate-operator").await;
         let child = Command::new(env!("CARGO_BIN_EXE_nmstate-operator"))
             .arg("operator")
             .arg(format!("--operand-image=example/i:{version}"))

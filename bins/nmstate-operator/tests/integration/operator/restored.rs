@@ -42,7 +42,7 @@ async fn what_is_deleted_or_edited_is_restored() {
     })
     .await;
 
-    let own: Api<ClusterRole> = Api::all(cluster.operators_client().await);
+    let own: Api<ClusterRole> = Api::all(cluster.client_of("nmstate-operator").await);
     for name in ["view", "system:node"] {
         let refused = own.patch(name, &PatchParams::default(), &emptied).await;
         assert!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 403), "{name}");

@@ -327,7 +327,7 @@ async fn take_over_and_give_back(bundle: &str) {
 
 /// The operator's token is good for its own objects only.
 async fn its_rights_end_there(cluster: &Cluster) {
-    let client = cluster.operators_client().await;
+    let client = cluster.client_of("nmstate-operator").await;
     let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
     let olm = |kind: &str| -> Api<DynamicObject> {
         let kind = kube::core::GroupVersionKind::gvk("operators.coreos.com", "v1alpha1", kind);
