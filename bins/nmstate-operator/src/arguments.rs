@@ -10,15 +10,15 @@ use crate::{
 };
 
 const NOTES: &str = "\
-Parts that talk to a cluster find it as kubectl does: KUBECONFIG, ~/.kube/config, or the service account of their pod.
+Commands that use a cluster find it as kubectl does: KUBECONFIG, ~/.kube/config, or the service account of their pod.
 
-Exit code: 0 done, or asked to stop; 2 wrong usage, or the work could not go on.";
+Exit code: 0 done, or stopped by a signal; 2 wrong usage, or an error that ends the program.";
 
 /// Node network policies for OpenShift clusters: the operator, its coordinator and the handlers on nodes
 #[derive(Debug, Parser)]
 #[command(name = "nmstate-operator", version = build_info::VERSION, after_help = NOTES, subcommand_value_name = "COMMAND")]
 pub(crate) struct Arguments {
-    /// How much is said on standard error
+    /// Level of the log on standard error
     #[arg(long, value_name = "LEVEL", default_value = "info", global = true)]
     pub(crate) log_level: log::Level,
     #[command(subcommand)]
@@ -27,13 +27,13 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Decide whether handlers run, deploy them, and tell the cluster; one leads per cluster
+    /// Decide whether handlers run, deploy them, and report the status; one leader per cluster
     Operator(operator::Arguments),
     /// Apply policies to this node and report its network; one runs on every node
     Handler(handler::Arguments),
-    /// Grant nodes leave to change and write the status of policies; one leads per cluster
+    /// Schedule node updates and write the status of policies; one leader per cluster
     Coordinator(coordinator::Arguments),
-    /// Ask the nodes on which a policy failed to try again
+    /// Retry a policy on the nodes where it failed
     Retry(retry::Arguments),
     /// Revert a policy on some of its nodes, or apply it there again
     Revert(revert::Arguments),

@@ -4,8 +4,8 @@
 mod announcement;
 mod assignments;
 mod features;
+mod run_loop;
 mod view;
-mod work;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use tokio::sync::watch;
 use crate::leadership::{self, Candidate, Pace};
 use crate::metrics_port::{self, Offer};
 use crate::requests;
-use crate::service_port::{self, Standing};
+use crate::service_port::{self, ServiceState};
 use crate::stop;
 
-pub use work::Coordinator;
+pub use run_loop::Coordinator;
 
 /// The name of the lease.
 const LEASE: &str = "nmstate-coordinator";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Namespace of the lease by which one coordinator leads
+    /// Namespace of the leader election lease
     #[arg(
         long,
         value_name = "NAME",
@@ -36,13 +36,13 @@ pub(crate) struct Arguments {
         default_value = "openshift-nmstate-operator"
     )]
     namespace: String,
-    /// Unique name of this coordinator among others
+    /// Identity of this coordinator in the lease
     #[arg(long, value_name = "NAME", env = "POD_NAME", default_value = "nmstate-coordinator")]
     identity: String,
-    /// Seconds after which another coordinator takes the place of one that is not heard of any more
+    /// Seconds after which another coordinator replaces a leader that no longer renews its lease
     #[arg(long, value_name = "SECONDS", default_value_t = 137, value_parser = clap::value_parser!(u32).range(5..=3600))]
     lease: u32,
-    /// Where health is served
+    /// Address of the health endpoints
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
     #[command(flatten)]
@@ -51,14 +51,14 @@ pub(crate) struct Arguments {
     terms: metrics_port::Terms,
 }
 
-/// Runs until it is asked to stop.
+/// Runs until a stop is requested.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
-    let standing = Arc::new(Standing::default());
+    let service = Arc::new(ServiceState::default());
     let offer = watch::Sender::new(Offer::Tls(arguments.terms.settings()?));
     let client = requests::client(requests::config().await?)?;
     let metrics =
-        metrics_port::serve(&arguments.metrics, client.clone(), offer.subscribe(), &standing);
+        metrics_port::serve(&arguments.metrics, client.clone(), offer.subscribe(), &service);
     let work = async {
         let candidate = Candidate {
             lease: LEASE.to_owned(),
@@ -67,16 +67,16 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         };
         let leases = Api::namespaced(client.clone(), &arguments.namespace);
         // Whoever waits for its turn is as ready as it can be.
-        standing.set_ready(true);
+        service.set_ready(true);
         leadership::lead(&leases, &candidate, &stop, async |stop| {
             let namespace = &arguments.namespace;
-            Coordinator::new(client, namespace, Arc::clone(&standing)).run(&stop).await
+            Coordinator::new(client, namespace, Arc::clone(&service)).run(&stop).await
         })
         .await
     };
     tokio::select! {
         done = work => done,
-        served = service_port::serve(arguments.listen, Arc::clone(&standing)) => match served? {},
+        served = service_port::serve(arguments.listen, Arc::clone(&service)) => match served? {},
         never = metrics => match never {},
     }
 }

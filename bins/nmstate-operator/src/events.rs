@@ -20,7 +20,7 @@ pub(crate) enum Reason {
     Applied,
     /// No further node is changed. Told by the coordinator.
     Aborted,
-    /// A change was taken back; once per generation and node.
+    /// A change was rolled back; once per generation and node.
     RolledBack,
     /// It is not tried again on this node. The word is that of kubernetes-nmstate.
     ReconcileFailed,
@@ -28,9 +28,9 @@ pub(crate) enum Reason {
     Drift,
     /// It is again.
     DriftCorrected,
-    /// What the policy changed cannot be taken back when it is deleted, although it asks for that.
+    /// The policy cannot be reverted when it is deleted, although revert-on-delete is set.
     NoWayBack,
-    /// The policy was deleted and could not be taken back.
+    /// The policy was deleted and could not be reverted.
     RevertFailed,
 }
 
@@ -83,7 +83,7 @@ impl Events {
 
     /// Tells something about a policy; `uid` is what `oc describe` finds it by. Events are a help:
     /// none is waited for for long, and a failure is not one of the work.
-    pub(crate) async fn tell(
+    pub(crate) async fn publish(
         &self,
         policy: &str,
         uid: Option<&str>,

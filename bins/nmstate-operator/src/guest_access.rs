@@ -28,8 +28,8 @@ const AUTHORITY: &str = "ca.crt";
 const KUBECONFIG: &str = "kubeconfig";
 /// How long a token is valid. A new one is requested after half of that.
 const LIFE: Duration = Duration::from_secs(60 * 60);
-/// Between two looks whether the account is still the same: its tokens end with it.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// The interval between two checks that the account is the same: its tokens end with it.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -44,12 +44,12 @@ pub(crate) struct Arguments {
     /// Folder for `kubeconfig`, `token` and `ca.crt`
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// End as soon as the files exist
+    /// Exit as soon as the files exist
     #[arg(long)]
     once: bool,
 }
 
-/// Writes the files, and renews the token until it is asked to stop.
+/// Writes the files, and renews the token until a stop is requested.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
     let client = requests::client(requests::config().await?)?;
@@ -63,9 +63,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
                     return Ok(());
                 }
                 held = Some(renewed);
-                LOOK_AGAIN
+                POLL_INTERVAL
             }
-            Ok(None) => LOOK_AGAIN,
+            Ok(None) => POLL_INTERVAL,
             Err(error) => {
                 tracing::warn!("{error:#}; trying again in {} s", RETRY.as_secs());
                 RETRY
@@ -77,7 +77,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Whether it was asked to stop meanwhile.
+/// Whether a stop was requested meanwhile.
 async fn sleep(wait: Duration, stop: &CancellationToken) -> bool {
     tokio::select! {
         () = tokio::time::sleep(wait) => false,

@@ -1,17 +1,17 @@
-//! `handler`: makes policies true on its node, and reports the node's network.
+//! `handler`: applies policies to its node, and reports the node's network.
 
 mod annotations;
-mod desk;
 mod drift;
 mod enactments;
+mod handler_metrics;
+mod handler_state;
 mod installed;
 mod machine;
 mod node_lock;
 mod node_report;
-mod numbers;
 mod policies;
+mod run_loop;
 mod view;
-mod work;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,13 +29,13 @@ use tokio::sync::{Mutex, watch};
 
 use crate::metrics_port::{self, Offer};
 use crate::requests;
-use crate::service_port::{self, Standing};
+use crate::service_port::{self, ServiceState};
 use crate::stop;
-use machine::{NodeNetwork, Surroundings};
+use machine::{NodeNetwork, ProbeSettings};
 use node_lock::NodeLock;
 
 pub use machine::{Change, Machine};
-pub use work::Handler;
+pub use run_loop::Handler;
 
 pub(crate) use machine::is_ready;
 
@@ -45,10 +45,10 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The node this handler acts on
+    /// Node of this handler
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node_name: NodeName,
-    /// Lock that keeps two handlers from acting on one node; what is under way is noted beside it
+    /// Lock file that prevents two handlers on one node; the change in progress is recorded beside it
     #[arg(
         long,
         value_name = "FILE",
@@ -56,20 +56,20 @@ pub(crate) struct Arguments {
         default_value = "/var/k8s_nmstate/handler_lock"
     )]
     node_lock: PathBuf,
-    /// Name that name servers are asked about after a change
+    /// Name that the DNS probe resolves after a change
     #[arg(long, value_name = "NAME", env = "PROBE_DNS_HOST", default_value = "root-servers.net")]
     dns_probe_name: String,
-    /// Seconds that the network may take to be good after a change, before it is taken back
+    /// Seconds that the network may take to work after a change, before the change is rolled back
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     patience: u64,
     /// Seconds after which NetworkManager rolls back a change that is not confirmed, instead of what
     /// `--patience` needs. For tests that interrupt changes
     #[arg(long, value_name = "SECONDS", hide = true, value_parser = clap::value_parser!(u64).range(5..=3600))]
     checkpoint: Option<u64>,
-    /// Undo changes at the next reboot, unless their policy asks for the contrary
+    /// Undo changes at the next reboot, unless their policy specifies otherwise
     #[arg(long)]
     memory_only: bool,
-    /// Where health is served
+    /// Address of the health endpoints
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:29089")]
     listen: SocketAddr,
     #[command(flatten)]
@@ -86,17 +86,17 @@ impl Arguments {
     }
 }
 
-/// Runs until it is asked to stop.
+/// Runs until a stop is requested.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
-    let standing = Arc::new(Standing::default());
+    let service = Arc::new(ServiceState::default());
     let offer = watch::Sender::new(Offer::Tls(arguments.terms.settings()?));
     let config = requests::config().await?;
     let api = endpoint(&config)?;
     let trust = trust(&config)?;
     let client = requests::client(config)?;
     let metrics =
-        metrics_port::serve(&arguments.metrics, client.clone(), offer.subscribe(), &standing);
+        metrics_port::serve(&arguments.metrics, client.clone(), offer.subscribe(), &service);
     let work = async {
         let _lock = tokio::select! {
             lock = NodeLock::take(&arguments.node_lock) => lock?,
@@ -108,7 +108,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         let machine = NodeNetwork {
             client: client.clone(),
             node: arguments.node_name.clone(),
-            surroundings: Surroundings {
+            settings: ProbeSettings {
                 api,
                 trust,
                 dns_name: arguments.dns_probe_name.clone(),
@@ -120,29 +120,29 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             },
             record: RecordFile::new(folder.join(RECORD), boot.trim()),
             events: Mutex::new(None),
-            standing: Arc::clone(&standing),
+            service: Arc::clone(&service),
         };
         let handler =
-            Handler { node: arguments.node_name.clone(), machine, standing: Arc::clone(&standing) };
+            Handler { node: arguments.node_name.clone(), machine, service: Arc::clone(&service) };
         tracing::info!(node = %arguments.node_name, "handling policies");
         Box::pin(handler.run(client, &stop)).await
     };
     tokio::select! {
         done = work => done,
-        served = service_port::serve(arguments.listen, Arc::clone(&standing)) => match served? {},
+        served = service_port::serve(arguments.listen, Arc::clone(&service)) => match served? {},
         never = metrics => match never {},
     }
 }
 
-/// Where the API server is, for the probe.
+/// The address of the API server, for the probe.
 fn endpoint(config: &Config) -> Result<Endpoint> {
     let url = &config.cluster_url;
-    let host = url.host().with_context(|| format!("the cluster's address {url} names no host"))?;
+    let host = url.host().with_context(|| format!("the cluster's address {url} has no host"))?;
     let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 });
     Ok(Endpoint { host: host.trim_matches(['[', ']']).to_owned(), port })
 }
 
-/// By what the API server proves who it is, for the probe.
+/// The trust for the API server, for the probe.
 fn trust(config: &Config) -> Result<Option<ApiTrust>> {
     let is_tls = config.cluster_url.scheme_str() != Some("http") && !config.accept_invalid_certs;
     let authorities = config.root_cert.clone().filter(|_| is_tls);

@@ -27,9 +27,9 @@ mod requests;
 mod retry;
 mod revert;
 pub mod service_port;
-mod shown;
 mod stop;
 mod take_over;
+mod watch_cache;
 mod watching;
 
 use std::ffi::OsString;

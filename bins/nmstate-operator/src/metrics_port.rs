@@ -1,4 +1,4 @@
-//! The port on which a part serves its numbers: over TLS, to the cluster's monitoring and nobody
+//! The port on which a component serves its metrics: over TLS, to the cluster's monitoring and no one
 //! else.
 //!
 //! Certificate, authority and terms of TLS are looked at for every connection, so that a change of
@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::metrics::Metrics;
-use crate::service_port::{self, PATIENCE, Standing};
+use crate::service_port::{self, PATIENCE, ServiceState};
 use client_authority::{AuthorityError, ClientAuthority};
 use serving_certificate::{CertificateError, ServingCertificate};
 
@@ -46,7 +46,7 @@ const EXPOSITION: HeaderValue =
 /// Where, and under which name.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Place {
-    /// Where metrics are served, over TLS, to the cluster's monitoring alone; without it, nowhere
+    /// Address of the metrics port, over TLS and for the cluster's monitoring only; without it, metrics are not served
     #[arg(long = "metrics-listen", value_name = "ADDRESS")]
     address: Option<SocketAddr>,
     /// Certificate for metrics, as PEM; read again when it changes
@@ -80,7 +80,7 @@ pub(crate) async fn serve(
     place: &Place,
     client: Client,
     offer: watch::Receiver<Offer>,
-    standing: &Arc<Standing>,
+    service: &Arc<ServiceState>,
 ) -> Infallible {
     let Some(address) = place.address else { return std::future::pending().await };
     let gate = Arc::new(Gate {
@@ -94,11 +94,13 @@ pub(crate) async fn serve(
         // Whoever reads the log shall not have to wait for somebody to knock.
         let _ = gate.open().await;
         service_port::each_connection(&listener, |stream| {
-            let (gate, standing) = (Arc::clone(&gate), Arc::clone(standing));
+            let (gate, service) = (Arc::clone(&gate), Arc::clone(service));
             async move {
-                let served = answer(stream, &gate, &standing);
+                let served = answer(stream, &gate, &service);
                 if tokio::time::timeout(PATIENCE, served).await.is_err() {
-                    tracing::debug!("somebody took too long to ask for metrics");
+                    tracing::debug!(
+                        "a client of the metrics port did not finish its request in time"
+                    );
                 }
             }
         })
@@ -117,13 +119,13 @@ async fn listen(address: SocketAddr) -> TcpListener {
         match service_port::bind(address).await {
             Ok(listener) => {
                 let address = listener.local_addr().unwrap_or(address);
-                tracing::info!(%address, "listening for those who want metrics");
+                tracing::info!(%address, "serving metrics");
                 return listener;
             }
             Err(error) if !told => {
                 told = true;
                 tracing::warn!(
-                    "metrics are served to nobody: listening on {address}: {error}; trying again every {} s",
+                    "metrics are not served: listening on {address}: {error}; trying again every {} s",
                     BIND_AGAIN.as_secs()
                 );
             }
@@ -149,9 +151,9 @@ enum Closed {
     NotYet,
     #[error("nothing that the cluster's TLS profile allows can be spoken here")]
     Nothing,
-    #[error("there is no certificate to show")]
+    #[error("the serving certificate is missing")]
     Certificate(#[source] CertificateError),
-    #[error("there is no authority to check clients by")]
+    #[error("the CA of clients is missing")]
     Authority(#[source] AuthorityError),
     #[error("certificate, authority and TLS profile do not go together")]
     Settings(#[source] rustls::Error),
@@ -176,7 +178,7 @@ impl Gate {
             Err(error) => {
                 let why = format!("{:#}", anyhow::Error::from(error));
                 if closed.as_ref() != Some(&why) {
-                    tracing::warn!("metrics are served to nobody: {why}");
+                    tracing::warn!("metrics are not served: {why}");
                     *closed = Some(why);
                 }
                 None
@@ -195,7 +197,7 @@ impl Gate {
     }
 }
 
-async fn answer(stream: TcpStream, gate: &Gate, standing: &Standing) {
+async fn answer(stream: TcpStream, gate: &Gate, service: &ServiceState) {
     let Some(config) = gate.open().await else { return };
     let stream = match TlsAcceptor::from(config).accept(stream).await {
         Ok(stream) => stream,
@@ -203,13 +205,13 @@ async fn answer(stream: TcpStream, gate: &Gate, standing: &Standing) {
             if is_stranger(&error) {
                 gate.authority.doubt();
             }
-            return tracing::debug!("somebody did not get in to metrics: {error}");
+            return tracing::debug!("rejected a client of the metrics port: {error}");
         }
     };
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let reader = certificates.first().and_then(reader::name);
     let answer = service_fn(|request: Request<Incoming>| {
-        let answer = respond(&request, reader.as_deref(), &standing.metrics);
+        let answer = respond(&request, reader.as_deref(), &service.metrics);
         async move { Ok::<_, Infallible>(answer) }
     });
     // Whoever comes again shows its certificate again: what has ended since is noticed.
@@ -233,9 +235,9 @@ fn respond<B>(
 ) -> Response<Full<Bytes>> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let (code, text) = if reader != Some(reader::MONITORING) {
-        let shown = reader.map_or_else(|| "nobody".to_owned(), |name| format!("{name:?}"));
+        let name = reader.map_or_else(|| "no one".to_owned(), |name| format!("{name:?}"));
         let text =
-            format!("metrics are for {}; your certificate names {shown}\n", reader::MONITORING);
+            format!("metrics are for {}; your certificate names {name}\n", reader::MONITORING);
         (StatusCode::FORBIDDEN, text)
     } else if is_read && request.uri().path() == "/metrics" {
         (StatusCode::OK, metrics.render())
@@ -253,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_for_the_monitoring_and_for_nobody_else() {
+    fn only_the_monitoring_may_read_metrics() {
         let metrics = Metrics::default();
         let respond = |path: &str, reader| {
             let request = Request::builder().uri(path).body(()).unwrap();

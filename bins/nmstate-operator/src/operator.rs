@@ -23,7 +23,7 @@ use clap::Args;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use kube::{Api, Client};
 use nmstate_deployment::decide::{Decision, Seen, Settings, decide};
-use nmstate_deployment::handover::Standing as Between;
+use nmstate_deployment::handover::HandoverState;
 use nmstate_deployment::names::{NAMESPACE, OPERATOR};
 use nmstate_deployment::operand::{ControlPlane, SINGLE_NODE_LEASE};
 use tokio_util::sync::CancellationToken;
@@ -31,21 +31,21 @@ use tokio_util::sync::CancellationToken;
 use crate::leadership::{self, Candidate, Pace};
 use crate::metrics_port;
 use crate::requests;
-use crate::service_port::{self, Standing};
+use crate::service_port::{self, ServiceState};
 use crate::stop;
 use adoption::Adopter;
 use own_port::OwnPort;
 use perform::Performer;
 
-/// Without any news, everything is looked at again after this time.
-const LOOK_AGAIN: Duration = Duration::from_secs(600);
+/// Without any event, everything is reconciled again after this time.
+const RESYNC_INTERVAL: Duration = Duration::from_secs(600);
 /// Another operator goes without telling us.
-const LOOK_FOR_OTHERS: Duration = Duration::from_secs(30);
+const OTHERS_INTERVAL: Duration = Duration::from_secs(30);
 /// While one operator makes way for another, which happens step by step.
 const HAND_OVER: Duration = Duration::from_secs(2);
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(5);
-/// News come in bursts; one look is enough for all of them.
+/// Events come in bursts; one reconciliation is enough for all of them.
 const SETTLE: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Args)]
@@ -53,35 +53,35 @@ pub(crate) struct Arguments {
     /// Image of the handlers and the coordinator
     #[arg(long, value_name = "IMAGE", env = "OPERAND_IMAGE")]
     operand_image: String,
-    /// Version that is reported to the cluster
+    /// Version to report to the cluster
     #[arg(long, value_name = "VERSION", env = "RELEASE_VERSION")]
     release_version: String,
-    /// Platforms on which an NMState is made by default, with commas
+    /// Platforms on which an NMState is created by default, separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "BareMetal")]
     default_platforms: Vec<String>,
-    /// Run beside a hosted control plane: no lease, as the one copy is seen to there
+    /// Run beside a hosted control plane, without a lease: one replica is ensured there
     #[arg(long)]
     hosted: bool,
-    /// Unique name of this operator among others
+    /// Identity of this operator in the lease
     #[arg(long, value_name = "NAME", env = "POD_NAME", default_value = "nmstate-operator")]
     identity: String,
-    /// Where health is served
+    /// Address of the health endpoints
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
     listen: SocketAddr,
     #[command(flatten)]
     metrics: metrics_port::Place,
 }
 
-/// Runs until it is asked to stop.
+/// Runs until a stop is requested.
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
-    let standing = Arc::new(Standing::default());
+    let service = Arc::new(ServiceState::default());
     let client = requests::client(requests::config().await?)?;
-    let port = OwnPort::new(Arc::clone(&standing));
-    let metrics = metrics_port::serve(&arguments.metrics, client.clone(), port.offer(), &standing);
+    let port = OwnPort::new(Arc::clone(&service));
+    let metrics = metrics_port::serve(&arguments.metrics, client.clone(), port.offer(), &service);
     let work = async {
         // Whoever waits for its turn is as ready as it can be.
-        standing.set_ready(true);
+        service.set_ready(true);
         let settings = Settings {
             image: arguments.operand_image.clone(),
             version: arguments.release_version.clone(),
@@ -103,7 +103,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     };
     tokio::select! {
         done = work => done,
-        served = service_port::serve(arguments.listen, Arc::clone(&standing)) => match served? {},
+        served = service_port::serve(arguments.listen, Arc::clone(&service)) => match served? {},
         never = metrics => match never {},
     }
 }
@@ -123,7 +123,7 @@ fn platforms(list: &[String]) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The loop: one look per burst of news.
+/// The loop: one reconciliation per burst of events.
 async fn operate(
     client: &Client,
     settings: &Settings,
@@ -142,9 +142,9 @@ async fn operate(
         is_migrated: false,
     };
     loop {
-        let looked = Box::pin(operation.step()).await;
-        port.looked(&looked);
-        let wait = match looked {
+        let result = Box::pin(operation.step()).await;
+        port.reconciled(&result);
+        let wait = match result {
             Ok(wait) => wait,
             Err(error) => {
                 tracing::warn!("{error:#}; trying again in {} s", RETRY.as_secs());
@@ -171,7 +171,7 @@ async fn operate(
     }
 }
 
-/// All that a look needs.
+/// What a reconciliation needs.
 struct Operation<'a> {
     client: &'a Client,
     settings: &'a Settings,
@@ -184,7 +184,7 @@ struct Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// One look. Returns after which time the next is due, if nothing happens before.
+    /// One reconciliation. Returns the delay until the next, if no event happens before.
     async fn step(&mut self) -> Result<Duration> {
         let Self { client, settings, port, performer, adopter, is_migrated } = self;
         if !*is_migrated {
@@ -194,20 +194,19 @@ impl Operation<'_> {
                 Err(error) => tracing::warn!("{error:#}"),
             }
         }
-        let mut seen =
-            Box::pin(observe::observe(client)).await.context("looking at the cluster")?;
+        let mut seen = Box::pin(observe::observe(client)).await.context("reading the cluster")?;
         port.follow(&seen.tls);
         port.observed(&seen.rollout);
         let now = requests::now();
         let mut decision = decide(settings, &seen, now);
         port.decided(&decision);
         let performed = performer.perform(&decision).await;
-        // What failed reaches the status, too: the next look starts from there.
+        // What failed reaches the status, too: the next reconciliation starts from there.
         seen.hindrance = performed.as_ref().err().map(requests::why);
         match decision.adopt_br_ex {
             true => {
                 let adopter = adopter.get_or_insert_with(|| Adopter::new((*client).clone()));
-                seen.adoption = Some(Box::pin(adopter.look()).await);
+                seen.adoption = Some(Box::pin(adopter.reconcile()).await);
             }
             false => *adopter = None,
         }
@@ -220,15 +219,17 @@ impl Operation<'_> {
             return Ok(RETRY);
         }
         if !*is_migrated {
-            return Ok(LOOK_FOR_OTHERS);
+            return Ok(OTHERS_INTERVAL);
         }
-        Ok(next_look(&seen, &decision))
+        Ok(next_reconciliation(&seen, &decision))
     }
 }
 
-fn next_look(seen: &Seen, decision: &Decision) -> Duration {
-    let is_under_way =
-        matches!(decision.handover, Some(Between::TakingOver { .. } | Between::GivingBack { .. }));
+fn next_reconciliation(seen: &Seen, decision: &Decision) -> Duration {
+    let is_under_way = matches!(
+        decision.handover,
+        Some(HandoverState::TakingOver { .. } | HandoverState::GivingBack { .. })
+    );
     if is_under_way {
         HAND_OVER
     } else if seen.others.are_here()
@@ -236,8 +237,8 @@ fn next_look(seen: &Seen, decision: &Decision) -> Duration {
         || decision.make_default
         || seen.adoption.as_ref().is_some_and(|it| it.waiting > 0 || it.trouble.is_some())
     {
-        LOOK_FOR_OTHERS
+        OTHERS_INTERVAL
     } else {
-        LOOK_AGAIN
+        RESYNC_INTERVAL
     }
 }

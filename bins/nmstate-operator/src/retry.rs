@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     /// The policy
     #[arg(value_name = "POLICY")]
     policy: PolicyName,
-    /// Try again on this node only; can be repeated
+    /// Retry on this node only; can be repeated
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<NodeName>,
 }

@@ -1,5 +1,5 @@
-//! The port of a running part that its kubelet asks: whether it lives, and whether it is ready. Nobody
-//! must show who they are, and nothing else is told; numbers are in `metrics_port`.
+//! The health port of a component: liveness and readiness for the kubelet, without authentication.
+//! Metrics are in `metrics_port`.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,34 +24,34 @@ const CONNECTIONS: usize = 16;
 /// How long a client may take, from its first byte to our last.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a part tells about itself.
+/// The readiness and the metrics of a component.
 #[derive(Debug, Default)]
-pub struct Standing {
+pub struct ServiceState {
     ready: AtomicBool,
     pub metrics: Metrics,
 }
 
-impl Standing {
+impl ServiceState {
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Relaxed);
     }
 }
 
 /// Serves `/healthz` and `/readyz` for as long as it is awaited.
-pub async fn serve(address: SocketAddr, standing: Arc<Standing>) -> Result<Infallible> {
+pub async fn serve(address: SocketAddr, service: Arc<ServiceState>) -> Result<Infallible> {
     let listener = bind(address)
         .await
         .with_context(|| format!("listening on {address}; --listen chooses another address"))?;
     let address = listener.local_addr().unwrap_or(address);
     tracing::info!(%address, "health is served");
     let never = each_connection(&listener, |stream| {
-        let standing = Arc::clone(&standing);
+        let service = Arc::clone(&service);
         async move {
             let answer = service_fn(move |request: Request<Incoming>| {
-                let answer = answer(&request, &standing);
+                let answer = answer(&request, &service);
                 async move { Ok::<_, Infallible>(answer) }
             });
-            // A client that goes away in between is its own affair.
+            // A client that disconnects is not an error.
             let _ = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(PATIENCE)
@@ -77,7 +77,7 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// Serves everybody who comes, a few at a time.
+/// Serves every connection, a few at a time.
 pub(crate) async fn each_connection<F>(
     listener: &TcpListener,
     serve: impl Fn(TcpStream) -> F,
@@ -104,10 +104,10 @@ where
     }
 }
 
-fn answer<B>(request: &Request<B>, standing: &Standing) -> Response<Full<Bytes>> {
+fn answer<B>(request: &Request<B>, service: &ServiceState) -> Response<Full<Bytes>> {
     let (code, text) = match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, "/healthz") => (StatusCode::OK, "ok\n"),
-        (&Method::GET | &Method::HEAD, "/readyz") => match standing.ready.load(Ordering::Relaxed) {
+        (&Method::GET | &Method::HEAD, "/readyz") => match service.ready.load(Ordering::Relaxed) {
             true => (StatusCode::OK, "ok\n"),
             false => (StatusCode::SERVICE_UNAVAILABLE, "not ready yet\n"),
         },
@@ -122,18 +122,18 @@ fn answer<B>(request: &Request<B>, standing: &Standing) -> Response<Full<Bytes>>
 mod tests {
     use super::*;
 
-    fn code(path: &str, standing: &Standing) -> u16 {
+    fn code(path: &str, service: &ServiceState) -> u16 {
         let request = Request::builder().uri(path).body(()).unwrap();
-        answer(&request, standing).status().as_u16()
+        answer(&request, service).status().as_u16()
     }
 
     #[test]
     fn readiness_is_told_apart_from_health() {
-        let standing = Standing::default();
-        assert_eq!((code("/healthz", &standing), code("/readyz", &standing)), (200, 503));
-        standing.set_ready(true);
-        assert_eq!(code("/readyz", &standing), 200);
+        let service = ServiceState::default();
+        assert_eq!((code("/healthz", &service), code("/readyz", &service)), (200, 503));
+        service.set_ready(true);
+        assert_eq!(code("/readyz", &service), 200);
         // Numbers are for those who show who they are.
-        assert_eq!(code("/metrics", &standing), 404);
+        assert_eq!(code("/metrics", &service), 404);
     }
 }

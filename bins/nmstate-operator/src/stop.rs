@@ -15,7 +15,7 @@ pub(crate) fn requested() -> Result<CancellationToken> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("asked to stop");
+        tracing::info!("stopping");
         cancelled.cancel();
     });
     Ok(token)

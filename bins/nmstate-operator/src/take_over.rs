@@ -15,7 +15,7 @@ use kube::{Client, ResourceExt as _};
 use nmstate_api::NMState;
 use nmstate_api::annotations::ADOPT;
 use nmstate_deployment::decide::leading;
-use nmstate_deployment::handover::{self, Look, Others, Phase, Plan, Record, Standing, Wish};
+use nmstate_deployment::handover::{self, HandoverState, Others, Phase, Plan, Record, Scope, Wish};
 use nmstate_deployment::names::{HANDLER, NAMESPACE};
 use serde_json::json;
 
@@ -27,7 +27,7 @@ const STEP: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Do it; without this flag only print what would be done
+    /// Make the changes; without this flag only print them
     #[arg(long)]
     yes: bool,
 }
@@ -38,9 +38,9 @@ pub(crate) async fn take_over(arguments: &Arguments) -> Result<()> {
     let nmstate = nmstate(&client).await?;
     let mut told = String::new();
     loop {
-        let (others, record) = observe(&client, Look::Everything).await?;
+        let (others, record) = observe(&client, Scope::Everything).await?;
         let plan = handover::plan(Wish::TakeOver, &others, record.as_ref());
-        if let Standing::Theirs { message } = &plan.standing {
+        if let HandoverState::Theirs { message } = &plan.state {
             bail!("{message}");
         }
         if !arguments.yes {
@@ -52,7 +52,7 @@ pub(crate) async fn take_over(arguments: &Arguments) -> Result<()> {
         say(&mut told, &plan)?;
         steps::begin(&client, &plan, record.as_ref()).await?;
         let is_done = plan.record.as_ref().is_some_and(|it| it.phase == Phase::Done);
-        if is_done && matches!(plan.standing, Standing::Ours { .. }) {
+        if is_done && matches!(plan.state, HandoverState::Ours { .. }) {
             return print("nmstate-operator serves this API now\n");
         }
         tokio::time::sleep(STEP).await;
@@ -65,7 +65,7 @@ pub(crate) async fn give_back(arguments: &Arguments) -> Result<()> {
     let nmstate = nmstate(&client).await?;
     let mut told = String::new();
     loop {
-        let (others, record) = observe(&client, Look::Installers).await?;
+        let (others, record) = observe(&client, Scope::Installers).await?;
         let Some(record) = record else {
             let end = match told.is_empty() {
                 true => "this cluster was not taken over; there is nothing to give back\n",
@@ -94,10 +94,10 @@ pub(crate) async fn give_back(arguments: &Arguments) -> Result<()> {
     }
 }
 
-async fn observe(client: &Client, look: Look) -> Result<(Others, Option<Record>)> {
+async fn observe(client: &Client, scope: Scope) -> Result<(Others, Option<Record>)> {
     let record = observe::record(client).await?.context("reading the record of the take-over")?;
     let places = record.as_ref().map(|it| it.namespaces.clone()).unwrap_or_default();
-    let others = others::others(client, look, &places).await?;
+    let others = others::others(client, scope, &places).await?;
     Ok((others, record))
 }
 
@@ -131,12 +131,12 @@ async fn is_deployed(client: &Client) -> Result<bool> {
 
 /// Prints what is being done, once.
 fn say(told: &mut String, plan: &Plan) -> Result<()> {
-    let message = match &plan.standing {
-        Standing::TakingOver { message }
-        | Standing::GivingBack { message }
-        | Standing::Theirs { message } => message.clone(),
-        Standing::Ours { remark: Some(remark) } => remark.clone(),
-        Standing::Ours { remark: None } => "Removing what kubernetes-nmstate left".to_owned(),
+    let message = match &plan.state {
+        HandoverState::TakingOver { message }
+        | HandoverState::GivingBack { message }
+        | HandoverState::Theirs { message } => message.clone(),
+        HandoverState::Ours { remark: Some(remark) } => remark.clone(),
+        HandoverState::Ours { remark: None } => "Removing what kubernetes-nmstate left".to_owned(),
     };
     if *told != message {
         print(format!("{message}\n"))?;

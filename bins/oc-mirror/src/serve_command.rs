@@ -1,20 +1,20 @@
 //! `oc-mirror serve`: a workspace as a read-only registry.
 
-use std::fs::File;
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use mirror_plan::{Destination, ImageRecord, Wanted};
-use oci::Digest;
-use serve::{Options, Server, Shelf, Shelved, Store};
-use workspace::{BlobStore, Workspace};
+use serve::{Loaded, Options, Server, WorkspaceSource};
+use tokio_util::sync::CancellationToken;
+use workspace::Workspace;
 
 use crate::arguments::ServeArguments;
 use crate::interrupt::{self, Ended};
 use crate::{listener, route};
+
+/// How often the workspace is checked for runs that ended.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Serves until a signal ends it.
 pub(crate) fn serve(arguments: &ServeArguments) -> ExitCode {
@@ -32,17 +32,22 @@ fn try_serve(arguments: &ServeArguments) -> anyhow::Result<()> {
         route::served_directory(&arguments.dir).map_err(|problem| anyhow::anyhow!("{problem}"))?;
     let address = listener::address(&arguments.listen)?;
     let tls = listener::tls(arguments.tls_cert.as_deref(), arguments.tls_key.as_deref())?;
-    let shelf = shelf(&dir)?;
+    let source = WorkspaceSource::new(Workspace::open(&dir));
+    let Loaded { snapshot, revision, .. } = load(&source, &dir)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let options = Options { tls, ..Options::default() };
     let runtime = crate::runtime().context("starting threads")?;
     let ended = runtime.block_on(async {
-        let server = Server::bind(address, shelf, options).await?;
+        let server = Server::bind(address, snapshot, options).await?;
         tracing::info!("serving {} at {scheme}://{}", dir.display(), server.local_addr());
-        let ended =
-            interrupt::until_ended(|cancel| server.run(async move { cancel.cancelled().await }))
-                .await
-                .context("waiting for signals")?;
+        let follow = source.follow(server.snapshot(), revision, POLL_INTERVAL);
+        let serve = |cancel: CancellationToken| async move {
+            tokio::select! {
+                () = server.run(async move { cancel.cancelled().await }) => {}
+                () = follow => {}
+            }
+        };
+        let ended = interrupt::until_ended(serve).await.context("waiting for signals")?;
         anyhow::Ok(ended)
     })?;
     runtime.shutdown_background();
@@ -52,68 +57,19 @@ fn try_serve(arguments: &ServeArguments) -> anyhow::Result<()> {
     }
 }
 
-/// Puts every image of the workspace on a shelf, under the name it would have in a target.
-fn shelf(dir: &Path) -> anyhow::Result<Shelf> {
-    let workspace = Workspace::open(dir);
-    let reading = || format!("reading the workspace {}", dir.display());
-    let records = workspace.records().with_context(reading)?;
-    let mut count = 0;
-    let mut failure = None;
-    // One record at a time: all of them at once would be the largest thing in memory.
-    let images = records.map_while(|record| match record.map_err(Into::into).and_then(shelved) {
-        Ok(names) => {
-            count += 1;
-            Some(names)
-        }
-        Err(error) => {
-            failure = Some(error);
-            None
-        }
-    });
-    let images = images.flatten();
-    let (shelf, notes) = Shelf::new(Arc::new(Blobs(workspace.blobs().clone())), images);
-    if let Some(error) = failure {
-        return Err(error.context(reading()));
-    }
-    if count == 0 {
+/// Reads the images of the workspace; each has the names it would have in a target.
+fn load(source: &WorkspaceSource, dir: &Path) -> anyhow::Result<Loaded> {
+    let loaded =
+        source.load().with_context(|| format!("reading the workspace {}", dir.display()))?;
+    loaded.log_warnings();
+    let repositories = loaded.snapshot.repositories().count();
+    if repositories == 0 && loaded.warnings.is_empty() {
         bail!(
-            "{} holds no images; mirror to it first: oc-mirror -c FILE file://DIR",
+            "{} holds no images; mirror to it first: \
+             oc-mirror -c FILE file://DIR",
             dir.display()
         );
     }
-    for note in notes {
-        tracing::warn!("{note}");
-    }
-    tracing::info!(
-        "{} in {} repositories",
-        crate::quantity::count(count, "image"),
-        shelf.repositories().count()
-    );
-    Ok(shelf)
-}
-
-/// An image under every name that configurations gave it.
-fn shelved(record: ImageRecord) -> anyhow::Result<Vec<Shelved>> {
-    if !record.names.is_empty() {
-        let named = |name: &Destination| Shelved { name: name.clone(), record: record.clone() };
-        return Ok(record.names.iter().map(named).collect());
-    }
-    // Nobody named it otherwise, so it has the name of its origin.
-    let wanted = Wanted {
-        kind: record.kind,
-        origin: record.origin.clone(),
-        target_repository: None,
-        target_tag: None,
-        platforms: Vec::new(),
-    };
-    Ok(vec![Shelved { name: Destination::of(&wanted)?, record }])
-}
-
-/// The blobs of the workspace, as the server asks for them.
-struct Blobs(BlobStore);
-
-impl Store for Blobs {
-    fn open(&self, digest: &Digest) -> io::Result<File> {
-        self.0.open(digest).map_err(|error| io::Error::new(error.kind(), error))
-    }
+    tracing::info!("repositories: {repositories}");
+    Ok(loaded)
 }

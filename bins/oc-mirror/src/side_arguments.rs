@@ -137,10 +137,10 @@ pub(crate) struct DestinationArguments {
     #[arg(id = "dest_no_creds", long = "dest-no-creds", help_heading = DESTINATION)]
     pub(crate) no_creds: bool,
     /// No effect; accepted for compatibility
-    #[arg(long = "dest-precompute-digests", help_heading = DESTINATION)]
+    #[arg(long = "dest-precompute-digests", hide = true)]
     pub(crate) dest_precompute_digests: bool,
     /// No effect; accepted for compatibility
-    #[arg(long = "dest-oci-accept-uncompressed-layers", help_heading = DESTINATION)]
+    #[arg(long = "dest-oci-accept-uncompressed-layers", hide = true)]
     pub(crate) dest_oci_accept_uncompressed_layers: bool,
 }
 

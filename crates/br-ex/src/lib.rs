@@ -5,6 +5,16 @@
 //! ```text
 //! text ──parse──▶ Document ──check──▶ findings (rule, place, reason, remedy)
 //! ```
+//!
+//! # Example
+//!
+//! ```
+//! use br_ex::{Document, Severity, check};
+//!
+//! let document = Document::parse(b"interfaces:\n- {name: eno1, type: ethernet, state: up}\n");
+//! let findings = check(&document, &Default::default());
+//! assert!(findings.iter().any(|finding| finding.severity == Severity::Error), "no br-ex");
+//! ```
 
 mod check;
 mod current;

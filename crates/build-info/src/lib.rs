@@ -2,6 +2,13 @@
 //!
 //! `cargo xtask dist` passes the commit through the environment. Other release builds read it from
 //! git. Debug builds do not contain it: every commit would rebuild every program and its tests.
+//!
+//! # Example
+//!
+//! ```
+//! let version = format!("oc-mirror {}", build_info::VERSION);
+//! assert!(version.starts_with(&format!("oc-mirror {}", build_info::NUMBER)));
+//! ```
 
 /// The version number alone.
 pub const NUMBER: &str = env!("CARGO_PKG_VERSION");

@@ -17,6 +17,23 @@
 //! | [`event`] | what the journal is told, under fixed message ids |
 //! | [`diagnosis`] | what a report means, and what to do |
 //! | [`symptom`] | what lines of journals mean |
+//!
+//! # Example
+//!
+//! ```
+//! use first_boot::{Candidate, Machine, ShortName, choose};
+//!
+//! let name = ShortName::of("worker-0.example.com");
+//! let machine = Machine { name, macs: Default::default(), serial: None };
+//! let text = b"interfaces: []\n".to_vec();
+//! let documents: Vec<Candidate> = ["cluster.yml", "worker-0.yml"]
+//!     .into_iter()
+//!     .filter_map(|file| Candidate::new(file, text.clone()))
+//!     .collect();
+//! let choice = choose(&machine, &documents)?.expect("a document for this machine");
+//! assert_eq!(choice.document.file, "worker-0.yml");
+//! # Ok::<(), first_boot::ChoiceError>(())
+//! ```
 
 pub mod attempt;
 pub mod choice;

@@ -4,6 +4,23 @@
 //! Two Indexed Jobs make a run. The first has one pod per shard, which transfers the blobs that
 //! the shard owns. The second has one pod, which waits for the results of the first and then
 //! publishes: manifests, indexes, attachments and tags, then catalogs and cluster resources.
+//!
+//! # Example
+//!
+//! ```
+//! use mirror_job::{JobProgress, RunName};
+//!
+//! let run = RunName::of(&oci::Digest::of(b"the plan"));
+//! assert_eq!(run.blobs_job(), format!("{run}-blobs"));
+//!
+//! let job = serde_json::json!({
+//!     "spec": {"completions": 4},
+//!     "status": {"succeeded": 3, "active": 1},
+//! });
+//! let progress = JobProgress::of(&job);
+//! assert_eq!((progress.succeeded, progress.completions), (3, 4));
+//! assert!(!progress.has_failed());
+//! ```
 
 mod manifests;
 mod progress;

@@ -17,7 +17,7 @@ pub const PREFIX: &str = "nmstate.landfall.dev/";
 pub const PROBES: &str = "nmstate.landfall.dev/probes";
 /// On a policy: which nodes go first: a number of nodes, or their names.
 pub const CANARY: &str = "nmstate.landfall.dev/canary";
-/// On a policy: take the change back when the policy is deleted.
+/// On a policy: revert the change when the policy is deleted.
 pub const REVERT_ON_DELETE: &str = "nmstate.landfall.dev/revert-on-delete";
 /// On a policy: what to do when a node's network no longer is what the policy made it.
 pub const DRIFT: &str = "nmstate.landfall.dev/drift";
@@ -91,7 +91,7 @@ pub enum AnnotationError {
     NodeExpressions(ExpressionError),
 }
 
-/// Something that must answer after a change, or the change is taken back.
+/// A probe that must succeed after a change, or the change is rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProbeKind {
     /// The cluster's API server. Asked for whatever the policy says.
@@ -157,7 +157,7 @@ pub enum Persistence {
     MemoryOnly,
 }
 
-/// Whether a change is taken back when its policy is deleted.
+/// Whether a change is reverted when its policy is deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnDelete {
     #[default]

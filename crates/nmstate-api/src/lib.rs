@@ -2,14 +2,27 @@
 //! and clients work unchanged.
 //!
 //! - [`NMState`]: whether and how the handlers are deployed.
-//! - [`NodeNetworkConfigurationPolicy`]: what the network of matching nodes shall be.
-//! - [`NodeNetworkConfigurationEnactment`]: how one policy fares on one node.
-//! - [`NodeNetworkState`]: what the network of one node is.
+//! - [`NodeNetworkConfigurationPolicy`]: the desired network of matching nodes.
+//! - [`NodeNetworkConfigurationEnactment`]: the status of one policy on one node.
+//! - [`NodeNetworkState`]: the current network of one node.
 //!
-//! Their CRDs are made from these types ([`crd`]). What we add to that API is asked for by
-//! [`annotations`] and never by new fields of a spec.
+//! The CRDs are generated from these types ([`crd`]). Extensions of that API use
+//! [`annotations`], never new fields of a spec.
 //!
 //! Nothing here performs I/O.
+//!
+//! # Example
+//!
+//! ```
+//! use nmstate_api::annotations::{DRIFT, Drift, PolicyOptions};
+//!
+//! let annotations = [(DRIFT.to_owned(), "enforce".to_owned())].into();
+//! assert_eq!(PolicyOptions::parse(Some(&annotations))?.drift, Drift::Enforce);
+//!
+//! let unknown = [(DRIFT.to_owned(), "sometimes".to_owned())].into();
+//! assert!(PolicyOptions::parse(Some(&unknown)).is_err());
+//! # Ok::<(), nmstate_api::annotations::AnnotationError>(())
+//! ```
 
 pub mod admission;
 pub mod annotations;

@@ -36,7 +36,7 @@ pub struct ClusterOperatorStatus {
 
 /// How things stand, as the cluster is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Standing<'a> {
+pub(crate) enum DeploymentState<'a> {
     /// Nothing is to be done here.
     Disabled { reason: &'a str, message: &'a str },
     /// What is deployed is as it should be.
@@ -54,10 +54,10 @@ pub(crate) enum Standing<'a> {
 /// Roll-outs that take longer are stuck. On fewer than 250 nodes none may.
 const ROLL_OUT_SECONDS: i64 = 20 * 60;
 
-/// The status for `standing`. Times stay where nothing changed. The version is the new one only
+/// The status for `state`. Times stay where nothing changed. The version is the new one only
 /// when nothing old can run any more.
 pub(crate) fn status(
-    standing: &Standing<'_>,
+    state: &DeploymentState<'_>,
     held: &ClusterOperatorStatus,
     version: &str,
     now: Timestamp,
@@ -75,25 +75,27 @@ pub(crate) fn status(
         let told = format!("For 20 minutes: {message}");
         if is_stuck { yes((reason, &told)) } else { no(good) }
     };
-    let (progressing, degraded, disabled) = match standing {
-        Standing::Disabled { reason, message } => (no(good), no(good), yes((reason, message))),
-        Standing::Deployed => (no(good), no(good), no(good)),
-        Standing::Unhealthy { message, since } => {
+    let (progressing, degraded, disabled) = match state {
+        DeploymentState::Disabled { reason, message } => {
+            (no(good), no(good), yes((reason, message)))
+        }
+        DeploymentState::Deployed => (no(good), no(good), no(good)),
+        DeploymentState::Unhealthy { message, since } => {
             let is_lasting = now.as_second() - since.as_second() > ROLL_OUT_SECONDS;
             let told = ("HandlersNotReady", *message);
             (no(good), if is_lasting { yes(told) } else { no(good) }, no(good))
         }
-        Standing::RollingOut { message } => {
+        DeploymentState::RollingOut { message } => {
             (yes(("RollingOut", message)), stuck("RolloutStuck", message), no(good))
         }
-        Standing::HandingOver { reason, message } => {
+        DeploymentState::HandingOver { reason, message } => {
             let told = (*reason, *message);
             (yes(told), stuck("HandoverStuck", message), yes(told))
         }
-        Standing::Broken { reason, message } => (no(good), yes((reason, message)), no(good)),
+        DeploymentState::Broken { reason, message } => (no(good), yes((reason, message)), no(good)),
     };
-    let available = match standing {
-        Standing::Disabled { .. } | Standing::HandingOver { .. } => {
+    let available = match state {
+        DeploymentState::Disabled { .. } | DeploymentState::HandingOver { .. } => {
             "Operational; no handlers are deployed"
         }
         _ => "Operational",
@@ -119,10 +121,10 @@ pub(crate) fn status(
             last_transition_time: since,
         }
     });
-    let may_be_old = match standing {
-        Standing::RollingOut { .. } => true,
+    let may_be_old = match state {
+        DeploymentState::RollingOut { .. } => true,
         // What ran before goes on. Where nothing ran, nothing is old.
-        Standing::Broken { .. } => !held.versions.is_empty(),
+        DeploymentState::Broken { .. } => !held.versions.is_empty(),
         _ => false,
     };
     let versions = if may_be_old {
@@ -157,23 +159,24 @@ mod tests {
     #[test]
     fn what_the_cluster_version_operator_is_told() {
         let none = ClusterOperatorStatus::default();
-        let disabled = Standing::Disabled { reason: "UnsupportedPlatform", message: "Nothing" };
-        let broken = Standing::Broken { reason: "R", message: "m" };
-        for (standing, expected) in [
+        let disabled =
+            DeploymentState::Disabled { reason: "UnsupportedPlatform", message: "Nothing" };
+        let broken = DeploymentState::Broken { reason: "R", message: "m" };
+        for (state, expected) in [
             (
                 disabled,
                 "Available=True Progressing=False Degraded=False Upgradeable=True Disabled=True",
             ),
             (
-                Standing::Deployed,
+                DeploymentState::Deployed,
                 "Available=True Progressing=False Degraded=False Upgradeable=True Disabled=False",
             ),
             (
-                Standing::RollingOut { message: "m" },
+                DeploymentState::RollingOut { message: "m" },
                 "Available=True Progressing=True Degraded=False Upgradeable=True Disabled=False",
             ),
             (
-                Standing::HandingOver { reason: "TakingOver", message: "m" },
+                DeploymentState::HandingOver { reason: "TakingOver", message: "m" },
                 "Available=True Progressing=True Degraded=False Upgradeable=True Disabled=True",
             ),
             (
@@ -181,30 +184,31 @@ mod tests {
                 "Available=True Progressing=False Degraded=True Upgradeable=True Disabled=False",
             ),
         ] {
-            assert_eq!(told(&status(&standing, &none, "2", at(9))), expected);
+            assert_eq!(told(&status(&state, &none, "2", at(9))), expected);
         }
     }
 
     #[test]
     fn the_old_version_is_told_until_the_roll_out_is_over() {
-        let old = status(&Standing::Deployed, &ClusterOperatorStatus::default(), "1", at(0));
-        let rolling = status(&Standing::RollingOut { message: "m" }, &old, "2", at(1));
+        let old = status(&DeploymentState::Deployed, &ClusterOperatorStatus::default(), "1", at(0));
+        let rolling = status(&DeploymentState::RollingOut { message: "m" }, &old, "2", at(1));
         assert_eq!(rolling.versions[0].version, "1");
-        let broken = status(&Standing::Broken { reason: "R", message: "m" }, &old, "2", at(1));
+        let broken =
+            status(&DeploymentState::Broken { reason: "R", message: "m" }, &old, "2", at(1));
         assert_eq!(broken.versions[0].version, "1", "what ran before goes on");
-        let done = status(&Standing::Deployed, &rolling, "2", at(2));
+        let done = status(&DeploymentState::Deployed, &rolling, "2", at(2));
         assert_eq!(done.versions[0].version, "2");
     }
 
     #[test]
     fn times_stay_while_a_condition_stays() {
-        let one = status(&Standing::Deployed, &ClusterOperatorStatus::default(), "1", at(5));
-        assert_eq!(status(&Standing::Deployed, &one, "1", at(9)), one);
+        let one = status(&DeploymentState::Deployed, &ClusterOperatorStatus::default(), "1", at(5));
+        assert_eq!(status(&DeploymentState::Deployed, &one, "1", at(9)), one);
     }
 
     #[test]
     fn a_roll_out_that_takes_too_long_is_degraded() {
-        let rolling = Standing::RollingOut { message: "3 of 4 handlers are ready" };
+        let rolling = DeploymentState::RollingOut { message: "3 of 4 handlers are ready" };
         let begun = status(&rolling, &ClusterOperatorStatus::default(), "1", at(0));
         let later = status(&rolling, &begun, "1", at(ROLL_OUT_SECONDS));
         assert_eq!(condition(&later, "Degraded").status, "False");

@@ -13,7 +13,7 @@ use nmstate_api::{
 use serde_json::Value;
 
 use crate::adoption::Progress;
-use crate::cluster_operator::{self, ClusterOperatorStatus, Standing};
+use crate::cluster_operator::{self, ClusterOperatorStatus, DeploymentState};
 use crate::handover::{self, Others, Record, RecordError, Wish};
 use crate::names::TAKEN_OVER;
 use crate::operand::{self, ControlPlane, Wanted};
@@ -79,7 +79,7 @@ pub struct Decision {
     /// Whether policies are made of the documents that nodes took at their first boot.
     pub adopt_br_ex: bool,
     /// How things stand with another operator, where that matters.
-    pub handover: Option<handover::Standing>,
+    pub handover: Option<handover::HandoverState>,
     /// Conditions of each `NMState`, by name.
     pub nmstates: BTreeMap<String, Vec<Condition>>,
     pub cluster_operator: ClusterOperatorStatus,
@@ -123,28 +123,28 @@ pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
         }
     };
     let wish = if options.adopt { Wish::TakeOver } else { Wish::Leave };
-    let standing = handover::standing(wish, &seen.others, record);
-    if options.off && !matches!(standing, handover::Standing::GivingBack { .. }) {
+    let state = handover::state(wish, &seen.others, record);
+    if options.off && !matches!(state, handover::HandoverState::GivingBack { .. }) {
         let message = "An annotation of the NMState turned it off".to_owned();
         let off = Off { reason: "TurnedOff", nmstate: NMStateReason::TurnedOff, message };
         return draft.off(Some(nmstate), &off);
     }
     let unknown = NMStateOptions::unknown(nmstate.metadata.annotations.as_ref());
     let unknown = unknown.map(|error| format!("Without effect: {error}"));
-    let remark = match &standing {
-        handover::Standing::Ours { remark } => remark.clone().or(unknown),
-        handover::Standing::Theirs { message } => {
+    let remark = match &state {
+        handover::HandoverState::Ours { remark } => remark.clone().or(unknown),
+        handover::HandoverState::Theirs { message } => {
             let reason = NMStateReason::OtherOperatorPresent;
             let off = Off { reason: reason.into(), nmstate: reason, message: message.clone() };
-            return Decision { handover: Some(standing), ..draft.off(Some(nmstate), &off) };
+            return Decision { handover: Some(state), ..draft.off(Some(nmstate), &off) };
         }
-        handover::Standing::TakingOver { message } => {
+        handover::HandoverState::TakingOver { message } => {
             let decision = draft.handing_over(nmstate, NMStateReason::TakingOver, message);
-            return Decision { handover: Some(standing), ..decision };
+            return Decision { handover: Some(state), ..decision };
         }
-        handover::Standing::GivingBack { message } => {
+        handover::HandoverState::GivingBack { message } => {
             let decision = draft.handing_over(nmstate, NMStateReason::GivingBack, message);
-            return Decision { handover: Some(standing), ..decision };
+            return Decision { handover: Some(state), ..decision };
         }
     };
     let control_plane = seen.platform.control_plane;
@@ -156,7 +156,7 @@ pub fn decide(settings: &Settings, seen: &Seen, now: Timestamp) -> Decision {
                 operand::objects(&wanted.with_tls(seen.tls.settings.as_ref())),
                 remark,
             );
-            Decision { handover: Some(standing), adopt_br_ex: options.adopt_br_ex, ..decision }
+            Decision { handover: Some(state), adopt_br_ex: options.adopt_br_ex, ..decision }
         }
         Err(error) => draft.broken(nmstate, NMStateReason::InternalError, &error.to_string()),
     }
@@ -183,11 +183,11 @@ impl Draft<'_> {
         self.nmstates.insert(name(nmstate).to_owned(), stamped);
     }
 
-    fn finish(self, operand: Operand, standing: &Standing<'_>) -> Decision {
+    fn finish(self, operand: Operand, state: &DeploymentState<'_>) -> Decision {
         let held = &self.seen.cluster_operator;
         let version = &self.settings.version;
         Decision {
-            cluster_operator: cluster_operator::status(standing, held, version, self.now),
+            cluster_operator: cluster_operator::status(state, held, version, self.now),
             memory: self.memory,
             make_default: false,
             operand,
@@ -214,7 +214,7 @@ impl Draft<'_> {
         let message = if by_default {
             "About to make the default NMState".to_owned()
         } else {
-            format!("Nothing to do on platform {platform:?} unless somebody makes an NMState")
+            format!("Nothing to do on platform {platform:?} unless an NMState is created")
         };
         let nmstate = NMStateReason::TurnedOff;
         let reason = if by_default { "WaitingForNMState" } else { "UnsupportedPlatform" };
@@ -232,8 +232,8 @@ impl Draft<'_> {
         let policies =
             (!self.seen.others.are_here()).then(|| format!("No handlers run: {}", off.message));
         self.memory.rolled_out = String::new();
-        let standing = Standing::Disabled { reason: off.reason, message: &off.message };
-        Decision { policies, ..self.finish(Operand::Remove, &standing) }
+        let state = DeploymentState::Disabled { reason: off.reason, message: &off.message };
+        Decision { policies, ..self.finish(Operand::Remove, &state) }
     }
 
     /// Between two operators. Policies are not told of it: nothing changes for them.
@@ -242,8 +242,8 @@ impl Draft<'_> {
         let message = self.with_hindrance(message);
         self.tell(nmstate, conditions([False, True, False], reason, &message));
         self.memory.rolled_out = String::new();
-        let standing = Standing::HandingOver { reason: reason.into(), message: &message };
-        self.finish(Operand::Remove, &standing)
+        let state = DeploymentState::HandingOver { reason: reason.into(), message: &message };
+        self.finish(Operand::Remove, &state)
     }
 
     /// Since when handlers are not ready.
@@ -267,7 +267,7 @@ impl Draft<'_> {
     fn broken(mut self, nmstate: &NMState, reason: NMStateReason, message: &str) -> Decision {
         use ConditionStatus::{False, True};
         self.tell(nmstate, conditions([False, False, True], reason, message));
-        self.finish(Operand::Leave, &Standing::Broken { reason: reason.into(), message })
+        self.finish(Operand::Leave, &DeploymentState::Broken { reason: reason.into(), message })
     }
 
     fn deploy(
@@ -293,10 +293,10 @@ impl Draft<'_> {
         let unhealthy = (!not_ready.is_empty()).then(|| {
             format!("Handlers are not ready on ready nodes: {}", rollout::names(&not_ready))
         });
-        let (held, standing) = match &missing {
+        let (held, state) = match &missing {
             Some(message) => (
                 conditions([False, True, False], NMStateReason::Deploying, message),
-                Standing::RollingOut { message },
+                DeploymentState::RollingOut { message },
             ),
             None => {
                 self.memory.rolled_out = fingerprint;
@@ -309,16 +309,19 @@ impl Draft<'_> {
                 match &unhealthy {
                     Some(message) => (
                         degraded(held, NMStateReason::HandlersNotReady, message),
-                        Standing::Unhealthy { message, since: self.unhealthy_since(nmstate) },
+                        DeploymentState::Unhealthy {
+                            message,
+                            since: self.unhealthy_since(nmstate),
+                        },
                     ),
-                    None => (held, Standing::Deployed),
+                    None => (held, DeploymentState::Deployed),
                 }
             }
         };
         let mut held = self.seen.tls.noted(held);
         held.extend(self.seen.adoption.iter().map(Progress::condition));
         self.tell(nmstate, held);
-        self.finish(Operand::Deploy(objects), &standing)
+        self.finish(Operand::Deploy(objects), &state)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Taking a cluster over from kubernetes-nmstate, and giving it back. Either is one command of the
 //! administrator, and many steps: each is decided from what is in the cluster and from the record,
 //! so that it may be interrupted anywhere. Nothing is removed before it is recorded. The operator
-//! itself only deploys or removes its own part meanwhile ([`standing`]).
+//! itself only deploys or removes its own part meanwhile ([`state`]).
 
 mod installer;
 mod record;
@@ -37,32 +37,32 @@ impl Others {
     }
 }
 
-/// What the annotation of the `NMState` says.
+/// The request in the annotation of the `NMState`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     TakeOver,
     Leave,
 }
 
-/// How closely one has to look: most clusters never have anything to do with this.
+/// How much is read: most clusters never have kubernetes-nmstate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum Scope {
     /// Whether anything of kubernetes-nmstate runs.
-    Glance,
+    Running,
     /// What installs it, too.
     Installers,
     /// What installs it, and whatever it left.
     Everything,
 }
 
-/// How things stand between the two.
+/// Which of the two serves the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// Ours serves this API. There may be something to say about what goes still.
+pub enum HandoverState {
+    /// Ours serves the API. `remark` lists parts of the other that are being removed.
     Ours {
         remark: Option<String>,
     },
-    /// Theirs does, and ours does nothing.
+    /// Theirs serves it, and ours does nothing.
     Theirs {
         message: String,
     },
@@ -74,27 +74,27 @@ pub enum Standing {
     },
 }
 
-/// What is to be done, in this order.
+/// The actions, in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    pub standing: Standing,
-    /// What shall be written down before anything else is done. Without it, the record is deleted
-    /// after everything else was.
+    pub state: HandoverState,
+    /// The record to write before any other action. Without it, the record is deleted after all
+    /// other actions.
     pub record: Option<Record>,
     /// Removed at once.
     pub dismiss: Vec<Installer>,
-    /// Whether that was tried before: somebody puts it back, and nothing is gained by haste.
+    /// Whether that was tried before: another component restores it, so a retry can wait.
     pub is_repeated: bool,
     /// Removed before ours is deployed.
     pub clear: Vec<Leftover>,
-    /// Made again after ours is removed.
+    /// Created again after ours is removed.
     pub give_back: Vec<Installer>,
 }
 
 impl Plan {
-    fn new(standing: Standing, record: Option<Record>) -> Self {
+    fn new(state: HandoverState, record: Option<Record>) -> Self {
         Self {
-            standing,
+            state,
             record,
             dismiss: vec![],
             is_repeated: false,
@@ -104,14 +104,16 @@ impl Plan {
     }
 }
 
-/// How things stand for the operator, which sees only what runs, and changes nothing but its own.
-pub fn standing(wish: Wish, others: &Others, record: Option<&Record>) -> Standing {
+/// The state for the operator, which reads only what runs, and changes only its own objects.
+pub fn state(wish: Wish, others: &Others, record: Option<&Record>) -> HandoverState {
     let is_owed = record.is_some_and(|record| !record.installers.is_empty());
     match (wish, record.map(|record| record.phase)) {
-        (Wish::Leave, Some(_)) if is_owed && others.running.is_empty() => Standing::GivingBack {
-            message: format!("Waiting for kubernetes-nmstate; {CONTINUE_BACK}"),
-        },
-        (Wish::TakeOver, Some(Phase::Dismissing)) => Standing::TakingOver {
+        (Wish::Leave, Some(_)) if is_owed && others.running.is_empty() => {
+            HandoverState::GivingBack {
+                message: format!("Waiting for kubernetes-nmstate; {CONTINUE_BACK}"),
+            }
+        }
+        (Wish::TakeOver, Some(Phase::Dismissing)) => HandoverState::TakingOver {
             message: match others.running.is_empty() {
                 true => format!("Taking over from kubernetes-nmstate; {CONTINUE}"),
                 false => format!(
@@ -121,10 +123,10 @@ pub fn standing(wish: Wish, others: &Others, record: Option<&Record>) -> Standin
             },
         },
         (Wish::TakeOver, Some(Phase::Clearing | Phase::Done)) => match others.running.first() {
-            Some(who) => Standing::Theirs { message: back(who) },
-            None => Standing::Ours { remark: ending(&others.leftovers) },
+            Some(who) => HandoverState::Theirs { message: back(who) },
+            None => HandoverState::Ours { remark: ending(&others.leftovers) },
         },
-        (Wish::Leave, _) | (Wish::TakeOver, None) => aside(others).standing,
+        (Wish::Leave, _) | (Wish::TakeOver, None) => aside(others).state,
     }
 }
 
@@ -186,9 +188,9 @@ fn aside(others: &Others) -> Plan {
             "kubernetes-nmstate left {} objects behind, such as {left}; {how}",
             others.leftovers.len()
         ),
-        (None, None) => return Plan::new(Standing::Ours { remark: None }, None),
+        (None, None) => return Plan::new(HandoverState::Ours { remark: None }, None),
     };
-    Plan::new(Standing::Theirs { message }, None)
+    Plan::new(HandoverState::Theirs { message }, None)
 }
 
 fn take_over(others: &Others, record: Option<&Record>) -> Plan {
@@ -196,7 +198,7 @@ fn take_over(others: &Others, record: Option<&Record>) -> Plan {
     if !began && let Some(who) = others.running.first() {
         // It was removed, and somebody installed it again: two who remove each other's work help
         // nobody.
-        return Plan::new(Standing::Theirs { message: back(who) }, record.cloned());
+        return Plan::new(HandoverState::Theirs { message: back(who) }, record.cloned());
     }
     if !began || (others.running.is_empty() && others.installers.is_empty()) {
         return clear(others, record);
@@ -216,7 +218,7 @@ fn take_over(others: &Others, record: Option<&Record>) -> Plan {
              way it was installed, but not its CRDs, and run the command again",
             others.running.first().map_or_else(String::new, |who| capital(who))
         );
-        return Plan::new(Standing::Theirs { message }, None);
+        return Plan::new(HandoverState::Theirs { message }, None);
     }
     let dismiss: Vec<Installer> =
         others.installers.iter().filter(|installer| !installer.is_going).cloned().collect();
@@ -227,14 +229,14 @@ fn take_over(others: &Others, record: Option<&Record>) -> Plan {
     } else {
         let hint = match others.installers.iter().find_map(|it| it.owner.as_ref()) {
             Some(owner) => format!("; {owner} may put it back: then remove it there"),
-            None if is_repeated => "; somebody puts it back: then remove it there".to_owned(),
+            None if is_repeated => "; another component restores it: remove it there".to_owned(),
             None => String::new(),
         };
         let what = all(&others.installers);
         format!("Taking over from kubernetes-nmstate: removing {what}{hint}")
     };
-    let standing = Standing::TakingOver { message };
-    Plan { dismiss, is_repeated, ..Plan::new(standing, Some(kept)) }
+    let state = HandoverState::TakingOver { message };
+    Plan { dismiss, is_repeated, ..Plan::new(state, Some(kept)) }
 }
 
 /// Adds to what is to be given back. A version comes back with its Subscription, if it has one.
@@ -263,7 +265,7 @@ fn clear(others: &Others, record: Option<&Record>) -> Plan {
     };
     let remark = ending(&others.leftovers);
     let clear = leftovers::may_go(&others.leftovers);
-    Plan { clear, ..Plan::new(Standing::Ours { remark }, Some(record)) }
+    Plan { clear, ..Plan::new(HandoverState::Ours { remark }, Some(record)) }
 }
 
 fn give_back(others: &Others, record: &Record) -> Plan {
@@ -293,8 +295,8 @@ fn give_back(others: &Others, record: &Record) -> Plan {
     }
     // Whoever changes their mind meanwhile begins anew.
     let record = Record { phase: Phase::Dismissing, ..record.clone() };
-    let standing = Standing::GivingBack { message };
-    Plan { give_back: missing, ..Plan::new(standing, Some(record)) }
+    let state = HandoverState::GivingBack { message };
+    Plan { give_back: missing, ..Plan::new(state, Some(record)) }
 }
 
 /// As a sentence begins.

@@ -109,7 +109,7 @@ impl Cluster {
             }
             self.leftovers.retain(|left| left != gone);
         }
-        self.ours = matches!(plan.standing, Standing::Ours { .. });
+        self.ours = matches!(plan.state, HandoverState::Ours { .. });
         for back in &plan.give_back {
             if !may() {
                 return;
@@ -136,13 +136,13 @@ impl Cluster {
     }
 
     /// Looks again and again, each time killed after so many steps, until nothing changes.
-    fn settle(&mut self, wish: Wish, steps: usize) -> Standing {
+    fn settle(&mut self, wish: Wish, steps: usize) -> HandoverState {
         for _ in 0..50 {
             let plan = plan(wish, &self.others(), self.record.as_ref());
             self.perform(&plan, steps);
             self.others_act();
         }
-        plan(wish, &self.others(), self.record.as_ref()).standing
+        plan(wish, &self.others(), self.record.as_ref()).state
     }
 }
 
@@ -150,7 +150,7 @@ impl Cluster {
 fn without_a_wish_whoever_is_here_stays() {
     let mut cluster = Cluster::with(&[subscription()]);
     let theirs = cluster.settle(Wish::Leave, 99);
-    let Standing::Theirs { message } = theirs else { panic!("{theirs:?}") };
+    let HandoverState::Theirs { message } = theirs else { panic!("{theirs:?}") };
     assert_eq!(
         message,
         "The operator o serves this API in this cluster; to take over, run \
@@ -172,13 +172,13 @@ fn a_take_over_and_the_way_back_end_well_wherever_they_are_interrupted() {
         for steps in [2, 3, 4, 99] {
             let mut cluster = Cluster::with(&objects);
             let ours = cluster.settle(Wish::TakeOver, steps);
-            assert_eq!(ours, Standing::Ours { remark: None }, "{steps} steps: {objects:?}");
+            assert_eq!(ours, HandoverState::Ours { remark: None }, "{steps} steps: {objects:?}");
             assert!(cluster.ours && cluster.leftovers.is_empty());
             assert!(cluster.others().installers.is_empty());
             assert_eq!(cluster.record.as_ref().unwrap().phase, Phase::Done);
 
             let theirs = cluster.settle(Wish::Leave, steps);
-            assert!(matches!(theirs, Standing::Theirs { .. }), "{theirs:?}");
+            assert!(matches!(theirs, HandoverState::Theirs { .. }), "{theirs:?}");
             assert!(!cluster.ours && cluster.record.is_none());
             let mut after: Vec<Value> =
                 cluster.others().installers.into_iter().map(|it| it.copy).collect();
@@ -192,12 +192,12 @@ fn a_take_over_and_the_way_back_end_well_wherever_they_are_interrupted() {
 fn network_add_ons_that_come_later_are_named_with_the_field_to_remove() {
     let running = vec!["the DaemonSet n/nmstate-handler of the NetworkAddonsConfig cluster".into()];
     let others = Others { running, ..Others::default() };
-    let Standing::Theirs { message } = standing(Wish::Leave, &others, None) else { panic!() };
+    let HandoverState::Theirs { message } = state(Wish::Leave, &others, None) else { panic!() };
     assert!(message.ends_with("remove the field spec.nmstate of the NetworkAddonsConfig"));
     // After a take-over, too.
     let record = Record { phase: Phase::Done, namespaces: BTreeSet::new(), installers: Vec::new() };
-    let back = standing(Wish::TakeOver, &others, Some(&record));
-    let Standing::Theirs { message } = back else { panic!("{back:?}") };
+    let back = state(Wish::TakeOver, &others, Some(&record));
+    let HandoverState::Theirs { message } = back else { panic!("{back:?}") };
     assert!(message.contains("remove the field spec.nmstate of the NetworkAddonsConfig, or run"));
 }
 
@@ -207,26 +207,26 @@ fn the_operator_deploys_only_once_the_other_one_is_gone() {
     let mut cluster = Cluster::with(&[subscription(), version()]);
     let at = |cluster: &Cluster, wish| {
         let others = Others { installers: vec![], ..cluster.others() };
-        standing(wish, &others, cluster.record.as_ref())
+        state(wish, &others, cluster.record.as_ref())
     };
-    assert!(matches!(at(&cluster, Wish::Leave), Standing::Theirs { .. }));
-    assert!(matches!(at(&cluster, Wish::TakeOver), Standing::Theirs { .. }), "not begun");
+    assert!(matches!(at(&cluster, Wish::Leave), HandoverState::Theirs { .. }));
+    assert!(matches!(at(&cluster, Wish::TakeOver), HandoverState::Theirs { .. }), "not begun");
     let first = plan(Wish::TakeOver, &cluster.others(), None);
     cluster.perform(&first, 99);
-    let Standing::TakingOver { message } = at(&cluster, Wish::TakeOver) else { panic!() };
+    let HandoverState::TakingOver { message } = at(&cluster, Wish::TakeOver) else { panic!() };
     assert!(message.contains("waiting for the operator o to end"), "{message}");
     // Its operator ended; what it left goes while ours is deployed.
     cluster.others_act();
     cluster.leftovers[0].is_going = true;
     let cleared = plan(Wish::TakeOver, &cluster.others(), cluster.record.as_ref());
     cluster.record = cleared.record;
-    let Standing::Ours { remark: Some(_) } = at(&cluster, Wish::TakeOver) else { panic!() };
+    let HandoverState::Ours { remark: Some(_) } = at(&cluster, Wish::TakeOver) else { panic!() };
     cluster.leftovers[0].is_going = false;
     cluster.settle(Wish::TakeOver, 99);
-    assert_eq!(at(&cluster, Wish::TakeOver), Standing::Ours { remark: None });
-    assert!(matches!(at(&cluster, Wish::Leave), Standing::GivingBack { .. }));
+    assert_eq!(at(&cluster, Wish::TakeOver), HandoverState::Ours { remark: None });
+    assert!(matches!(at(&cluster, Wish::Leave), HandoverState::GivingBack { .. }));
     cluster.settle(Wish::Leave, 99);
-    assert!(matches!(at(&cluster, Wish::Leave), Standing::Theirs { .. }));
+    assert!(matches!(at(&cluster, Wish::Leave), HandoverState::Theirs { .. }));
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_change_of_mind_in_the_middle_is_followed() {
         let first = plan(Wish::TakeOver, &cluster.others(), None);
         cluster.perform(&first, steps);
         cluster.others_act();
-        assert!(matches!(cluster.settle(Wish::Leave, 99), Standing::Theirs { .. }));
+        assert!(matches!(cluster.settle(Wish::Leave, 99), HandoverState::Theirs { .. }));
         assert!(cluster.record.is_none() && cluster.is_running);
         // There, part of the way back, and there again.
         cluster.settle(Wish::TakeOver, 99);
@@ -245,7 +245,7 @@ fn a_change_of_mind_in_the_middle_is_followed() {
         cluster.perform(&back, steps);
         cluster.others_act();
         let ours = cluster.settle(Wish::TakeOver, 99);
-        assert_eq!(ours, Standing::Ours { remark: None }, "{steps} steps");
+        assert_eq!(ours, HandoverState::Ours { remark: None }, "{steps} steps");
     }
 }
 
@@ -255,14 +255,14 @@ fn what_was_installed_again_by_somebody_else_is_not_fought() {
     cluster.settle(Wish::TakeOver, 99);
     cluster.objects = vec![subscription(), version()];
     cluster.others_act();
-    let standing = cluster.settle(Wish::TakeOver, 99);
-    let Standing::Theirs { message } = standing else { panic!("{standing:?}") };
+    let state = cluster.settle(Wish::TakeOver, 99);
+    let HandoverState::Theirs { message } = state else { panic!("{state:?}") };
     assert!(message.starts_with("The operator o is back after"), "{message}");
     assert!(!cluster.ours && cluster.is_running);
     // Its removal is enough to go on.
     cluster.objects.clear();
     cluster.is_running = false;
-    assert_eq!(cluster.settle(Wish::TakeOver, 99), Standing::Ours { remark: None });
+    assert_eq!(cluster.settle(Wish::TakeOver, 99), HandoverState::Ours { remark: None });
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn whoever_puts_it_back_at_once_is_named_and_not_fought_in_haste() {
     cluster.objects = vec![config];
     let again = plan(Wish::TakeOver, &cluster.others(), cluster.record.as_ref());
     assert!(again.is_repeated && again.dismiss.len() == 1);
-    let Standing::TakingOver { message } = again.standing else { panic!("{again:?}") };
+    let HandoverState::TakingOver { message } = again.state else { panic!("{again:?}") };
     let hint = "; HyperConverged kubevirt-hyperconverged may put it back: then remove it there";
     assert!(message.ends_with(hint), "{message}");
 }
@@ -286,13 +286,13 @@ fn whoever_puts_it_back_at_once_is_named_and_not_fought_in_haste() {
 fn what_nobody_can_install_again_is_not_removed() {
     let mut cluster = Cluster::with(&[]);
     let plan = plan(Wish::TakeOver, &cluster.others(), None);
-    let Standing::Theirs { message } = &plan.standing else { panic!("{plan:?}") };
+    let HandoverState::Theirs { message } = &plan.state else { panic!("{plan:?}") };
     assert!(message.contains("neither by a Subscription nor by the network add-ons"), "{message}");
     assert!(plan.record.is_none() && plan.clear.is_empty());
     // Once it is gone by hand, the take-over goes on, and there is nothing to give back.
     cluster.is_running = false;
-    assert_eq!(cluster.settle(Wish::TakeOver, 99), Standing::Ours { remark: None });
-    assert_eq!(cluster.settle(Wish::Leave, 99), Standing::Ours { remark: None });
+    assert_eq!(cluster.settle(Wish::TakeOver, 99), HandoverState::Ours { remark: None });
+    assert_eq!(cluster.settle(Wish::Leave, 99), HandoverState::Ours { remark: None });
     assert!(cluster.record.is_none());
 }
 
@@ -300,8 +300,8 @@ fn what_nobody_can_install_again_is_not_removed() {
 fn leftovers_are_taken_away_only_on_request() {
     let mut cluster = Cluster::with(&[]);
     cluster.is_running = false;
-    let standing = cluster.settle(Wish::Leave, 99);
-    let Standing::Theirs { message } = standing else { panic!("{standing:?}") };
+    let state = cluster.settle(Wish::Leave, 99);
+    let HandoverState::Theirs { message } = state else { panic!("{state:?}") };
     assert!(
         message.starts_with(
             "kubernetes-nmstate left 2 objects behind, such as DaemonSet \
@@ -318,7 +318,7 @@ fn handlers_that_are_ending_keep_their_rights_and_do_not_hold_ours_up() {
     cluster.is_running = false;
     cluster.leftovers[0].is_going = true;
     let plan = plan(Wish::TakeOver, &cluster.others(), None);
-    let Standing::Ours { remark: Some(remark) } = &plan.standing else { panic!("{plan:?}") };
+    let HandoverState::Ours { remark: Some(remark) } = &plan.state else { panic!("{plan:?}") };
     assert!(remark.contains("DaemonSet openshift-nmstate/nmstate-handler"), "{remark}");
     assert!(plan.clear.iter().all(|left| left.kind.stage != Stage::Rest));
 }
@@ -329,7 +329,7 @@ fn add_ons_that_are_gone_want_nothing_back() {
     cluster.settle(Wish::TakeOver, 99);
     let others = Others { has_network_addons: false, ..Others::default() };
     let plan = plan(Wish::Leave, &others, cluster.record.as_ref());
-    assert_eq!(plan, Plan::new(Standing::Ours { remark: None }, None));
+    assert_eq!(plan, Plan::new(HandoverState::Ours { remark: None }, None));
 }
 
 #[test]
@@ -339,8 +339,10 @@ fn every_message_of_the_way_there_and_back_is_told() {
     let mut tell = |wish, cluster: &mut Cluster| {
         let plan = plan(wish, &cluster.others(), cluster.record.as_ref());
         cluster.perform(&plan, 99);
-        told.push(match plan.standing {
-            Standing::TakingOver { message } | Standing::GivingBack { message } => message,
+        told.push(match plan.state {
+            HandoverState::TakingOver { message } | HandoverState::GivingBack { message } => {
+                message
+            }
             other => format!("{other:?}"),
         });
     };

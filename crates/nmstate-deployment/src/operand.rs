@@ -75,7 +75,7 @@ impl<'a> Wanted<'a> {
         Self { memory_only, ..self }
     }
 
-    /// Metrics are served under these terms; without any, they are served to nobody.
+    /// Metrics are served under these terms; without any, they are not served.
     pub fn with_tls(mut self, tls: Option<&TlsSettings>) -> Self {
         let terms = self.metrics.take().zip(tls.cloned());
         self.metrics = terms.map(|(metrics, tls)| Metrics { tls, ..metrics });

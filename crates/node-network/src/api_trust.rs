@@ -101,7 +101,7 @@ mod tests {
     use tokio_rustls::TlsAcceptor;
 
     use super::*;
-    use crate::probe::{Clause, Probe, Question, Target, When};
+    use crate::probe::{Clause, ClauseProbes, Probe, Target, When};
     use crate::reach;
 
     struct Authority {
@@ -158,8 +158,8 @@ mod tests {
     async fn asked(endpoint: Endpoint, trust: &ApiTrust) -> (bool, String) {
         let target = Target::ApiServer(endpoint.clone());
         let clause = Clause { id: "api-server", any_of: vec![target], when: When::Always };
-        let question = Question { clause, probes: vec![Probe::Answer(endpoint)] };
-        let reports = reach::ask(&[question], Duration::from_secs(20), Some(trust)).await;
+        let question = ClauseProbes { clause, probes: vec![Probe::Answer(endpoint)] };
+        let reports = reach::probe(&[question], Duration::from_secs(20), Some(trust)).await;
         (reports[0].holds, reports[0].probes[0].detail.to_string())
     }
 

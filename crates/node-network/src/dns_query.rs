@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_not_asked_about() {
+    fn an_invalid_name_is_not_queried() {
         let long = "a.".repeat(127) + "a";
         for name in ["", ".", "a..b", &"x".repeat(64), &long] {
             assert_eq!(encode(1, name), None, "{name}");

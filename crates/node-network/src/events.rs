@@ -1,6 +1,6 @@
 //! Signs that the network of this machine changed: the kernel's and NetworkManager's.
 //!
-//! They say that something changed, not what. Whoever wants to know reads the state.
+//! They report that something changed, not what. To find that out, read the state.
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
@@ -18,7 +18,7 @@ const GROUPS: [MulticastGroup; 7] = [
     MulticastGroup::Ipv4Rule,
     MulticastGroup::Ipv6Rule,
 ];
-/// Signals that wait to be looked at; more say nothing new.
+/// Queued signals; more add no information.
 const QUEUE: usize = 64;
 
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use nmstate::{ErrorKind, NetworkState, NmstateError};
 use crate::api_trust::ApiTrust;
 use crate::network_manager::{Checkpoint, Manager, ManagerError};
 use crate::persistence;
-use crate::probe::{ClauseReport, Question};
+use crate::probe::{ClauseProbes, ClauseReport};
 use crate::reach;
 use crate::transaction::Network;
 
@@ -35,13 +35,13 @@ impl Host {
 
 impl Host {
     /// As [`Network::ask`], with API servers that must prove who they are.
-    pub async fn ask_trusted(
+    pub async fn probe_trusted(
         &self,
-        questions: &[Question],
+        requests: &[ClauseProbes],
         limit: Duration,
         trust: Option<&ApiTrust>,
     ) -> Vec<ClauseReport> {
-        reach::ask(questions, limit, trust).await
+        reach::probe(requests, limit, trust).await
     }
 }
 
@@ -98,8 +98,8 @@ impl Network for Host {
         NetworkState::checkpoint_rollback_async(checkpoint.as_str()).await
     }
 
-    async fn ask(&self, questions: &[Question], limit: Duration) -> Vec<ClauseReport> {
-        reach::ask(questions, limit, None).await
+    async fn probe(&self, requests: &[ClauseProbes], limit: Duration) -> Vec<ClauseReport> {
+        reach::probe(requests, limit, None).await
     }
 }
 

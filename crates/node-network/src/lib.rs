@@ -1,7 +1,7 @@
 //! One change of a node's network: checkpoint, apply, verify, probe, commit or roll back.
 //!
 //! ```text
-//! state ──facts, questions──▶ observation ──▶ decision ──▶ outcome
+//! state ──facts, probes──▶ observation ──▶ decision ──▶ outcome
 //! ```
 //!
 //! | module | idea | pure |
@@ -9,13 +9,13 @@
 //! | [`view`] | routes, name servers and addresses of a state | yes |
 //! | [`demand`] | what a document demands of its bridge | yes |
 //! | [`facts`] | what must be true of a bridge that connects a node | yes |
-//! | [`probe`] | questions that a working network answers | yes |
+//! | [`probe`] | probes that succeed in a working network | yes |
 //! | [`transaction`] | the change, against anything that is a [`Network`] | |
-//! | [`record`] | the way back, on disk before the change begins | |
-//! | [`settings`] | what neither profiles nor checkpoints hold | yes |
+//! | [`record`] | how to roll back, on disk before the change starts | |
+//! | [`settings`] | settings that neither profiles nor checkpoints contain | yes |
 //! | [`recovery`] | finishes a change that was interrupted | |
 //! | [`network_manager`] | NetworkManager's checkpoints and profiles | |
-//! | [`events`] | signs that the network changed | |
+//! | [`events`] | signals that the network changed | |
 //! | [`Host`] | the network of this machine | |
 //!
 //! A change is durable: if the program, NetworkManager or the node ends at any moment, the node has

@@ -12,7 +12,7 @@ use rtnetlink::packet_route::neighbour::{
 };
 use rtnetlink::{Handle, NeighbourHandle};
 
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NeighbourError {
@@ -65,7 +65,7 @@ async fn resolve_with(
             Some(Knowledge::Asking) => {}
             Some(Knowledge::Silent) | None => ask(&neighbours, index, address).await?,
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is asked of NetworkManager beside what nmstate asks: its checkpoints,
+//! Requests to NetworkManager in addition to those of nmstate: its checkpoints,
 //! and its profiles after their files were changed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ const UNSAVED: u32 = 1;
 /// NM_SETTINGS_CONNECTION_FLAG_NM_GENERATED, _VOLATILE and _EXTERNAL: not made by a client.
 const GENERATED: u32 = 2 | 4 | 8;
 
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Between two requests to activate the same profile.
 const REQUEST_AGAIN: Duration = Duration::from_secs(5);
 
@@ -193,7 +193,7 @@ impl Manager {
             .map_err(asking("for the profiles in use"))?;
         let mut profiles = Vec::new();
         for path in paths {
-            // One that ends while we look is not in use.
+            // One that ends meanwhile is not in use.
             if let Ok(profile) = self.active_profile(&path).await {
                 profiles.extend(profile);
             }
@@ -264,7 +264,7 @@ impl Manager {
                     requested.insert(&profile.uuid, now);
                 }
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

@@ -1,4 +1,4 @@
-//! Looks at the network until it is as it should be, or until time is up.
+//! Reads and probes the network until it is as expected, or until a timeout.
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +9,22 @@ use crate::probe::{self, ClauseReport, Gate};
 use crate::transaction::Network;
 use crate::{Message, NetworkState};
 
-/// Between two looks.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// The interval between two observations.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How a network should be.
+/// The expected network.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Aim {
     pub bridge: Option<Expectation>,
     pub gate: Gate,
 }
 
-/// How it was found.
+/// The observed network.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
     pub facts: Vec<Fact>,
     pub probes: Vec<ClauseReport>,
-    /// Why the state could not be read, when it could not.
+    /// Why the state could not be read, if it could not.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unread: Option<Message>,
 }
@@ -36,7 +36,7 @@ impl Observation {
             && self.probes.iter().all(|clause| clause.holds)
     }
 
-    /// What is not as it should be, in one line.
+    /// What is not as expected, in one line.
     pub fn failures(&self) -> Message {
         let unread = self.unread.as_ref().map(|why| format!("reading the network state: {why}"));
         let parts = [
@@ -49,34 +49,34 @@ impl Observation {
     }
 }
 
-/// Looks once.
-pub async fn look(network: &impl Network, aim: &Aim, limit: Duration) -> Observation {
+/// Observes once.
+pub async fn observe(network: &impl Network, aim: &Aim, limit: Duration) -> Observation {
     match network.state().await {
-        Ok(state) => look_at(network, &state, aim, limit).await,
+        Ok(state) => observe_state(network, &state, aim, limit).await,
         Err(error) => {
             Observation { unread: Some(error.to_string().into()), ..Observation::default() }
         }
     }
 }
 
-/// Looks at a state that was just read.
-pub async fn look_at(
+/// Observes with a state that was just read.
+pub async fn observe_state(
     network: &impl Network,
     state: &NetworkState,
     aim: &Aim,
     limit: Duration,
 ) -> Observation {
     let facts = aim.bridge.as_ref().map(|bridge| bridge.check(state)).unwrap_or_default();
-    // Without a bridge there is nobody to ask, and asking takes time.
+    // Without a bridge no probe can succeed, and probes take time.
     let probes = match facts::all_hold(&facts) {
-        true => network.ask(&aim.gate.questions(state), limit).await,
+        true => network.probe(&aim.gate.probes(state), limit).await,
         false => Vec::new(),
     };
     Observation { facts, probes, unread: None }
 }
 
-/// Looks until all is good or `patience` is at its end: a lease may come late, a switch may need
-/// some seconds until it forwards. Returns what was seen last.
+/// Observes until everything is as expected or `patience` has elapsed: a lease may come late, a
+/// switch may need some seconds until it forwards. Returns the last observation.
 pub async fn wait(
     network: &impl Network,
     aim: &Aim,
@@ -85,10 +85,10 @@ pub async fn wait(
 ) -> Observation {
     let deadline = Instant::now() + patience;
     loop {
-        let seen = look(network, aim, limit).await;
-        if seen.is_good() || Instant::now() + LOOK_AGAIN >= deadline {
+        let seen = observe(network, aim, limit).await;
+        if seen.is_good() || Instant::now() + POLL_INTERVAL >= deadline {
             return seen;
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

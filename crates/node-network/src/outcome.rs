@@ -10,25 +10,25 @@ use crate::observe::Observation;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Outcome {
-    /// The change is made, and the network is as it should be.
+    /// The change is applied, and the network is as expected.
     Committed { after: Observation },
-    /// Nothing was touched.
+    /// Nothing was changed.
     Refused { reason: Message },
-    /// The change was made and taken back.
+    /// The change was applied and rolled back.
     RolledBack { cause: Cause, message: Message, after: Observation, recovery: Recovery },
 }
 
-/// Why a change was taken back.
+/// Why a change was rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// NetworkManager could not do what was asked.
+    /// NetworkManager could not apply the change.
     Apply,
-    /// It did, and the result is not what was asked for.
+    /// It did, and the result is not the desired state.
     Verification,
-    /// The bridge does not carry the node.
+    /// The bridge does not connect the node.
     Facts,
-    /// Somebody who must answer does not.
+    /// A required probe failed.
     Probes,
     /// The checkpoint was gone before the change was confirmed.
     Expired,
@@ -36,13 +36,13 @@ pub enum Cause {
     Persist,
 }
 
-/// What is known of the network after it was taken back.
+/// The network after the rollback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Recovery {
     /// What worked before the change works again.
     Works,
-    /// It was taken back, but something that worked before does not.
+    /// It was rolled back, but something that worked before does not.
     Differs { message: Message },
     /// The roll-back failed and has to be repeated: the record of the change remains.
     Pending { message: Message },

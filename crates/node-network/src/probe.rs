@@ -1,5 +1,5 @@
-//! Questions that a working network answers, as values: which to ask, and what
-//! the answers mean. Asking is in [`crate::reach`].
+//! Probes that succeed in a working network, as values: which to send, and what their results
+//! mean. They are sent by [`crate::reach`].
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use crate::message::Message;
 use crate::view::{Family, default_routes, global_addresses, kernel_interface, name_servers};
 
-/// Whom to ask, before it is known which addresses that means. The same target
-/// may mean different probes before and after a change.
+/// What to probe, before its addresses are known. The same target can result in different probes
+/// before and after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// The gateways of default routes, asked by ARP or neighbour discovery. ICMP may be
+    /// The gateways of default routes, probed by ARP or neighbour discovery. ICMP may be
     /// filtered, these cannot be. With an interface: only its gateways.
     DefaultGateway { interface: Option<String> },
-    /// The name servers in use. Any answer to this name counts, "no such name" too.
+    /// The name servers in use. Any response for this name counts, NXDOMAIN too.
     NameServers { name: String },
-    /// The API server: any answer to a request counts.
+    /// The API server: any response to a request counts.
     ApiServer(Endpoint),
     /// The gateways of default routes of one family through an interface.
     GatewayThrough { interface: String, family: Family },
@@ -36,7 +36,7 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// One question to one address.
+/// One probe of one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
     Neighbour { interface: String, address: IpAddr },
@@ -46,17 +46,17 @@ pub enum Probe {
     Bind(IpAddr),
 }
 
-/// A question and what came back.
+/// A probe and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeReport {
     pub probe: Message,
     pub answered: bool,
-    /// What came back, or why nothing did.
+    /// The response, or why there was none.
     pub detail: Message,
     pub milliseconds: u64,
 }
 
-/// What a change must leave working: each clause, in any of its ways.
+/// What must work after a change: each clause, through any of its targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gate {
     pub clauses: Vec<Clause>,
@@ -66,7 +66,7 @@ pub struct Gate {
 pub struct Clause {
     /// Identifies the clause in reports.
     pub id: &'static str,
-    /// One answer from one of these is enough.
+    /// One response from one of these is enough.
     pub any_of: Vec<Target>,
     pub when: When,
 }
@@ -79,14 +79,14 @@ pub enum When {
     HeldBefore,
 }
 
-/// A clause with the probes it means for a given state.
+/// A clause with its probes for a given state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct ClauseProbes {
     pub clause: Clause,
     pub probes: Vec<Probe>,
 }
 
-/// A clause and the answers to its probes.
+/// A clause and the results of its probes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClauseReport {
     /// [`Clause::id`].
@@ -98,16 +98,16 @@ pub struct ClauseReport {
 }
 
 impl Gate {
-    /// The probes each clause means when the network is in this state.
-    pub fn questions(&self, state: &NetworkState) -> Vec<Question> {
-        let question = |clause: &Clause| Question {
+    /// The probes of each clause for a network in this state.
+    pub fn probes(&self, state: &NetworkState) -> Vec<ClauseProbes> {
+        let request = |clause: &Clause| ClauseProbes {
             clause: clause.clone(),
             probes: clause.any_of.iter().flat_map(|target| target.probes(state)).collect(),
         };
-        self.clauses.iter().map(question).collect()
+        self.clauses.iter().map(request).collect()
     }
 
-    /// What remains to be asked after the change, given what held before it. Reports
+    /// The clauses to probe after the change, given what held before it. Reports
     /// are those of this gate's clauses, in order.
     pub fn after(&self, before: &[ClauseReport]) -> Self {
         let keep = |(clause, report): (&Clause, &ClauseReport)| {
@@ -117,8 +117,8 @@ impl Gate {
     }
 }
 
-impl Question {
-    /// What the answers mean.
+impl ClauseProbes {
+    /// Evaluates the results.
     pub fn judge(&self, probes: Vec<ProbeReport>) -> ClauseReport {
         let about: Vec<String> = self.clause.any_of.iter().map(ToString::to_string).collect();
         // Own addresses are different: each one must be usable.
@@ -232,7 +232,8 @@ pub fn failures(reports: &[ClauseReport]) -> String {
             .filter(|probe| !probe.answered)
             .map(|probe| format!("{}: {}", probe.probe, probe.detail))
             .collect();
-        let why = if why.is_empty() { "there is none to ask".to_owned() } else { why.join("; ") };
+        let why =
+            if why.is_empty() { "there is no address to probe".to_owned() } else { why.join("; ") };
         format!("it does not hold that {} ({why})", report.about)
     });
     failed.collect::<Vec<_>>().join("; ")
@@ -279,7 +280,7 @@ dns-resolver: {running: {server: [198.51.100.53]}}
         let any = vec![gateway(), dns, api(), own];
         let gate = Gate { clauses: vec![clause(any, When::Always)] };
         let probes: Vec<String> =
-            gate.questions(&state)[0].probes.iter().map(ToString::to_string).collect();
+            gate.probes(&state)[0].probes.iter().map(ToString::to_string).collect();
         assert_eq!(
             probes,
             [
@@ -297,8 +298,8 @@ dns-resolver: {running: {server: [198.51.100.53]}}
         let through = |interface: &str, family| {
             let target = Target::GatewayThrough { interface: interface.into(), family };
             let gate = Gate { clauses: vec![clause(vec![target], When::Always)] };
-            let questions = gate.questions(&state);
-            questions[0].probes.iter().map(ToString::to_string).collect::<Vec<_>>()
+            let requests = gate.probes(&state);
+            requests[0].probes.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(through("br-ex", Family::V4), ["gateway 198.51.100.1 on br-ex by ARP"]);
         assert!(through("br-ex", Family::V6).is_empty());
@@ -307,21 +308,21 @@ dns-resolver: {running: {server: [198.51.100.53]}}
 
     #[test]
     fn one_answer_is_enough_and_none_to_ask_is_not() {
-        let question =
-            Question { clause: clause(vec![api(), gateway()], When::Always), probes: vec![] };
-        assert!(question.judge(vec![report(false), report(true)]).holds);
-        assert!(!question.judge(vec![report(false)]).holds);
-        let nobody = question.judge(vec![]);
-        assert!(!nobody.holds);
-        assert!(failures(&[nobody]).contains("there is none to ask"));
+        let request =
+            ClauseProbes { clause: clause(vec![api(), gateway()], When::Always), probes: vec![] };
+        assert!(request.judge(vec![report(false), report(true)]).holds);
+        assert!(!request.judge(vec![report(false)]).holds);
+        let empty = request.judge(vec![]);
+        assert!(!empty.holds);
+        assert!(failures(&[empty]).contains("there is no address to probe"));
     }
 
     #[test]
     fn every_own_address_must_be_usable() {
         let own = Target::OwnAddresses { interface: "br-ex".into() };
-        let question = Question { clause: clause(vec![own], When::Always), probes: vec![] };
-        assert!(question.judge(vec![report(true), report(true)]).holds);
-        assert!(!question.judge(vec![report(true), report(false)]).holds);
+        let request = ClauseProbes { clause: clause(vec![own], When::Always), probes: vec![] };
+        assert!(request.judge(vec![report(true), report(true)]).holds);
+        assert!(!request.judge(vec![report(true), report(false)]).holds);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Asks the questions of [`crate::probe`]: briefly, and all at once.
+//! Sends the probes of [`crate::probe`], all at the same time and with a timeout.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -12,53 +12,53 @@ use crate::api_trust::ApiTrust;
 use crate::dns_query;
 use crate::message::Message;
 use crate::neighbour;
-use crate::probe::{ClauseReport, Endpoint, Probe, ProbeReport, Question};
+use crate::probe::{ClauseProbes, ClauseReport, Endpoint, Probe, ProbeReport};
 use crate::view::Family;
 
-/// Asks everything at once; each probe has `limit` to be answered. Without `trust` nothing tells an
-/// API server from others that respond at its address.
-pub(crate) async fn ask(
-    questions: &[Question],
+/// Sends all probes at the same time, each with the timeout `limit`. Without `trust` any server that
+/// responds at the address of the API server counts as the API server.
+pub(crate) async fn probe(
+    requests: &[ClauseProbes],
     limit: Duration,
     trust: Option<&ApiTrust>,
 ) -> Vec<ClauseReport> {
-    let clauses = questions.iter().map(|question| async {
-        let probes = question.probes.iter().map(|probe| ask_one(probe, limit, trust));
-        question.judge(join_all(probes).await)
+    let clauses = requests.iter().map(|request| async {
+        let probes = request.probes.iter().map(|probe| send(probe, limit, trust));
+        request.judge(join_all(probes).await)
     });
     join_all(clauses).await
 }
 
-async fn ask_one(probe: &Probe, limit: Duration, trust: Option<&ApiTrust>) -> ProbeReport {
+async fn send(probe: &Probe, limit: Duration, trust: Option<&ApiTrust>) -> ProbeReport {
     let start = Instant::now();
-    let result = tokio::time::timeout(limit, answer(probe, trust)).await;
+    let result = tokio::time::timeout(limit, response(probe, trust)).await;
     let (answered, detail) = match result {
         Ok(Ok(detail)) => (true, detail),
         Ok(Err(detail)) => (false, detail),
-        Err(_) => (false, format!("no answer within {} s", limit.as_secs_f32()).into()),
+        Err(_) => (false, format!("no response within {} s", limit.as_secs_f32()).into()),
     };
     let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
     ProbeReport { probe: probe.to_string().into(), answered, detail, milliseconds }
 }
 
-async fn answer(probe: &Probe, trust: Option<&ApiTrust>) -> Result<Message, Message> {
+async fn response(probe: &Probe, trust: Option<&ApiTrust>) -> Result<Message, Message> {
     match probe {
         Probe::Neighbour { interface, address } => {
             neighbour::resolve(interface, *address).await.map_err(|e| chain(&e))?;
             Ok("answered".into())
         }
         Probe::Dns { server, interface, name } => {
-            ask_dns(*server, interface.as_deref(), name).await
+            query_dns(*server, interface.as_deref(), name).await
         }
         Probe::Answer(endpoint) => {
             let target = (endpoint.host.as_str(), endpoint.port);
             let stream = TcpStream::connect(target).await;
             let stream = stream.map_err(|error| Message::new(error.to_string()))?;
-            ask_api(endpoint, stream, trust).await
+            request_api(endpoint, stream, trust).await
         }
         Probe::AnswerThrough { endpoint, interface, family } => {
             let stream = connect_through(endpoint, interface, *family).await?;
-            ask_api(endpoint, stream, trust).await
+            request_api(endpoint, stream, trust).await
         }
         Probe::Bind(address) => match UdpSocket::bind((*address, 0)).await {
             Ok(_) => Ok("usable".into()),
@@ -67,7 +67,7 @@ async fn answer(probe: &Probe, trust: Option<&ApiTrust>) -> Result<Message, Mess
     }
 }
 
-async fn ask_dns(
+async fn query_dns(
     server: SocketAddr,
     interface: Option<&str>,
     name: &str,
@@ -75,7 +75,7 @@ async fn ask_dns(
     let say = |error: std::io::Error| Message::new(error.to_string());
     let id = u16::try_from(RandomState::new().hash_one(0) & 0xffff).unwrap_or_default();
     let query = dns_query::encode(id, name)
-        .ok_or_else(|| Message::new(format!("{name} is no host name to ask about")))?;
+        .ok_or_else(|| Message::new(format!("{name} is not a host name")))?;
     let any: IpAddr = match server.ip() {
         IpAddr::V4(_) => IpAddr::from([0, 0, 0, 0]),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -98,7 +98,7 @@ async fn ask_dns(
     }
 }
 
-/// A link-local server is told apart by its link, which `bind_device` gives; the address
+/// A link-local server is identified by its link, which `bind_device` sets; the address
 /// itself needs no scope then.
 fn scoped(server: SocketAddr, interface: Option<&str>) -> SocketAddr {
     match (server, interface) {
@@ -108,7 +108,7 @@ fn scoped(server: SocketAddr, interface: Option<&str>) -> SocketAddr {
 }
 
 /// Without `trust` any byte that comes back counts: a server that speaks TLS rejects a plain request.
-async fn ask_api(
+async fn request_api(
     endpoint: &Endpoint,
     mut stream: TcpStream,
     trust: Option<&ApiTrust>,
@@ -121,13 +121,13 @@ async fn ask_api(
     stream.write_all(request.as_bytes()).await.map_err(say)?;
     let mut first = [0; 1];
     match stream.read(&mut first).await.map_err(say)? {
-        0 => Err("it took the connection and closed it without a word".into()),
+        0 => Err("it accepted the connection and closed it without a response".into()),
         _ => Ok("answered".into()),
     }
 }
 
-/// Connects by one interface, whichever routes others have: a node that reaches the API server by
-/// another NIC tells nothing about this interface.
+/// Connects through one interface, independent of the routes of others: a connection through
+/// another NIC does not show that this interface works.
 async fn connect_through(
     endpoint: &Endpoint,
     interface: &str,

@@ -11,7 +11,7 @@ use crate::record::{Record, RecordError, RecordFile, Restoring, Stage};
 use crate::transaction::Network;
 
 /// Between two requests for NetworkManager's checkpoints.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What became of an interrupted change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,7 +160,7 @@ async fn restore(
             if let Some(own) = all.into_iter().find(|it| !others.contains(it)) {
                 return own;
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
     let restore = Box::pin(network.restore(&revert, life));

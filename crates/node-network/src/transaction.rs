@@ -1,4 +1,4 @@
-//! The change itself. Every way out of it ends with the old network or the new one.
+//! The change itself. It always ends with the old network or the new one.
 //!
 //! ```text
 //! recover ─▶ record (synced) ─▶ apply in memory ─▶ probe ─▶ commit ─▶ confirm ─▶ persist ─▶ clear
@@ -20,29 +20,49 @@ use crate::network_manager::{Checkpoint, ManagerError};
 use crate::observe::{self, Aim, Observation};
 use crate::outcome::{Cause, Outcome, Recovery};
 use crate::persistence;
-use crate::probe::{ClauseReport, Question};
+use crate::probe::{ClauseProbes, ClauseReport};
 use crate::record::{Record, RecordError, RecordFile, Stage};
 use crate::recovery;
 
-/// What a change is made on. [`crate::Host`] is this machine.
+/// The network that a [`Transaction`] changes. [`crate::Host`] is this machine.
+///
+/// # Errors
+///
+/// Methods report the errors of nmstate and NetworkManager unchanged. A transaction treats an error
+/// as *unknown*, not as *absent*: an unreachable NetworkManager does not mean that a checkpoint is
+/// gone.
+///
+/// # Guarantees
+///
+/// An implementation guarantees:
+///
+/// - After an error of [`apply`](Self::apply), everything has been rolled back, or nothing was
+///   changed.
+/// - After success of [`persist`](Self::persist) and [`restore`](Self::restore), the profiles are
+///   synced to disk.
+/// - [`probe`](Self::probe) returns the reports of the requested clauses first, in their order.
 #[allow(async_fn_in_trait)] // Used with concrete types; `Send` futures are not needed.
 pub trait Network {
+    /// The current state, without passwords.
     async fn state(&self) -> Result<NetworkState, NmstateError>;
-    /// The state with passwords, for the way back. It must not be logged or reported.
+    /// The state with passwords, for the rollback. It must not be logged or reported.
     async fn state_with_secrets(&self) -> Result<NetworkState, NmstateError>;
-    /// Makes a checkpoint that lasts `life`, applies, verifies; leaves the checkpoint open. On
-    /// an error everything has been rolled back, or nothing was changed.
+    /// Creates a checkpoint that lasts `life`, applies, verifies; leaves the checkpoint open.
     async fn apply(&self, desired: &NetworkState, life: Duration) -> Result<(), NmstateError>;
     /// Saves what `desired` changed in memory to disk, without touching active connections.
     async fn persist(&self, desired: &NetworkState) -> Result<(), NmstateError>;
     /// Applies the state of an earlier time and keeps it.
     async fn restore(&self, former: &NetworkState, life: Duration) -> Result<(), NmstateError>;
+    /// All checkpoints of NetworkManager, those of other programs too.
     async fn checkpoints(&self) -> Result<Vec<Checkpoint>, ManagerError>;
     /// Identifies the running instance of NetworkManager; another one after each restart.
     async fn manager(&self) -> Result<String, ManagerError>;
+    /// Keeps the change, and removes the checkpoint.
     async fn commit(&self, checkpoint: &Checkpoint) -> Result<(), NmstateError>;
+    /// Restores the network as of the checkpoint, and removes the checkpoint.
     async fn roll_back(&self, checkpoint: &Checkpoint) -> Result<(), NmstateError>;
-    async fn ask(&self, questions: &[Question], limit: Duration) -> Vec<ClauseReport>;
+    /// Sends all probes, each with the timeout `limit`.
+    async fn probe(&self, requests: &[ClauseProbes], limit: Duration) -> Vec<ClauseReport>;
     /// The change has reached this phase. For progress reports and probes that depend on it.
     fn reached(&self, _phase: Phase) {}
 }
@@ -62,23 +82,32 @@ pub enum Phase {
     Confirmed,
 }
 
-/// One change.
+/// One change of the network, which is committed or rolled back.
+///
+/// # Guarantees
+///
+/// - The network ends as `desired` or as it was before, also if the program, NetworkManager or the
+///   node ends at any moment: [`recovery::recover`] finishes the transaction.
+/// - Nothing is changed before the state that undoes the change is synced to disk in `record`.
+/// - Until the probes of `aim` succeed, the change is in NetworkManager's memory only; a reboot
+///   restores the previous profiles. If nmstate does not support that, the record restores them.
+/// - Checkpoints of other programs are not modified.
 #[derive(Debug)]
 pub struct Transaction<'a> {
-    /// What the caller calls the change; [`recovery::Recovered`] returns it after an interruption.
+    /// The caller's name for the change; [`recovery::Recovered`] returns it after an interruption.
     pub label: &'a str,
     pub desired: &'a NetworkState,
-    /// Whether the change is to be gone after a reboot.
+    /// Whether a reboot undoes the change.
     pub memory_only: bool,
     pub aim: &'a Aim,
     pub timing: Timing,
-    /// Where the way back is recorded. An unfinished change in it is finished first.
+    /// The record of the change. An unfinished change in it is finished first.
     pub record: &'a RecordFile,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How long the network may take to be good after the change.
+    /// How long the network may take to work after the change.
     pub patience: Duration,
     /// How long one probe may take.
     pub probe: Duration,
@@ -89,7 +118,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// With a checkpoint that outlives all that is waited for.
+    /// With a checkpoint that lasts longer than all waits together.
     pub fn patient(patience: Duration) -> Self {
         let probe = Duration::from_secs(3);
         let others = Duration::from_secs(60);
@@ -97,30 +126,38 @@ impl Timing {
     }
 }
 
-/// Between two looks at NetworkManager's checkpoints.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Between two checks that the checkpoint is still there.
-const CHECK_AGAIN: Duration = Duration::from_secs(1);
-/// Between two attempts to restore the former network.
-const RESTORE_AGAIN: Duration = Duration::from_secs(1);
+/// The interval between two reads of NetworkManager's checkpoints.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The interval between two checks that the checkpoint exists.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The delay between two attempts to restore the former network.
+const RESTORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl Transaction<'_> {
-    /// Makes the change, or restores the network as it was.
+    /// Applies the change, or restores the network as it was.
     ///
-    /// If it is dropped or killed in the middle, [`recovery::recover`] finishes it. If the outcome
-    /// is [`Recovery::Pending`], the record remains and `recovery::recover` must be called until
-    /// it succeeds.
+    /// # Errors
+    ///
+    /// Failures are outcomes. [`Outcome::Refused`]: nothing was changed. [`Outcome::RolledBack`]: the
+    /// previous network was restored; with [`Recovery::Pending`] that failed, the record remains,
+    /// and [`recovery::recover`] must be called until it succeeds.
+    ///
+    /// # Panics
+    ///
+    /// Requires a Tokio runtime with timers. If the future is dropped, or the program is killed,
+    /// `recovery::recover` finishes the change.
     pub async fn run(&self, network: &impl Network) -> Outcome {
         network.reached(Phase::Preparing);
         let before = match self.prepare(network).await {
             Ok(before) => before,
             Err(reason) => return Outcome::Refused { reason: reason.into() },
         };
-        let questions = self.aim.gate.questions(&before.state);
-        let answered = network.ask(&questions, self.timing.probe).await;
+        let requests = self.aim.gate.probes(&before.state);
+        let answered = network.probe(&requests, self.timing.probe).await;
         let mut record = before.record;
         if let Err(error) = self.record.write(&record) {
-            let reason = format!("the way back cannot be stored: {}", said(&error));
+            let reason =
+                format!("the record of the change cannot be written: {}", with_causes(&error));
             return Outcome::Refused { reason: reason.into() };
         }
 
@@ -167,11 +204,11 @@ impl Transaction<'_> {
         }
     }
 
-    /// Returns when NetworkManager does not have the checkpoint any more. While it does not answer,
+    /// Returns when NetworkManager does not have the checkpoint any more. While it does not respond,
     /// nothing is known.
     async fn lost(&self, network: &impl Network, record: &Record, checkpoint: &Checkpoint) {
         loop {
-            tokio::time::sleep(CHECK_AGAIN).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             let is_another = network.manager().await.is_ok_and(|it| Some(it) != record.manager);
             let is_gone = network.checkpoints().await.is_ok_and(|all| !all.contains(checkpoint));
             if is_another || is_gone {
@@ -187,7 +224,7 @@ impl Transaction<'_> {
         checkpoint: &Checkpoint,
         record: &mut Record,
     ) -> Result<(), (Cause, String)> {
-        let stored = |error: RecordError| (Cause::Persist, said(&error));
+        let stored = |error: RecordError| (Cause::Persist, with_causes(&error));
         record.stage = Stage::Committing;
         self.record.write(record).map_err(stored)?;
         let committed = network.commit(checkpoint).await;
@@ -196,23 +233,24 @@ impl Transaction<'_> {
         self.record.write(record).map_err(stored)?;
         network.reached(Phase::Confirmed);
         let persisted = recovery::persist(network, record).await;
-        persisted.map_err(|error| (Cause::Persist, said(&error)))?;
-        // A record that remains completes the same change once more.
+        persisted.map_err(|error| (Cause::Persist, with_causes(&error)))?;
+        // A record that remains completes the same change again.
         let _ = self.record.clear();
         Ok(())
     }
 
-    /// Finishes an earlier change, waits for other programs, and finds out how to return here.
+    /// Finishes an earlier change, waits for other programs, and generates the state that undoes the
+    /// change.
     async fn prepare(&self, network: &impl Network) -> Result<Before, String> {
         recovery::recover(network, self.record, self.timing.checkpoint)
             .await
-            .map_err(|error| format!("an earlier change is unfinished: {}", said(&error)))?;
+            .map_err(|error| format!("an earlier change is unfinished: {}", with_causes(&error)))?;
         self.others_are_done(network).await?;
         let reading = |error: NmstateError| format!("reading the network state: {error}");
         let state = network.state_with_secrets().await.map_err(reading)?;
         let revert = self.desired.generate_revert(&state).map_err(|error| error.to_string())?;
         let mut record = self.record.draft(self.label, self.desired, revert, self.memory_only);
-        record.manager = Some(network.manager().await.map_err(|error| said(&error))?);
+        record.manager = Some(network.manager().await.map_err(|error| with_causes(&error))?);
         Ok(Before { state, record })
     }
 
@@ -220,7 +258,7 @@ impl Transaction<'_> {
     async fn others_are_done(&self, network: &impl Network) -> Result<(), String> {
         let deadline = tokio::time::Instant::now() + self.timing.others;
         loop {
-            let there = network.checkpoints().await.map_err(|error| said(&error))?;
+            let there = network.checkpoints().await.map_err(|error| with_causes(&error))?;
             if there.is_empty() {
                 return Ok(());
             }
@@ -250,12 +288,12 @@ impl Transaction<'_> {
         }
         record.on_disk = true;
         if let Err(error) = self.record.write(record) {
-            return Err(NmstateError::new(ErrorKind::PermissionError, said(&error)));
+            return Err(NmstateError::new(ErrorKind::PermissionError, with_causes(&error)));
         }
         self.apply(network, self.desired, record).await
     }
 
-    /// Applies, and records meanwhile which checkpoint is ours: nmstate does not tell. There was
+    /// Applies, and records meanwhile which checkpoint is ours: nmstate does not report it. There was
     /// none before, and NetworkManager allows no second one for the same devices.
     async fn apply(
         &self,
@@ -269,7 +307,7 @@ impl Transaction<'_> {
                 if let Some(checkpoint) = new().await {
                     return checkpoint;
                 }
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
         let apply = Box::pin(network.apply(trial, self.timing.checkpoint));
@@ -316,7 +354,7 @@ impl Transaction<'_> {
     }
 
     /// Restores the former network, for as long as the network may take to be good, and waits
-    /// until what answered before answers again.
+    /// until what responded before responds again.
     async fn roll_back(
         &self,
         network: &impl Network,
@@ -329,13 +367,13 @@ impl Transaction<'_> {
         let deadline = tokio::time::Instant::now() + self.timing.patience;
         let life = self.timing.checkpoint;
         while let Err(error) = recovery::roll_back(network, self.record, record, life).await {
-            if tokio::time::Instant::now() + RESTORE_AGAIN >= deadline {
-                let recovery = Recovery::Pending { message: said(&error).into() };
+            if tokio::time::Instant::now() + RESTORE_RETRY_DELAY >= deadline {
+                let recovery = Recovery::Pending { message: with_causes(&error).into() };
                 return Outcome::RolledBack { cause, message, after, recovery };
             }
-            tokio::time::sleep(RESTORE_AGAIN).await;
+            tokio::time::sleep(RESTORE_RETRY_DELAY).await;
         }
-        // A record that remains is harmless: the same state is restored once more.
+        // A record that remains is harmless: the same state is restored again.
         let _ = self.record.clear();
         let mut gate = self.aim.gate.clone();
         let mut held = answered.iter().map(|report| report.holds);
@@ -376,7 +414,7 @@ fn is_refusal(kind: ErrorKind) -> bool {
 }
 
 /// An error with its sources, in one line.
-fn said(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -256,7 +256,7 @@ impl Network for Fake {
         .await
     }
 
-    async fn ask(&self, questions: &[Question], _: Duration) -> Vec<ClauseReport> {
+    async fn probe(&self, requests: &[ClauseProbes], _: Duration) -> Vec<ClauseReport> {
         let is_new = self.running.get() == Net::New;
         match self.fault {
             Fault::ExpiresWhileProbing if is_new => self.to_checkpoint(),
@@ -269,7 +269,7 @@ impl Network for Fake {
         let answered = !(silent.contains(&self.fault) && is_new);
         let report =
             ProbeReport { probe: "gateway".into(), answered, detail: "x".into(), milliseconds: 0 };
-        questions.iter().map(|question| question.judge(vec![report.clone()])).collect()
+        requests.iter().map(|question| question.judge(vec![report.clone()])).collect()
     }
 }
 

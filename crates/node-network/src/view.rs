@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn masquerade_and_link_local_addresses_reach_nobody() {
+    fn masquerade_and_link_local_addresses_are_not_global() {
         let state = state(
             "interfaces:
 - name: br-ex

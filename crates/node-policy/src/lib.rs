@@ -1,4 +1,4 @@
-//! Decisions about node network policies. Values go in, values come out; nobody is asked.
+//! Decisions about node network policies. Pure: values in, values out.
 //!
 //! ```text
 //! handler:      policy + node ──rendering──▶ desired ──agenda──▶ step ──(transaction)──▶ attempt ──verdict──▶ enactment
@@ -8,23 +8,45 @@
 //! | module | idea |
 //! |---|---|
 //! | [`selection`] | which policies are for which nodes |
-//! | [`overlap`] | policies that speak of the same part of a node |
+//! | [`overlap`] | policies that configure the same part of a node |
 //! | [`node_values`] | one policy for many nodes with an address each |
-//! | [`rendering`] | what a policy wants of one node, and whether anything differs |
-//! | [`bounds`] | how much is too much |
-//! | [`guard`] | what must not be done to br-ex |
+//! | [`rendering`] | the desired state of one node, and whether anything differs |
+//! | [`bounds`] | limits of sizes |
+//! | [`guard`] | changes of br-ex that are refused |
 //! | [`agenda`] | what a handler does next |
 //! | [`terms`] | which annotations an attempt depends on |
 //! | [`verdict`] | what the end of an attempt means |
-//! | [`second_chance`] | when what failed is tried again without a request |
+//! | [`second_chance`] | when a failed policy is retried without a request |
 //! | [`secrets`] | what must not be written into logs and conditions |
-//! | [`revert`] | how a policy is taken back |
-//! | [`drift`] | how often a node is put right |
+//! | [`revert`] | how a policy is reverted |
+//! | [`drift`] | how often drift is corrected |
 //! | [`phase`] | how far a policy is on a node, as conditions and back |
-//! | [`limit`], [`rollout`] | who may change its network now |
+//! | [`limit`], [`rollout`] | which nodes may change now |
 //! | [`summary`] | what all nodes together mean for a policy |
 //! | [`report`] | the network of a node as it is reported |
-//! | [`pace`] | not more writes than promised |
+//! | [`pace`] | a limit on the rate of writes |
+//!
+//! # Example
+//!
+//! ```
+//! use node_policy::{Evaluation, OwnView, Phase, PolicyView, Step, step};
+//!
+//! let policy = PolicyView { generation: 1, is_for_us: true, has_slot: true, is_aborted: false };
+//! let mut own = OwnView {
+//!     has_enactment: true,
+//!     phase: Phase::Pending,
+//!     generation: Some(1),
+//!     evaluation: None,
+//!     is_resting: false,
+//!     is_outdated: false,
+//!     is_stale: false,
+//!     may_retry: false,
+//!     has_waited: false,
+//! };
+//! assert_eq!(step(Some(&policy), &own), Step::Evaluate);
+//! own.evaluation = Some(Evaluation { generation: 1, differs: true });
+//! assert_eq!(step(Some(&policy), &own), Step::Apply);
+//! ```
 
 pub mod agenda;
 pub mod bounds;

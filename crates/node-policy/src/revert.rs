@@ -38,9 +38,9 @@ pub fn turn(node: &str, left: &BTreeSet<String>, limit: MaxUnavailable, waited: 
 
 #[derive(Debug, thiserror::Error)]
 pub enum RevertError {
-    #[error("nmstate cannot tell how to take it back: {}", .0.msg())]
+    #[error("nmstate cannot generate the state that reverts it: {}", .0.msg())]
     Revert(NmstateError),
-    #[error("nmstate cannot write how to take it back")]
+    #[error("serializing the state that reverts it")]
     Write(#[from] serde_json::Error),
 }
 

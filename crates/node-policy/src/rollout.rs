@@ -1,9 +1,9 @@
 //! Which nodes may change their network now.
 //!
-//! A slot is the permission of one node to apply one generation of a policy. It is given up by its
+//! A slot is the permission of one node to apply one generation of a policy. It is released by its
 //! holder only: a node that holds one may start the change at any moment, however long it was
 //! silent, so nothing else than its report frees the slot. Times in slots identify them and tell
-//! how long a node has been silent by the coordinator's clock; handlers do not compare them with
+//! how long a node has not reported by the coordinator's clock; handlers do not compare them with
 //! theirs.
 //!
 //! A slot is free again when
@@ -25,8 +25,8 @@ use nmstate_api::annotations::Canary;
 use crate::limit::MaxUnavailable;
 use crate::phase::Phase;
 
-/// How long a holder may be silent before the policy tells so. Longer than a change and its
-/// roll-back take.
+/// How long a holder may not report before the policy's status contains that. Longer than a change
+/// and its rollback take.
 pub const SLOT_LIFE: SignedDuration = SignedDuration::from_mins(15);
 /// The precision of times in the API.
 const TICK: SignedDuration = SignedDuration::from_secs(1);
@@ -60,9 +60,9 @@ pub struct NodeView {
     pub refusal: Option<String>,
 }
 
-/// All that slots are decided by.
+/// The facts by which slots are decided.
 #[derive(Debug)]
-pub struct Scene<'a> {
+pub struct RolloutInput<'a> {
     pub generation: i64,
     pub limit: MaxUnavailable,
     pub canary: Option<&'a Canary>,
@@ -83,7 +83,7 @@ pub struct Scene<'a> {
     pub now: Timestamp,
 }
 
-/// Who may go on.
+/// Which nodes may change now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rollout {
     /// By node.
@@ -104,12 +104,12 @@ pub struct Rollout {
     pub is_checking: bool,
 }
 
-impl Scene<'_> {
-    /// Decides which nodes have slots.
+impl RolloutInput<'_> {
+    /// Decides which nodes have slots. A pure function: it has no errors and does not panic.
     ///
     /// # Guarantees
     ///
-    /// - The same scene gives the same slots, so that a new leader continues where the last ended.
+    /// - The same input results in the same slots, so that a new leader continues where the last ended.
     /// - There are never more slots than the limit of the policy.
     /// - Only the report of a node, or its deletion, frees its slot.
     pub fn decide(&self) -> Rollout {
@@ -372,7 +372,7 @@ enum Stage<'a> {
     Only(BTreeSet<&'a str>),
 }
 
-/// When slots must be looked at again although nothing was reported.
+/// When slots must be evaluated again although nothing was reported.
 pub fn next_expiry(slots: &[Slot], now: Timestamp) -> Option<Timestamp> {
     slots.iter().map(|slot| slot.expires).filter(|expires| *expires > now).min()
 }

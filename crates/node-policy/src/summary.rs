@@ -46,7 +46,7 @@ impl Counts {
     }
 
     /// What holds of the policy, in the words that clients of kubernetes-nmstate know.
-    pub fn standing(self) -> Standing {
+    pub fn summarize(self) -> PolicySummary {
         let Self { matching, ready, available, failed, aborted, pending, .. } = self;
         let ignored = match self.not_ready() {
             0 => String::new(),
@@ -54,7 +54,7 @@ impl Counts {
         };
         let finished = self.finished();
         if matching == 0 {
-            return Standing::new(State::NoNode, "Policy does not match any node");
+            return PolicySummary::new(State::NoNode, "Policy does not match any node");
         }
         if failed + aborted > 0 {
             let aborted = match aborted {
@@ -62,7 +62,7 @@ impl Counts {
                 nodes => format!(", {nodes} nodes aborted configuration"),
             };
             let text = format!("{failed}/{matching} nodes failed to configure{aborted}");
-            return Standing::new(State::Failed, text);
+            return PolicySummary::new(State::Failed, text);
         }
         if finished < ready || pending > 0 {
             // Said where it is the reason. Elsewhere nodes that are not done say enough.
@@ -73,10 +73,10 @@ impl Counts {
             let text = format!(
                 "Policy is progressing {finished}/{ready} nodes finished{pending}{ignored}"
             );
-            return Standing::new(State::Progressing, text);
+            return PolicySummary::new(State::Progressing, text);
         }
         let text = format!("{available}/{matching} nodes successfully configured{ignored}");
-        Standing::new(State::Available, text)
+        PolicySummary::new(State::Available, text)
     }
 }
 
@@ -94,12 +94,12 @@ pub enum State {
 
 /// What holds of a policy, and a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct PolicySummary {
     pub state: State,
     pub message: String,
 }
 
-impl Standing {
+impl PolicySummary {
     pub fn new(state: State, message: impl Into<String>) -> Self {
         Self { state, message: message.into() }
     }
@@ -136,9 +136,9 @@ mod tests {
     use super::*;
     use Phase::{Aborted, Available, Failed, Pending, Progressing, Retrying, Unknown};
 
-    fn standing(nodes: &[(bool, Phase)]) -> (State, String) {
-        let standing = Counts::of(nodes.iter().copied()).standing();
-        (standing.state, standing.message)
+    fn summarize(nodes: &[(bool, Phase)]) -> (State, String) {
+        let summary = Counts::of(nodes.iter().copied()).summarize();
+        (summary.state, summary.message)
     }
 
     /// Nodes, and what they make of their policy.
@@ -149,10 +149,10 @@ mod tests {
 
     /// What kubernetes-nmstate says of the same nodes, word for word.
     #[test]
-    fn nodes_make_the_standing_of_their_policy() {
+    fn the_status_of_a_policy_follows_from_its_nodes() {
         let progressing = |nodes: &[(bool, Phase)], rest: &str| {
             let expected = format!("Policy is progressing {rest}");
-            assert_eq!(standing(nodes), (State::Progressing, expected), "{nodes:?}");
+            assert_eq!(summarize(nodes), (State::Progressing, expected), "{nodes:?}");
         };
         progressing(&[(UP, Progressing); 3], "0/3 nodes finished");
         let two = [(UP, Available), (UP, Available)];
@@ -193,7 +193,7 @@ mod tests {
             ),
         ];
         for (nodes, state, message) in table {
-            assert_eq!(standing(nodes), (state, message.to_owned()), "{nodes:?}");
+            assert_eq!(summarize(nodes), (state, message.to_owned()), "{nodes:?}");
         }
     }
 
@@ -233,7 +233,7 @@ mod tests {
             ),
         ];
         for (nodes, state, message) in table {
-            assert_eq!(standing(nodes), (state, message.to_owned()), "{nodes:?}");
+            assert_eq!(summarize(nodes), (state, message.to_owned()), "{nodes:?}");
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
             (State::Ignored(Reason::OperandNotDeployed), "FFFT", ["OperandNotDeployed"; 4]),
         ];
         for (state, row, reasons) in table {
-            let conditions = Standing::new(state, "so it is").conditions();
+            let conditions = PolicySummary::new(state, "so it is").conditions();
             let types: Vec<&str> = conditions.iter().map(|it| it.type_.as_str()).collect();
             assert_eq!(types, ["Available", "Degraded", "Progressing", "Ignored"]);
             let letters: String =

@@ -35,14 +35,14 @@ pub enum Attempt {
     Invalid { why: String },
     /// It could not be begun; nothing was touched.
     NotBegun { why: String },
-    /// The change was made and taken back.
-    TakenBack { fault: Fault, why: String, now: Afterwards },
+    /// The change was made and rolled back.
+    RolledBack { fault: Fault, why: String, now: Afterwards },
     /// The handler, NetworkManager or the node ended in the middle of it, and the change was
     /// rolled back.
     Interrupted,
 }
 
-/// What was wrong with a change that was taken back.
+/// What was wrong with a change that was rolled back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// NetworkManager could not make it.
@@ -72,7 +72,7 @@ impl Fault {
     }
 }
 
-/// What is known of the network after it was taken back.
+/// What is known of the network after it was rolled back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Afterwards {
     /// All that worked before works again.
@@ -103,7 +103,7 @@ impl Attempt {
     /// cannot start another attempt once the policy is deleted, so a node that did not answer is
     /// no reason to stop.
     pub fn judge_revert(&self, number: u32) -> Verdict {
-        let was_rolled_back = matches!(self, Self::TakenBack { .. });
+        let was_rolled_back = matches!(self, Self::RolledBack { .. });
         self.verdict(number, was_rolled_back || self.can_change())
     }
 
@@ -122,15 +122,15 @@ impl Attempt {
                 failure.rule = Some(rule.clone());
                 failure.interface.clone_from(interface);
             }
-            Self::TakenBack { fault: Fault::Probe(probe), .. } => failure.probe.clone_from(probe),
-            Self::TakenBack { fault: Fault::ApiServer, .. } => {
+            Self::RolledBack { fault: Fault::Probe(probe), .. } => failure.probe.clone_from(probe),
+            Self::RolledBack { fault: Fault::ApiServer, .. } => {
                 failure.probe = Some(ProbeKind::ApiServer.name().to_owned());
             }
             _ => {}
         }
         let most = match self {
             // A change that hides the API server alone looks the same as an outage.
-            Self::TakenBack { fault: Fault::ApiServer, .. } => MOST_OUTAGES,
+            Self::RolledBack { fault: Fault::ApiServer, .. } => MOST_OUTAGES,
             _ => MOST_ATTEMPTS,
         };
         let again_after = (can_change && number < most).then(|| self.wait(number));
@@ -155,7 +155,7 @@ impl Attempt {
             }
             Self::Invalid { why } => Self::Invalid { why: hide(why) },
             Self::NotBegun { why } => Self::NotBegun { why: hide(why) },
-            Self::TakenBack { fault, why, now } => Self::TakenBack {
+            Self::RolledBack { fault, why, now } => Self::RolledBack {
                 fault,
                 why: hide(why),
                 now: match now {
@@ -167,17 +167,17 @@ impl Attempt {
         }
     }
 
-    /// What was wrong with a change that was taken back, in a few words.
-    pub fn taken_back(&self) -> Option<&'static str> {
+    /// What was wrong with a change that was rolled back, in a few words.
+    pub fn rolled_back(&self) -> Option<&'static str> {
         match self {
-            Self::TakenBack { fault, .. } => Some(fault.words()),
+            Self::RolledBack { fault, .. } => Some(fault.words()),
             _ => None,
         }
     }
 
     /// Whether the former network is still to be restored.
     pub fn is_unfinished(&self) -> bool {
-        matches!(self, Self::TakenBack { now: Afterwards::Pending(_), .. })
+        matches!(self, Self::RolledBack { now: Afterwards::Pending(_), .. })
     }
 
     /// Whether the same attempt may end otherwise next time.
@@ -187,20 +187,20 @@ impl Attempt {
             // Only another policy helps.
             Self::NotRendered { .. } | Self::Forbidden { .. } | Self::Invalid { .. } => false,
             Self::NotBegun { .. } | Self::Interrupted => true,
-            Self::TakenBack { fault: Fault::Probe(_), now, .. } => match now {
+            Self::RolledBack { fault: Fault::Probe(_), now, .. } => match now {
                 // The node answers again without the change, so the change was to blame. To make
                 // it again would cut the node off again.
                 Afterwards::Works => false,
                 // Something else is wrong as well.
                 Afterwards::Differs(_) | Afterwards::Pending(_) => true,
             },
-            Self::TakenBack { .. } => true,
+            Self::RolledBack { .. } => true,
         }
     }
 
     fn wait(&self, number: u32) -> Duration {
         match self {
-            Self::TakenBack { fault: Fault::ApiServer, .. } => OUTAGE_WAIT,
+            Self::RolledBack { fault: Fault::ApiServer, .. } => OUTAGE_WAIT,
             _ => wait(number),
         }
     }
@@ -213,11 +213,11 @@ impl Attempt {
             Self::Forbidden { .. } => "Forbidden",
             Self::Invalid { .. } => "Invalid",
             Self::NotBegun { .. } => "NotBegun",
-            Self::TakenBack { fault: Fault::Apply, .. } => "ApplyFailed",
-            Self::TakenBack { fault: Fault::Verification, .. } => "VerificationFailed",
-            Self::TakenBack { fault: Fault::Probe(_) | Fault::ApiServer, .. } => "ProbeFailed",
-            Self::TakenBack { fault: Fault::Expired, .. } => "CheckpointExpired",
-            Self::TakenBack { fault: Fault::Persist, .. } => "PersistFailed",
+            Self::RolledBack { fault: Fault::Apply, .. } => "ApplyFailed",
+            Self::RolledBack { fault: Fault::Verification, .. } => "VerificationFailed",
+            Self::RolledBack { fault: Fault::Probe(_) | Fault::ApiServer, .. } => "ProbeFailed",
+            Self::RolledBack { fault: Fault::Expired, .. } => "CheckpointExpired",
+            Self::RolledBack { fault: Fault::Persist, .. } => "PersistFailed",
             Self::Interrupted => "Interrupted",
         })
     }
@@ -235,18 +235,18 @@ impl Attempt {
                 format!("nothing was changed: the node cannot be made so: {why}")
             }
             Self::NotBegun { why } => format!("nothing was changed: {why}"),
-            Self::TakenBack { fault, why, now } => {
+            Self::RolledBack { fault, why, now } => {
                 let fault = fault.words();
                 // Where it ends must not be cut off by a long reason.
                 let why = cut(why.clone(), MESSAGE_LIMIT / 2);
                 match now {
                     Afterwards::Works => {
                         format!(
-                            "{fault}; it was taken back, and the node has its former network again: {why}"
+                            "{fault}; it was rolled back, and the node has its former network again: {why}"
                         )
                     }
                     Afterwards::Differs(left) => {
-                        format!("{fault}; it was taken back, but {left}: {why}")
+                        format!("{fault}; it was rolled back, but {left}: {why}")
                     }
                     Afterwards::Pending(left) => format!(
                         "{fault}; the roll-back failed and is repeated ({left}): {why}"
@@ -294,8 +294,8 @@ fn cut(mut text: String, limit: usize) -> String {
 mod tests {
     use super::*;
 
-    fn taken_back(fault: Fault, now: Afterwards) -> Attempt {
-        Attempt::TakenBack { fault, why: "as the test wants it".into(), now }
+    fn rolled_back(fault: Fault, now: Afterwards) -> Attempt {
+        Attempt::RolledBack { fault, why: "as the test wants it".into(), now }
     }
 
     #[test]
@@ -305,7 +305,7 @@ mod tests {
             Attempt::NotRendered { why: why() },
             Attempt::Forbidden { rule: "forbidden".into(), interface: None, why: why() },
             Attempt::Invalid { why: why() },
-            taken_back(Fault::Probe(None), Afterwards::Works),
+            rolled_back(Fault::Probe(None), Afterwards::Works),
         ];
         for attempt in hopeless {
             let verdict = attempt.judge(1);
@@ -327,14 +327,14 @@ mod tests {
             assert!(is_refusal(&kind(&refused)), "{refused:?}");
             assert!(refused.judge(1).message.starts_with("nothing was changed"));
         }
-        for other in [Attempt::Interrupted, taken_back(Fault::Apply, Afterwards::Works)] {
+        for other in [Attempt::Interrupted, rolled_back(Fault::Apply, Afterwards::Works)] {
             assert!(!is_refusal(&kind(&other)), "{other:?}");
         }
     }
 
     #[test]
     fn a_revert_is_repeated_although_the_node_did_not_answer_after_it() {
-        let attempt = taken_back(Fault::Probe(None), Afterwards::Works);
+        let attempt = rolled_back(Fault::Probe(None), Afterwards::Works);
         assert_eq!(attempt.judge(1).again_after, None);
         assert_eq!(attempt.judge_revert(1).again_after, Some(FIRST_WAIT));
         let last = attempt.judge_revert(MOST_ATTEMPTS);
@@ -348,11 +348,11 @@ mod tests {
         let passing = [
             Attempt::NotBegun { why: "why".into() },
             Attempt::Interrupted,
-            taken_back(Fault::Apply, Afterwards::Works),
-            taken_back(Fault::Verification, Afterwards::Works),
-            taken_back(Fault::Expired, Afterwards::Works),
-            taken_back(Fault::Persist, Afterwards::Works),
-            taken_back(Fault::Probe(None), Afterwards::Differs("no DNS".into())),
+            rolled_back(Fault::Apply, Afterwards::Works),
+            rolled_back(Fault::Verification, Afterwards::Works),
+            rolled_back(Fault::Expired, Afterwards::Works),
+            rolled_back(Fault::Persist, Afterwards::Works),
+            rolled_back(Fault::Probe(None), Afterwards::Differs("no DNS".into())),
         ];
         for attempt in passing {
             let waits: Vec<_> = (1..MOST_ATTEMPTS)
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn an_outage_of_the_api_server_is_not_blamed_on_the_change_at_once() {
-        let attempt = taken_back(Fault::ApiServer, Afterwards::Works);
+        let attempt = rolled_back(Fault::ApiServer, Afterwards::Works);
         let first = attempt.judge(1);
         assert_eq!((first.phase, first.again_after), (Phase::Retrying, Some(OUTAGE_WAIT)));
         assert_eq!(first.failure.unwrap().probe.as_deref(), Some("api-server"));
@@ -395,7 +395,7 @@ mod tests {
             let why = format!("{}hunter2 and more", "x".repeat(before));
             let attempts = [
                 Attempt::Invalid { why: why.clone() },
-                Attempt::TakenBack { fault: Fault::Apply, why, now: Afterwards::Works },
+                Attempt::RolledBack { fault: Fault::Apply, why, now: Afterwards::Works },
             ];
             for attempt in attempts {
                 let message = attempt.without(&secrets).judge(1).message;
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_message_says_what_became_of_the_node_however_long_the_reason_is() {
-        let attempt = Attempt::TakenBack {
+        let attempt = Attempt::RolledBack {
             fault: Fault::Probe(Some("api-server".into())),
             why: "ä".repeat(100_000),
             now: Afterwards::Works,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use node_policy::limit::MaxUnavailable;
-use node_policy::rollout::{NodeView, Scene, Slot, own_slot};
+use node_policy::rollout::{NodeView, RolloutInput, Slot, own_slot};
 use node_policy::{Evaluation, OwnView, Phase, PolicyView, Step, step};
 
 const HISTORIES: u64 = 6_000;
@@ -155,7 +155,7 @@ impl World {
             into.insert(name.clone(), view);
         }
         leaving.retain(|_, view: &mut NodeView| view.enactment.is_some());
-        let scene = Scene {
+        let input = RolloutInput {
             generation: policy.generation,
             limit: MaxUnavailable::Nodes(self.limit),
             canary: None,
@@ -169,15 +169,15 @@ impl World {
             now: self.now,
         };
         let latest = self.latest();
-        let are_gone = scene.doubtful().into_iter().all(|slot| {
+        let are_gone = input.doubtful().into_iter().all(|slot| {
             let node = latest.nodes.get(&slot.node);
             let view = node.map(|node| view(*node, latest.reports.get(&slot.node)));
-            Scene::is_gone(slot, view.as_ref())
+            RolloutInput::is_gone(slot, view.as_ref())
         });
         if !are_gone {
             return;
         }
-        let rollout = scene.decide();
+        let rollout = input.decide();
         let version = policy.version;
         if self.latest().policy.version == version {
             self.change(|store| {

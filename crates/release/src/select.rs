@@ -95,10 +95,10 @@ pub fn needed(section: &PlatformSection, graphs: &Graphs) -> BTreeSet<GraphKey> 
     let mut keys = BTreeSet::new();
     for architecture in architectures(section) {
         let own = section.channels.iter().map(|channel| GraphKey::of(channel, architecture));
-        let missing: Vec<GraphKey> = own.filter(|key| !graphs.was_asked(key)).collect();
+        let missing: Vec<GraphKey> = own.filter(|key| !graphs.was_requested(key)).collect();
         if missing.is_empty() {
             let between = across::channels_between(section, architecture, graphs);
-            keys.extend(between.into_iter().filter(|key| !graphs.was_asked(key)));
+            keys.extend(between.into_iter().filter(|key| !graphs.was_requested(key)));
         }
         keys.extend(missing);
     }
@@ -274,7 +274,7 @@ impl Graphs {
         self.0.iter().filter_map(|(key, graph)| Some((key, graph.as_ref()?)))
     }
 
-    fn was_asked(&self, key: &GraphKey) -> bool {
+    fn was_requested(&self, key: &GraphKey) -> bool {
         self.0.contains_key(key)
     }
 

@@ -1,5 +1,4 @@
-//! A listener and its connections, and the limits they are held to. What is responded on them is
-//! the caller's.
+//! A listener, its connections and their limits. The caller provides the responses.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -21,14 +20,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::patience::Patience;
 use crate::tls::Tls;
+use crate::write_timeout::WriteTimeout;
 
 /// The longest head of a request, request line included. Bounds the memory of
-/// a connection, too: so much is buffered at most in each direction.
+/// a connection, too: at most this much is buffered in each direction.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_HEADERS: usize = 64;
-/// How long to wait when the system has no room for another connection.
+/// How long to wait when the system cannot accept another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How a server behaves toward its clients.
@@ -181,17 +180,19 @@ impl Connection {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!("{}: {error}", self.peer);
         }
-        let stream = Patience::new(stream, self.options.stall_timeout);
-        let Some(tls) = self.options.tls.clone() else { return self.speak(stream, service).await };
+        let stream = WriteTimeout::new(stream, self.options.stall_timeout);
+        let Some(tls) = self.options.tls.clone() else {
+            return self.serve_http(stream, service).await;
+        };
         let handshake = tls.acceptor().accept(stream);
         match tokio::time::timeout(self.options.head_timeout, handshake).await {
-            Ok(Ok(stream)) => self.speak(stream, service).await,
+            Ok(Ok(stream)) => self.serve_http(stream, service).await,
             Ok(Err(error)) => tracing::debug!("{}: TLS handshake: {error}", self.peer),
             Err(_) => tracing::debug!("{}: TLS handshake timed out", self.peer),
         }
     }
 
-    async fn speak<S, B>(self, stream: impl AsyncRead + AsyncWrite + Unpin, service: S)
+    async fn serve_http<S, B>(self, stream: impl AsyncRead + AsyncWrite + Unpin, service: S)
     where
         S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
         B: hyper::body::Body<Data = Bytes> + 'static,

@@ -1,8 +1,8 @@
-//! Lists that are given out page by page: repositories and tags.
+//! Paginated lists: repositories and tags.
 
 use std::cmp::Ordering;
 
-/// The longest page. A client that names no number gets this many, and a
+/// The longest page. A client that sends no number gets this many, and a
 /// `Link` to the rest.
 pub(crate) const MAX_PAGE: usize = 10_000;
 
@@ -11,13 +11,13 @@ pub(crate) const MAX_PAGE: usize = 10_000;
 pub(crate) struct Page {
     /// How many entries.
     pub(crate) count: usize,
-    /// Start behind this entry. It need not exist: it may have gone since the
-    /// page before was given out.
+    /// Start after this entry. It need not exist: it may have been removed since the
+    /// previous page was sent.
     pub(crate) after: Option<String>,
 }
 
-/// The order of lists: case-insensitive first, as the distribution rules require
-/// for, then by bytes so that `V1` and `v1` have an order too.
+/// The order of lists: case-insensitive first, as the distribution specification
+/// requires, then by bytes so that `V1` and `v1` have an order too.
 pub(crate) fn lexical(a: &str, b: &str) -> Ordering {
     let folded = |byte: u8| byte.to_ascii_lowercase();
     a.bytes().map(folded).cmp(b.bytes().map(folded)).then_with(|| a.cmp(b))
@@ -52,7 +52,7 @@ impl Page {
         (page, more)
     }
 
-    /// The `Link` header that leads to the page behind `last`.
+    /// The `Link` header of the page after `last`.
     pub(crate) fn next_link(&self, path: &str, last: &str) -> String {
         let query = url::form_urlencoded::Serializer::new(String::new())
             .append_pair("n", &self.count.to_string())
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_entry_that_is_gone_still_has_its_place() {
+    fn a_list_continues_after_an_entry_that_no_longer_exists() {
         assert_eq!(cut("last=bb", &["a", "b", "c"]), (vec!["c".into()], false));
     }
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_none_is_refused_and_a_large_one_is_capped() {
+    fn an_invalid_number_is_rejected_and_a_large_one_is_capped() {
         for bad in ["n=x", "n=-1", "n=", "n=99999999999999999999999"] {
             assert!(Page::parse(bad).is_err(), "{bad}");
         }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_survives_the_way_there_and_back() {
+    fn a_link_is_parsed_as_it_was_written() {
         let page = Page::parse("n=7").unwrap();
         let link = page.next_link("/v2/_catalog", "a/b&c");
         let query = link.strip_prefix("</v2/_catalog?").unwrap();

@@ -1,5 +1,5 @@
-//! What a request requests. Every name in a path becomes a checked type here;
-//! text from the network goes no further.
+//! The resource that a request names. Every name in a path becomes a validated type here;
+//! text from the network is not used after that.
 
 use oci::{Digest, DigestError, Pointer, ReferenceError, Repository, Tag};
 
@@ -9,7 +9,7 @@ use crate::listing::{Page, PageError};
 /// allows no longer one, its registry included.
 const MAX_REPOSITORY: usize = 255;
 
-/// A thing of the registry that a path names.
+/// A resource of the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
     /// `/v2/`: is this a registry?
@@ -25,12 +25,12 @@ pub(crate) enum Route {
     },
 }
 
-/// Why a path names nothing.
+/// Why a path is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RouteError {
-    #[error("there is nothing here; the paths of this registry start with /v2/")]
+    #[error("the path does not exist; the paths of this registry start with /v2/")]
     Unknown,
-    #[error("a name in the path holds an escape other than %3A, which no name needs")]
+    #[error("a name in the path contains an escape other than %3A")]
     Escaped,
     #[error("the repository name is longer than {MAX_REPOSITORY} characters")]
     Long,
@@ -55,7 +55,7 @@ impl Route {
         if below == "_catalog" {
             return Ok(Self::Catalog(Page::parse(query)?));
         }
-        // A repository may itself hold a component called `manifests` or
+        // A repository may itself contain a component named `manifests` or
         // `tags`, so the path is read from its end.
         let (rest, last) = below.rsplit_once('/').ok_or(RouteError::Unknown)?;
         let (name, verb) = rest.rsplit_once('/').ok_or(RouteError::Unknown)?;
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_name_things() {
+    fn paths_are_parsed_into_routes() {
         let digest = Digest::from_hex(HEX).unwrap();
         let name = |text: &str| text.parse::<Repository>().unwrap();
         let tag = |text: &str| Pointer::Tag(text.parse().unwrap());

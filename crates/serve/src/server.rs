@@ -10,23 +10,23 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 
-use crate::answer::{Body, answer};
 use crate::connections::{BindError, Listener, Options};
-use crate::current::CurrentShelf;
-use crate::shelf::Shelf;
+use crate::current_snapshot::CurrentSnapshot;
+use crate::response::{Body, respond};
+use crate::snapshot::Snapshot;
 
-/// A read-only registry that listens and does not respond yet; [`run`](Self::run) does.
+/// A read-only registry that listens; it responds once [`run`](Self::run) is called.
 #[derive(Debug)]
 pub struct Server {
     listener: Listener,
-    shelf: CurrentShelf,
+    snapshot: CurrentSnapshot,
 }
 
 impl Server {
     /// Takes the address. Port 0 takes a free one; see [`local_addr`](Self::local_addr).
     pub async fn bind(
         address: SocketAddr,
-        shelf: Shelf,
+        snapshot: Snapshot,
         options: Options,
     ) -> Result<Self, BindError> {
         let listener = Listener::bind(address, options).await?;
@@ -38,41 +38,41 @@ impl Server {
                  what others pull; give a certificate and a key, or listen on 127.0.0.1"
             );
         }
-        Ok(Self { listener, shelf: CurrentShelf::new(shelf) })
+        Ok(Self { listener, snapshot: CurrentSnapshot::new(snapshot) })
     }
 
     pub fn local_addr(&self) -> SocketAddr {
         self.listener.local_addr()
     }
 
-    /// The shelf that is served, to exchange it while the server runs.
-    pub fn shelf(&self) -> CurrentShelf {
-        self.shelf.clone()
+    /// The snapshot that is served, to replace it while the server runs.
+    pub fn snapshot(&self) -> CurrentSnapshot {
+        self.snapshot.clone()
     }
 
     /// Serves until `shutdown` completes, then ends responses in progress within
     /// [`Options::grace`] and returns.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { listener, shelf } = self;
+        let Self { listener, snapshot } = self;
         let service = |peer| {
-            let shelf = shelf.clone();
+            let snapshot = snapshot.clone();
             service_fn(move |request| {
-                let shelf = shelf.get();
-                async move { Ok::<_, Infallible>(answer_and_log(peer, shelf, &request).await) }
+                let snapshot = snapshot.get();
+                async move { Ok::<_, Infallible>(respond_and_log(peer, snapshot, &request).await) }
             })
         };
         listener.run(service, shutdown).await;
     }
 }
 
-async fn answer_and_log(
+async fn respond_and_log(
     peer: SocketAddr,
-    shelf: Arc<Shelf>,
+    snapshot: Arc<Snapshot>,
     request: &Request<Incoming>,
 ) -> Response<Body> {
     let started = Instant::now();
     let (method, uri) = (request.method(), request.uri());
-    let response = answer(shelf, method, uri, request.headers()).await;
+    let response = respond(snapshot, method, uri, request.headers()).await;
     let length = response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     tracing::info!(
         %peer,

@@ -8,7 +8,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// What is needed to speak TLS.
+/// The configuration for TLS.
 #[derive(Clone)]
 pub struct Tls(TlsAcceptor);
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_certificate_or_no_key_of_it_is_told_by_its_file() {
+    fn an_invalid_certificate_or_key_is_reported_with_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = dir.path().join(name);

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use lab::kube::ApiServer;
 use nmstate_operator::coordinator::Coordinator;
 use nmstate_operator::handler::Handler;
-use nmstate_operator::service_port::Standing;
+use nmstate_operator::service_port::ServiceState;
 use tokio::runtime::Builder;
 use tokio_util::sync::CancellationToken;
 
@@ -82,8 +82,8 @@ fn main() -> Result<()> {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let client = kube::Client::try_from(config)?;
-                let standing = Arc::new(Standing::default());
-                Coordinator::new(client, "default", standing).run(&stop).await
+                let service = Arc::new(ServiceState::default());
+                Coordinator::new(client, "default", service).run(&stop).await
             })
         })
     };
@@ -154,7 +154,7 @@ fn start_handlers(
                         let handler = Handler {
                             node: name.parse()?,
                             machine: Played::new(change)?,
-                            standing: Arc::new(Standing::default()),
+                            service: Arc::new(ServiceState::default()),
                         };
                         let client = match counted {
                             Some(traffic) => traffic::client(config.clone(), traffic)?,

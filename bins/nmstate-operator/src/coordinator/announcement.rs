@@ -38,13 +38,13 @@ pub(super) fn announcement(
 
 #[cfg(test)]
 mod tests {
-    use node_policy::summary::{Standing, State};
+    use node_policy::summary::{PolicySummary, State};
 
     use super::*;
 
     fn status(generation: i64, state: State, message: &str) -> PolicyStatus {
         PolicyStatus {
-            conditions: Standing::new(state, message).conditions(),
+            conditions: PolicySummary::new(state, message).conditions(),
             observed_generation: Some(generation),
             ..PolicyStatus::default()
         }

@@ -7,7 +7,7 @@ use nmstate_api::annotations::PolicyOptions;
 use nmstate_api::{Assignments, NetworkDocument, NodeValues, PolicyNews};
 use node_policy::node_values::{self, Found};
 
-use super::view::{PolicyScene, View};
+use super::view::{PolicyNodes, View};
 
 /// Problems that a message names.
 const MOST_PROBLEMS: usize = 3;
@@ -73,15 +73,18 @@ impl<'a> Values<'a> {
 }
 
 /// Nodes that have to be told about their policies, with the text of the annotation.
-pub(super) fn news(view: &View, scenes: &BTreeMap<String, PolicyScene>) -> Vec<(String, String)> {
+pub(super) fn news(
+    view: &View,
+    nodes_by_policy: &BTreeMap<String, PolicyNodes>,
+) -> Vec<(String, String)> {
     let mut wanted: BTreeMap<&str, Assignments> =
         view.reporters().map(|(node, _)| (node, Assignments::default())).collect();
     for (name, facts) in view.policies() {
-        let Some(scene) = scenes.get(name) else { continue };
+        let Some(policy_nodes) = nodes_by_policy.get(name) else { continue };
         let news = PolicyNews::of(&facts.policy);
-        for node in scene.nodes.keys().chain(scene.leaving.keys()) {
+        for node in policy_nodes.nodes.keys().chain(policy_nodes.leaving.keys()) {
             let Some(wanted) = wanted.get_mut(node.as_str()) else { continue };
-            wanted.insert(name, news.for_node(node, scene.values.get(node).cloned()));
+            wanted.insert(name, news.for_node(node, policy_nodes.values.get(node).cloned()));
         }
     }
     let is_news = |(node, told): (&str, &Option<Assignments>)| {
@@ -141,7 +144,7 @@ mod tests {
     }
 
     fn told(view: &mut View) -> BTreeMap<String, Vec<String>> {
-        let news = news(view, &view.scenes());
+        let news = news(view, &view.nodes_by_policy());
         let names = |text: &str| {
             let told = Assignments::parse(text).unwrap();
             told.iter().map(|(name, _)| name.to_owned()).collect()
@@ -174,7 +177,8 @@ mod tests {
     fn values_reach_their_node_and_what_is_wrong_with_them_the_policy() {
         let mut view = seen();
         view.take(policy("p", 1, "a", &json!({"nmstate.landfall.dev/node-values": "m"})));
-        let problem = |view: &View| view.scenes()["p"].values_problem.clone().unwrap_or_default();
+        let problem =
+            |view: &View| view.nodes_by_policy()["p"].values_problem.clone().unwrap_or_default();
         assert!(problem(&view).starts_with("ConfigMap m not found"), "{}", problem(&view));
         view.take(values(&json!({"a": "ip: 192.0.2.1"})));
         assert_eq!(problem(&view), "ConfigMap m: c: there are no values for this node");
@@ -184,7 +188,7 @@ mod tests {
         assert_eq!(problem(&view), "");
         assert_eq!(told(&mut view).len(), 3);
         view.take(values(&json!({"a": "ip: 192.0.2.1", "c": "ip: 192.0.2.3"})));
-        let news = news(&view, &view.scenes());
+        let news = news(&view, &view.nodes_by_policy());
         let [(node, text)] = &news[..] else { panic!("{news:?}") };
         assert!(node == "c" && text.contains(r#""values":{"ip":"192.0.2.3"}"#), "{node}: {text}");
     }

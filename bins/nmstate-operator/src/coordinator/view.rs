@@ -24,7 +24,7 @@ use node_policy::{Phase, overlap, terms};
 
 use super::assignments::{ValueTable, Values, table};
 use crate::handler::is_ready;
-use crate::shown::Shown;
+use crate::watch_cache::WatchCache;
 use crate::watching;
 
 /// Something that happened in the cluster.
@@ -105,7 +105,7 @@ pub(super) struct PolicyFacts {
 
 /// The nodes of a policy.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PolicyScene {
+pub(super) struct PolicyNodes {
     pub(super) nodes: BTreeMap<String, NodeView>,
     /// Nodes that do not match any more and still have a report about it.
     pub(super) leaving: BTreeMap<String, NodeView>,
@@ -115,7 +115,7 @@ pub(super) struct PolicyScene {
     pub(super) values_problem: Option<String>,
 }
 
-impl PolicyScene {
+impl PolicyNodes {
     /// Values that differ when those of a node do.
     pub(super) fn values_together(&self) -> NodeValues {
         NodeValues::together(self.values.iter().map(|(node, values)| (node.as_str(), values)))
@@ -132,12 +132,12 @@ pub(super) struct Unusable {
 /// What is known.
 #[derive(Default)]
 pub(crate) struct View {
-    policies: Shown<PolicyFacts>,
-    nodes: Shown<NodeFacts>,
-    enactments: Shown<EnactmentFacts>,
+    policies: WatchCache<PolicyFacts>,
+    nodes: WatchCache<NodeFacts>,
+    enactments: WatchCache<EnactmentFacts>,
     /// Nodes that have a handler, because they report their network, and what they were told.
-    reporters: Shown<Option<Assignments>>,
-    values: Shown<ValueTable>,
+    reporters: WatchCache<Option<Assignments>>,
+    values: WatchCache<ValueTable>,
 }
 
 impl View {
@@ -189,7 +189,7 @@ impl View {
     }
 
     /// What each policy is decided by: its nodes, with what they reported.
-    pub(super) fn scenes(&self) -> BTreeMap<String, PolicyScene> {
+    pub(super) fn nodes_by_policy(&self) -> BTreeMap<String, PolicyNodes> {
         let mut said: BTreeMap<&str, BTreeMap<&str, &EnactmentFacts>> = BTreeMap::new();
         for facts in self.enactments() {
             said.entry(&facts.policy).or_default().insert(&facts.node, facts);
@@ -197,13 +197,13 @@ impl View {
         let labelled = Labelled::new(&self.nodes);
         // Nodes that an earlier policy is not done with.
         let mut busy: BTreeSet<String> = BTreeSet::new();
-        let mut scenes = BTreeMap::new();
+        let mut nodes_by_policy = BTreeMap::new();
         for (name, facts) in self.policies() {
             let generation = facts.policy.metadata.generation;
             let said = said.remove(name).unwrap_or_default();
             let options = facts.options.as_ref().ok();
             let values = Values::new(options, |name| self.values.get(name));
-            let mut scene = PolicyScene::default();
+            let mut policy_nodes = PolicyNodes::default();
             let selector = &facts.policy.spec.node_selector;
             let candidates: BTreeSet<&str> =
                 labelled.candidates(selector).chain(said.keys().copied()).collect();
@@ -229,40 +229,42 @@ impl View {
                     is_free: !busy.contains(node),
                     refusal: said.and_then(|it| it.refusal.clone()),
                 };
-                let nodes = if is_matching { &mut scene.nodes } else { &mut scene.leaving };
+                let nodes =
+                    if is_matching { &mut policy_nodes.nodes } else { &mut policy_nodes.leaving };
                 nodes.insert(node.to_owned(), view);
-                scene.values.extend(own.map(|own| (node.to_owned(), own)));
+                policy_nodes.values.extend(own.map(|own| (node.to_owned(), own)));
             }
-            let matching = scene.nodes.keys().map(String::as_str);
-            scene.values_problem = values.problem(&facts.policy.spec.desired_state, matching);
+            let matching = policy_nodes.nodes.keys().map(String::as_str);
+            policy_nodes.values_problem =
+                values.problem(&facts.policy.spec.desired_state, matching);
             if let Ok(options) = &facts.options {
                 // It is unknown when an absent canary comes, a pause ends, or a policy that a node
                 // refuses is corrected: what has not begun blocks nothing.
-                let may_begin = !has_absent_canary(options, &scene.nodes)
+                let may_begin = !has_absent_canary(options, &policy_nodes.nodes)
                     && !options.is_paused
-                    && scene.values_problem.is_none()
-                    && !is_refused(&facts.policy, &scene);
+                    && policy_nodes.values_problem.is_none()
+                    && !is_refused(&facts.policy, &policy_nodes);
                 let is_busy = |view: &NodeView| match may_begin {
                     true => view.generation != generation || !view.phase.is_settled(),
                     false => view.phase.is_under_way(),
                 };
-                let nodes = scene.nodes.iter().filter(|(_, view)| is_busy(view));
+                let nodes = policy_nodes.nodes.iter().filter(|(_, view)| is_busy(view));
                 busy.extend(nodes.map(|(node, _)| node.clone()));
             }
-            scenes.insert(name.to_owned(), scene);
+            nodes_by_policy.insert(name.to_owned(), policy_nodes);
         }
-        scenes
+        nodes_by_policy
     }
 
     /// Sentences about policies that speak of the same part of a node.
     pub(super) fn overlaps(
         &self,
-        scenes: &BTreeMap<String, PolicyScene>,
+        nodes_by_policy: &BTreeMap<String, PolicyNodes>,
     ) -> BTreeMap<String, String> {
         let claims: Vec<overlap::Claim<'_>> = self
             .policies()
             .filter_map(|(name, facts)| {
-                let nodes = scenes.get(name)?.nodes.keys().map(String::as_str).collect();
+                let nodes = nodes_by_policy.get(name)?.nodes.keys().map(String::as_str).collect();
                 Some(overlap::Claim { policy: name, subjects: facts.subjects.clone(), nodes })
             })
             .collect();
@@ -286,7 +288,7 @@ struct Labelled<'a> {
 }
 
 impl<'a> Labelled<'a> {
-    fn new(nodes: &'a Shown<NodeFacts>) -> Self {
+    fn new(nodes: &'a WatchCache<NodeFacts>) -> Self {
         let mut by_label: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
         for (node, facts) in nodes.iter() {
             for (key, value) in &facts.labels {
@@ -313,18 +315,18 @@ impl<'a> Labelled<'a> {
 }
 
 /// Whether a policy waits because it cannot be applied to one of its nodes.
-fn is_refused(policy: &Policy, scene: &PolicyScene) -> bool {
+fn is_refused(policy: &Policy, policy_nodes: &PolicyNodes) -> bool {
     let generation = policy.metadata.generation.unwrap_or_default();
     let held = policy.status.clone().unwrap_or_default();
     let refuses = |view: &NodeView| {
         let is_failed = view.generation == Some(generation) && view.phase == Phase::Failed;
         is_failed && view.refusal.is_some()
     };
-    scene.nodes.values().any(refuses) && !has_begun(&held, generation, scene)
+    policy_nodes.nodes.values().any(refuses) && !has_begun(&held, generation, policy_nodes)
 }
 
 /// Whether a node was given a slot for this generation. Earlier versions did not write that down.
-pub(super) fn has_begun(held: &PolicyStatus, generation: i64, of: &PolicyScene) -> bool {
+pub(super) fn has_begun(held: &PolicyStatus, generation: i64, of: &PolicyNodes) -> bool {
     let is_available =
         |view: &NodeView| view.generation == Some(generation) && view.phase == Phase::Available;
     match held.begun_generation {
@@ -456,12 +458,12 @@ mod tests {
         let mut view = seen();
         view.take(News::Enactment(Box::new(Event::Apply(enactment("a", "one", Phase::Available)))));
         view.take(News::Enactment(Box::new(Event::Apply(enactment("a", "two", Phase::Failed)))));
-        let scenes = view.scenes();
-        let one = &scenes["one"].nodes;
+        let nodes_by_policy = view.nodes_by_policy();
+        let one = &nodes_by_policy["one"].nodes;
         assert_eq!(one.keys().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!((one["a"].phase, one["b"].phase), (Phase::Available, Phase::Unknown));
         assert!(one["b"].enactment.is_none());
-        let two = &scenes["two"].nodes;
+        let two = &nodes_by_policy["two"].nodes;
         assert!(two["a"].is_free && !two["b"].is_free, "one after the other");
     }
 
@@ -474,13 +476,13 @@ mod tests {
             News::Policy(Event::Apply(of(json!({"metadata": metadata}))))
         };
         view.take(waits_for("z"));
-        assert!(view.scenes()["two"].nodes["a"].is_free);
+        assert!(view.nodes_by_policy()["two"].nodes["a"].is_free);
         // It was begun before the canary went away.
         let begun = enactment("a", "one", Phase::Progressing);
         view.take(News::Enactment(Box::new(Event::Apply(begun))));
-        assert!(!view.scenes()["two"].nodes["a"].is_free);
+        assert!(!view.nodes_by_policy()["two"].nodes["a"].is_free);
         view.take(waits_for("b"));
-        assert!(!view.scenes()["two"].nodes["b"].is_free, "one after the other");
+        assert!(!view.nodes_by_policy()["two"].nodes["b"].is_free, "one after the other");
     }
 
     #[test]
@@ -494,29 +496,29 @@ mod tests {
             created
         };
         view.take(News::Enactment(Box::new(Event::Apply(created("0")))));
-        assert_eq!(view.scenes()["one"].nodes["a"].generation, Some(0));
+        assert_eq!(view.nodes_by_policy()["one"].nodes["a"].generation, Some(0));
         view.take(News::Enactment(Box::new(Event::Apply(created("1")))));
-        assert_eq!(view.scenes()["one"].nodes["a"].generation, Some(1));
+        assert_eq!(view.nodes_by_policy()["one"].nodes["a"].generation, Some(1));
         let mut older = created("1");
         older.metadata.annotations = None;
         view.take(News::Enactment(Box::new(Event::Apply(older))));
-        assert_eq!(view.scenes()["one"].nodes["a"].generation, None, "an older handler's");
+        assert_eq!(view.nodes_by_policy()["one"].nodes["a"].generation, None, "an older handler's");
     }
 
     #[test]
     fn a_policy_that_a_node_refuses_or_that_is_paused_holds_up_no_other() {
         let mut view = seen();
-        assert!(!view.scenes()["two"].nodes["b"].is_free, "one after the other");
+        assert!(!view.nodes_by_policy()["two"].nodes["b"].is_free, "one after the other");
         let mut refused = enactment("a", "one", Phase::Failed);
         let failure = nmstate_api::Failure { kind: "Invalid".into(), ..Default::default() };
         refused.status.as_mut().unwrap().failure = Some(failure);
         view.take(News::Enactment(Box::new(Event::Apply(refused))));
-        assert!(view.scenes()["two"].nodes["b"].is_free);
+        assert!(view.nodes_by_policy()["two"].nodes["b"].is_free);
         let mut view = seen();
         let annotations = json!({"nmstate.landfall.dev/paused": "true"});
         let metadata = json!({"name": "one", "generation": 1, "annotations": annotations});
         view.take(News::Policy(Event::Apply(of(json!({"metadata": metadata})))));
-        assert!(view.scenes()["two"].nodes["b"].is_free);
+        assert!(view.nodes_by_policy()["two"].nodes["b"].is_free);
     }
 
     #[test]
@@ -526,10 +528,10 @@ mod tests {
         let usual = terms::terms(&PolicyOptions::default());
         failed.status.as_mut().unwrap().tried_with = Some(usual);
         view.take(News::Enactment(Box::new(Event::Apply(failed))));
-        assert_eq!(view.scenes()["one"].nodes["a"].phase, Phase::Failed);
+        assert_eq!(view.nodes_by_policy()["one"].nodes["a"].phase, Phase::Failed);
         let annotations = json!({"nmstate.landfall.dev/probes": "api-server"});
         let metadata = json!({"name": "one", "generation": 1, "annotations": annotations});
         view.take(News::Policy(Event::Apply(of(json!({"metadata": metadata})))));
-        assert_eq!(view.scenes()["one"].nodes["a"].phase, Phase::Unknown);
+        assert_eq!(view.nodes_by_policy()["one"].nodes["a"].phase, Phase::Unknown);
     }
 }

@@ -1,5 +1,5 @@
 //! Annotations that are changed after a policy was written. They have no generation, so they are
-//! compared with what is remembered.
+//! compared with the stored ones.
 
 use std::time::Instant;
 
@@ -7,42 +7,42 @@ use nmstate_api::annotations::{OnDelete, PolicyOptions};
 use node_policy::Phase;
 use node_policy::terms::terms;
 
-use super::desk::{Desk, Memory};
+use super::handler_state::{HandlerState, Memory};
 use crate::events::Reason;
 
-pub(super) const NO_WAY_BACK: &str = "revert-on-delete was asked for after the change was made, and \
-    what was there before is not known: deleting the policy leaves that as it is";
+pub(super) const NO_WAY_BACK: &str = "revert-on-delete was set after the change was applied, and the \
+    previous state is not known: deleting the policy does not revert it";
 
-pub(super) const NOT_REVERTED: &str = "the policy is not applied to this node any more; what was \
-    there before it is not known, so the network is left as it is";
+pub(super) const NOT_REVERTED: &str = "the policy no longer applies to this node; the previous state \
+    is not known, so the network is not changed";
 
 /// What a change of annotations means for a policy that is known already.
 #[derive(Debug, PartialEq, Eq)]
 struct Consequences {
-    /// Attempts are counted anew.
+    /// The count of attempts is reset.
     starts_over: bool,
     /// The policy is compared with the node again.
     compares: bool,
-    /// The network is looked at.
-    looks: bool,
-    /// The way back is forgotten.
-    forgets_way_back: bool,
-    /// There is no way back, and somebody believes in one.
+    /// The network is read.
+    reads_network: bool,
+    /// The state that reverts the policy is discarded.
+    discards_revert_state: bool,
+    /// A revert was requested too late to be possible.
     is_too_late: bool,
 }
 
-fn consequences(before: &PolicyOptions, now: &PolicyOptions, is_made: bool) -> Consequences {
+fn consequences(before: &PolicyOptions, now: &PolicyOptions, is_applied: bool) -> Consequences {
     Consequences {
         starts_over: terms(before) != terms(now),
         compares: before.values != now.values,
-        looks: before.drift != now.drift,
-        forgets_way_back: now.on_delete == OnDelete::LeaveAsIs,
-        is_too_late: is_made
+        reads_network: before.drift != now.drift,
+        discards_revert_state: now.on_delete == OnDelete::LeaveAsIs,
+        is_too_late: is_applied
             && (before.on_delete, now.on_delete) == (OnDelete::LeaveAsIs, OnDelete::Revert),
     }
 }
 
-impl Desk {
+impl HandlerState {
     /// Acts on annotations that were changed.
     pub(super) async fn follow_annotations(&mut self) {
         let mut too_late = Vec::new();
@@ -52,9 +52,9 @@ impl Desk {
                 continue;
             }
             tracing::info!(policy, "the annotations of the policy were changed");
-            let is_made = memory.is_made();
+            let is_applied = memory.is_applied();
             let before = std::mem::replace(&mut memory.options, options);
-            let consequences = consequences(&before, &memory.options, is_made);
+            let consequences = consequences(&before, &memory.options, is_applied);
             if consequences.starts_over {
                 memory.start_over();
             }
@@ -62,10 +62,10 @@ impl Desk {
                 memory.evaluation = None;
                 memory.since = Some(Instant::now());
             }
-            if consequences.looks {
-                self.look_at = Some(Instant::now());
+            if consequences.reads_network {
+                self.read_network_at = Some(Instant::now());
             }
-            if consequences.forgets_way_back
+            if consequences.discards_revert_state
                 && let Some(evaluated) = memory.evaluation.as_mut()
             {
                 evaluated.revert = Default::default();
@@ -77,28 +77,29 @@ impl Desk {
         for policy in too_late {
             tracing::warn!(policy, "{NO_WAY_BACK}");
             let memory = self.memory.get(&policy);
-            if let Some(saying) = memory.map(|it| it.saying(Phase::Available, NO_WAY_BACK, None))
-                && let Err(error) = self.write(&policy, saying).await
+            if let Some(update) =
+                memory.map(|it| it.status_update(Phase::Available, NO_WAY_BACK, None))
+                && let Err(error) = self.write(&policy, update).await
             {
                 tracing::warn!(policy, "{error:#}");
             }
-            self.tell(&policy, Reason::NoWayBack, NO_WAY_BACK).await;
+            self.publish(&policy, Reason::NoWayBack, NO_WAY_BACK).await;
         }
     }
 }
 
 impl Memory {
-    /// Whether the node is as this generation of the policy wants it.
-    fn is_made(&self) -> bool {
-        self.made == Some(self.generation)
+    /// Whether the node matches this generation of the policy.
+    fn is_applied(&self) -> bool {
+        self.applied == Some(self.generation)
             && self.evaluation.as_ref().is_some_and(|it| !it.differs && it.revert.is_empty())
     }
 
     fn start_over(&mut self) {
         self.attempts = 0;
-        self.is_rollback_told = false;
-        // What could not be said yet is said all the same.
-        if self.unsaid.is_none() {
+        self.is_rollback_reported = false;
+        // A postponed report is written in any case.
+        if self.unwritten.is_none() {
             self.rest_until = None;
         }
     }
@@ -116,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn each_annotation_means_something_else_when_it_is_changed() {
-        // Starts over, looks, forgets the way back, is too late.
+    fn each_changed_annotation_has_its_own_consequences() {
+        // Starts over, reads the network, discards the revert state, is too late.
         let table = [
             (&[(PROBES, "dns")][..], [true, false, true, false]),
             (&[(MEMORY_ONLY, "true")], [true, false, true, false]),
@@ -128,11 +129,12 @@ mod tests {
         let plain = options(&[]);
         for (pairs, expected) in table {
             let now = consequences(&plain, &options(pairs), true);
-            let row = [now.starts_over, now.looks, now.forgets_way_back, now.is_too_late];
+            let row =
+                [now.starts_over, now.reads_network, now.discards_revert_state, now.is_too_late];
             assert_eq!(row, expected, "{pairs:?}");
         }
         let revert = options(&[(REVERT_ON_DELETE, "true")]);
         assert!(!consequences(&plain, &revert, false).is_too_late, "nothing was changed yet");
-        assert!(consequences(&revert, &plain, true).forgets_way_back);
+        assert!(consequences(&revert, &plain, true).discards_revert_state);
     }
 }

@@ -1,4 +1,4 @@
-//! The reports of this node about policies: made, written and deleted.
+//! The reports of this node about policies: created, updated and deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,21 +15,21 @@ use node_policy::Phase;
 
 use crate::requests::{now, within};
 
-/// Who writes.
+/// The client that writes them.
 #[derive(Clone)]
 pub(crate) struct Enactments {
     api: Api<Enactment>,
     node: NodeName,
 }
 
-/// What is to be said about a policy.
+/// A new status of the report on a policy.
 #[derive(Debug, Clone)]
-pub(crate) struct Saying {
+pub(crate) struct StatusUpdate {
     pub(crate) generation: i64,
     pub(crate) phase: Phase,
     pub(crate) message: String,
     pub(crate) failure: Option<Failure>,
-    /// What the annotations asked of the attempt, where that matters.
+    /// The annotations that the attempt used, if they matter.
     pub(crate) tried_with: Option<String>,
     pub(crate) details: Details,
 }
@@ -51,15 +51,15 @@ impl Enactments {
         Self { api: Api::all(client), node }
     }
 
-    /// Creates the report, for a node that accepts this generation of the policy. One that is there
-    /// already is as good.
+    /// Creates the report, for a node that accepts this generation of the policy. An existing
+    /// report is used.
     pub(crate) async fn create(
         &self,
         policy: &str,
         owner: &OwnerReference,
         accepted: i64,
     ) -> Result<Enactment> {
-        let doing = || format!("making the report about policy {policy}");
+        let doing = || format!("creating the report about policy {policy}");
         let policy: PolicyName = policy.parse().with_context(doing)?;
         let name = EnactmentName::new(&self.node, &policy);
         let labels = [(POLICY_LABEL, policy.as_str()), (NODE_LABEL, self.node.as_str())];
@@ -81,7 +81,7 @@ impl Enactments {
             .await
             .with_context(doing)?
         {
-            Ok(made) => Ok(made),
+            Ok(created) => Ok(created),
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 within(self.api.get(name.as_str())).await.with_context(doing)?.with_context(doing)
             }
@@ -89,16 +89,16 @@ impl Enactments {
         }
     }
 
-    /// Writes what is said. Nothing is written when that is said already.
-    /// The last report about a change tells which slot it used.
-    pub(crate) async fn say(
+    /// Writes a status. Nothing is written if it is unchanged.
+    /// The last report about a change contains the slot that it used.
+    pub(crate) async fn write_status(
         &self,
         held: Enactment,
-        saying: &Saying,
+        update: &StatusUpdate,
         slot: Option<&Time>,
     ) -> Result<Enactment> {
-        let slot = slot.filter(|_| saying.phase.is_settled());
-        self.update(held, |held| status(saying, held, slot)).await
+        let slot = slot.filter(|_| update.phase.is_settled());
+        self.update(held, |held| status(update, held, slot)).await
     }
 
     /// Reports that a slot is not needed.
@@ -161,25 +161,29 @@ impl Enactments {
     }
 }
 
-fn status(saying: &Saying, held: Option<&EnactmentStatus>, slot: Option<&Time>) -> EnactmentStatus {
+fn status(
+    update: &StatusUpdate,
+    held: Option<&EnactmentStatus>,
+    slot: Option<&Time>,
+) -> EnactmentStatus {
     let used = slot.or_else(|| held.and_then(|held| held.used_slot.as_ref()));
     let conditions = held.map(|held| held.conditions.as_slice()).unwrap_or_default();
-    let wanted = saying.phase.conditions(&saying.message);
-    let details = saying.details.clone();
+    let wanted = update.phase.conditions(&update.message);
+    let details = update.details.clone();
     let mut retry_count = BTreeMap::new();
     if details.attempts > 0 {
-        retry_count.insert(saying.generation.to_string(), i64::from(details.attempts));
+        retry_count.insert(update.generation.to_string(), i64::from(details.attempts));
     }
     EnactmentStatus {
         conditions: condition::stamped(wanted, conditions, &Time(now())),
         desired_state: details.desired,
         desired_state_meta_info: None,
         captured_states: details.captured,
-        policy_generation: Some(saying.generation),
+        policy_generation: Some(update.generation),
         features: details.features,
         retry_count,
-        failure: saying.failure.clone(),
-        tried_with: saying.tried_with.clone(),
+        failure: update.failure.clone(),
+        tried_with: update.tried_with.clone(),
         // That no slot was used yet is told, too: older handlers tell nothing.
         used_slot: Some(used.cloned().unwrap_or(Time(jiff::Timestamp::UNIX_EPOCH))),
         revert_max_unavailable: details.revert_limit.filter(|_| !details.revert.is_empty()),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::requests::within;
 
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Returns when the cluster's version was completed once, or when the cluster has no such thing.
 pub(crate) async fn wait(client: &Client) {
@@ -36,7 +36,7 @@ pub(crate) async fn wait(client: &Client) {
             Ok(Err(error)) => tracing::warn!("asking whether the cluster is installed: {error}"),
             Err(error) => tracing::warn!("asking whether the cluster is installed: {error:#}"),
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

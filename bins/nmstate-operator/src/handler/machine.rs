@@ -13,7 +13,7 @@ use nmstate_api::NodeName;
 use nmstate_api::annotations::{Persistence, ProbeKind, Probes};
 use node_network::network_manager::{Manager, ManagerError};
 use node_network::probe::{
-    Clause, ClauseReport, Endpoint, Gate, ProbeReport, Question, Target, When,
+    Clause, ClauseProbes, ClauseReport, Endpoint, Gate, ProbeReport, Target, When,
 };
 use node_network::recovery::RecoveryError;
 use node_network::transaction::Phase;
@@ -25,8 +25,8 @@ use node_policy::Attempt;
 use node_policy::verdict::{Afterwards, Fault};
 use tokio::sync::Mutex;
 
-use super::numbers;
-use crate::service_port::Standing;
+use super::handler_metrics;
+use crate::service_port::ServiceState;
 
 /// One change of the network.
 #[derive(Debug, Clone, Copy)]
@@ -36,9 +36,9 @@ pub struct Change<'a> {
     pub desired: &'a NetworkState,
     pub probes: &'a Probes,
     pub persistence: Persistence,
-    /// How long the network may take to be good; the usual time without it.
+    /// How long the network may take to work; the default without it.
     pub patience: Option<Duration>,
-    /// The name that name servers are asked about; the usual one without it.
+    /// The name that the DNS probe resolves; the default without it.
     pub dns_name: Option<&'a str>,
 }
 
@@ -54,7 +54,7 @@ pub trait Machine {
     async fn recover(&self) -> Result<Recovered, RecoveryError>;
     /// Returns when something changed since the last time.
     async fn changed(&self);
-    /// Whether a change survives a reboot, given what its policy asks for.
+    /// Whether a change survives a reboot, given what its policy specifies.
     fn persistence(&self, asked: Option<Persistence>) -> Persistence {
         asked.unwrap_or_default()
     }
@@ -62,15 +62,15 @@ pub trait Machine {
     async fn version(&self) -> Option<String>;
 }
 
-/// How patient to be.
+/// The settings of probes and changes.
 #[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct ProbeSettings {
     pub(crate) api: Endpoint,
-    /// How the API server proves who it is; a kubeconfig without TLS or an authority has none.
+    /// The trust for the API server; a kubeconfig without TLS or a CA has none.
     pub(crate) trust: Option<ApiTrust>,
     pub(crate) dns_name: String,
     pub(crate) timing: Timing,
-    /// What policies have that do not ask for anything.
+    /// The persistence of policies that do not specify it.
     pub(crate) persistence: Persistence,
 }
 
@@ -78,10 +78,10 @@ pub(crate) struct Surroundings {
 pub(crate) struct NodeNetwork {
     pub(crate) client: Client,
     pub(crate) node: NodeName,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) settings: ProbeSettings,
     pub(crate) record: RecordFile,
     pub(crate) events: Mutex<Option<BoxStream<'static, ()>>>,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) service: Arc<ServiceState>,
 }
 
 impl std::fmt::Debug for NodeNetwork {
@@ -90,8 +90,8 @@ impl std::fmt::Debug for NodeNetwork {
     }
 }
 
-/// Before listening for changes again after that failed.
-const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+/// The delay before listening for changes is retried.
+const LISTEN_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 impl Machine for NodeNetwork {
     async fn state(&self) -> Result<NetworkState, NmstateError> {
@@ -99,8 +99,8 @@ impl Machine for NodeNetwork {
     }
 
     async fn change(&self, change: &Change<'_>) -> Attempt {
-        let dns_name = change.dns_name.unwrap_or(&self.surroundings.dns_name);
-        let gate = gate(change.probes, &self.surroundings.api, dns_name);
+        let dns_name = change.dns_name.unwrap_or(&self.settings.dns_name);
+        let gate = gate(change.probes, &self.settings.api, dns_name);
         let aim = Aim { bridge: None, gate };
         let readiness = readiness(change.probes).map(|when| Readiness {
             nodes: Api::all(self.client.clone()),
@@ -110,23 +110,23 @@ impl Machine for NodeNetwork {
         });
         let count = |report: &ClauseReport| {
             if let Some(kind) = probe_kind(report) {
-                numbers::probes(&self.standing.metrics, kind, &report.probes);
+                handler_metrics::probes(&self.service.metrics, kind, &report.probes);
             }
         };
-        let network = Probed::new(readiness, self.surroundings.trust.as_ref(), &count);
+        let network = Probed::new(readiness, self.settings.trust.as_ref(), &count);
         let transaction = Transaction {
             label: change.label,
             desired: change.desired,
             memory_only: change.persistence == Persistence::MemoryOnly,
             aim: &aim,
-            timing: change.patience.map_or(self.surroundings.timing, Timing::patient),
+            timing: change.patience.map_or(self.settings.timing, Timing::patient),
             record: &self.record,
         };
         attempt(&Box::pin(transaction.run(&network)).await)
     }
 
     async fn recover(&self) -> Result<Recovered, RecoveryError> {
-        Box::pin(recover(&Host, &self.record, self.surroundings.timing.checkpoint)).await
+        Box::pin(recover(&Host, &self.record, self.settings.timing.checkpoint)).await
     }
 
     async fn changed(&self) {
@@ -139,21 +139,21 @@ impl Machine for NodeNetwork {
             }
             *stream = None;
             match events::listen().await {
-                // What happened in between was not heard.
+                // Events in between were missed.
                 Ok(events) => {
                     *stream = Some(events);
                     return;
                 }
                 Err(error) => {
                     tracing::warn!("{:#}", anyhow::Error::new(error));
-                    tokio::time::sleep(LISTEN_AGAIN).await;
+                    tokio::time::sleep(LISTEN_RETRY_DELAY).await;
                 }
             }
         }
     }
 
     fn persistence(&self, asked: Option<Persistence>) -> Persistence {
-        asked.unwrap_or(self.surroundings.persistence)
+        asked.unwrap_or(self.settings.persistence)
     }
 
     async fn version(&self) -> Option<String> {
@@ -161,13 +161,13 @@ impl Machine for NodeNetwork {
     }
 }
 
-/// What must answer after a change.
+/// The probes that must succeed after a change.
 fn gate(probes: &Probes, api: &Endpoint, dns_name: &str) -> Gate {
     let target = |kind: ProbeKind| match kind {
         ProbeKind::ApiServer => Some(Target::ApiServer(api.clone())),
         ProbeKind::Gateway => Some(Target::DefaultGateway { interface: None }),
         ProbeKind::Dns => Some(Target::NameServers { name: dns_name.to_owned() }),
-        // The cluster is asked for that, not the network.
+        // Checked in the cluster, not in the network.
         ProbeKind::NodeReadiness => None,
     };
     let mut gate = Gate::default();
@@ -203,7 +203,7 @@ fn attempt(outcome: &Outcome) -> Attempt {
         Outcome::RolledBack { cause, message, after, recovery } => {
             let silent = after.probes.iter().find(|clause| !clause.holds);
             let silent = silent.and_then(probe_kind).map(|kind| kind.name().to_owned());
-            Attempt::TakenBack {
+            Attempt::RolledBack {
                 fault: match cause {
                     Cause::Apply => Fault::Apply,
                     Cause::Verification => Fault::Verification,
@@ -259,20 +259,20 @@ struct Readiness<'a> {
     nodes: Api<Node>,
     node: &'a str,
     when: When,
-    /// The first answer is the one from before the change.
+    /// The first result is from before the change.
     held_before: Cell<Option<bool>>,
 }
 
 impl Readiness<'_> {
-    async fn ask(&self, limit: Duration, phase: Phase) -> Option<ClauseReport> {
+    async fn probe(&self, limit: Duration, phase: Phase) -> Option<ClauseReport> {
         let begun = Instant::now();
-        let asked = tokio::time::timeout(limit, self.nodes.get(self.node)).await;
+        let response = tokio::time::timeout(limit, self.nodes.get(self.node)).await;
         let milliseconds = begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-        let (holds, detail) = match asked {
+        let (holds, detail) = match response {
             Ok(Ok(node)) if is_ready(&node) => (true, "ready".to_owned()),
             Ok(Ok(_)) => (false, "not ready".to_owned()),
             Ok(Err(error)) => (false, error.to_string()),
-            Err(_) => (false, format!("no answer within {} s", limit.as_secs())),
+            Err(_) => (false, format!("no response within {} s", limit.as_secs())),
         };
         let before = self.held_before.get();
         self.held_before.set(before.or(Some(holds)));
@@ -342,16 +342,16 @@ impl Network for Probed<'_> {
         self.phase.set(phase);
     }
 
-    async fn ask(&self, questions: &[Question], limit: Duration) -> Vec<ClauseReport> {
+    async fn probe(&self, requests: &[ClauseProbes], limit: Duration) -> Vec<ClauseReport> {
         let node = async {
             match &self.readiness {
-                Some(readiness) => readiness.ask(limit, self.phase.get()).await,
+                Some(readiness) => readiness.probe(limit, self.phase.get()).await,
                 None => None,
             }
         };
         let (mut reports, node) =
-            tokio::join!(self.host.ask_trusted(questions, limit, self.trust), node);
-        // Last, so that the others keep the places of their questions.
+            tokio::join!(self.host.probe_trusted(requests, limit, self.trust), node);
+        // Last, so that the others keep the places of their requests.
         reports.extend(node);
         reports.iter().for_each(self.count);
         reports
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_api_server_decides_whatever_a_policy_says() {
+    fn the_api_server_is_always_probed() {
         let api = ("the API server api.example:6443 answers".to_owned(), When::Always);
         let usual = asked(&Probes::WhatAnsweredBefore);
         assert_eq!(usual[0], api);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_server_that_is_down_is_told_from_a_node_that_is_cut_off() {
+    fn an_api_server_that_is_down_differs_from_a_node_that_is_cut_off() {
         let clause = |kind: ProbeKind, holds| ClauseReport {
             id: kind.name().to_owned(),
             about: "x".into(),
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_was_taken_back_names_the_probe_that_was_not_answered() {
+    fn a_change_that_was_rolled_back_names_the_probe_that_failed() {
         let clause = |kind: ProbeKind, holds| ClauseReport {
             id: kind.name().to_owned(),
             about: "the text does not matter".into(),
@@ -417,7 +417,7 @@ mod tests {
             after,
             recovery: Recovery::Works,
         };
-        let expected = Attempt::TakenBack {
+        let expected = Attempt::RolledBack {
             fault: Fault::Probe(Some("gateway".into())),
             why: "why".into(),
             now: Afterwards::Works,

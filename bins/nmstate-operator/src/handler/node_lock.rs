@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The lock. It is free again when this is dropped, or when the process ends in any way.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl NodeLock {
                 tracing::info!("another handler acts on this node; waiting for {}", path.display());
                 is_said = true;
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

@@ -132,7 +132,7 @@ impl NodeReport {
                 Err(error) => return Err(error).with_context(doing),
             }
         }
-        anyhow::bail!("reporting the network of {name}: somebody else keeps changing the report")
+        anyhow::bail!("reporting the network of {name}: another client keeps changing the report")
     }
 
     async fn get_or_create(&self, owner: &OwnerReference) -> Result<NodeNetworkState> {

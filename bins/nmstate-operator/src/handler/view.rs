@@ -20,7 +20,7 @@ use node_policy::rollout::{self, Slot};
 use node_policy::{PolicyView, selection, terms};
 
 use super::policies::{Policies, ReadResult, Reading};
-use crate::shown::Shown;
+use crate::watch_cache::WatchCache;
 use crate::watching;
 
 /// Something that happened in the cluster.
@@ -64,10 +64,10 @@ struct OwnNode {
 #[derive(Default)]
 pub(crate) struct View {
     policies: Policies,
-    node: Shown<Option<OwnNode>>,
-    enactments: Shown<Enactment>,
+    node: WatchCache<Option<OwnNode>>,
+    enactments: WatchCache<Enactment>,
     /// Whether the report is there, and the value that asks for it to be read again.
-    report: Shown<Option<String>>,
+    report: WatchCache<Option<String>>,
 }
 
 /// What news mean for the node's own report.

@@ -20,10 +20,10 @@ pub(crate) struct Terms {
     /// Oldest version of TLS for metrics: VersionTLS12 or VersionTLS13
     #[arg(long = "tls-min-version", value_name = "VERSION", default_value_t = TlsVersion::Tls12)]
     minimum: TlsVersion,
-    /// Cipher suites of TLS 1.2 for metrics, by their registered names, with commas; without it, all that are safe
+    /// Cipher suites of TLS 1.2 for metrics, by their IANA names, separated by commas [default: all secure ones]
     #[arg(long = "tls-cipher-suites", value_name = "LIST", value_delimiter = ',')]
     suites: Vec<CipherSuite>,
-    /// Groups to exchange keys with for metrics, the most wanted first, with commas; without it, all that are usual
+    /// Key exchange groups of TLS for metrics, in order of preference, separated by commas [default: all supported ones]
     #[arg(long = "tls-groups", value_name = "LIST", value_delimiter = ',')]
     groups: Vec<Group>,
 }

@@ -21,7 +21,7 @@ use crate::requests::{self, within};
 pub(super) const ROLE_LABEL: &str = "machineconfiguration.openshift.io/role";
 /// MachineConfigs are large; so many are held at a time.
 const PAGE: u32 = 5;
-/// Nodes that are judged in one look.
+/// Nodes that are checked in one reconciliation.
 const MOST: usize = 50;
 
 pub(super) fn machine_configs() -> ApiResource {
@@ -63,9 +63,9 @@ impl Adopter {
         Self { client, judged: BTreeMap::new(), last: Progress::default() }
     }
 
-    /// One look at all nodes. What goes wrong is told, and tried again later.
-    pub(super) async fn look(&mut self) -> Progress {
-        match self.try_look().await {
+    /// Checks all nodes. Errors are reported and retried later.
+    pub(super) async fn reconcile(&mut self) -> Progress {
+        match self.try_reconcile().await {
             Ok(progress) => self.last = progress,
             Err(error) => {
                 tracing::warn!("adopting br-ex: {error:#}");
@@ -76,7 +76,7 @@ impl Adopter {
     }
 
     /// Only those are judged of which something changed.
-    async fn try_look(&mut self) -> Result<Progress> {
+    async fn try_reconcile(&mut self) -> Result<Progress> {
         let mut adopted = self.adopted().await?;
         let evidence = self.evidence().await?;
         let is_due = |node: &&adoption::Node| {
@@ -167,7 +167,7 @@ impl Adopter {
         let configs: Api<DynamicObject> = Api::all_with(self.client.clone(), &machine_configs());
         let configs = match within(configs.list_metadata(&all.labels(ROLE_LABEL))).await? {
             Err(kube::Error::Api(status)) if status.code == 404 => {
-                bail!("this cluster knows no MachineConfigs")
+                bail!("this cluster does not have the MachineConfig API")
             }
             list => list.context("listing MachineConfigs")?,
         };

@@ -96,7 +96,7 @@ async fn restore(client: &Client, installer: &Installer) -> Result<()> {
     }
     let object: DynamicObject = serde_json::from_value(installer.copy.clone())?;
     match within(api.create(&PostParams::default(), &object)).await? {
-        // It is there, or the one that was removed is still going: the next look tells.
+        // It is there, or the one that was removed is still going: the next reconciliation determines that.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         result => Ok(result.map(drop)?),
     }
@@ -118,7 +118,7 @@ fn only(uid: &str) -> DeleteParams {
     DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
 }
 
-/// What is gone need not be removed; what took its place is looked at anew.
+/// What is gone need not be removed; what replaced it is checked again.
 fn settled<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),

@@ -10,7 +10,7 @@ use kube::api::{Api, DynamicObject, ListParams};
 use nmstate_api::NMState;
 use nmstate_deployment::cluster_operator::ClusterOperatorStatus;
 use nmstate_deployment::decide::{Memory, Seen};
-use nmstate_deployment::handover::{Look, Record, RecordError};
+use nmstate_deployment::handover::{Record, RecordError, Scope};
 use nmstate_deployment::names::{
     CLUSTER_OPERATOR, COMPONENT_LABEL, COORDINATOR, HANDLER, MEMORY, NAMESPACE, TAKEN_OVER,
 };
@@ -27,7 +27,7 @@ use crate::requests::within;
 pub(super) const HAD_NMSTATE: &str = "hadNMState";
 pub(super) const ROLLED_OUT: &str = "rolledOut";
 
-/// Looks at everything that is decided by.
+/// Reads all objects that the decision depends on.
 pub(super) async fn observe(client: &Client) -> Result<Seen> {
     let platform = platform(client).await?;
     let nmstates: Api<NMState> = Api::all(client.clone());
@@ -53,7 +53,7 @@ pub(super) async fn observe(client: &Client) -> Result<Seen> {
         platform,
         nmstates: nmstates.items,
         memory: memory(client).await?,
-        others: others::others(client, Look::Glance, &BTreeSet::new()).await?,
+        others: others::others(client, Scope::Running, &BTreeSet::new()).await?,
         record,
         adoption: None,
         hindrance: None,

@@ -9,7 +9,7 @@ use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
 use nmstate_deployment::handover::{
-    Installer, Look, NETWORK_ADDONS, NETWORK_ADDONS_GROUP, OLM_GROUP, Others, is_version,
+    Installer, NETWORK_ADDONS, NETWORK_ADDONS_GROUP, OLM_GROUP, Others, Scope, is_version,
 };
 use nmstate_deployment::leftovers::{self, CONSOLE, CONSOLE_PLUGIN, Found, KINDS, Kind, Leftover};
 use nmstate_deployment::names::NAMESPACE;
@@ -23,19 +23,19 @@ const OPERAND: &str = "app=kubernetes-nmstate";
 /// Where it usually is. Events are written in `default`, and it has a right to there.
 const USUAL_PLACES: [&str; 3] = ["default", "nmstate", "openshift-nmstate"];
 
-/// Looks for it, as closely as is asked for.
+/// Searches for it within the requested scope.
 pub(crate) async fn others(
     client: &Client,
-    look: Look,
+    scope: Scope,
     known: &BTreeSet<String>,
 ) -> Result<Others> {
     let mut others = glance(client).await?;
-    if look == Look::Glance {
+    if scope == Scope::Running {
         return Ok(others);
     }
     others.namespaces.extend(known.iter().cloned());
     installers(client, &mut others).await?;
-    if look == Look::Everything {
+    if scope == Scope::Everything {
         if others.running.is_empty() {
             others.running = pods(client).await?;
         }
@@ -101,7 +101,7 @@ async fn pods(client: &Client) -> Result<Vec<String>> {
     Ok(list.items.iter().filter(runs).map(name).collect())
 }
 
-/// What installs it. OLM shows versions in every namespace of a cluster: only those are looked at
+/// What installs it. OLM shows versions in every namespace of a cluster: only those are read
 /// where a part of it is.
 async fn installers(client: &Client, others: &mut Others) -> Result<()> {
     let subscriptions = api(client, &olm("Subscription", "subscriptions"), None);

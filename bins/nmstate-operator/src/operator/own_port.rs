@@ -10,16 +10,16 @@ use tokio::sync::watch;
 
 use crate::metrics::{Family, Kind};
 use crate::metrics_port::Offer;
-use crate::service_port::Standing;
+use crate::service_port::ServiceState;
 
-const LOOKS: Family = Family {
+const RECONCILIATIONS: Family = Family {
     name: "nmstate_operator_looks_total",
-    help: "Looks at the cluster with what they led to, by whether all of it succeeded.",
+    help: "Reconciliations of the cluster, by outcome.",
     kind: Kind::Counter,
 };
 const WANTED: Family = Family {
     name: "nmstate_operator_operand_wanted",
-    help: "Whether handlers and coordinator are wanted in this cluster.",
+    help: "Whether handlers and coordinator are deployed in this cluster.",
     kind: Kind::Gauge,
 };
 
@@ -30,16 +30,16 @@ const NOT_READY: Family = Family {
 };
 
 pub(super) struct OwnPort {
-    standing: Arc<Standing>,
+    service: Arc<ServiceState>,
     offer: watch::Sender<Offer>,
 }
 
 impl OwnPort {
-    pub(super) fn new(standing: Arc<Standing>) -> Self {
+    pub(super) fn new(service: Arc<ServiceState>) -> Self {
         for outcome in ["done", "failed"] {
-            standing.metrics.start(LOOKS, &[("outcome", outcome)]);
+            service.metrics.start(RECONCILIATIONS, &[("outcome", outcome)]);
         }
-        Self { standing, offer: watch::Sender::new(Offer::NotYet) }
+        Self { service, offer: watch::Sender::new(Offer::NotYet) }
     }
 
     pub(super) fn offer(&self) -> watch::Receiver<Offer> {
@@ -58,7 +58,7 @@ impl OwnPort {
     #[allow(clippy::cast_precision_loss, reason = "a cluster has far fewer nodes")]
     pub(super) fn observed(&self, rollout: &Rollout) {
         let count = rollout.handlers_not_ready().len() as f64;
-        self.standing.metrics.replace(NOT_READY, [(String::new(), count)]);
+        self.service.metrics.replace(NOT_READY, [(String::new(), count)]);
     }
 
     pub(super) fn decided(&self, decision: &Decision) {
@@ -67,11 +67,11 @@ impl OwnPort {
             Operand::Remove => 0.0,
             Operand::Leave => return,
         };
-        self.standing.metrics.replace(WANTED, [(String::new(), wanted)]);
+        self.service.metrics.replace(WANTED, [(String::new(), wanted)]);
     }
 
-    pub(super) fn looked<T, E>(&self, result: &Result<T, E>) {
+    pub(super) fn reconciled<T, E>(&self, result: &Result<T, E>) {
         let outcome = if result.is_ok() { "done" } else { "failed" };
-        self.standing.metrics.add(LOOKS, &[("outcome", outcome)]);
+        self.service.metrics.add(RECONCILIATIONS, &[("outcome", outcome)]);
     }
 }

@@ -32,11 +32,11 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
 
     // Without certificate and authority there is nobody to trust and nothing to show: the port
     // answers nobody, says why, and the work goes on.
-    part.says("metrics are served to nobody: there is no certificate to show").await;
+    part.says("metrics are not served: the serving certificate is missing").await;
     asking(&serving).refused(&part).await;
     serving.server().unwrap().write(folder.path(), "tls").unwrap();
     asking(&serving).refused(&part).await;
-    part.says("metrics are served to nobody: there is no authority to check clients by").await;
+    part.says("metrics are not served: the CA of clients is missing").await;
     assert_eq!(part.health("/healthz").await, 200);
     assert_eq!(part.health("/readyz").await, 200);
     assert_eq!(part.health("/metrics").await, 404);
@@ -79,7 +79,7 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
 
     assert!(part.runs());
     let log = fs::read_to_string(part.log()).unwrap();
-    assert_eq!(log.matches("there is no certificate to show").count(), 1, "{log}");
+    assert_eq!(log.matches("the serving certificate is missing").count(), 1, "{log}");
     assert!(!log.contains("PRIVATE KEY"), "{log}");
 }
 

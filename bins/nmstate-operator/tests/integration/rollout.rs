@@ -27,7 +27,7 @@ use bench::Bench;
 type Case = (&'static str, fn(&mut Bench));
 
 /// In this order. Those that start handlers again come late: a wait that lasts is told by a handler
-/// that lasts. Changes that are to be taken back come together, so that only they are hurried.
+/// that lasts. Changes that are to be rolled back come together, so that only they are hurried.
 const CASES: &[Case] = &[
     ("nothing is applied before the cluster was installed once", basics::not_before_installed),
     ("a canary that never comes is waited for", canary::never_comes),
@@ -48,10 +48,10 @@ const CASES: &[Case] = &[
         "what would take br-ex from a node is refused before anything is touched",
         basics::br_ex_is_guarded,
     ),
-    ("a policy that asks for it is taken back when it is deleted", basics::reverted_on_delete),
+    ("a policy with revert-on-delete is reverted when it is deleted", basics::reverted_on_delete),
     ("who waits for long says so", canary::wait_is_told),
     ("(handlers become impatient)", Bench::be_impatient),
-    ("a policy that cuts the node off is taken back and stops the others", basics::taken_back),
+    ("a policy that cuts the node off is rolled back and stops the others", basics::taken_back),
     ("a canary that fails, by name, leaves the others untouched", canary::fails),
     ("probes that were asked for decide", probes::decide),
     ("annotations take effect when they are changed", annotations::take_effect),

@@ -4,6 +4,8 @@ use crate::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use lab::corpus::Corpus;
 use lab::images::{Compression, Format, Image, Layer, SigningKey};
@@ -85,6 +87,28 @@ fn a_served_workspace_refuses_to_be_written() {
     let plain = ["--src-tls-verify=false", "--dest-tls-verify=false"];
     let args = [&["copy"], &plain[..], &[&from, &to]].concat();
     assert!(!site.try_judge("skopeo", &args).status.success());
+}
+
+#[test]
+fn an_image_of_a_later_run_is_served_without_a_restart() {
+    let source = registry();
+    for name in ["a/x", "a/y"] {
+        source.put_image(&Image::tiny(name).unwrap(), name, "v1").unwrap();
+    }
+    let site = Site::new();
+    site.images("x.yaml", &[source.image("a/x", "v1").unwrap()]);
+    site.images("y.yaml", &[source.image("a/y", "v1").unwrap()]);
+    site.succeeds(&format!("-c x.yaml {PLAIN} file://data"));
+    let serving = Serving::start(&site, "file://data");
+    let later = format!("docker://{}/a/y:v1", serving.address);
+    let inspect = ["inspect", "--tls-verify=false", &later];
+    assert!(!site.try_judge("skopeo", &inspect).status.success());
+    site.succeeds(&format!("-c y.yaml {PLAIN} file://data"));
+    let deadline = Instant::now() + Duration::from_secs(300);
+    while !site.try_judge("skopeo", &inspect).status.success() {
+        assert!(Instant::now() < deadline, "the image of the second run is not served");
+        thread::sleep(Duration::from_millis(500));
+    }
 }
 
 fn list() -> Image {

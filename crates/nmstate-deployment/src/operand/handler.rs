@@ -37,7 +37,7 @@ pub(super) fn daemon_set(wanted: &Wanted<'_>) -> Value {
         "dnsPolicy": "Default",
         "priorityClassName": "system-node-critical",
         "serviceAccountName": HANDLER,
-        // A change under way is finished or taken back within this time.
+        // A change under way is finished or rolled back within this time.
         "terminationGracePeriodSeconds": 60,
         "containers": [{
             "name": "handler",

@@ -13,15 +13,15 @@ const MAX_PAYLOAD_TEXT: usize = 200;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
-    nodes: Vec<AnsweredNode>,
+struct GraphResponse {
+    nodes: Vec<ResponseNode>,
     edges: Vec<(usize, usize)>,
     #[serde(default)]
     conditional_edges: Option<Vec<ConditionalEdges>>,
 }
 
 #[derive(Deserialize)]
-struct AnsweredNode {
+struct ResponseNode {
     version: String,
     payload: String,
     #[serde(default)]
@@ -40,7 +40,7 @@ struct Metadata {
 #[derive(Deserialize)]
 struct ConditionalEdges {
     edges: Vec<ConditionalEdge>,
-    risks: Vec<AnsweredRisk>,
+    risks: Vec<ResponseRisk>,
 }
 
 #[derive(Deserialize)]
@@ -50,7 +50,7 @@ struct ConditionalEdge {
 }
 
 #[derive(Deserialize)]
-struct AnsweredRisk {
+struct ResponseRisk {
     name: String,
     #[serde(default)]
     message: String,
@@ -62,31 +62,31 @@ pub(super) fn read(bytes: &[u8]) -> Result<Graph, GraphError> {
     if bytes.len() > MAX_GRAPH_BYTES {
         return Err(GraphError::Large);
     }
-    let answer: Answer =
+    let response: GraphResponse =
         serde_json::from_slice(bytes).map_err(|source| match bytes.trim_ascii_start().first() {
             Some(b'<') => GraphError::Html,
             _ => GraphError::Json(source),
         })?;
-    let nodes: Vec<Node> = answer.nodes.into_iter().map(node).collect::<Result<_, _>>()?;
-    let mut places: BTreeMap<&Version, usize> = BTreeMap::new();
-    for (place, node) in nodes.iter().enumerate() {
-        if places.insert(&node.version, place).is_some() {
+    let nodes: Vec<Node> = response.nodes.into_iter().map(node).collect::<Result<_, _>>()?;
+    let mut positions: BTreeMap<&Version, usize> = BTreeMap::new();
+    for (position, node) in nodes.iter().enumerate() {
+        if positions.insert(&node.version, position).is_some() {
             return Err(GraphError::Twice(node.version.clone()));
         }
     }
     let mut edges = Vec::new();
-    for (from, to) in answer.edges {
+    for (from, to) in response.edges {
         if from.max(to) >= nodes.len() {
             return Err(GraphError::Edge { from, to, nodes: nodes.len() });
         }
         edges.push((from, to, Edge { listed: true, groups: BTreeSet::new() }));
     }
     let mut groups: Vec<Vec<Risk>> = Vec::new();
-    for conditional in answer.conditional_edges.into_iter().flatten() {
+    for conditional in response.conditional_edges.into_iter().flatten() {
         // An update from or to a release that is not in the graph cannot be
         // made by anyone: it proves nothing.
-        let place = |text: &str| places.get(&Version::parse(text).ok()?).copied();
-        let between = |edge: &ConditionalEdge| Some((place(&edge.from)?, place(&edge.to)?));
+        let position = |text: &str| positions.get(&Version::parse(text).ok()?).copied();
+        let between = |edge: &ConditionalEdge| Some((position(&edge.from)?, position(&edge.to)?));
         let group = groups.len();
         let known = conditional.edges.iter().filter_map(between);
         edges.extend(
@@ -102,8 +102,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Graph, GraphError> {
     Ok(Graph::assemble(nodes, edges, groups))
 }
 
-fn node(answered: AnsweredNode) -> Result<Node, GraphError> {
-    let AnsweredNode { version: text, payload, metadata } = answered;
+fn node(listed: ResponseNode) -> Result<Node, GraphError> {
+    let ResponseNode { version: text, payload, metadata } = listed;
     let version = match Version::parse(&text) {
         Ok(version) => version,
         Err(source) => return Err(GraphError::Version { text, source }),

@@ -1,7 +1,7 @@
-//! The way from the lowest release of one channel to the highest of another.
+//! The upgrade route from the lowest release of one channel to the highest of another.
 //!
-//! A cluster that moves over several minor versions changes channels on its
-//! way. Where a configuration names several channels, the releases it stops at
+//! A cluster that moves over several minor versions changes channels on the
+//! route. Where a configuration names several channels, the releases on it
 //! are selected, too.
 
 use image_set::{Architecture, Distribution, PlatformSection};
@@ -18,24 +18,24 @@ use crate::graph::{Graph, Node};
 /// must not become thousands of requests.
 const MAX_MINORS: u64 = 64;
 
-/// Where a way starts and ends.
+/// The start and the end of an upgrade route.
 #[derive(Debug)]
-struct Journey<'a> {
+struct UpgradeRoute<'a> {
     from: (&'a str, Version),
     to: (&'a str, Version),
 }
 
-/// A way inside one channel, and the releases on it.
-type Way<'a> = (String, Vec<&'a Node>);
+/// A channel, and the releases of the route in it.
+type ChannelPath<'a> = (String, Vec<&'a Node>);
 
 /// From the lowest to the highest bound of all OCP channels; `None` with fewer
 /// than two channels, or before their graphs are there. Of two channels with the
-/// same bound the one that stands first in the configuration counts.
-fn journey<'a>(
+/// same bound the first in the configuration counts.
+fn route<'a>(
     section: &'a PlatformSection,
     architecture: Architecture,
     graphs: &Graphs,
-) -> Option<Journey<'a>> {
+) -> Option<UpgradeRoute<'a>> {
     if section.channels.len() < 2 {
         return None;
     }
@@ -51,17 +51,20 @@ fn journey<'a>(
     let lowest = bounded.iter().min_by(|a, b| a.1.min.cmp_precedence(&b.1.min))?;
     // Of equal ones `max_by` would take the last.
     let highest = bounded.iter().rev().max_by(|a, b| a.1.max.cmp_precedence(&b.1.max))?;
-    Some(Journey { from: (lowest.0, lowest.1.min.clone()), to: (highest.0, highest.1.max.clone()) })
+    Some(UpgradeRoute {
+        from: (lowest.0, lowest.1.min.clone()),
+        to: (highest.0, highest.1.max.clone()),
+    })
 }
 
-/// The channels strictly between those of the journey.
+/// The channels strictly between those of the route.
 pub(super) fn channels_between(
     section: &PlatformSection,
     architecture: Architecture,
     graphs: &Graphs,
 ) -> Vec<GraphKey> {
-    let Some(journey) = journey(section, architecture, graphs) else { return Vec::new() };
-    let names = intermediate(journey.from.0, journey.to.0);
+    let Some(route) = route(section, architecture, graphs) else { return Vec::new() };
+    let names = intermediate(route.from.0, route.to.0);
     names.iter().map(|name| GraphKey::new(Distribution::Ocp, name, architecture)).collect()
 }
 
@@ -78,7 +81,7 @@ fn intermediate(from: &str, to: &str) -> Vec<String> {
     minors.map(|minor| format!("{}-{}.{minor}", from.prefix, from.minor.major)).collect()
 }
 
-/// Adds the releases on the way to what was picked.
+/// Adds the releases of the route to the selection.
 pub(super) fn select<'a>(
     section: &PlatformSection,
     architecture: Architecture,
@@ -86,17 +89,17 @@ pub(super) fn select<'a>(
     picked: &mut Picked<'a>,
     selection: &mut Selection,
 ) {
-    let Some(journey) = journey(section, architecture, graphs) else { return };
-    match walk(&journey, architecture, graphs, &mut selection.notes) {
-        Ok(ways) => {
-            for (channel, nodes) in ways {
+    let Some(route) = route(section, architecture, graphs) else { return };
+    match walk(&route, architecture, graphs, &mut selection.notes) {
+        Ok(paths) => {
+            for (channel, nodes) in paths {
                 picked.add(Distribution::Ocp, &channel, nodes);
             }
         }
         Err(error) => {
-            let start = section.channels.iter().find(|channel| channel.name == journey.from.0);
+            let start = section.channels.iter().find(|channel| channel.name == route.from.0);
             selection.failures.push(Failure {
-                channel: journey.to.0.to_owned(),
+                channel: route.to.0.to_owned(),
                 architecture,
                 at: start.map(|channel| channel.at).unwrap_or_default(),
                 error,
@@ -106,15 +109,15 @@ pub(super) fn select<'a>(
 }
 
 fn walk<'a>(
-    journey: &Journey<'_>,
+    route: &UpgradeRoute<'_>,
     architecture: Architecture,
     graphs: &'a Graphs,
     notes: &mut Vec<Note>,
-) -> Result<Vec<Way<'a>>, SelectError> {
+) -> Result<Vec<ChannelPath<'a>>, SelectError> {
     let graph =
         |channel: &str| graphs.filled(&GraphKey::new(Distribution::Ocp, channel, architecture));
-    let (source, start) = (journey.from.0, &journey.from.1);
-    let (target, end) = (journey.to.0, &journey.to.1);
+    let (source, start) = (route.from.0, &route.from.1);
+    let (target, end) = (route.to.0, &route.to.1);
     let arrival = (target.to_owned(), vec![node(graph(target)?, target, end)?]);
     let named = (ChannelName::parse(source), ChannelName::parse(target));
     let (from, to) = match named {
@@ -138,27 +141,27 @@ fn walk<'a>(
     }
     let source_graph = graph(source)?;
     let mut at = source_graph.head().map_or(start, |head| &head.version);
-    let mut ways = vec![(source.to_owned(), vec![node(source_graph, source, start)?])];
-    ways.push(within(source, source_graph, start, at, notes)?);
+    let mut paths = vec![(source.to_owned(), vec![node(source_graph, source, start)?])];
+    paths.push(within(source, source_graph, start, at, notes)?);
     for channel in intermediate(source, target) {
         let Ok(next) = graph(&channel) else {
             notes.push(Note::Skipped { channel });
             continue;
         };
         if next.place_of(at).is_none() {
-            ways.extend([blocked(at, &channel, notes), arrival]);
-            return Ok(ways);
+            paths.extend([blocked(at, &channel, notes), arrival]);
+            return Ok(paths);
         }
         let head = next.head().map_or(at, |head| &head.version);
-        ways.push(within(&channel, next, at, head, notes)?);
+        paths.push(within(&channel, next, at, head, notes)?);
         at = head;
     }
-    ways.push(match graph(target)?.place_of(at) {
+    paths.push(match graph(target)?.place_of(at) {
         Some(_) => within(target, graph(target)?, at, end, notes)?,
         None => blocked(at, target, notes),
     });
-    ways.push(arrival);
-    Ok(ways)
+    paths.push(arrival);
+    Ok(paths)
 }
 
 fn node<'a>(graph: &'a Graph, channel: &str, version: &Version) -> Result<&'a Node, SelectError> {
@@ -172,7 +175,7 @@ fn within<'a>(
     from: &Version,
     to: &Version,
     notes: &mut Vec<Note>,
-) -> Result<Way<'a>, SelectError> {
+) -> Result<ChannelPath<'a>, SelectError> {
     let start = error::place(graph, channel, from)?;
     let end = error::place(graph, channel, to)?;
     let path = shortest_listed_path(graph, start, end).unwrap_or_else(|| {
@@ -184,7 +187,7 @@ fn within<'a>(
 }
 
 /// Says that a channel does not have the release that it should be entered at.
-fn blocked<'a>(at: &Version, channel: &str, notes: &mut Vec<Note>) -> Way<'a> {
+fn blocked<'a>(at: &Version, channel: &str, notes: &mut Vec<Note>) -> ChannelPath<'a> {
     notes.push(Note::Blocked { at: at.clone(), channel: channel.to_owned() });
     (channel.to_owned(), Vec::new())
 }

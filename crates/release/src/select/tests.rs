@@ -144,7 +144,7 @@ fn the_way_across_two_minor_versions_stops_at_the_newest_of_each() {
 }
 
 #[test]
-fn a_way_that_is_blocked_ends_with_a_note_and_what_was_asked_for() {
+fn a_blocked_route_ends_with_a_note_and_the_requested_releases() {
     let section = of(vec![
         channel("stable-4.2", "4.2.0-3", "4.2.0-3"),
         channel("stable-4.3", "4.3.0", "4.3.0"),
@@ -242,7 +242,7 @@ fn one_channel_that_fails_leaves_the_others() {
 }
 
 #[test]
-fn every_architecture_is_asked_about_and_platforms_mean_multi() {
+fn every_architecture_is_requested_and_platforms_mean_multi() {
     let mut section = of(vec![channel("stable-4.0", "", "")]);
     let asked = |section: &PlatformSection| -> Vec<String> {
         needed(section, &Graphs::new()).iter().map(GraphKey::file_name).collect()
@@ -259,7 +259,7 @@ fn every_architecture_is_asked_about_and_platforms_mean_multi() {
 }
 
 #[test]
-fn a_graph_that_cannot_be_had_is_not_asked_for_again() {
+fn an_unavailable_graph_is_not_requested_again() {
     let section = of(vec![channel("stable-4.0", "", "")]);
     let mut graphs = Graphs::new();
     for key in needed(&section, &graphs) {

@@ -125,7 +125,7 @@ fn every_release_that_leads_somewhere_is_listed() {
 }
 
 #[test]
-fn what_has_no_answer_says_why() {
+fn a_missing_path_has_a_reason() {
     let graph = sample();
     for (from, to, due) in [
         (

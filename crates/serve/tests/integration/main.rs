@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
-mod hostile;
+mod fixture;
+mod malicious_clients;
 mod protocol;
 mod skopeo;
-mod stand;
 mod workspace;

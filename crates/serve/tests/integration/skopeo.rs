@@ -1,28 +1,28 @@
 //! Pulls by an independent client.
-use crate::stand;
+use crate::fixture;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use fixture::{Format, RunningServer, TestContent};
 use oci::{Digest, MediaType, Tag};
 use serve::{Options, Tls};
-use stand::{Format, Serving, Stock};
 
 fn skopeo(arguments: &[&str]) -> String {
     let output = Command::new("skopeo")
         .args(arguments)
         .output()
         .expect("skopeo is needed for this test: apt-get install skopeo");
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "skopeo {arguments:?}: {complaint}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "skopeo {arguments:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// Copies an image with all it lists to a new directory and compares the manifest.
-fn pull(serving: &Serving, name: &str, wanted: Digest) -> tempfile::TempDir {
+fn pull(server: &RunningServer, name: &str, wanted: Digest) -> tempfile::TempDir {
     let to = tempfile::tempdir().unwrap();
-    let from = format!("docker://{}/{name}", serving.address);
+    let from = format!("docker://{}/{name}", server.address);
     let target = format!("dir:{}", to.path().display());
     skopeo(&["copy", "--all", "--preserve-digests", "--src-tls-verify=false", &from, &target]);
     let manifest = fs::read(to.path().join("manifest.json")).unwrap();
@@ -36,36 +36,36 @@ fn has_blob(directory: &Path, bytes: &[u8]) -> bool {
 
 #[test]
 fn skopeo_pulls_every_format_with_its_digest_unchanged() {
-    let mut stock = Stock::new();
-    let docker = stock.image(Format::Docker, "amd64", b"docker layer");
-    let oci = stock.image(Format::Oci, "amd64", b"oci layer");
-    let arm = stock.image(Format::Oci, "arm64", b"arm layer");
-    let index = stock.index(Format::Oci, &[("amd64", &oci), ("arm64", &arm)]);
-    let list = stock.index(Format::Docker, &[("amd64", &docker)]);
-    let signature = stock.signature(&index);
+    let mut content = TestContent::new();
+    let docker = content.image(Format::Docker, "amd64", b"docker layer");
+    let oci = content.image(Format::Oci, "amd64", b"oci layer");
+    let arm = content.image(Format::Oci, "arm64", b"arm layer");
+    let index = content.index(Format::Oci, &[("amd64", &oci), ("arm64", &arm)]);
+    let list = content.index(Format::Docker, &[("amd64", &docker)]);
+    let signature = content.signature(&index);
     let (signature_tag, signed) = (signature.tag.clone().unwrap(), signature.manifests[0].digest);
     let by_digest = format!("apps/oci:{}", Tag::of_digest(&oci.digest));
-    stock.place("apps/docker:v1", vec![docker.clone()], vec![]);
-    stock.place(&by_digest, vec![oci.clone()], vec![]);
+    content.add_image("apps/docker:v1", vec![docker.clone()], vec![]);
+    content.add_image(&by_digest, vec![oci.clone()], vec![]);
     let tree = vec![index.clone(), oci.clone(), arm.clone()];
-    stock.place("apps/index:v1", tree, vec![signature]);
-    stock.place("apps/list:v1", vec![list.clone(), docker.clone()], vec![]);
-    let serving = stock.serve();
+    content.add_image("apps/index:v1", tree, vec![signature]);
+    content.add_image("apps/list:v1", vec![list.clone(), docker.clone()], vec![]);
+    let server = content.serve();
 
-    assert!(has_blob(pull(&serving, "apps/docker:v1", docker.digest).path(), b"docker layer"));
-    assert!(has_blob(pull(&serving, &by_digest, oci.digest).path(), b"oci layer"));
-    let all = pull(&serving, "apps/index:v1", index.digest);
+    assert!(has_blob(pull(&server, "apps/docker:v1", docker.digest).path(), b"docker layer"));
+    assert!(has_blob(pull(&server, &by_digest, oci.digest).path(), b"oci layer"));
+    let all = pull(&server, "apps/index:v1", index.digest);
     assert!(has_blob(all.path(), b"oci layer") && has_blob(all.path(), b"arm layer"));
-    pull(&serving, "apps/list:v1", list.digest);
-    pull(&serving, &format!("apps/index@{}", arm.digest), arm.digest);
-    pull(&serving, &format!("apps/index:{signature_tag}"), signed);
+    pull(&server, "apps/list:v1", list.digest);
+    pull(&server, &format!("apps/index@{}", arm.digest), arm.digest);
+    pull(&server, &format!("apps/index:{signature_tag}"), signed);
 
-    let name = format!("docker://{}/apps/docker:v1", serving.address);
+    let name = format!("docker://{}/apps/docker:v1", server.address);
     let seen: serde_json::Value =
         serde_json::from_str(&skopeo(&["inspect", "--tls-verify=false", &name])).unwrap();
     assert_eq!(seen["Digest"], docker.digest.to_string());
     assert_eq!(seen["Architecture"], "amd64");
-    let name = format!("docker://{}/apps/index", serving.address);
+    let name = format!("docker://{}/apps/index", server.address);
     let tags: serde_json::Value =
         serde_json::from_str(&skopeo(&["list-tags", "--tls-verify=false", &name])).unwrap();
     assert_eq!(tags["Tags"], serde_json::json!([signature_tag, "v1"]));
@@ -73,19 +73,19 @@ fn skopeo_pulls_every_format_with_its_digest_unchanged() {
 
 #[test]
 fn skopeo_cannot_push() {
-    let mut stock = Stock::new();
-    let image = stock.image(Format::Oci, "amd64", b"layer");
-    stock.place("apps/a:v1", vec![image.clone()], vec![]);
-    let serving = stock.serve();
-    let from = pull(&serving, "apps/a:v1", image.digest);
+    let mut content = TestContent::new();
+    let image = content.image(Format::Oci, "amd64", b"layer");
+    content.add_image("apps/a:v1", vec![image.clone()], vec![]);
+    let server = content.serve();
+    let from = pull(&server, "apps/a:v1", image.digest);
     let output = Command::new("skopeo")
         .args(["copy", "--dest-tls-verify=false"])
         .arg(format!("dir:{}", from.path().display()))
-        .arg(format!("docker://{}/apps/b:v1", serving.address))
+        .arg(format!("docker://{}/apps/b:v1", server.address))
         .output()
         .unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && complaint.contains("read-only view"), "{complaint}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && stderr.contains("read-only view"), "{stderr}");
 }
 
 #[test]
@@ -98,15 +98,15 @@ fn skopeo_pulls_over_tls_and_trusts_only_the_given_authority() {
     let trusted = tempfile::tempdir().unwrap();
     fs::copy(&certificate, trusted.path().join("ca.crt")).unwrap();
 
-    let mut stock = Stock::new();
-    let image = stock.image(Format::Oci, "amd64", b"layer");
-    stock.place("apps/a:v1", vec![image], vec![]);
+    let mut content = TestContent::new();
+    let image = content.image(Format::Oci, "amd64", b"layer");
+    content.add_image("apps/a:v1", vec![image], vec![]);
     let tls = Some(Tls::open(&certificate, &key).unwrap());
-    let serving = stock.serve_with(Options { tls, ..Options::default() });
-    let name = format!("docker://{}/apps/a:v1", serving.address);
+    let server = content.serve_with(Options { tls, ..Options::default() });
+    let name = format!("docker://{}/apps/a:v1", server.address);
     let raw = skopeo(&["inspect", "--raw", "--cert-dir", trusted.path().to_str().unwrap(), &name]);
     assert!(raw.contains(MediaType::OCI_MANIFEST));
     let refused = Command::new("skopeo").args(["inspect", &name]).output().unwrap();
-    let complaint = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && complaint.contains("x509"), "{complaint}");
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && stderr.contains("x509"), "{stderr}");
 }

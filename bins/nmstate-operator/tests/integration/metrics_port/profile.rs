@@ -146,5 +146,5 @@ async fn the_tls_profile_of_the_cluster_is_followed_by_all_parts() {
     })
     .await;
     asking(Version::TLS_1_3).refused(&operator).await;
-    operator.says("metrics are served to nobody: nothing that the cluster's TLS profile").await;
+    operator.says("metrics are not served: nothing that the cluster's TLS profile").await;
 }

@@ -55,7 +55,7 @@ impl Part {
         let end = Instant::now() + DEADLINE;
         loop {
             if let (Some(metrics), Some(health)) =
-                (address("listening for those who want metrics"), address("health is served"))
+                (address("serving metrics"), address("health is served"))
             {
                 return Self { child, log, metrics, health };
             }

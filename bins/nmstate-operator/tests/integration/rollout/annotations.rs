@@ -47,7 +47,7 @@ pub(crate) fn ways_back(bench: &mut Bench) {
 
     bench.annotate_policy("late", REVERT_ON_DELETE, Some("true"));
     let told = bench.wait_for_event("late", "NoWayBack");
-    assert!(told.contains("deleting the policy leaves that as it is"), "{told}");
+    assert!(told.contains("deleting the policy does not revert it"), "{told}");
     bench.annotate_policy("waived", REVERT_ON_DELETE, None);
     bench.wait("the way back is forgotten", || {
         bench.enactment(waived, "waived").status()["revertState"].is_null().then_some(())
@@ -58,7 +58,7 @@ pub(crate) fn ways_back(bench: &mut Bench) {
         // Whatever was going to be done about it is done before what comes later.
         bench.apply_policy("marker", &on(node, &json!({})), &[]);
         bench.wait_for_phase(node, "marker", Phase::Available);
-        assert_eq!(bench.mtu(node), mtu, "{policy} was taken back");
+        assert_eq!(bench.mtu(node), mtu, "{policy} was rolled back");
         bench.delete_policy("marker");
     }
 }

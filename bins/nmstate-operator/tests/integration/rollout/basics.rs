@@ -83,7 +83,7 @@ pub(crate) fn taken_back(bench: &mut Bench) {
         assert!(!bench.has_address(node, "203.0.113.7"));
     }
     let told = bench.wait_for_event("bad", "RolledBack");
-    let expected = format!("{first}: the node was cut off by the change; it was taken back");
+    let expected = format!("{first}: the node was cut off by the change; it was rolled back");
     assert!(told.starts_with(&expected), "{told}");
     assert!(bench.wait_for_event("bad", "ReconcileFailed").starts_with(first));
     let told = bench.wait_for_event("bad", "Aborted");

@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How patient handlers are, in seconds.
 const PATIENCE: &str = "30";
-/// The same where changes are to be taken back.
+/// The same where changes are to be rolled back.
 const SHORT_PATIENCE: &str = "6";
 /// The same for changes that must last until something was done to them.
 const LONG_PATIENCE: &str = "300";
@@ -237,7 +237,7 @@ impl Bench {
         self.handlers.remove(node).unwrap().wait().unwrap()
     }
 
-    /// From now on changes are taken back soon.
+    /// From now on changes are rolled back soon.
     pub(crate) fn be_impatient(&mut self) {
         self.patience = SHORT_PATIENCE;
         NODES.iter().for_each(|node| self.restart_handler(node));

@@ -52,7 +52,7 @@ pub(crate) fn fails(bench: &mut Bench) {
     let failed = bench.wait_for_phase("node-b", "canary", Phase::Failed);
     assert_eq!(failed.status()["failure"]["kind"], "ProbeFailed", "{}", failed.status());
     let untouched = bench.wait_for_phase("node-a", "canary", Phase::Aborted);
-    assert!(untouched.message("Aborted").starts_with("not begun"));
+    assert!(untouched.message("Aborted").starts_with("not started"));
     let policy = bench.wait_for_policy("canary", "Degraded", "FailedToConfigure");
     let expected = "1/2 nodes failed to configure, 1 nodes aborted configuration";
     bench.wait("the policy counts both", || {

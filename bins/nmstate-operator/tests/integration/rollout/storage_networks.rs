@@ -23,14 +23,14 @@ const CASES: [Case; 8] = [
     ("a bridge that filters VLANs lies on the bond", bridge),
     ("an MTU that does not fit is refused, and nothing changes", mtu_too_large),
     ("what is for now only is gone after a restart, and all else is there", restart),
-    ("a bond that takes the way to the API away is taken back", cut_off),
+    ("a bond that takes the way to the API away is rolled back", cut_off),
     ("a bond that takes the address along is kept", way_kept),
     ("a VLAN that shall be absent goes, and its bond stays", vlan_absent),
 ];
 
 /// For changes that are to be kept, on a machine that is busy with other things.
 const PATIENT: u32 = 120;
-/// For changes that are to be taken back.
+/// For changes that are to be rolled back.
 const IMPATIENT: u32 = 20;
 
 #[test]
@@ -242,7 +242,7 @@ fn cut_off(bench: &mut Bench) {
     assert_eq!(failed.status()["failure"]["kind"], "ProbeFailed", "{}", failed.status());
     assert_eq!(failed.status()["failure"]["probe"], "api-server");
     let message = failed.message("Failing");
-    assert!(message.contains("it was taken back"), "{message}");
+    assert!(message.contains("it was rolled back"), "{message}");
     assert!(message.len() <= 1024, "{message}");
     bench.wait_for_network(&before);
     bench.delete("bad");

@@ -1,7 +1,7 @@
-//! What is given out: which names, manifests and blobs each repository has.
+//! The content of the registry: the tags, manifests and blobs of each repository.
 //!
-//! A shelf knows names, digests and sizes. Content stays in the store and is
-//! opened when it is requested, so a large workspace costs little memory.
+//! A snapshot contains names, digests and sizes. Content stays in the store and is
+//! opened when it is requested, so a large workspace needs little memory.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,36 +18,37 @@ use oci::{
 
 use crate::listing::lexical;
 
-/// Where the bytes of blobs and manifests are, by digest.
+/// The content of blobs and manifests, by digest.
 pub trait Store: Send + Sync + 'static {
     /// Opens the content of `digest` for reading, from its start. The store
-    /// vouches for it: what it holds was checked when it came in.
+    /// guarantees its integrity: content is verified when it is added.
     fn open(&self, digest: &Digest) -> io::Result<File>;
 }
 
 /// An image and the name it has in this registry.
 #[derive(Debug, Clone)]
-pub struct Shelved {
+pub struct NamedImage {
     pub name: Destination,
     pub record: ImageRecord,
 }
 
 /// The content of a registry at one moment.
-pub struct Shelf {
+pub struct Snapshot {
     store: Arc<dyn Store>,
-    repositories: BTreeMap<Repository, Holding>,
+    repositories: BTreeMap<Repository, RepositoryContent>,
 }
 
-/// What one repository has. Nothing is given out through another one.
+/// The content of one repository. It is served through this repository only.
 #[derive(Default)]
-struct Holding {
+struct RepositoryContent {
     tags: BTreeMap<ListedTag, Digest>,
     manifests: BTreeMap<Digest, Stored>,
     blobs: BTreeMap<Digest, u64>,
-    /// What is attached to a manifest, by that manifest.
+    /// The referrers of a manifest, by the digest of that manifest.
     referrers: BTreeMap<Digest, Vec<Descriptor>>,
-    /// Indexes of referrers that are made when requested: theirs and the subject's digest.
-    made_indexes: BTreeMap<Digest, Digest>,
+    /// Indexes of referrers that are generated when requested, by digest, with their subject's
+    /// digest.
+    generated_indexes: BTreeMap<Digest, Digest>,
 }
 
 /// A manifest in the store.
@@ -72,22 +73,22 @@ impl PartialOrd for ListedTag {
     }
 }
 
-/// Something the operator should know about what is, or is not, on a shelf.
+/// A reason why an image is not served, or not under its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
-    /// Only manifests of this image are held, as after mirror to mirror.
+pub enum Warning {
+    /// The workspace has only the manifests of this image, as after mirror to mirror.
     NoBlobs { origin: Origin },
     /// The record lists no manifest.
     NoManifests { origin: Origin },
-    /// No name can be made for this image.
+    /// No name can be derived for this image.
     NoName { reason: String },
     /// A record cannot be read.
     Unreadable { reason: String },
-    /// Two images want one name. The first has it; this one is found by digest only.
+    /// Two images have the same name. The first keeps it; this one is available by digest only.
     NameTaken { name: Destination, holder: Origin, origin: Origin },
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoBlobs { origin } => write!(
@@ -109,19 +110,21 @@ impl fmt::Display for Note {
     }
 }
 
-/// Why content that the shelf lists cannot be given out. Each means that the
-/// workspace was changed from outside or damaged.
+/// Why content that the snapshot lists cannot be served. Each means that the
+/// workspace was changed by another program or damaged.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("opening {digest}")]
     Open { digest: Digest, source: io::Error },
     #[error("reading {digest}")]
     Read { digest: Digest, source: io::Error },
-    #[error("{digest} is {found} bytes on disk and should be {wanted}; mirror it again")]
+    #[error("{digest}: expected {wanted} bytes, found {found} on disk; mirror it again")]
     Size { digest: Digest, found: u64, wanted: u64 },
-    #[error("the record calls {digest} {media_type:?}, which no manifest is; mirror it again")]
+    #[error(
+        "the record of {digest} has the media type {media_type:?}, which is not a manifest's; mirror it again"
+    )]
     MediaType { digest: Digest, media_type: MediaType },
-    #[error("the manifest {digest} was changed on disk and is {found} now; mirror it again")]
+    #[error("the manifest {digest} was changed on disk: its digest is {found}; mirror it again")]
     Changed { digest: Digest, found: Digest },
 }
 
@@ -132,22 +135,22 @@ pub struct Blob {
     pub size: u64,
 }
 
-impl Shelf {
-    /// Puts images on a shelf. Takes them one by one, so that records may come
-    /// from disk as they are needed; where two want one name, the first gets it.
+impl Snapshot {
+    /// Builds a snapshot. The images are consumed one by one, so that records can be read
+    /// from disk as they are needed; if two have the same name, the first keeps it.
     pub fn new(
         store: Arc<dyn Store>,
-        images: impl IntoIterator<Item = Shelved>,
-    ) -> (Self, Vec<Note>) {
-        let mut stocking = Stocking::default();
+        images: impl IntoIterator<Item = NamedImage>,
+    ) -> (Self, Vec<Warning>) {
+        let mut builder = Builder::default();
         for image in images {
-            stocking.add(image);
+            builder.add(image);
         }
-        let Stocking { mut repositories, notes, .. } = stocking;
-        for holding in repositories.values_mut() {
-            holding.make_indexes();
+        let Builder { mut repositories, warnings, .. } = builder;
+        for content in repositories.values_mut() {
+            content.generate_indexes();
         }
-        (Self { store, repositories }, notes)
+        (Self { store, repositories }, warnings)
     }
 
     pub fn repositories(&self) -> impl Iterator<Item = &Repository> {
@@ -158,34 +161,35 @@ impl Shelf {
         self.repositories.contains_key(repository)
     }
 
-    /// Tags in the order of lists; `None` if there is no such repository.
+    /// Tags in the order of lists; `None` if the repository does not exist.
     pub fn tags(&self, repository: &Repository) -> Option<impl Iterator<Item = &Tag>> {
-        self.repositories.get(repository).map(|holding| holding.tags.keys().map(|tag| &tag.0))
+        self.repositories.get(repository).map(|content| content.tags.keys().map(|tag| &tag.0))
     }
 
-    /// A manifest, byte for byte as its source gave it. Reads the disk.
+    /// A manifest, byte for byte as the source registry sent it. Reads the disk.
     pub fn manifest(
         &self,
         repository: &Repository,
         pointer: &Pointer,
     ) -> Result<Option<RawManifest>, ReadError> {
-        let Some(holding) = self.repositories.get(repository) else { return Ok(None) };
+        let Some(content) = self.repositories.get(repository) else { return Ok(None) };
         let digest = match pointer {
             Pointer::Digest(digest) => *digest,
-            Pointer::Tag(tag) => match holding.tags.get(&ListedTag(tag.clone())) {
+            Pointer::Tag(tag) => match content.tags.get(&ListedTag(tag.clone())) {
                 Some(digest) => *digest,
                 None => return Ok(None),
             },
         };
-        if let Some(stored) = holding.manifests.get(&digest) {
+        if let Some(stored) = content.manifests.get(&digest) {
             return self.read_manifest(digest, stored).map(Some);
         }
-        let made = holding.made_indexes.get(&digest).and_then(|of| holding.referrers.get(of));
-        Ok(made.map(|referrers| referrers_index(referrers.clone())))
+        let listed =
+            content.generated_indexes.get(&digest).and_then(|of| content.referrers.get(of));
+        Ok(listed.map(|referrers| referrers_index(referrers.clone())))
     }
 
     fn read_manifest(&self, digest: Digest, stored: &Stored) -> Result<RawManifest, ReadError> {
-        // It becomes the content type: one for browsers must not get through.
+        // It becomes the content type: one that browsers render must not pass.
         if !stored.media_type.is_manifest() {
             let media_type = stored.media_type.clone();
             return Err(ReadError::MediaType { digest, media_type });
@@ -207,15 +211,15 @@ impl Shelf {
         }
     }
 
-    /// A blob of this repository. Touches the disk. The size is compared, the
-    /// content is not hashed again: the store did that when it took it in.
+    /// A blob of this repository. Reads the disk. The size is compared, the
+    /// content is not hashed again: the store did that when it was added.
     pub fn blob(
         &self,
         repository: &Repository,
         digest: &Digest,
     ) -> Result<Option<Blob>, ReadError> {
-        let holding = self.repositories.get(repository);
-        let Some(&size) = holding.and_then(|holding| holding.blobs.get(digest)) else {
+        let content = self.repositories.get(repository);
+        let Some(&size) = content.and_then(|content| content.blobs.get(digest)) else {
             return Ok(None);
         };
         let digest = *digest;
@@ -228,71 +232,70 @@ impl Shelf {
         Ok(Some(Blob { file, size }))
     }
 
-    /// What is attached to a manifest, sorted by digest. Nothing is attached to
-    /// what is not there.
+    /// The referrers of a manifest, sorted by digest. Empty for an unknown manifest.
     pub fn referrers(&self, repository: &Repository, subject: &Digest) -> &[Descriptor] {
-        let holding = self.repositories.get(repository);
-        holding.and_then(|holding| holding.referrers.get(subject)).map_or(&[], Vec::as_slice)
+        let content = self.repositories.get(repository);
+        content.and_then(|content| content.referrers.get(subject)).map_or(&[], Vec::as_slice)
     }
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf")
+        f.debug_struct("Snapshot")
             .field("repositories", &self.repositories.len())
             .finish_non_exhaustive()
     }
 }
 
-/// A shelf while it is filled.
+/// A snapshot under construction.
 #[derive(Default)]
-struct Stocking {
-    repositories: BTreeMap<Repository, Holding>,
-    /// Who has a name. Only notes need it, so the shelf does not keep it.
+struct Builder {
+    repositories: BTreeMap<Repository, RepositoryContent>,
+    /// The owner of each name. Only warnings need it, so the snapshot does not keep it.
     holders: BTreeMap<Destination, Origin>,
-    notes: Vec<Note>,
+    warnings: Vec<Warning>,
 }
 
-impl Stocking {
-    fn add(&mut self, image: Shelved) {
-        let Shelved { name: Destination { repository, tag }, record } = image;
+impl Builder {
+    fn add(&mut self, image: NamedImage) {
+        let NamedImage { name: Destination { repository, tag }, record } = image;
         let ImageRecord { origin, tree, blobs_held, .. } = record;
         if !blobs_held {
-            self.notes.push(Note::NoBlobs { origin });
+            self.warnings.push(Warning::NoBlobs { origin });
             return;
         }
         let Some(root) = tree.manifests.first().map(|root| root.digest) else {
-            self.notes.push(Note::NoManifests { origin });
+            self.warnings.push(Warning::NoManifests { origin });
             return;
         };
-        let holding = self.repositories.entry(repository.clone()).or_default();
-        holding.hold(&tree.manifests);
+        let content = self.repositories.entry(repository.clone()).or_default();
+        content.add_manifests(&tree.manifests);
         for attachment in &tree.attachments {
-            holding.attach(attachment);
+            content.add_attachment(attachment);
         }
         let attached = tree.attachments.iter().filter_map(|attachment| {
             Some((attachment.tag.clone()?, attachment.manifests.first()?.digest))
         });
         for (tag, digest) in std::iter::once((tag, root)).chain(attached) {
-            self.name(&repository, tag, digest, &origin);
+            self.add_tag(&repository, tag, digest, &origin);
         }
     }
 
-    /// Gives `digest` a name, unless another image has it.
-    fn name(&mut self, repository: &Repository, tag: Tag, digest: Digest, origin: &Origin) {
-        let Some(holding) = self.repositories.get_mut(repository) else { return };
-        let named = *holding.tags.entry(ListedTag(tag.clone())).or_insert(digest);
+    /// Adds a tag for `digest`, unless another image has it.
+    fn add_tag(&mut self, repository: &Repository, tag: Tag, digest: Digest, origin: &Origin) {
+        let Some(content) = self.repositories.get_mut(repository) else { return };
+        let named = *content.tags.entry(ListedTag(tag.clone())).or_insert(digest);
         let name = Destination { repository: repository.clone(), tag };
         if named == digest {
             self.holders.entry(name).or_insert_with(|| origin.clone());
         } else if let Some(holder) = self.holders.get(&name).cloned() {
-            self.notes.push(Note::NameTaken { name, holder, origin: origin.clone() });
+            self.warnings.push(Warning::NameTaken { name, holder, origin: origin.clone() });
         }
     }
 }
 
-impl Holding {
-    fn hold(&mut self, manifests: &[ManifestNode]) {
+impl RepositoryContent {
+    fn add_manifests(&mut self, manifests: &[ManifestNode]) {
         for node in manifests {
             let stored = Stored { media_type: node.media_type.clone(), size: node.size };
             self.manifests.entry(node.digest).or_insert(stored);
@@ -302,8 +305,8 @@ impl Holding {
         }
     }
 
-    fn attach(&mut self, attachment: &Attachment) {
-        self.hold(&attachment.manifests);
+    fn add_attachment(&mut self, attachment: &Attachment) {
+        self.add_manifests(&attachment.manifests);
         // With a tag it is cosign's, which is found by that tag alone.
         let (None, Some(root)) = (&attachment.tag, attachment.manifests.first()) else { return };
         let listed = attachment
@@ -311,20 +314,20 @@ impl Holding {
             .clone()
             .unwrap_or_else(|| Descriptor::new(root.media_type.clone(), root.digest, root.size));
         let referrers = self.referrers.entry(attachment.subject).or_default();
-        if let Err(place) = referrers.binary_search_by_key(&listed.digest, |one| one.digest) {
-            referrers.insert(place, listed);
+        if let Err(position) = referrers.binary_search_by_key(&listed.digest, |one| one.digest) {
+            referrers.insert(position, listed);
         }
     }
 
-    /// Gives referrers the tag by which clients without the referrers API find
-    /// them. An image by digest has that very tag; then the image keeps it.
-    fn make_indexes(&mut self) {
+    /// Adds the tag by which clients without the referrers API find referrers.
+    /// An image by digest can have the same tag; then the image keeps it.
+    fn generate_indexes(&mut self) {
         for (subject, referrers) in &self.referrers {
             let tag = ListedTag(Tag::of_digest(subject));
             if let Entry::Vacant(free) = self.tags.entry(tag) {
                 let index = referrers_index(referrers.clone()).digest;
                 free.insert(index);
-                self.made_indexes.insert(index, *subject);
+                self.generated_indexes.insert(index, *subject);
             }
         }
     }

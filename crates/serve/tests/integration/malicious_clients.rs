@@ -1,5 +1,5 @@
-//! Clients that mean harm, and many clients at once.
-use crate::stand;
+//! Malicious clients, and many clients at once.
+use crate::fixture;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -7,23 +7,23 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fixture::{DEADLINE, Format, Response, RunningServer, TestContent};
 use oci::{Digest, Hasher};
 use serve::Options;
-use stand::{Answer, DEADLINE, Format, Serving, Stock};
 
 /// For limits that a test does not want to act.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-fn one_image(layer: &[u8]) -> Stock {
-    let mut stock = Stock::new();
-    let image = stock.image(Format::Oci, "amd64", layer);
-    stock.place("apps/a:v1", vec![image], vec![]);
-    stock
+fn one_image(layer: &[u8]) -> TestContent {
+    let mut content = TestContent::new();
+    let image = content.image(Format::Oci, "amd64", layer);
+    content.add_image("apps/a:v1", vec![image], vec![]);
+    content
 }
 
 #[test]
 fn every_writing_method_is_refused_as_read_only() {
-    let serving = one_image(b"layer").serve();
+    let server = one_image(b"layer").serve();
     let digest = Digest::of(b"layer");
     for (method, path) in [
         ("POST", "/v2/apps/a/blobs/uploads/".to_owned()),
@@ -35,19 +35,23 @@ fn every_writing_method_is_refused_as_read_only() {
         ("OPTIONS", "/v2/".into()),
         ("BREW", "/v2/".into()),
     ] {
-        let answer = serving.ask(&format!("{method} {path} HTTP/1.1"), &["Content-Length: 0"]);
-        assert_eq!((answer.status, &*answer.error_code()), (405, "UNSUPPORTED"), "{method} {path}");
-        assert_eq!(answer.header("allow"), Some("GET, HEAD"));
+        let response = server.send(&format!("{method} {path} HTTP/1.1"), &["Content-Length: 0"]);
+        assert_eq!(
+            (response.status, &*response.error_code()),
+            (405, "UNSUPPORTED"),
+            "{method} {path}"
+        );
+        assert_eq!(response.header("allow"), Some("GET, HEAD"));
     }
-    assert_eq!(serving.get("/v2/apps/a/manifests/v1").status, 200);
+    assert_eq!(server.get("/v2/apps/a/manifests/v1").status, 200);
 }
 
 #[test]
-fn path_tricks_get_nothing() {
-    let stock = one_image(b"layer");
-    std::fs::write(stock.dir.path().join("secret"), b"not for you").unwrap();
-    let serving = stock.serve();
-    let here = stock.dir.path().display().to_string();
+fn a_manipulated_path_returns_no_content() {
+    let content = one_image(b"layer");
+    std::fs::write(content.dir.path().join("secret"), b"not for you").unwrap();
+    let server = content.serve();
+    let here = content.dir.path().display().to_string();
     for path in [
         "/v2/../../../../etc/passwd".to_owned(),
         "/v2/apps/a/blobs/../secret".into(),
@@ -73,26 +77,26 @@ fn path_tricks_get_nothing() {
         "*".into(),
         "no-slash".into(),
     ] {
-        let answer = serving.get(&path);
-        assert!(matches!(answer.status, 400 | 404), "{path:?}: {answer:?}");
-        assert!(!String::from_utf8_lossy(&answer.body).contains("not for you"), "{path:?}");
+        let response = server.get(&path);
+        assert!(matches!(response.status, 400 | 404), "{path:?}: {response:?}");
+        assert!(!String::from_utf8_lossy(&response.body).contains("not for you"), "{path:?}");
     }
 }
 
 #[test]
 fn oversized_requests_are_refused() {
-    let serving = one_image(b"layer").serve();
+    let server = one_image(b"layer").serve();
     let long = format!("/v2/{}", "a".repeat(200_000));
-    assert!(matches!(serving.get(&long).status, 414 | 431));
+    assert!(matches!(server.get(&long).status, 414 | 431));
     let large = format!("X-Large: {}", "a".repeat(200_000));
-    assert_eq!(serving.ask("GET /v2/ HTTP/1.1", &[&large]).status, 431);
+    assert_eq!(server.send("GET /v2/ HTTP/1.1", &[&large]).status, 431);
     let many: Vec<String> = (0..500).map(|number| format!("X-{number}: y")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    assert_eq!(serving.ask("GET /v2/ HTTP/1.1", &many).status, 431);
-    assert_eq!(serving.get("/v2/").status, 200);
+    assert_eq!(server.send("GET /v2/ HTTP/1.1", &many).status, 431);
+    assert_eq!(server.get("/v2/").status, 200);
 }
 
-/// Waits for the server to close the connection, with or without an answer.
+/// Waits for the server to close the connection, with or without a response.
 fn expect_closed(mut stream: TcpStream) {
     if let Err(error) = stream.read_to_end(&mut Vec::new()) {
         let is_open = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
@@ -101,16 +105,16 @@ fn expect_closed(mut stream: TcpStream) {
 }
 
 #[test]
-fn a_client_that_does_not_finish_its_request_is_cut_off_and_gives_its_place_back() {
+fn a_client_that_does_not_finish_its_request_is_disconnected_and_frees_its_slot() {
     let head_timeout = Duration::from_millis(300);
     let stall_timeout = NEVER;
     let options = Options { head_timeout, stall_timeout, max_connections: 1, ..Options::default() };
-    let serving = one_image(b"layer").serve_with(options);
-    let mut slow = serving.connect();
+    let server = one_image(b"layer").serve_with(options);
+    let mut slow = server.connect();
     slow.write_all(b"GET /v2/ HTTP/1.1\r\nHost:").unwrap();
-    // Only one place: this one is answered when the slow client is gone.
-    assert_eq!(serving.get("/v2/").status, 200);
-    expect_closed(serving.connect());
+    // One slot: this request gets a response when the slow client is disconnected.
+    assert_eq!(server.get("/v2/").status, 200);
+    expect_closed(server.connect());
 }
 
 #[test]
@@ -120,44 +124,44 @@ fn a_client_that_stops_reading_is_cut_off() {
     let options = Options { stall_timeout, head_timeout, max_connections: 1, ..Options::default() };
     // More than the system's socket buffers take.
     let layer = vec![7; 32 << 20];
-    let stock = one_image(&layer);
-    let serving = stock.serve_with(options);
-    let mut stalled = serving.connect();
+    let content = one_image(&layer);
+    let server = content.serve_with(options);
+    let mut stalled = server.connect();
     let path = format!("/v2/apps/a/blobs/{}", Digest::of(&layer));
     write!(stalled, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    assert_eq!(serving.get("/v2/").status, 200);
+    assert_eq!(server.get("/v2/").status, 200);
     let mut received = Vec::new();
     _ = stalled.read_to_end(&mut received);
     assert!(received.len() < layer.len(), "the stalled client was served to the end");
 }
 
-fn digest_of_pull(serving: &Serving, path: &str) -> Digest {
-    let answer: Answer = serving.get(path);
-    assert_eq!(answer.status, 200);
+fn digest_of_pull(server: &RunningServer, path: &str) -> Digest {
+    let response: Response = server.get(path);
+    assert_eq!(response.status, 200);
     let mut hasher = Hasher::new();
-    hasher.update(&answer.body);
+    hasher.update(&response.body);
     hasher.finish()
 }
 
 #[test]
 fn many_clients_pull_the_same_and_different_blobs_at_once() {
-    let mut stock = Stock::new();
+    let mut content = TestContent::new();
     let layers: Vec<Vec<u8>> = (0..4u8)
         .map(|seed| (0..3_000_000u32).map(|at| (at % 251) as u8 ^ seed).collect())
         .collect();
     for (number, layer) in layers.iter().enumerate() {
-        let image = stock.image(Format::Oci, "amd64", layer);
-        stock.place(&format!("apps/a:v{number}"), vec![image], vec![]);
+        let image = content.image(Format::Oci, "amd64", layer);
+        content.add_image(&format!("apps/a:v{number}"), vec![image], vec![]);
     }
     let digests: Vec<Digest> = layers.iter().map(|layer| Digest::of(layer)).collect();
     let options = Options { max_connections: 8, ..Options::default() };
-    let serving = stock.serve_with(options);
+    let server = content.serve_with(options);
     std::thread::scope(|scope| {
         for number in 0..24 {
-            let (serving, wanted) = (&serving, digests[number % digests.len()]);
+            let (server, wanted) = (&server, digests[number % digests.len()]);
             scope.spawn(move || {
                 let path = format!("/v2/apps/a/blobs/{wanted}");
-                assert_eq!(digest_of_pull(serving, &path), wanted);
+                assert_eq!(digest_of_pull(server, &path), wanted);
             });
         }
     });
@@ -165,8 +169,8 @@ fn many_clients_pull_the_same_and_different_blobs_at_once() {
 
 #[test]
 fn several_requests_share_a_connection() {
-    let serving = one_image(b"layer").serve();
-    let mut stream = serving.connect();
+    let server = one_image(b"layer").serve();
+    let mut stream = server.connect();
     let blob = format!("/v2/apps/a/blobs/{}", Digest::of(b"layer"));
     for last in [false, false, true] {
         let close = if last { "Connection: close\r\n" } else { "" };
@@ -180,14 +184,14 @@ fn several_requests_share_a_connection() {
 #[test]
 fn a_shutdown_does_not_wait_for_idle_connections() {
     let options = Options { grace: NEVER, ..Options::default() };
-    let mut serving = one_image(b"layer").serve_with(options);
-    let mut idle = serving.connect();
+    let mut server = one_image(b"layer").serve_with(options);
+    let mut idle = server.connect();
     write!(idle, "GET /v2/ HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let mut first = [0; 16];
     idle.read_exact(&mut first).unwrap();
     let (stopped, stop) = mpsc::channel();
     thread::spawn(move || {
-        serving.stop();
+        server.stop();
         stopped.send(()).unwrap();
     });
     stop.recv_timeout(DEADLINE).expect("an idle connection does not hold up the shutdown");
@@ -196,15 +200,15 @@ fn a_shutdown_does_not_wait_for_idle_connections() {
 #[test]
 fn a_shutdown_cuts_off_busy_connections_after_the_grace() {
     let layer = vec![7; 32 << 20];
-    let stock = one_image(&layer);
+    let content = one_image(&layer);
     let grace = Duration::from_millis(300);
-    let mut serving = stock.serve_with(Options { grace, ..Options::default() });
-    let mut busy = serving.connect();
+    let mut server = content.serve_with(Options { grace, ..Options::default() });
+    let mut busy = server.connect();
     let path = format!("/v2/apps/a/blobs/{}", Digest::of(&layer));
     write!(busy, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     busy.read_exact(&mut [0; 16]).unwrap();
     let started = Instant::now();
-    serving.stop();
+    server.stop();
     assert!(started.elapsed() >= grace, "{:?}", started.elapsed());
     let mut rest = Vec::new();
     _ = busy.read_to_end(&mut rest);

@@ -1,15 +1,15 @@
-//! Objects of one kind as a watch shows them.
+//! A cache of the objects of one kind, filled by a watch.
 
 use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
-/// What is kept of the objects of one kind, by name.
+/// The stored part of the objects of one kind, by name.
 #[derive(Debug)]
-pub(crate) struct Shown<T> {
+pub(crate) struct WatchCache<T> {
     objects: BTreeMap<String, Versioned<T>>,
-    /// What a list that is under way has brought so far.
+    /// The objects of a list in progress.
     listed: Option<BTreeMap<String, Versioned<T>>>,
     is_complete: bool,
 }
@@ -20,20 +20,20 @@ struct Versioned<T> {
     object: T,
 }
 
-impl<T> Default for Shown<T> {
+impl<T> Default for WatchCache<T> {
     fn default() -> Self {
         Self { objects: BTreeMap::new(), listed: None, is_complete: false }
     }
 }
 
-impl<T: Clone> Shown<T> {
-    /// Takes an event; `keep` says what is kept of an object.
+impl<T: Clone> WatchCache<T> {
+    /// Applies an event; `keep` selects the stored part of an object.
     pub(crate) fn take<K: ResourceExt>(&mut self, event: Event<K>, keep: impl Fn(K) -> T) {
         match event {
             Event::Init => self.listed = Some(BTreeMap::new()),
             Event::InitApply(object) => {
                 let (name, object) = versioned(object, keep);
-                // What we wrote ourselves may be newer than a list that began before.
+                // Our own write can be newer than a list that started before it.
                 let object = match self.objects.get(&name) {
                     Some(held) if held.version > object.version => held.clone(),
                     _ => object,
@@ -57,7 +57,7 @@ impl<T: Clone> Shown<T> {
         }
     }
 
-    /// Keeps an object that the server has just given us, before the watch shows it.
+    /// Stores an object that the server just returned, before the watch delivers it.
     pub(crate) fn wrote<K: ResourceExt>(&mut self, object: K, keep: impl Fn(K) -> T) {
         let (name, object) = versioned(object, keep);
         self.put(name, object);
@@ -67,7 +67,7 @@ impl<T: Clone> Shown<T> {
         self.objects.remove(name);
     }
 
-    /// An echo of something older than what is held says nothing new.
+    /// An event older than the stored object is ignored.
     fn put(&mut self, name: String, object: Versioned<T>) {
         if self.objects.get(&name).is_none_or(|held| held.version <= object.version) {
             self.objects.insert(name, object);
@@ -82,7 +82,7 @@ impl<T: Clone> Shown<T> {
         self.objects.iter().map(|(name, held)| (name.as_str(), &held.object))
     }
 
-    /// Whether everything there was at the beginning has been shown.
+    /// Whether the initial list is complete.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_complete
     }
@@ -107,8 +107,8 @@ mod tests {
         node
     }
 
-    fn names(shown: &Shown<u64>) -> Vec<(&str, u64)> {
-        shown.iter().map(|(name, version)| (name, *version)).collect()
+    fn names(cache: &WatchCache<u64>) -> Vec<(&str, u64)> {
+        cache.iter().map(|(name, version)| (name, *version)).collect()
     }
 
     fn keep(node: Node) -> u64 {
@@ -116,33 +116,33 @@ mod tests {
     }
 
     #[test]
-    fn a_list_replaces_what_was_shown_before() {
-        let mut shown = Shown::default();
+    fn a_list_replaces_the_stored_objects() {
+        let mut cache = WatchCache::default();
         for event in [
             Event::Init,
             Event::InitApply(node("a", 1)),
             Event::InitApply(node("b", 2)),
             Event::InitDone,
         ] {
-            assert!(!shown.is_complete());
-            shown.take(event, keep);
+            assert!(!cache.is_complete());
+            cache.take(event, keep);
         }
-        assert!(shown.is_complete());
-        shown.take(Event::Init, keep);
-        shown.take(Event::InitApply(node("b", 3)), keep);
-        assert_eq!(names(&shown), [("a", 1), ("b", 2)], "until the list is whole");
-        shown.take(Event::InitDone, keep);
-        assert_eq!(names(&shown), [("b", 3)]);
+        assert!(cache.is_complete());
+        cache.take(Event::Init, keep);
+        cache.take(Event::InitApply(node("b", 3)), keep);
+        assert_eq!(names(&cache), [("a", 1), ("b", 2)], "until the list is complete");
+        cache.take(Event::InitDone, keep);
+        assert_eq!(names(&cache), [("b", 3)]);
     }
 
     #[test]
-    fn echoes_of_older_versions_are_not_believed() {
-        let mut shown = Shown::default();
-        shown.wrote(node("a", 12), keep);
-        shown.take(Event::Apply(node("a", 9)), keep);
-        shown.take(Event::Delete(node("a", 10)), keep);
-        assert_eq!(names(&shown), [("a", 12)]);
-        shown.take(Event::Delete(node("a", 13)), keep);
-        assert_eq!(names(&shown), []);
+    fn events_of_older_versions_are_ignored() {
+        let mut cache = WatchCache::default();
+        cache.wrote(node("a", 12), keep);
+        cache.take(Event::Apply(node("a", 9)), keep);
+        cache.take(Event::Delete(node("a", 10)), keep);
+        assert_eq!(names(&cache), [("a", 12)]);
+        cache.take(Event::Delete(node("a", 13)), keep);
+        assert_eq!(names(&cache), []);
     }
 }

@@ -1,4 +1,4 @@
-//! The handler at work: it sees what happens, decides, acts and reports, in a circle.
+//! The loop of the handler: watch, decide, act, report.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,108 +17,109 @@ use node_policy::{Attempt, Phase, Step, bounds, guard, rendering, report, revert
 use tokio_util::sync::CancellationToken;
 
 use super::annotations::NO_WAY_BACK;
-use super::desk::{
-    ASK_AGAIN, CHECK_AGAIN, Desk, Evaluated, Job, JobKind, LOOK_AGAIN, Memory, label,
+use super::drift::reports_drift;
+use super::handler_metrics;
+use super::handler_state::{
+    API_RETRY_DELAY, Evaluated, HandlerState, Job, JobKind, MANAGER_CHECK_INTERVAL, Memory,
+    NETWORK_READ_INTERVAL, label,
 };
-use super::drift::says_drifted;
 use super::installed;
 use super::machine::{Change, Machine};
 use super::node_report::Seen;
-use super::numbers;
 use super::policies::{ReadResult, Reading};
 use super::view::news;
 use crate::events::Reason;
-use crate::service_port::Standing;
+use crate::service_port::ServiceState;
 
-/// For who waits longer than a moment.
-const WAITING: &str = "waiting for its turn: no more nodes are changed at a time than the policy \
-    allows, and policies come one after the other";
+/// Reported by a node that waits for a slot.
+const WAITING: &str = "waiting for its turn: the policy limits how many nodes are changed at a time, \
+    and policies are applied one after the other";
 
-/// NetworkManager tells its version within this time, or hangs.
+/// NetworkManager responds within this time, or hangs.
 const MANAGER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Before an interrupted change is tried to be finished again.
-const RECOVER_AGAIN: Duration = Duration::from_secs(5);
+/// The delay before the recovery of an interrupted change is retried.
+const RECOVERY_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// Steps about one policy in one round. No way through them is as long.
+/// The most steps for one policy in one round. No sequence of steps is as long.
 const MOST_STEPS: usize = 8;
 
-/// A handler, with all it works on.
+/// A handler and the node that it configures.
 #[derive(Debug)]
 pub struct Handler<M> {
     pub node: NodeName,
     pub machine: M,
-    pub standing: Arc<Standing>,
+    pub service: Arc<ServiceState>,
 }
 
 type Begun<'a> = (Job, Pin<Box<dyn Future<Output = Attempt> + 'a>>);
 type Running<'a> = Option<Begun<'a>>;
 
 impl<M: Machine> Handler<M> {
-    /// Works until it is asked to stop. A change under way is taken back then.
+    /// Runs until `stop` is cancelled. A change in progress is rolled back then.
     pub async fn run(&self, client: Client, stop: &CancellationToken) -> Result<()> {
-        numbers::declare(&self.standing.metrics);
+        handler_metrics::declare(&self.service.metrics);
         let mut news = news(&client, &self.node);
         let installed = installed::wait(&client);
         tokio::pin!(installed);
         let manager = self.machine.version().await;
-        let mut desk = Desk::new(&client, &self.node, manager);
+        let mut handler = HandlerState::new(&client, &self.node, manager);
         let mut running: Running<'_> = None;
         let mut reading: Option<Reading> = None;
         let mut read_after = Duration::ZERO;
-        self.recover(&mut desk).await;
+        self.recover(&mut handler).await;
         loop {
-            let superseded = running.take_if(|(job, _)| desk.is_superseded(job));
+            let superseded = running.take_if(|(job, _)| handler.is_superseded(job));
             if let Some((job, change)) = superseded {
                 tracing::info!(policy = job.policy, "superseded; rolling back the change");
                 drop(change);
-                self.recover(&mut desk).await;
-                desk.memory.remove(&job.policy);
+                self.recover(&mut handler).await;
+                handler.memory.remove(&job.policy);
             }
             if running.is_none() {
-                if desk.recover_at.is_some_and(|at| at <= Instant::now()) {
-                    self.recover(&mut desk).await;
+                if handler.recover_at.is_some_and(|at| at <= Instant::now()) {
+                    self.recover(&mut handler).await;
                 }
-                self.check_manager_if_due(&mut desk).await;
-                self.look_if_due(&mut desk).await;
-                if desk.recover_at.is_none() {
-                    running = self.next_job(&mut desk).await;
+                self.check_manager_if_due(&mut handler).await;
+                self.report_network_if_due(&mut handler).await;
+                if handler.recover_at.is_none() {
+                    running = self.next_job(&mut handler).await;
                 }
             }
             if reading.is_none() {
-                reading = desk.view.next_read(&client, read_after);
+                reading = handler.view.next_read(&client, read_after);
             }
-            let due = desk.next_due(running.is_some());
+            let due = handler.next_due(running.is_some());
             tokio::select! {
                 () = stop.cancelled() => break,
-                told = news.next() => match told {
-                    Some(told) => desk.take(told),
+                event = news.next() => match event {
+                    Some(event) => handler.take(event),
                     None => anyhow::bail!("watching the cluster ended"),
                 },
                 result = end_of_reading(&mut reading) => {
                     reading = None;
-                    let is_read = desk.view.take_read(result);
-                    read_after = if is_read { Duration::ZERO } else { ASK_AGAIN };
+                    let is_read = handler.view.take_read(result);
+                    read_after = if is_read { Duration::ZERO } else { API_RETRY_DELAY };
                 }
-                () = &mut installed, if !desk.is_installed => desk.is_installed = true,
+                () = &mut installed, if !handler.is_installed => handler.is_installed = true,
                 attempt = end_of(&mut running) => {
                     if let Some((job, _)) = running.take() {
-                        self.finish(&mut desk, &job, attempt).await;
+                        self.finish(&mut handler, &job, attempt).await;
                     }
                 }
-                () = self.machine.changed() => desk.network_changed(),
+                () = self.machine.changed() => handler.network_changed(),
                 () = sleep_until(due) => {}
             }
         }
         if running.take().is_some() {
-            self.recover(&mut desk).await;
+            self.recover(&mut handler).await;
         }
         Ok(())
     }
 
     /// Finishes an interrupted change, or plans to try again.
-    async fn recover(&self, desk: &mut Desk) {
-        desk.recover_at = None;
+    async fn recover(&self, handler: &mut HandlerState) {
+        handler.recover_at = None;
         match self.machine.recover().await {
             Ok(Recovered::Nothing) => {}
             Ok(Recovered::RolledBack { label }) => {
@@ -126,55 +127,55 @@ impl<M: Machine> Handler<M> {
             }
             Ok(Recovered::Completed { label }) => {
                 tracing::info!(change = label, "a confirmed change was completed");
-                desk.completed = Some(label);
+                handler.completed = Some(label);
             }
             Err(error) => {
                 tracing::warn!("finishing an interrupted change: {:#}", anyhow::Error::new(error));
-                desk.recover_at = Some(Instant::now() + RECOVER_AGAIN);
+                handler.recover_at = Some(Instant::now() + RECOVERY_RETRY_DELAY);
             }
         }
     }
 
-    /// Asks NetworkManager whether it responds. Nothing else would notice that it hangs as long as
-    /// nothing happens on the node; the kubelet tells the cluster that this handler is not ready.
-    async fn check_manager_if_due(&self, desk: &mut Desk) {
-        if desk.check_at > Instant::now() {
+    /// Checks that NetworkManager responds. Without this check a hang is not detected while nothing
+    /// changes on the node. The kubelet reports that this handler is not ready.
+    async fn check_manager_if_due(&self, handler: &mut HandlerState) {
+        if handler.check_at > Instant::now() {
             return;
         }
         let version = tokio::time::timeout(MANAGER_LIMIT, self.machine.version()).await;
         let is_silent = !matches!(version, Ok(Some(_)));
-        numbers::manager(&self.standing.metrics, !is_silent);
-        if is_silent != desk.is_manager_silent {
-            desk.is_manager_silent = is_silent;
+        handler_metrics::manager(&self.service.metrics, !is_silent);
+        if is_silent != handler.is_manager_silent {
+            handler.is_manager_silent = is_silent;
             match is_silent {
                 true => {
                     let limit = MANAGER_LIMIT.as_secs();
                     tracing::warn!("NetworkManager does not respond within {limit} s");
-                    self.standing.set_ready(false);
+                    self.service.set_ready(false);
                 }
                 false => {
                     tracing::info!("NetworkManager responds again");
-                    desk.look_at = Some(Instant::now());
+                    handler.read_network_at = Some(Instant::now());
                 }
             }
         }
-        let again = if is_silent { LOOK_AGAIN } else { CHECK_AGAIN };
-        desk.check_at = Instant::now() + again;
+        let again = if is_silent { NETWORK_READ_INTERVAL } else { MANAGER_CHECK_INTERVAL };
+        handler.check_at = Instant::now() + again;
     }
 
-    /// Reads the network and reports it, when it is time.
-    async fn look_if_due(&self, desk: &mut Desk) {
-        let is_due = desk.look_at.is_some_and(|at| at <= Instant::now());
-        let Some(owner) = desk.view.owner().cloned().filter(|_| is_due) else { return };
-        desk.look_at = None;
-        desk.looked = Some(Instant::now());
+    /// Reads and reports the network, if it is time.
+    async fn report_network_if_due(&self, handler: &mut HandlerState) {
+        let is_due = handler.read_network_at.is_some_and(|at| at <= Instant::now());
+        let Some(owner) = handler.view.owner().cloned().filter(|_| is_due) else { return };
+        handler.read_network_at = None;
+        handler.network_read = Some(Instant::now());
         let state = match self.machine.state().await {
             Ok(state) => state,
             Err(error) => {
                 tracing::warn!("reading the network: {error}");
-                // The kubelet tells the cluster if that lasts; a short restart goes unnoticed.
-                self.standing.set_ready(false);
-                desk.look_at = Some(Instant::now() + LOOK_AGAIN);
+                // The kubelet reports it if that lasts; a short restart is not reported.
+                self.service.set_ready(false);
+                handler.read_network_at = Some(Instant::now() + NETWORK_READ_INTERVAL);
                 return;
             }
         };
@@ -182,54 +183,56 @@ impl<M: Machine> Handler<M> {
             Ok(document) => document,
             Err(error) => return tracing::warn!("{error}"),
         };
-        desk.see_nics(&state);
-        numbers::network(&self.standing.metrics, &self.node, &document);
+        handler.compare_nics(&state);
+        handler_metrics::network(&self.service.metrics, &self.node, &document);
         // It may have been replaced by a newer one.
-        desk.manager = self.machine.version().await.or(desk.manager.take());
+        handler.manager = self.machine.version().await.or(handler.manager.take());
         let seen = Seen::new(document);
-        match desk.report.write(&seen, desk.manager.clone(), &owner).await {
-            Ok(_) => self.standing.set_ready(true),
+        match handler.report.write(&seen, handler.manager.clone(), &owner).await {
+            Ok(_) => self.service.set_ready(true),
             Err(error) => {
                 tracing::warn!("{error:#}");
-                desk.look_at = Some(Instant::now() + ASK_AGAIN);
+                handler.read_network_at = Some(Instant::now() + API_RETRY_DELAY);
             }
         }
-        desk.notice_drift(&state, &self.standing).await;
+        handler.notice_drift(&state, &self.service).await;
     }
 
-    /// Does all that is quick, and begins the next change if there is one.
-    async fn next_job<'a>(&'a self, desk: &mut Desk) -> Running<'a> {
-        if !desk.is_installed || !desk.view.is_complete() {
+    /// Performs the quick steps, and starts the next change, if any.
+    async fn next_job<'a>(&'a self, handler: &mut HandlerState) -> Running<'a> {
+        if !handler.is_installed || !handler.view.is_complete() {
             return None;
         }
-        desk.end_rests();
-        desk.follow_annotations().await;
-        desk.start_retries();
-        desk.say_what_is_unsaid().await;
-        for policy in desk.view.names() {
+        handler.end_rests();
+        handler.follow_annotations().await;
+        handler.start_retries();
+        handler.write_postponed_updates().await;
+        for policy in handler.view.names() {
             for _ in 0..MOST_STEPS {
-                let step = desk.step(&policy);
+                let step = handler.step(&policy);
                 let done = match step {
                     Step::Nothing => break,
-                    Step::Evaluate => self.evaluate(desk, &policy).await,
-                    Step::Accept => desk.accept(&policy).await,
-                    Step::ReportPending => desk.say(&policy, Phase::Pending, WAITING).await,
-                    Step::ReportAvailable => desk.say_available(&policy).await,
-                    Step::ReturnSlot => desk.return_slot(&policy).await,
-                    Step::ReportAborted => {
-                        let why = "not begun, as too many other nodes failed";
-                        desk.say(&policy, Phase::Aborted, why).await
+                    Step::Evaluate => self.evaluate(handler, &policy).await,
+                    Step::Accept => handler.accept(&policy).await,
+                    Step::ReportPending => {
+                        handler.report_phase(&policy, Phase::Pending, WAITING).await
                     }
-                    Step::Leave => match self.may_revert(desk, &policy).await {
-                        Ok(true) => match self.take_back(desk, &policy) {
+                    Step::ReportAvailable => handler.report_available(&policy).await,
+                    Step::ReturnSlot => handler.return_slot(&policy).await,
+                    Step::ReportAborted => {
+                        let why = "not started, because too many other nodes failed";
+                        handler.report_phase(&policy, Phase::Aborted, why).await
+                    }
+                    Step::Leave => match self.may_revert(handler, &policy).await {
+                        Ok(true) => match self.begin_revert(handler, &policy) {
                             Some(running) => return Some(running),
-                            None => desk.leave_as_it_is(&policy).await,
+                            None => handler.leave_as_it_is(&policy).await,
                         },
-                        // It rests until its turn may have come.
+                        // It waits for its turn.
                         Ok(false) => break,
                         Err(error) => Err(error),
                     },
-                    Step::Apply => match self.begin(desk, &policy).await {
+                    Step::Apply => match self.begin(handler, &policy).await {
                         Ok(Some(running)) => return Some(running),
                         Ok(None) => Ok(()),
                         Err(error) => Err(error),
@@ -237,24 +240,24 @@ impl<M: Machine> Handler<M> {
                 };
                 if let Err(error) = done {
                     tracing::warn!(policy, "{error:#}");
-                    desk.memory.entry(policy.clone()).or_default().rest_until =
-                        Some(Instant::now() + ASK_AGAIN);
+                    handler.memory.entry(policy.clone()).or_default().rest_until =
+                        Some(Instant::now() + API_RETRY_DELAY);
                     break;
                 }
             }
         }
-        desk.forget_what_is_gone();
-        numbers::enactments(&self.standing.metrics, &self.node, desk.view.enactments());
+        handler.remove_stale_state();
+        handler_metrics::enactments(&self.service.metrics, &self.node, handler.view.enactments());
         None
     }
 
     /// Compares a policy with the node.
-    async fn evaluate(&self, desk: &mut Desk, policy: &str) -> Result<()> {
-        let Some(object) = desk.view.policy(policy) else { return Ok(()) };
+    async fn evaluate(&self, handler: &mut HandlerState, policy: &str) -> Result<()> {
+        let Some(object) = handler.view.policy(policy) else { return Ok(()) };
         let generation = object.metadata.generation.unwrap_or_default();
-        let Some(options) = desk.view.options(policy).transpose()? else { return Ok(()) };
+        let Some(options) = handler.view.options(policy).transpose()? else { return Ok(()) };
         let current = self.machine.state().await?;
-        let held = desk.view.reported(policy).cloned().unwrap_or_default();
+        let held = handler.view.reported(policy).cloned().unwrap_or_default();
         let phase = Phase::of(&held.conditions);
         let is_reported = held.policy_generation == Some(generation);
         let values = options.values.as_ref();
@@ -263,11 +266,12 @@ impl<M: Machine> Handler<M> {
         let limit = object.spec.max_unavailable.clone();
         let mut memory = Memory { generation, options, limit, ..Memory::default() };
         memory.since = Some(Instant::now());
-        memory.made = held.policy_generation.filter(|_| phase == Phase::Available);
-        let is_completed = desk.completed.take_if(|it| *it == label(policy, generation)).is_some();
+        memory.applied = held.policy_generation.filter(|_| phase == Phase::Available);
+        let is_completed =
+            handler.completed.take_if(|it| *it == label(policy, generation)).is_some();
         let was_begun = is_reported && phase == Phase::Progressing;
         if is_completed {
-            memory.made = Some(generation);
+            memory.applied = Some(generation);
         }
         if !terms::are_others(held.tried_with.as_deref(), &memory.options) {
             let count = held.retry_count.get(&generation.to_string());
@@ -281,16 +285,16 @@ impl<M: Machine> Handler<M> {
             let compared = rendering::differs(&rendered.desired, &current);
             let statistic = rendered.desired.statistic(&current).ok();
             let features = statistic.map(|it| names_of(&it.features)).unwrap_or_default();
-            // A drift that is only to be reported is no reason to act for a handler that starts.
-            // Other values of the node are none.
+            // A drift that is only reported does not cause a change when the handler starts.
+            // A changed value of the node does.
             let has_same_values =
                 memory.options.values.is_none() || held.desired_state == rendered.document;
-            let is_left = memory.made == Some(generation)
+            let is_left = memory.applied == Some(generation)
                 && has_same_values
                 && memory.options.drift == Drift::Report
                 && self.machine.persistence(memory.options.persistence)
                     == Persistence::AcrossReboots;
-            let keeps_way_back = memory.options.on_delete == OnDelete::Revert;
+            let keeps_revert_state = memory.options.on_delete == OnDelete::Revert;
             // Reported at once, without a slot: no node is changed before all have compared it.
             if !is_left && let Err(why) = &compared {
                 refused = Some(Attempt::Invalid { why: why.clone() });
@@ -299,64 +303,73 @@ impl<M: Machine> Handler<M> {
                 features,
                 differs: !is_left && compared.as_ref() != Ok(&false),
                 refusal: compared.err(),
-                revert: if keeps_way_back { held.revert_state.clone() } else { Default::default() },
+                revert: if keeps_revert_state {
+                    held.revert_state.clone()
+                } else {
+                    Default::default()
+                },
                 rendered,
             });
         }
-        // A handler that ended cannot tell that the network is right again.
-        memory.is_drift_told = is_reported && says_drifted(&held);
+        // A handler that ended cannot report that the drift is over.
+        memory.is_drift_reported = is_reported && reports_drift(&held);
         let looks = memory.options.drift != Drift::Ignore;
-        desk.memory.insert(policy.to_owned(), memory);
+        handler.memory.insert(policy.to_owned(), memory);
         if looks {
-            desk.look_at = Some(Instant::now());
+            handler.read_network_at = Some(Instant::now());
         }
         if let Some(refused) = refused {
-            return self.conclude(desk, policy, refused).await;
+            return self.conclude(handler, policy, refused).await;
         }
         if !was_begun || is_completed {
             return Ok(());
         }
         // Interrupted changes were rolled back before anything is compared. If the node is as the
         // policy wants it nevertheless, the change was confirmed and only the report is missing.
-        match desk.memory.get_mut(policy) {
+        match handler.memory.get_mut(policy) {
             Some(memory) if memory.evaluation.as_ref().is_some_and(|it| !it.differs) => {
-                memory.made = Some(generation);
+                memory.applied = Some(generation);
                 Ok(())
             }
-            _ => self.conclude(desk, policy, Attempt::Interrupted).await,
+            _ => self.conclude(handler, policy, Attempt::Interrupted).await,
         }
     }
 
-    /// Begins to make a policy true.
-    async fn begin<'a>(&'a self, desk: &mut Desk, policy: &str) -> Result<Option<Begun<'a>>> {
-        let Some(memory) = desk.memory.get_mut(policy) else { return Ok(None) };
+    /// Starts to apply a policy.
+    async fn begin<'a>(
+        &'a self,
+        handler: &mut HandlerState,
+        policy: &str,
+    ) -> Result<Option<Begun<'a>>> {
+        let Some(memory) = handler.memory.get_mut(policy) else { return Ok(None) };
         let generation = memory.generation;
         let Some(evaluated) = memory.evaluation.as_mut() else { return Ok(None) };
         if let Some(why) = evaluated.refusal.clone() {
-            self.conclude(desk, policy, Attempt::Invalid { why }).await?;
+            self.conclude(handler, policy, Attempt::Invalid { why }).await?;
             return Ok(None);
         }
         let desired = evaluated.rendered.desired.clone();
         let options = memory.options.clone();
-        // What was there before the policy is known only to who asked in time.
-        let is_late = memory.made.is_some() && evaluated.revert.is_empty();
-        if options.on_delete == OnDelete::Revert && !(is_late && memory.made == Some(generation)) {
+        // The previous state is known only if revert-on-delete was set before the change.
+        let is_late = memory.applied.is_some() && evaluated.revert.is_empty();
+        if options.on_delete == OnDelete::Revert && !(is_late && memory.applied == Some(generation))
+        {
             let before = self.machine.state().await?;
             evaluated.revert = revert::way_back(&desired, &before, &evaluated.revert)?;
             if evaluated.rendered.size() + bounds::size(&evaluated.revert) > bounds::REPORT_LIMIT {
                 evaluated.revert = Default::default();
-                let why = "what would take it back is too large to be kept; do without \
-                    revert-on-delete, or divide it among several policies";
-                self.conclude(desk, policy, Attempt::Invalid { why: why.into() }).await?;
+                let why = "the state that reverts the policy is too large to be stored; remove \
+                    revert-on-delete, or split the policy";
+                self.conclude(handler, policy, Attempt::Invalid { why: why.into() }).await?;
                 return Ok(None);
             }
             if is_late {
-                desk.tell(policy, Reason::NoWayBack, NO_WAY_BACK).await;
+                handler.publish(policy, Reason::NoWayBack, NO_WAY_BACK).await;
             }
         }
-        // Nothing is touched before the API server knows: a node that cannot tell it would be
-        // changed without anybody seeing.
-        desk.say(policy, Phase::Progressing, "applying the desired state").await?;
+        // Nothing is changed before the report is written: a node that cannot report would be
+        // changed without a trace.
+        handler.report_phase(policy, Phase::Progressing, "applying the desired state").await?;
         tracing::info!(policy, generation, "applying");
         let job = Job {
             policy: policy.to_owned(),
@@ -378,23 +391,23 @@ impl<M: Machine> Handler<M> {
         Ok(Some((job, Box::pin(change))))
     }
 
-    /// Whether it is the turn of this node to revert a policy that was deleted. No coordinator gives
-    /// slots for it any more: nodes take turns in the order of their names, by the reports that are
-    /// left. Whatever needs no turn may always be done.
-    async fn may_revert(&self, desk: &mut Desk, policy: &str) -> Result<bool> {
-        let Some(status) = desk.view.reported(policy) else { return Ok(true) };
-        if status.revert_state.is_empty() || !desk.view.is_reverted(policy) {
+    /// Whether it is the turn of this node to revert a deleted policy. The coordinator grants no
+    /// slots for it: nodes take turns in the order of their names, by the remaining reports. A
+    /// revert that needs no turn is always allowed.
+    async fn may_revert(&self, handler: &mut HandlerState, policy: &str) -> Result<bool> {
+        let Some(status) = handler.view.reported(policy) else { return Ok(true) };
+        if status.revert_state.is_empty() || !handler.view.is_reverted(policy) {
             return Ok(true);
         }
         let limit = MaxUnavailable::parse(status.revert_max_unavailable.as_ref());
-        let mut left = desk.enactments.nodes(policy).await?;
-        // Of a policy that is there, only some nodes are reverted.
+        let mut left = handler.enactments.nodes(policy).await?;
+        // If the policy exists, only some nodes are reverted.
         if let Some(Ok(options)) =
-            desk.view.options(policy).filter(|_| !desk.view.is_deleted(policy))
+            handler.view.options(policy).filter(|_| !handler.view.is_deleted(policy))
         {
             left.retain(|node| options.is_reverted_on(node));
         }
-        let memory = desk.memory.entry(policy.to_owned()).or_default();
+        let memory = handler.memory.entry(policy.to_owned()).or_default();
         let waited = memory.revert_since.get_or_insert_with(Instant::now).elapsed();
         let turn = revert::turn(self.node.as_str(), &left, limit.unwrap_or_default(), waited);
         if let Turn::In(wait) = turn {
@@ -403,30 +416,30 @@ impl<M: Machine> Handler<M> {
         Ok(turn == Turn::Now)
     }
 
-    /// Begins to revert a policy that was deleted, or that is reverted on this node, when it asked
-    /// for that in time.
-    fn take_back<'a>(&'a self, desk: &Desk, policy: &str) -> Option<Begun<'a>> {
-        if !desk.view.is_reverted(policy) {
+    /// Starts to revert a policy that was deleted, or that no longer applies to this node, if
+    /// revert-on-delete was set in time.
+    fn begin_revert<'a>(&'a self, handler: &HandlerState, policy: &str) -> Option<Begun<'a>> {
+        if !handler.view.is_reverted(policy) {
             return None;
         }
-        let status = desk.view.reported(policy)?;
+        let status = handler.view.reported(policy)?;
         if status.revert_state.is_empty() {
             return None;
         }
         let desired: NetworkState = match serde_json::from_value(status.revert_state.to_value()) {
             Ok(desired) => desired,
             Err(error) => {
-                tracing::warn!(policy, "how to take the policy back cannot be read: {error}");
+                tracing::warn!(policy, "reading the state that reverts the policy: {error}");
                 return None;
             }
         };
-        let why = if desk.view.is_deleted(policy) { "deleted" } else { "ended on this node" };
+        let why = if handler.view.is_deleted(policy) { "deleted" } else { "ended on this node" };
         tracing::info!(policy, "the policy was {why}; reverting it");
-        let job = Job { policy: policy.to_owned(), kind: JobKind::TakeBack, since: Instant::now() };
+        let job = Job { policy: policy.to_owned(), kind: JobKind::Revert, since: Instant::now() };
         let label = label(policy, 0);
         let change = async move {
             match self.machine.state().await {
-                // What the policy made may have become a part of br-ex since.
+                // An interface of the policy may have become a part of br-ex since.
                 Ok(current) => {
                     if let Some(refused) = guard::forbidden(&current, &desired) {
                         return refused;
@@ -448,61 +461,71 @@ impl<M: Machine> Handler<M> {
         Some((job, Box::pin(change)))
     }
 
-    /// Takes note of how a change ended.
-    async fn finish(&self, desk: &mut Desk, job: &Job, attempt: Attempt) {
-        numbers::attempt(&self.standing.metrics, &attempt, job.since.elapsed());
+    /// Records the outcome of a change.
+    async fn finish(&self, handler: &mut HandlerState, job: &Job, attempt: Attempt) {
+        handler_metrics::attempt(&self.service.metrics, &attempt, job.since.elapsed());
         if attempt.is_unfinished() {
-            desk.recover_at = Some(Instant::now() + RECOVER_AGAIN);
+            handler.recover_at = Some(Instant::now() + RECOVERY_RETRY_DELAY);
         }
         let ended = match job.kind {
-            JobKind::Apply { .. } => self.conclude(desk, &job.policy, attempt).await,
-            JobKind::TakeBack => self.taken_back(desk, &job.policy, &attempt).await,
+            JobKind::Apply { .. } => self.conclude(handler, &job.policy, attempt).await,
+            JobKind::Revert => self.conclude_revert(handler, &job.policy, &attempt).await,
         };
         if let Err(error) = ended {
             tracing::warn!(policy = job.policy, "{error:#}");
         }
-        desk.look_at = Some(Instant::now());
+        handler.read_network_at = Some(Instant::now());
     }
 
-    async fn taken_back(&self, desk: &mut Desk, policy: &str, attempt: &Attempt) -> Result<()> {
-        let memory = desk.memory.entry(policy.to_owned()).or_default();
+    async fn conclude_revert(
+        &self,
+        handler: &mut HandlerState,
+        policy: &str,
+        attempt: &Attempt,
+    ) -> Result<()> {
+        let memory = handler.memory.entry(policy.to_owned()).or_default();
         memory.reverts += 1;
         let verdict = attempt.judge_revert(memory.reverts);
         match verdict.again_after {
             Some(wait) => {
-                tracing::warn!(policy, "taking the policy back: {}", verdict.message);
+                tracing::warn!(policy, "reverting the policy: {}", verdict.message);
                 memory.rest_until = Some(Instant::now() + wait);
                 Ok(())
             }
             None => {
                 if verdict.phase != Phase::Available {
                     tracing::error!(policy, "the policy was not reverted: {}", verdict.message);
-                    desk.tell(policy, Reason::RevertFailed, &verdict.message).await;
+                    handler.publish(policy, Reason::RevertFailed, &verdict.message).await;
                 }
-                desk.compare_again_what_shares_parts_with(policy);
-                desk.leave(policy).await
+                handler.reevaluate_overlapping_policies(policy);
+                handler.leave(policy).await
             }
         }
     }
 
-    /// Reports the end of an attempt, and decides whether there is another one.
-    async fn conclude(&self, desk: &mut Desk, policy: &str, attempt: Attempt) -> Result<()> {
-        let attempt = attempt.without(&desk.secrets(policy));
-        let memory = desk.memory.entry(policy.to_owned()).or_default();
+    /// Reports the outcome of an attempt, and decides whether it is retried.
+    async fn conclude(
+        &self,
+        handler: &mut HandlerState,
+        policy: &str,
+        attempt: Attempt,
+    ) -> Result<()> {
+        let attempt = attempt.without(&handler.secrets(policy));
+        let memory = handler.memory.entry(policy.to_owned()).or_default();
         memory.attempts += 1;
         let verdict = attempt.judge(memory.attempts);
-        let mut told = Vec::new();
-        if attempt.taken_back().is_some() && !memory.is_rollback_told {
-            memory.is_rollback_told = true;
-            told.push(Reason::RolledBack);
+        let mut reasons = Vec::new();
+        if attempt.rolled_back().is_some() && !memory.is_rollback_reported {
+            memory.is_rollback_reported = true;
+            reasons.push(Reason::RolledBack);
         }
         match verdict.phase {
             Phase::Available => {
                 tracing::info!(policy, "{}", verdict.message);
-                if std::mem::take(&mut memory.is_drift_told) {
-                    told.push(Reason::DriftCorrected);
+                if std::mem::take(&mut memory.is_drift_reported) {
+                    reasons.push(Reason::DriftCorrected);
                 }
-                memory.made = Some(memory.generation);
+                memory.applied = Some(memory.generation);
                 if let Some(evaluated) = memory.evaluation.as_mut() {
                     evaluated.differs = false;
                 }
@@ -510,19 +533,19 @@ impl<M: Machine> Handler<M> {
             _ => tracing::warn!(policy, "{}", verdict.message),
         }
         if verdict.phase == Phase::Failed {
-            told.push(Reason::ReconcileFailed);
+            reasons.push(Reason::ReconcileFailed);
         }
         memory.rest_until = verdict.again_after.map(|wait| Instant::now() + wait);
-        let saying = memory.saying(verdict.phase, &verdict.message, verdict.failure);
-        let written = desk.write(policy, saying).await;
-        for reason in told {
-            desk.tell(policy, reason, &verdict.message).await;
+        let update = memory.status_update(verdict.phase, &verdict.message, verdict.failure);
+        let written = handler.write(policy, update).await;
+        for reason in reasons {
+            handler.publish(policy, reason, &verdict.message).await;
         }
         written
     }
 }
 
-/// The end of the change under way; for ever when there is none.
+/// The end of the change in progress; never returns if there is none.
 async fn end_of(running: &mut Running<'_>) -> Attempt {
     match running {
         Some((_, change)) => change.await,
@@ -530,7 +553,7 @@ async fn end_of(running: &mut Running<'_>) -> Attempt {
     }
 }
 
-/// The end of reading a policy; for ever when none is read.
+/// The end of reading a policy; never returns if none is read.
 async fn end_of_reading(reading: &mut Option<Reading>) -> ReadResult {
     match reading {
         Some(reading) => reading.await,

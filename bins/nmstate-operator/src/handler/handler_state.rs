@@ -1,4 +1,4 @@
-//! What a handler knows and remembers while it works, and what it writes.
+//! The state of a running handler, and the reports that it writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -17,25 +17,25 @@ use node_policy::{
 };
 
 use super::annotations::NOT_REVERTED;
-use super::drift::says_drifted;
-use super::enactments::{Details, Enactments, Saying};
+use super::drift::reports_drift;
+use super::enactments::{Details, Enactments, StatusUpdate};
 use super::node_report::NodeReport;
 use super::view::{News, Refresh, View};
 use crate::events::{Events, Reason};
 
-/// After a change of the network was noticed: more of them usually follow.
+/// The delay after a change of the network: more changes usually follow.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Between two looks at the network, however much happens to it.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Between two questions whether NetworkManager responds.
-pub(super) const CHECK_AGAIN: Duration = Duration::from_secs(30);
-/// Before something is tried again that the API server did not take.
-pub(super) const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// The shortest interval between two reads of the network.
+pub(super) const NETWORK_READ_INTERVAL: Duration = Duration::from_secs(5);
+/// The interval between two checks that NetworkManager responds.
+pub(super) const MANAGER_CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// The delay before a request that the API server rejected is retried.
+pub(super) const API_RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// Who waits longer than this for a slot says so. Shorter waits are not worth a write.
+/// A node that waits longer than this for a slot reports it. Shorter waits are not reported.
 const LONG_WAIT: Duration = Duration::from_secs(30);
 
-/// What is remembered of a policy while the handler lives.
+/// The state of one policy while the handler runs.
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) generation: i64,
@@ -43,8 +43,8 @@ pub(super) struct Memory {
     pub(super) since: Option<Instant>,
     pub(super) options: PolicyOptions,
     pub(super) evaluation: Option<Evaluated>,
-    /// The generation that was made true here last.
-    pub(super) made: Option<i64>,
+    /// The generation that was applied here last.
+    pub(super) applied: Option<i64>,
     pub(super) attempts: u32,
     /// Attempts to revert it after it was deleted.
     pub(super) reverts: u32,
@@ -52,15 +52,15 @@ pub(super) struct Memory {
     pub(super) revert_since: Option<Instant>,
     /// `maxUnavailable` of the policy.
     pub(super) limit: Option<IntOrText>,
-    /// Nothing is done before.
+    /// No step is taken before this time.
     pub(super) rest_until: Option<Instant>,
-    /// What could not be told to the API server yet.
-    pub(super) unsaid: Option<Saying>,
-    /// Whether a drift was told already.
-    pub(super) is_drift_told: bool,
-    /// Whether it was told already that a change was taken back.
-    pub(super) is_rollback_told: bool,
-    /// How often the node was put right.
+    /// A report that could not be written to the API server yet.
+    pub(super) unwritten: Option<StatusUpdate>,
+    /// Whether the drift was reported.
+    pub(super) is_drift_reported: bool,
+    /// Whether a rollback was reported.
+    pub(super) is_rollback_reported: bool,
+    /// How often drift was corrected on the node.
     pub(super) corrections: Corrections,
 }
 
@@ -69,13 +69,13 @@ pub(super) struct Evaluated {
     pub(super) rendered: Rendered,
     pub(super) features: Vec<String>,
     pub(super) differs: bool,
-    /// Why nmstate cannot make the node so.
+    /// Why nmstate cannot apply it to the node.
     pub(super) refusal: Option<String>,
-    /// How to take it back.
+    /// The state that reverts the policy.
     pub(super) revert: NetworkDocument,
 }
 
-/// A change under way.
+/// A change in progress.
 pub(super) struct Job {
     pub(super) policy: String,
     pub(super) kind: JobKind,
@@ -85,29 +85,29 @@ pub(super) struct Job {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum JobKind {
     Apply { generation: i64 },
-    TakeBack,
+    Revert,
 }
 
-/// All that changes while the handler works.
-pub(super) struct Desk {
+/// All state that changes while the handler runs.
+pub(super) struct HandlerState {
     pub(super) view: View,
     pub(super) memory: BTreeMap<String, Memory>,
     pub(super) enactments: Enactments,
     pub(super) report: NodeReport,
     pub(super) events: Events,
     pub(super) is_installed: bool,
-    /// When to look at the network.
-    pub(super) look_at: Option<Instant>,
-    pub(super) looked: Option<Instant>,
+    /// When to read the network.
+    pub(super) read_network_at: Option<Instant>,
+    pub(super) network_read: Option<Instant>,
     pub(super) manager: Option<String>,
     /// The NICs of the node, and when they or the handler changed last.
     pub(super) nics: Option<BTreeSet<String>>,
     pub(super) node_changed: Timestamp,
-    /// When to finish an interrupted change. No other change begins before.
+    /// When to recover an interrupted change. No other change starts before.
     pub(super) recover_at: Option<Instant>,
-    /// When to ask NetworkManager whether it responds.
+    /// When to check that NetworkManager responds.
     pub(super) check_at: Instant,
-    /// Whether it did not the last time.
+    /// Whether it did not respond at the last check.
     pub(super) is_manager_silent: bool,
     /// The label of a confirmed change that was completed after an interruption.
     pub(super) completed: Option<String>,
@@ -119,15 +119,15 @@ pub(super) fn label(policy: &str, generation: i64) -> String {
 }
 
 impl Memory {
-    pub(super) fn saying(
+    pub(super) fn status_update(
         &self,
         phase: Phase,
         message: &str,
         failure: Option<nmstate_api::Failure>,
-    ) -> Saying {
+    ) -> StatusUpdate {
         let evaluated = self.evaluation.as_ref();
         let is_failure = matches!(phase, Phase::Retrying | Phase::Failed | Phase::Aborted);
-        Saying {
+        StatusUpdate {
             generation: self.generation,
             phase,
             message: message.to_owned(),
@@ -137,7 +137,7 @@ impl Memory {
                 desired: evaluated.map(|it| it.rendered.document.clone()).unwrap_or_default(),
                 captured: evaluated.map(|it| it.rendered.captured.clone()).unwrap_or_default(),
                 features: evaluated.map(|it| it.features.clone()).unwrap_or_default(),
-                // A success says how it stands, not how often it was tried.
+                // A success does not report the number of attempts.
                 attempts: if phase == Phase::Available { 0 } else { self.attempts },
                 revert: evaluated.map(|it| it.revert.clone()).unwrap_or_default(),
                 revert_limit: self.limit.clone(),
@@ -146,7 +146,7 @@ impl Memory {
     }
 }
 
-impl Desk {
+impl HandlerState {
     pub(super) fn new(client: &Client, node: &NodeName, manager: Option<String>) -> Self {
         Self {
             view: View::default(),
@@ -155,13 +155,13 @@ impl Desk {
             report: NodeReport::new(client.clone(), node.clone()),
             events: Events::of_handler(client.clone(), node),
             is_installed: false,
-            look_at: Some(Instant::now()),
-            looked: None,
+            read_network_at: Some(Instant::now()),
+            network_read: None,
             manager,
             nics: None,
             node_changed: Timestamp::now(),
             recover_at: Some(Instant::now()),
-            check_at: Instant::now() + CHECK_AGAIN,
+            check_at: Instant::now() + MANAGER_CHECK_INTERVAL,
             is_manager_silent: false,
             completed: None,
         }
@@ -175,19 +175,19 @@ impl Desk {
         }
         if self.view.take(told) == Refresh::Now {
             self.report.forget();
-            self.look_at = Some(Instant::now());
+            self.read_network_at = Some(Instant::now());
         }
     }
 
-    /// The network changed: it is looked at once things have calmed down.
+    /// The network changed: it is read after it has settled.
     pub(super) fn network_changed(&mut self) {
-        let earliest = self.looked.map(|looked| looked + LOOK_AGAIN);
+        let earliest = self.network_read.map(|last| last + NETWORK_READ_INTERVAL);
         let soon = Instant::now() + SETTLE;
         let at = earliest.map_or(soon, |earliest| earliest.max(soon));
-        self.look_at = Some(self.look_at.map_or(at, |planned| planned.min(at)));
+        self.read_network_at = Some(self.read_network_at.map_or(at, |planned| planned.min(at)));
     }
 
-    /// When to go on although nothing happens. During a change only its end matters.
+    /// When to continue without an event. During a change only its end matters.
     pub(super) fn next_due(&self, is_busy: bool) -> Option<Instant> {
         if is_busy {
             return None;
@@ -195,13 +195,14 @@ impl Desk {
         let now = Instant::now();
         let rests = self.memory.values().filter_map(|memory| memory.rest_until);
         let waits = self.memory.values().filter_map(|memory| Some(memory.since? + LONG_WAIT));
-        let look_at = self.look_at.filter(|_| self.view.owner().is_some());
+        let read_network_at = self.read_network_at.filter(|_| self.view.owner().is_some());
         let waits = waits.filter(|end| *end > now);
-        let all = rests.chain(waits).chain(look_at).chain(self.recover_at).chain([self.check_at]);
+        let all =
+            rests.chain(waits).chain(read_network_at).chain(self.recover_at).chain([self.check_at]);
         all.chain(self.next_retry()).min()
     }
 
-    /// When a failed policy is tried again because the node changed.
+    /// When a failed policy is retried because the node changed.
     fn retry_at(&self, policy: &str) -> Option<Timestamp> {
         let reported = self.view.reported(policy)?;
         if Phase::of(&reported.conditions) != Phase::Failed {
@@ -221,8 +222,8 @@ impl Desk {
         Some(Instant::now() + left)
     }
 
-    /// Compares the NICs with those that were there.
-    pub(super) fn see_nics(&mut self, state: &NetworkState) {
+    /// Compares the NICs with those of the previous read.
+    pub(super) fn compare_nics(&mut self, state: &NetworkState) {
         let is_nic = |it: &&Interface| {
             matches!(it.iface_type(), InterfaceType::Ethernet | InterfaceType::InfiniBand)
         };
@@ -230,12 +231,12 @@ impl Desk {
             state.interfaces.iter().filter(is_nic).map(|it| it.name().to_owned()).collect();
         let before = self.nics.replace(nics);
         if before.is_some() && before != self.nics {
-            tracing::info!("NICs were added or removed; policies that failed are tried again");
+            tracing::info!("NICs were added or removed; failed policies are retried");
             self.node_changed = Timestamp::now();
         }
     }
 
-    /// Forgets what failed policies were compared with, once they are tried again.
+    /// Discards the evaluation of failed policies when they are retried.
     pub(super) fn start_retries(&mut self) {
         let now = Timestamp::now();
         for policy in self.view.names() {
@@ -247,7 +248,7 @@ impl Desk {
 
     pub(super) fn is_superseded(&self, job: &Job) -> bool {
         match job.kind {
-            JobKind::TakeBack => false,
+            JobKind::Revert => false,
             JobKind::Apply { generation } => {
                 let now = self.view.policy_view(&job.policy);
                 !now.is_some_and(|policy| policy.is_for_us && policy.generation == generation)
@@ -255,12 +256,12 @@ impl Desk {
         }
     }
 
-    /// What to do next about a policy.
+    /// The next step for a policy.
     pub(super) fn step(&self, policy: &str) -> Step {
         let view = self.view.policy_view(policy);
         let options = self.view.options(policy).transpose();
         let is_for_us = view.as_ref().is_some_and(|view| view.is_for_us);
-        // The coordinator reports what cannot be read, and annotations that cannot be honoured.
+        // The coordinator reports unreadable policies and unsupported annotations.
         if self.view.is_unusable(policy) || (is_for_us && options.is_err()) {
             return Step::Nothing;
         }
@@ -273,23 +274,23 @@ impl Desk {
         let memory = self.memory.get(policy);
         let memory =
             memory.filter(|it| view.as_ref().is_none_or(|view| view.generation == it.generation));
-        if memory.is_some_and(|it| it.unsaid.is_some() || it.rest_until.is_some()) {
+        if memory.is_some_and(|it| it.unwritten.is_some() || it.rest_until.is_some()) {
             return Step::Nothing;
         }
         let evaluated = memory.and_then(|it| Some((it.generation, it.evaluation.as_ref()?)));
-        let keeps_way_back = reported.is_some_and(|it| !it.revert_state.is_empty());
+        let keeps_revert_state = reported.is_some_and(|it| !it.revert_state.is_empty());
         let own = OwnView {
             has_enactment: self.view.enactment(policy).is_some(),
             phase: reported.map_or(Phase::Unknown, |it| Phase::of(&it.conditions)),
             generation: reported.and_then(|it| it.policy_generation),
             evaluation: evaluated
                 .map(|(generation, it)| Evaluation { generation, differs: it.differs }),
-            // Whoever rests does not come here.
+            // A resting policy returned above.
             is_resting: false,
             is_outdated: reported
                 .is_some_and(|it| terms::are_others(it.tried_with.as_deref(), &options)),
-            is_stale: (keeps_way_back && evaluated.is_some_and(|(_, it)| it.revert.is_empty()))
-                || (options.drift == Drift::Ignore && reported.is_some_and(says_drifted)),
+            is_stale: (keeps_revert_state && evaluated.is_some_and(|(_, it)| it.revert.is_empty()))
+                || (options.drift == Drift::Ignore && reported.is_some_and(reports_drift)),
             may_retry: self.retry_at(policy).is_some_and(|at| at <= Timestamp::now()),
             has_waited: memory
                 .and_then(|it| it.since)
@@ -299,12 +300,12 @@ impl Desk {
     }
 
     /// Publishes an event on a policy.
-    pub(super) async fn tell(&self, policy: &str, reason: Reason, message: &str) {
+    pub(super) async fn publish(&self, policy: &str, reason: Reason, message: &str) {
         let uid = self.view.policy(policy).and_then(|it| it.metadata.uid.as_deref());
-        self.events.tell(policy, uid, reason, message).await;
+        self.events.publish(policy, uid, reason, message).await;
     }
 
-    /// What must not be said about a policy.
+    /// Values of a policy that must not be reported.
     pub(super) fn secrets(&self, policy: &str) -> Secrets {
         let policy = self.view.policy(policy);
         policy.map(|it| Secrets::of(&it.spec.desired_state)).unwrap_or_default()
@@ -326,7 +327,7 @@ impl Desk {
     /// Ends the report about a policy of which nothing is reverted.
     pub(super) async fn leave_as_it_is(&mut self, policy: &str) -> Result<()> {
         if self.view.is_reverted_here(policy) && self.view.enactment(policy).is_some() {
-            self.tell(policy, Reason::NoWayBack, NOT_REVERTED).await;
+            self.publish(policy, Reason::NoWayBack, NOT_REVERTED).await;
         }
         self.leave(policy).await
     }
@@ -340,40 +341,46 @@ impl Desk {
         Ok(())
     }
 
-    pub(super) async fn say(&mut self, policy: &str, phase: Phase, message: &str) -> Result<()> {
+    pub(super) async fn report_phase(
+        &mut self,
+        policy: &str,
+        phase: Phase,
+        message: &str,
+    ) -> Result<()> {
         let Some(memory) = self.memory.get(policy) else { return Ok(()) };
-        let saying = memory.saying(phase, message, None);
-        self.write_now(policy, &saying).await
+        let update = memory.status_update(phase, message, None);
+        self.write_now(policy, &update).await
     }
 
-    pub(super) async fn say_available(&mut self, policy: &str) -> Result<()> {
-        // Who made it true does not say that nothing was changed.
-        let is_made = self.memory.get(policy).is_some_and(|it| it.made == Some(it.generation));
-        let end = if is_made { Attempt::Applied } else { Attempt::NothingDiffers };
-        self.say(policy, Phase::Available, &end.judge(1).message).await
+    pub(super) async fn report_available(&mut self, policy: &str) -> Result<()> {
+        // A handler that applied it does not report that nothing was changed.
+        let is_applied =
+            self.memory.get(policy).is_some_and(|it| it.applied == Some(it.generation));
+        let end = if is_applied { Attempt::Applied } else { Attempt::NothingDiffers };
+        self.report_phase(policy, Phase::Available, &end.judge(1).message).await
     }
 
-    /// Writes a report; what cannot be written now is written later.
-    pub(super) async fn write(&mut self, policy: &str, saying: Saying) -> Result<()> {
-        let written = self.write_now(policy, &saying).await;
+    /// Writes a report; if that fails, it is written later.
+    pub(super) async fn write(&mut self, policy: &str, update: StatusUpdate) -> Result<()> {
+        let written = self.write_now(policy, &update).await;
         if written.is_err()
             && let Some(memory) = self.memory.get_mut(policy)
         {
-            memory.unsaid = Some(saying);
-            let soon = Instant::now() + ASK_AGAIN;
+            memory.unwritten = Some(update);
+            let soon = Instant::now() + API_RETRY_DELAY;
             memory.rest_until = Some(memory.rest_until.map_or(soon, |until| until.min(soon)));
         }
         written
     }
 
-    pub(super) async fn write_now(&mut self, policy: &str, saying: &Saying) -> Result<()> {
+    pub(super) async fn write_now(&mut self, policy: &str, update: &StatusUpdate) -> Result<()> {
         if self.view.enactment(policy).is_none() {
-            // What is to be said follows at once: until then no one may take it for a consent.
+            // The report follows at once; until then the object must not count as acceptance.
             self.create(policy, 0).await?;
         }
         let Some(held) = self.view.enactment(policy).cloned() else { return Ok(()) };
         let slot = self.view.slot(policy);
-        let written = self.enactments.say(held, saying, slot.as_ref()).await?;
+        let written = self.enactments.write_status(held, update, slot.as_ref()).await?;
         self.view.wrote(written);
         Ok(())
     }
@@ -387,8 +394,7 @@ impl Desk {
         Ok(())
     }
 
-    /// What is over is over for the whole round, so that nothing falls between two looks at the
-    /// clock.
+    /// Ends expired rests for the whole round, so that two reads of the clock cannot disagree.
     pub(super) fn end_rests(&mut self) {
         let now = Instant::now();
         for memory in self.memory.values_mut() {
@@ -396,20 +402,20 @@ impl Desk {
         }
     }
 
-    pub(super) async fn say_what_is_unsaid(&mut self) {
+    pub(super) async fn write_postponed_updates(&mut self) {
         let due = self.memory.iter_mut().filter(|(_, memory)| memory.rest_until.is_none());
-        let due: Vec<(String, Saying)> = due
-            .filter_map(|(policy, memory)| Some((policy.clone(), memory.unsaid.take()?)))
+        let due: Vec<(String, StatusUpdate)> = due
+            .filter_map(|(policy, memory)| Some((policy.clone(), memory.unwritten.take()?)))
             .collect();
-        for (policy, saying) in due {
-            if let Err(error) = self.write(&policy, saying).await {
+        for (policy, update) in due {
+            if let Err(error) = self.write(&policy, update).await {
                 tracing::warn!(policy, "{error:#}");
             }
         }
     }
 
-    /// A policy is taken back: others that speak of the same may no longer hold.
-    pub(super) fn compare_again_what_shares_parts_with(&mut self, policy: &str) {
+    /// A policy is reverted: others that configure the same interfaces may differ now.
+    pub(super) fn reevaluate_overlapping_policies(&mut self, policy: &str) {
         let Some(reverted) = self.view.reported(policy) else { return };
         let parts = overlap::subjects(&reverted.revert_state);
         for (other, memory) in &mut self.memory {
@@ -421,8 +427,8 @@ impl Desk {
         }
     }
 
-    /// Memories of policies that are neither there nor reported about.
-    pub(super) fn forget_what_is_gone(&mut self) {
+    /// Removes the state of policies that neither exist nor have a report.
+    pub(super) fn remove_stale_state(&mut self) {
         self.view.forget_policies();
         let names = self.view.names();
         self.memory.retain(|policy, _| names.binary_search(policy).is_ok());

@@ -18,11 +18,11 @@ use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 
+use crate::error_response::ErrorResponse;
 use crate::listing::Page;
 use crate::range::Part;
-use crate::refusal::Refusal;
 use crate::route::Route;
-use crate::shelf::{Blob, Shelf};
+use crate::snapshot::{Blob, Snapshot};
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
@@ -35,15 +35,15 @@ const FILTERS_APPLIED: HeaderName = HeaderName::from_static("oci-filters-applied
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Handles one request. Errors become responses too.
-pub(crate) async fn answer(
-    shelf: Arc<Shelf>,
+pub(crate) async fn respond(
+    snapshot: Arc<Snapshot>,
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
 ) -> Response<Body> {
-    let mut response = match find(shelf, method, uri, headers).await {
+    let mut response = match try_respond(snapshot, method, uri, headers).await {
         Ok(response) => response,
-        Err(refusal) => refused(&refusal),
+        Err(error) => error_response(&error),
     };
     let headers = response.headers_mut();
     headers.insert(API_VERSION, HeaderValue::from_static("registry/2.0"));
@@ -55,34 +55,35 @@ pub(crate) async fn answer(
     response
 }
 
-async fn find(
-    shelf: Arc<Shelf>,
+async fn try_respond(
+    snapshot: Arc<Snapshot>,
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Response<Body>, ErrorResponse> {
     if !matches!(*method, Method::GET | Method::HEAD) {
-        return Err(Refusal::read_only(method));
+        return Err(ErrorResponse::read_only(method));
     }
     match Route::parse(uri.path(), uri.query().unwrap_or_default())? {
         Route::Version => Ok(whole(JSON, b"{}".to_vec())),
         Route::Catalog(page) => {
-            let names = shelf.repositories().map(Repository::as_str);
+            let names = snapshot.repositories().map(Repository::as_str);
             Ok(list(&page, uri.path(), names, |page| json!({ "repositories": page })))
         }
         Route::Tags(repository, page) => {
-            let tags =
-                shelf.tags(&repository).ok_or_else(|| Refusal::repository_unknown(&repository))?;
+            let tags = snapshot
+                .tags(&repository)
+                .ok_or_else(|| ErrorResponse::repository_unknown(&repository))?;
             let tags = tags.map(oci::Tag::as_str);
             Ok(list(&page, uri.path(), tags, |page| json!({ "name": repository, "tags": page })))
         }
         Route::Manifest(repository, pointer) => {
-            let manifest = on_disk(move || read_manifest(&shelf, &repository, &pointer)).await?;
+            let manifest = on_disk(move || read_manifest(&snapshot, &repository, &pointer)).await?;
             if is_known(headers, manifest.digest) {
                 return Ok(not_modified(manifest.digest));
             }
             let media_type = HeaderValue::from_str(manifest.media_type.as_str())
-                .map_err(|_| Refusal::damaged())?;
+                .map_err(|_| ErrorResponse::damaged())?;
             let mut response = whole(media_type, manifest.bytes);
             name_content(response.headers_mut(), manifest.digest);
             Ok(response)
@@ -91,15 +92,16 @@ async fn find(
             // A range is defined for GET only.
             let range = if method == Method::GET { range(headers, digest) } else { None };
             if is_known(headers, digest) {
-                on_disk(move || open_blob(&shelf, &repository, &digest, None)).await?;
+                on_disk(move || open_blob(&snapshot, &repository, &digest, None)).await?;
                 return Ok(not_modified(digest));
             }
             let opened =
-                on_disk(move || open_blob(&shelf, &repository, &digest, range.as_deref())).await?;
-            Ok(part_of(opened, digest))
+                on_disk(move || open_blob(&snapshot, &repository, &digest, range.as_deref()))
+                    .await?;
+            Ok(blob_response(opened, digest))
         }
         Route::Referrers { repository, subject, artifact_type } => {
-            let mut referrers = shelf.referrers(&repository, &subject).to_vec();
+            let mut referrers = snapshot.referrers(&repository, &subject).to_vec();
             if let Some(wanted) = &artifact_type {
                 referrers.retain(|one| one.artifact_type.as_ref() == Some(wanted));
             }
@@ -114,54 +116,54 @@ async fn find(
     }
 }
 
-/// Runs what may wait for the disk where waiting does not block others.
+/// Runs work that may wait for the disk on a thread where waiting does not block others.
 async fn on_disk<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
+    work: impl FnOnce() -> Result<T, ErrorResponse> + Send + 'static,
+) -> Result<T, ErrorResponse> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|failed| {
-        tracing::error!("answering a request: {failed}");
-        Err(Refusal::damaged())
+        tracing::error!("responding to a request: {failed}");
+        Err(ErrorResponse::damaged())
     })
 }
 
 fn read_manifest(
-    shelf: &Shelf,
+    snapshot: &Snapshot,
     repository: &Repository,
     pointer: &Pointer,
-) -> Result<RawManifest, Refusal> {
-    match shelf.manifest(repository, pointer)? {
+) -> Result<RawManifest, ErrorResponse> {
+    match snapshot.manifest(repository, pointer)? {
         Some(manifest) => Ok(manifest),
-        None if shelf.has_repository(repository) => {
-            Err(Refusal::manifest_unknown(repository, pointer))
+        None if snapshot.has_repository(repository) => {
+            Err(ErrorResponse::manifest_unknown(repository, pointer))
         }
-        None => Err(Refusal::repository_unknown(repository)),
+        None => Err(ErrorResponse::repository_unknown(repository)),
     }
 }
 
-/// A blob with the part of it that is wanted; its file stands at that part's start.
+/// A blob with the part of it that is wanted; its file is positioned at the start of that part.
 struct Opened {
     blob: Blob,
     part: Part,
 }
 
 fn open_blob(
-    shelf: &Shelf,
+    snapshot: &Snapshot,
     repository: &Repository,
     digest: &Digest,
     range: Option<&str>,
-) -> Result<Opened, Refusal> {
-    let Some(mut blob) = shelf.blob(repository, digest)? else {
-        return Err(if shelf.has_repository(repository) {
-            Refusal::blob_unknown(repository, digest)
+) -> Result<Opened, ErrorResponse> {
+    let Some(mut blob) = snapshot.blob(repository, digest)? else {
+        return Err(if snapshot.has_repository(repository) {
+            ErrorResponse::blob_unknown(repository, digest)
         } else {
-            Refusal::repository_unknown(repository)
+            ErrorResponse::repository_unknown(repository)
         });
     };
     let part = range.map_or(Part::Whole, |range| Part::parse(range, blob.size));
     if let Part::Bytes { first, .. } = part {
         blob.file.seek(SeekFrom::Start(first)).map_err(|error| {
             tracing::error!("reading {digest}: {error}");
-            Refusal::damaged()
+            ErrorResponse::damaged()
         })?;
     }
     Ok(Opened { blob, part })
@@ -179,7 +181,7 @@ fn is_known(headers: &HeaderMap, digest: Digest) -> bool {
     let ours = etag(digest);
     headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok()).any(|value| {
         value.split(',').map(str::trim).any(|tag| {
-            // Whoever has the weak form of a digest's tag has the very bytes.
+            // A client with the weak form of a digest's tag has the same bytes.
             tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == ours
         })
     })
@@ -194,7 +196,7 @@ fn name_content(headers: &mut HeaderMap, digest: Digest) {
     headers.insert(ETAG, text_value(&etag(digest)));
 }
 
-/// A header value of text that we made from checked parts.
+/// A header value of text that consists of validated parts.
 fn text_value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
@@ -227,12 +229,15 @@ fn list<'a>(
     response
 }
 
-fn part_of(Opened { blob: Blob { file, size }, part }: Opened, digest: Digest) -> Response<Body> {
+fn blob_response(
+    Opened { blob: Blob { file, size }, part }: Opened,
+    digest: Digest,
+) -> Response<Body> {
     let (status, length) = match part {
         Part::Whole => (StatusCode::OK, size),
         Part::Bytes { first, last } => (StatusCode::PARTIAL_CONTENT, last - first + 1),
         Part::Unsatisfiable => {
-            let mut response = refused(&Refusal::range());
+            let mut response = error_response(&ErrorResponse::range());
             let range = text_value(&format!("bytes */{size}"));
             response.headers_mut().insert(CONTENT_RANGE, range);
             return response;
@@ -260,10 +265,10 @@ fn not_modified(digest: Digest) -> Response<Body> {
     response
 }
 
-fn refused(refusal: &Refusal) -> Response<Body> {
-    let mut response = whole(JSON, refusal.document().to_string().into_bytes());
-    *response.status_mut() = refusal.status;
-    if refusal.status == StatusCode::METHOD_NOT_ALLOWED {
+fn error_response(error: &ErrorResponse) -> Response<Body> {
+    let mut response = whole(JSON, error.document().to_string().into_bytes());
+    *response.status_mut() = error.status;
+    if error.status == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
     response

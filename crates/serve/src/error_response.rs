@@ -1,23 +1,23 @@
-//! Answers that are a no, in the form registries give them.
+//! Error responses, in the format of the distribution specification.
 
 use http::{Method, StatusCode};
 use oci::{Digest, Pointer, Repository};
 use serde_json::{Value, json};
 
-use crate::cause::with_causes;
+use crate::error_chain::with_causes;
 use crate::route::RouteError;
-use crate::shelf::ReadError;
+use crate::snapshot::ReadError;
 
-/// A no, with its reason. Says nothing of the machine it comes from.
+/// An error response with its reason. Contains no details of the server's machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorResponse {
     pub(crate) status: StatusCode,
-    /// One of the error codes of the distribution rules.
+    /// One of the error codes of the distribution specification.
     code: &'static str,
     message: String,
 }
 
-impl Refusal {
+impl ErrorResponse {
     pub(crate) fn read_only(method: &Method) -> Self {
         let message = format!(
             "{method} is not possible: this registry is a read-only view of an oc-mirror workspace"
@@ -41,7 +41,7 @@ impl Refusal {
         Self {
             status: StatusCode::RANGE_NOT_SATISFIABLE,
             code: "SIZE_INVALID",
-            message: "the range starts behind the end of the blob".into(),
+            message: "the range starts after the end of the blob".into(),
         }
     }
 
@@ -64,11 +64,11 @@ impl Refusal {
     }
 }
 
-impl From<RouteError> for Refusal {
+impl From<RouteError> for ErrorResponse {
     fn from(error: RouteError) -> Self {
         let (status, code) = match &error {
             RouteError::Unknown => (StatusCode::NOT_FOUND, "UNSUPPORTED"),
-            // Nothing can have such a tag; the rules want the response to be that.
+            // No image can have such a tag; the specification requires this response.
             RouteError::Tag(_) => (StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN"),
             RouteError::Escaped | RouteError::Long | RouteError::Repository(_) => {
                 (StatusCode::BAD_REQUEST, "NAME_INVALID")
@@ -80,7 +80,7 @@ impl From<RouteError> for Refusal {
     }
 }
 
-impl From<ReadError> for Refusal {
+impl From<ReadError> for ErrorResponse {
     fn from(error: ReadError) -> Self {
         tracing::error!("serving from the workspace: {}", with_causes(&error));
         Self::damaged()
@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn the_document_is_the_one_clients_parse() {
-        let refusal = Refusal::read_only(&Method::PUT);
-        let error = &refusal.document()["errors"][0];
+        let response = ErrorResponse::read_only(&Method::PUT);
+        let error = &response.document()["errors"][0];
         assert_eq!(error["code"], "UNSUPPORTED");
         assert!(error["message"].as_str().unwrap().contains("read-only"), "{error}");
     }
@@ -103,21 +103,21 @@ mod tests {
     #[test]
     fn damage_is_not_described_to_clients() {
         let source = std::io::Error::other("/secret/path");
-        let refusal = Refusal::from(ReadError::Open { digest: Digest::of(b""), source });
-        assert_eq!(refusal.status, StatusCode::INTERNAL_SERVER_ERROR);
-        assert!(!refusal.document().to_string().contains("secret"));
+        let response = ErrorResponse::from(ReadError::Open { digest: Digest::of(b""), source });
+        assert_eq!(response.status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!response.document().to_string().contains("secret"));
     }
 
     #[test]
-    fn a_bad_path_is_told_apart_from_an_unknown_name() {
+    fn an_invalid_path_differs_from_an_unknown_name() {
         for (path, status, code) in [
             ("/v2/A/tags/list", 400, "NAME_INVALID"),
             ("/v2/a/manifests/.x", 404, "MANIFEST_UNKNOWN"),
             ("/v2/a/blobs/sha256:1", 400, "DIGEST_INVALID"),
             ("/elsewhere", 404, "UNSUPPORTED"),
         ] {
-            let refusal = Refusal::from(Route::parse(path, "").unwrap_err());
-            assert_eq!((refusal.status.as_u16(), refusal.code), (status, code), "{path}");
+            let response = ErrorResponse::from(Route::parse(path, "").unwrap_err());
+            assert_eq!((response.status.as_u16(), response.code), (status, code), "{path}");
         }
     }
 }

@@ -20,8 +20,8 @@ use nmstate_api::{
 use node_policy::Phase;
 use node_policy::limit::MaxUnavailable;
 use node_policy::pace::Pace;
-use node_policy::rollout::{self, NodeView, Scene, Slot};
-use node_policy::summary::{Counts, Standing as PolicyStanding, State};
+use node_policy::rollout::{self, NodeView, RolloutInput, Slot};
+use node_policy::summary::{Counts, PolicySummary, State};
 use node_policy::terms::{self, terms};
 use node_policy::verdict::bounded;
 use serde_json::json;
@@ -30,10 +30,10 @@ use tokio_util::sync::CancellationToken;
 use super::announcement::{Announcement, announcement};
 use super::assignments;
 use super::features;
-use super::view::{PolicyFacts, PolicyScene, View, has_begun, news, node_view};
+use super::view::{PolicyFacts, PolicyNodes, View, has_begun, news, node_view};
 use crate::events::Events;
 use crate::requests::{now, within};
-use crate::service_port::Standing;
+use crate::service_port::ServiceState;
 
 /// Between two writes of the status of one policy.
 const WRITE_AGAIN: SignedDuration = SignedDuration::from_secs(1);
@@ -53,7 +53,7 @@ pub struct Coordinator {
     client: Client,
     namespace: String,
     events: Events,
-    standing: Arc<Standing>,
+    service: Arc<ServiceState>,
     view: View,
     pace: Pace,
     /// Since when each policy has its present generation, as far as this coordinator knows.
@@ -68,20 +68,20 @@ impl std::fmt::Debug for Coordinator {
 
 impl Coordinator {
     /// A coordinator that finds values of nodes in ConfigMaps of `namespace`.
-    pub fn new(client: Client, namespace: &str, standing: Arc<Standing>) -> Self {
+    pub fn new(client: Client, namespace: &str, service: Arc<ServiceState>) -> Self {
         Self {
             namespace: namespace.to_owned(),
             api: Api::all(client.clone()),
             events: Events::of_coordinator(client.clone()),
             client,
-            standing,
+            service,
             view: View::default(),
             pace: Pace::new(WRITE_AGAIN),
             since: BTreeMap::new(),
         }
     }
 
-    /// Works until it is asked to stop.
+    /// Works until a stop is requested.
     pub async fn run(mut self, stop: &CancellationToken) -> Result<()> {
         let mut news = news(&self.client, &self.namespace);
         loop {
@@ -107,20 +107,20 @@ impl Coordinator {
     /// Writes what differs and may be written. Returns when to decide again.
     async fn decide(&mut self) -> Option<Timestamp> {
         let time = now();
-        let scenes = self.view.scenes();
-        let overlaps = self.view.overlaps(&scenes);
+        let nodes_by_policy = self.view.nodes_by_policy();
+        let overlaps = self.view.overlaps(&nodes_by_policy);
         let mut due: Option<Timestamp> = None;
         let mut wanted: Vec<Wanted> = Vec::new();
         let mut since = BTreeMap::new();
         for (name, facts) in self.view.policies() {
-            let Some(scene) = scenes.get(name) else { continue };
+            let Some(policy_nodes) = nodes_by_policy.get(name) else { continue };
             let generation = facts.policy.metadata.generation.unwrap_or_default();
             let known = self.since.get(name).filter(|(held, _)| *held == generation);
             let begun = known.map_or(time, |(_, begun)| *begun);
             since.insert(name.to_owned(), (generation, begun));
             let checked = begun.saturating_add(CHECK).unwrap_or(Timestamp::MAX);
             let overlap = overlaps.get(name).map(String::as_str);
-            let decided = decide(facts, scene, overlap, time, checked > time);
+            let decided = decide(facts, policy_nodes, overlap, time, checked > time);
             let later = rollout::next_expiry(&decided.slots, time);
             let checked = decided.is_checking.then_some(checked);
             due = [due, later, checked].into_iter().flatten().min();
@@ -162,13 +162,13 @@ impl Coordinator {
         if !self.tell_nodes().await {
             due = [due, later].into_iter().flatten().min();
         }
-        features::count(&self.standing.metrics, &self.view);
+        features::count(&self.service.metrics, &self.view);
         due
     }
 
     /// Tells nodes about their policies, as these are stored. Returns whether all know.
     async fn tell_nodes(&mut self) -> bool {
-        let news = assignments::news(&self.view, &self.view.scenes());
+        let news = assignments::news(&self.view, &self.view.nodes_by_policy());
         let api: &Api<NodeNetworkState> = &Api::all(self.client.clone());
         let told = stream::iter(&news).map(|(node, text)| async move {
             let patch = json!({"metadata": {"annotations": {ASSIGNED_POLICIES: text}}});
@@ -205,7 +205,7 @@ impl Coordinator {
             let node = within(nodes.get_metadata_opt(&slot.node)).await??;
             let enactment = within(enactments.get_opt(&name)).await??;
             let view = node.map(|_| node_view(enactment));
-            if !Scene::is_gone(slot, view.as_ref()) {
+            if !RolloutInput::is_gone(slot, view.as_ref()) {
                 return Ok(false);
             }
         }
@@ -224,7 +224,7 @@ impl Coordinator {
                 Ok(written) => {
                     if let Some(Announcement { reason, message }) = &wanted.announcement {
                         let uid = wanted.metadata.uid.as_deref();
-                        self.events.tell(name, uid, *reason, message).await;
+                        self.events.publish(name, uid, *reason, message).await;
                     }
                     Ok(Written::Stored(Box::new(written)))
                 }
@@ -278,7 +278,7 @@ struct Decided {
 /// What the status of a policy is to be.
 fn decide(
     facts: &PolicyFacts,
-    of: &PolicyScene,
+    of: &PolicyNodes,
     overlap: Option<&str>,
     now: Timestamp,
     awaits_reports: bool,
@@ -289,9 +289,9 @@ fn decide(
         Ok(options) => options.clone().with_values(Some(of.values_together())),
         Err(error) => {
             let state = State::Ignored(error.reason);
-            let standing = PolicyStanding::new(state, bounded(error.why.as_str()));
+            let summary = PolicySummary::new(state, bounded(error.why.as_str()));
             return Decided {
-                status: status(&held, generation, &standing, now),
+                status: status(&held, generation, &summary, now),
                 slots: Vec::new(),
                 doubtful: Vec::new(),
                 is_checking: false,
@@ -300,7 +300,7 @@ fn decide(
     };
     let limit = MaxUnavailable::parse(facts.policy.spec.max_unavailable.as_ref());
     let slots: Vec<Slot> = held.slots.iter().map(from_api).collect();
-    let scene = Scene {
+    let input = RolloutInput {
         generation,
         limit: limit.clone().unwrap_or_default(),
         canary: options.canary.as_ref(),
@@ -314,38 +314,38 @@ fn decide(
         is_paused: options.is_paused || of.values_problem.is_some(),
         now,
     };
-    let rollout = scene.decide();
+    let rollout = input.decide();
     let phase = |view: &NodeView| match view.generation == Some(generation) {
         true => view.phase,
         false => Phase::Unknown,
     };
-    let mut standing = Counts::of(of.nodes.values().map(|it| (it.is_ready, phase(it)))).standing();
+    let mut summary = Counts::of(of.nodes.values().map(|it| (it.is_ready, phase(it)))).summarize();
     if let Some(problem) = &of.values_problem {
-        standing.state = State::Blocked(PolicyReason::InvalidNodeValues);
-        standing.message += &format!("; no further node is changed: {problem}");
+        summary.state = State::Blocked(PolicyReason::InvalidNodeValues);
+        summary.message += &format!("; no further node is changed: {problem}");
     }
-    if !rollout.missing_canaries.is_empty() && standing.state == State::Progressing {
+    if !rollout.missing_canaries.is_empty() && summary.state == State::Progressing {
         let names = rollout.missing_canaries.join(", ");
-        standing.message += &format!("; waiting for the canary {names}, which matches no node");
+        summary.message += &format!("; waiting for the canary {names}, which matches no node");
     }
     if !rollout.refusals.is_empty() {
-        standing.message += &format!("; no node was changed: {}", refusals(&rollout.refusals));
+        summary.message += &format!("; no node was changed: {}", refusals(&rollout.refusals));
     }
     if options.is_paused {
-        standing.message += &format!("; no further node is changed while {PAUSED} is true");
+        summary.message += &format!("; no further node is changed while {PAUSED} is true");
     }
-    if !rollout.silent.is_empty() && standing.state == State::Progressing {
+    if !rollout.silent.is_empty() && summary.state == State::Progressing {
         let names = rollout.silent.join(", ");
-        standing.message += &format!("; {names} may be changed now and does not report");
+        summary.message += &format!("; {names} may be changed now and does not report");
     }
     if let Err(error) = limit {
-        standing.message += &format!("; {error}");
+        summary.message += &format!("; {error}");
     }
     if let Some(overlap) = overlap {
-        standing.message += &format!("; {overlap}");
+        summary.message += &format!("; {overlap}");
     }
-    standing.message = bounded(standing.message);
-    let mut status = status(&held, generation, &standing, now);
+    summary.message = bounded(summary.message);
+    let mut status = status(&held, generation, &summary, now);
     status.slots = rollout.slots.iter().map(to_api).collect();
     // Also before anything has begun: a status without it was written by an earlier version.
     status.begun_generation = Some(if rollout.has_begun { generation } else { 0 });
@@ -355,7 +355,7 @@ fn decide(
         let count = i64::try_from(rollout.unavailable).unwrap_or(i64::MAX);
         status.unavailable_node_count_map.insert(generation.to_string(), count);
     }
-    let doubtful = scene.doubtful().into_iter().cloned().collect();
+    let doubtful = input.doubtful().into_iter().cloned().collect();
     Decided { status, slots: rollout.slots, doubtful, is_checking: rollout.is_checking }
 }
 
@@ -373,11 +373,11 @@ fn refusals(all: &[(String, String)]) -> String {
 fn status(
     held: &PolicyStatus,
     generation: i64,
-    standing: &PolicyStanding,
+    summary: &PolicySummary,
     now: Timestamp,
 ) -> PolicyStatus {
     PolicyStatus {
-        conditions: condition::stamped(standing.conditions(), &held.conditions, &Time(now)),
+        conditions: condition::stamped(summary.conditions(), &held.conditions, &Time(now)),
         observed_generation: Some(generation),
         ..PolicyStatus::default()
     }
@@ -409,10 +409,10 @@ mod tests {
     use super::super::view::policy_facts;
     use super::*;
 
-    fn scene<const N: usize>(nodes: [(&str, NodeView); N]) -> PolicyScene {
+    fn policy_nodes<const N: usize>(nodes: [(&str, NodeView); N]) -> PolicyNodes {
         let nodes: BTreeMap<_, _> =
             nodes.into_iter().map(|(name, view)| (name.to_owned(), view)).collect();
-        PolicyScene { nodes, ..PolicyScene::default() }
+        PolicyNodes { nodes, ..PolicyNodes::default() }
     }
 
     fn stored(policy: &Policy) -> StoredPolicy {
@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn an_annotation_that_cannot_be_honoured_stops_the_policy_and_is_explained() {
         let facts = facts(Some(("nmstate.landfall.dev/canari", "1")));
-        let nodes = scene([("a", node(Phase::Unknown))]);
+        let nodes = policy_nodes([("a", node(Phase::Unknown))]);
         let decided = decide(&facts, &nodes, None, now(), false);
         let (reason, text) = message(&decided.status);
         assert_eq!(reason, "InvalidAnnotation");
@@ -463,7 +463,7 @@ mod tests {
             r#"{{"metadata":{{"name":"p","generation":3}},"spec":{{"desiredState":{deep}}}}}"#
         );
         let facts = policy_facts(&serde_json::from_str(&text).unwrap());
-        let nodes = scene([("a", node(Phase::Unknown))]);
+        let nodes = policy_nodes([("a", node(Phase::Unknown))]);
         let decided = decide(&facts, &nodes, None, now(), false);
         assert_eq!(message(&decided.status).0, "UnreadableSpec");
         assert!(decided.status.slots.is_empty());
@@ -472,14 +472,14 @@ mod tests {
     #[test]
     fn a_stopped_generation_goes_on_when_annotations_ask_for_other_attempts() {
         let mut held = facts(None);
-        let nodes = scene([("a", node(Phase::Failed)), ("b", node(Phase::Pending))]);
+        let nodes = policy_nodes([("a", node(Phase::Failed)), ("b", node(Phase::Pending))]);
         let stopped = decide(&held, &nodes, None, now(), false).status;
         assert_eq!(stopped.aborted_generation, Some(3));
         held.policy.status = Some(stopped.clone());
         assert_eq!(decide(&held, &nodes, None, now(), false).status, stopped);
         let mut corrected = facts(Some(("nmstate.landfall.dev/probes", "api-server")));
         corrected.policy.status = Some(stopped);
-        let again = scene([("a", node(Phase::Unknown)), ("b", node(Phase::Pending))]);
+        let again = policy_nodes([("a", node(Phase::Unknown)), ("b", node(Phase::Pending))]);
         let goes_on = decide(&corrected, &again, None, now(), false).status;
         assert_eq!((goes_on.aborted_generation, goes_on.slots.len()), (None, 1));
     }
@@ -487,7 +487,7 @@ mod tests {
     #[test]
     fn a_decision_about_a_settled_policy_is_the_status_it_has() {
         let mut facts = facts(None);
-        let nodes = scene([("a", node(Phase::Available))]);
+        let nodes = policy_nodes([("a", node(Phase::Available))]);
         let first = decide(&facts, &nodes, None, now(), false).status;
         assert_eq!(
             message(&first),
@@ -504,7 +504,7 @@ mod tests {
         let facts = facts(None);
         for phase in [Phase::Available, Phase::Failed, Phase::Aborted, Phase::Pending] {
             let older = NodeView { generation: Some(2), ..node(phase) };
-            let nodes = scene([("a", older), ("b", node(Phase::Available))]);
+            let nodes = policy_nodes([("a", older), ("b", node(Phase::Available))]);
             let status = decide(&facts, &nodes, None, now(), false).status;
             let expected = ("ConfigurationProgressing", "Policy is progressing 1/2 nodes finished");
             assert_eq!(message(&status), expected, "{phase:?}");
@@ -515,7 +515,7 @@ mod tests {
     fn overlaps_and_limits_that_make_no_sense_are_told() {
         let mut facts = facts(None);
         facts.policy.spec.max_unavailable = Some(nmstate_api::IntOrText::Text("many".to_owned()));
-        let nodes = scene([("a", node(Phase::Available))]);
+        let nodes = policy_nodes([("a", node(Phase::Available))]);
         let decided = decide(&facts, &nodes, Some("shares eth1 with b"), now(), false);
         let (_, text) = message(&decided.status);
         assert!(text.contains("`many`") && text.ends_with("; shares eth1 with b"), "{text}");
@@ -527,7 +527,7 @@ mod tests {
             refusal: Some("nothing was changed: the node cannot be made so: no eth9".into()),
             ..node(Phase::Failed)
         };
-        let nodes = scene([("a", refused), ("b", node(Phase::Pending))]);
+        let nodes = policy_nodes([("a", refused), ("b", node(Phase::Pending))]);
         let decided = decide(&facts(None), &nodes, None, now(), true);
         let (reason, text) = message(&decided.status);
         assert_eq!(reason, "FailedToConfigure");
@@ -545,7 +545,7 @@ mod tests {
         let earlier = PolicyStatus { observed_generation: Some(3), ..PolicyStatus::default() };
         facts.policy.status = Some(earlier);
         let refused = NodeView { refusal: Some("why".into()), ..node(Phase::Failed) };
-        let nodes = scene([
+        let nodes = policy_nodes([
             ("a", refused),
             ("b", node(Phase::Available)),
             ("c", node(Phase::Pending)),
@@ -559,7 +559,7 @@ mod tests {
     fn a_name_that_is_too_long_for_a_label_stops_the_policy_and_is_explained() {
         let mut policy = Policy::new(&"a".repeat(64));
         policy.metadata.generation = Some(3);
-        let nodes = scene([("a", node(Phase::Unknown))]);
+        let nodes = policy_nodes([("a", node(Phase::Unknown))]);
         let decided = decide(&policy_facts(&stored(&policy)), &nodes, None, now(), false);
         assert_eq!(message(&decided.status).0, "InvalidName");
         assert!(decided.status.slots.is_empty());

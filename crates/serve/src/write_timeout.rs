@@ -1,5 +1,5 @@
-//! A connection whose other end must keep taking bytes. A client that requests
-//! a layer and then does not read would otherwise hold its place for ever.
+//! A connection whose client must keep reading. A client that requests
+//! a layer and then does not read would otherwise occupy a connection slot forever.
 
 use std::io;
 use std::pin::Pin;
@@ -9,18 +9,18 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Wraps `inner`; a write that cannot go on for `limit` fails with
-/// [`io::ErrorKind::TimedOut`]. Reading is not watched: waiting for the next
+/// Wraps `inner`; a write without progress for `limit` fails with
+/// [`io::ErrorKind::TimedOut`]. Reads have no limit here: waiting for the next
 /// request has its own limit.
 #[derive(Debug)]
-pub(crate) struct Patience<T> {
+pub(crate) struct WriteTimeout<T> {
     inner: T,
     limit: Duration,
     /// Runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T> Patience<T> {
+impl<T> WriteTimeout<T> {
     pub(crate) fn new(inner: T, limit: Duration) -> Self {
         Self { inner, limit, deadline: None }
     }
@@ -43,7 +43,7 @@ impl<T> Patience<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Patience<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for WriteTimeout<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -53,7 +53,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Patience<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Patience<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -95,9 +95,9 @@ mod tests {
     const LIMIT: Duration = Duration::from_millis(200);
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_stopped_is_given_up() {
+    async fn a_write_fails_when_the_client_stops_reading() {
         let (ours, _theirs) = tokio::io::duplex(16);
-        let mut ours = Patience::new(ours, LIMIT);
+        let mut ours = WriteTimeout::new(ours, LIMIT);
         let started = Instant::now();
         let error = ours.write_all(&[0; 64]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -107,7 +107,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_reader_is_served_for_as_long_as_it_reads() {
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut ours = Patience::new(ours, LIMIT);
+        let mut ours = WriteTimeout::new(ours, LIMIT);
         let reader = async {
             let mut all = Vec::new();
             let mut piece = [0; 16];

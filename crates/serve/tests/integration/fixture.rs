@@ -1,4 +1,4 @@
-//! A hand-made shelf in a temporary directory, and a server that gives it out.
+//! Generated content in a temporary directory, and a server that serves it.
 // Each test binary uses a part of it.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 use mirror_plan::{Attachment, BlobRef, ImageRecord, ImageTree, Kind, ManifestNode, Origin};
 use oci::{Descriptor, Digest, MediaType, RawManifest, Tag};
 use serde_json::json;
-use serve::{CurrentShelf, Note, Options, Server, Shelf, Shelved, Store};
+use serve::{CurrentSnapshot, NamedImage, Options, Server, Snapshot, Store, Warning};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -35,13 +35,13 @@ pub enum Format {
     Oci,
 }
 
-/// Content under way to a shelf.
-pub struct Stock {
+/// Blobs and images from which a snapshot is built.
+pub struct TestContent {
     pub dir: Arc<TempDir>,
-    pub images: Vec<Shelved>,
+    pub images: Vec<NamedImage>,
 }
 
-impl Stock {
+impl TestContent {
     pub fn new() -> Self {
         Self { dir: Arc::new(tempfile::tempdir().unwrap()), images: Vec::new() }
     }
@@ -137,7 +137,7 @@ impl Stock {
         Attachment { subject: subject.digest, tag, listed_as: None, manifests: vec![node] }
     }
 
-    pub fn place(
+    pub fn add_image(
         &mut self,
         name: &str,
         manifests: Vec<ManifestNode>,
@@ -151,50 +151,50 @@ impl Stock {
             attachments_unknown: false,
             names: Default::default(),
         };
-        self.images.push(Shelved { name: name.parse().unwrap(), record });
+        self.images.push(NamedImage { name: name.parse().unwrap(), record });
         &mut self.images.last_mut().unwrap().record
     }
 
-    pub fn shelf(&self) -> (Shelf, Vec<Note>) {
+    pub fn snapshot(&self) -> (Snapshot, Vec<Warning>) {
         let files = Arc::new(Files(Arc::clone(&self.dir)));
-        Shelf::new(files, self.images.iter().cloned())
+        Snapshot::new(files, self.images.iter().cloned())
     }
 
-    pub fn serve(&self) -> Serving {
+    pub fn serve(&self) -> RunningServer {
         self.serve_with(Options::default())
     }
 
-    pub fn serve_with(&self, options: Options) -> Serving {
-        Serving::start(self.shelf().0, options)
+    pub fn serve_with(&self, options: Options) -> RunningServer {
+        RunningServer::start(self.snapshot().0, options)
     }
 }
 
 /// A server in a thread of its own; dropping it shuts it down.
-pub struct Serving {
+pub struct RunningServer {
     pub address: SocketAddr,
-    pub shelf: CurrentShelf,
+    pub snapshot: CurrentSnapshot,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Serving {
-    pub fn start(shelf: Shelf, options: Options) -> Self {
+impl RunningServer {
+    pub fn start(snapshot: Snapshot, options: Options) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .unwrap();
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = runtime.block_on(Server::bind(local, shelf, options)).unwrap();
-        let (address, shelf) = (server.local_addr(), server.shelf());
+        let server = runtime.block_on(Server::bind(local, snapshot, options)).unwrap();
+        let (address, snapshot) = (server.local_addr(), server.snapshot());
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {
             runtime.block_on(server.run(async { _ = stopped.await }));
         });
-        Self { address, shelf, stop: Some(stop), thread: Some(thread) }
+        Self { address, snapshot, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Asks for the shutdown and waits for its end.
+    /// Requests the shutdown and waits for it.
     pub fn stop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -209,7 +209,7 @@ impl Serving {
     }
 
     /// Sends one request line and further header lines, byte for byte.
-    pub fn ask(&self, request_line: &str, headers: &[&str]) -> Answer {
+    pub fn send(&self, request_line: &str, headers: &[&str]) -> Response {
         let mut stream = self.connect();
         let mut request = format!("{request_line}\r\nHost: x\r\nConnection: close\r\n");
         for header in headers {
@@ -219,33 +219,35 @@ impl Serving {
         request.push_str("\r\n");
         // A server that refuses early may close before it has read everything.
         _ = stream.write_all(request.as_bytes());
-        let mut answer = Vec::new();
-        _ = stream.read_to_end(&mut answer);
-        Answer::parse(&answer)
+        let mut response = Vec::new();
+        _ = stream.read_to_end(&mut response);
+        Response::parse(&response)
     }
 
-    pub fn get(&self, path: &str) -> Answer {
-        self.ask(&format!("GET {path} HTTP/1.1"), &[])
+    pub fn get(&self, path: &str) -> Response {
+        self.send(&format!("GET {path} HTTP/1.1"), &[])
     }
 }
 
-impl Drop for Serving {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     headers: String,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     pub fn parse(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-        let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(bytes)));
+        let end = end.unwrap_or_else(|| {
+            panic!("expected a response, found {:?}", String::from_utf8_lossy(bytes))
+        });
         let headers = String::from_utf8(bytes[..end].to_vec()).unwrap();
         let status = headers.split(' ').nth(1).unwrap().parse().unwrap();
         Self { status, headers, body: bytes[end + 4..].to_vec() }

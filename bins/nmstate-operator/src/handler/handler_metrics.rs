@@ -34,32 +34,32 @@ const APPLIES: Family = Family {
 };
 const ROLLBACKS: Family = Family {
     name: "nmstate_handler_rollbacks_total",
-    help: "Changes that were taken back, by cause.",
+    help: "Changes that were rolled back, by cause.",
     kind: Kind::Counter,
 };
 const PROBES: Family = Family {
     name: "nmstate_handler_probe_failures_total",
-    help: "Changes that were taken back because a probe was not answered, by probe.",
+    help: "Changes that were rolled back because a probe failed, by probe.",
     kind: Kind::Counter,
 };
 const SECONDS: Family = Family {
     name: "nmstate_handler_apply_duration_seconds",
-    help: "How long changes took, from the first probe to the confirmation or the way back.",
+    help: "How long changes took, from the first probe to the confirmation or the rollback.",
     kind: Kind::Histogram,
 };
 const PROBE_SECONDS: Family = Family {
     name: "nmstate_handler_probe_duration_seconds",
-    help: "How long probes took, before, during and after changes, by probe and whether it was answered.",
+    help: "How long probes took, before, during and after changes, by probe and result.",
     kind: Kind::Histogram,
 };
 const MANAGER: Family = Family {
     name: "nmstate_handler_network_manager_up",
-    help: "Whether NetworkManager responded when it was asked last.",
+    help: "Whether NetworkManager responded at the last check.",
     kind: Kind::Gauge,
 };
 const DRIFT: Family = Family {
     name: "nmstate_handler_drifted_policies",
-    help: "Policies that ask for a look at drift, and that the node no longer fulfils.",
+    help: "Policies that watch for drift, and that the node no longer matches.",
     kind: Kind::Gauge,
 };
 
@@ -78,7 +78,7 @@ pub(crate) fn declare(metrics: &Metrics) {
     }
 }
 
-/// Counts what was asked for one probe.
+/// Counts the requests of one probe.
 pub(crate) fn probes(metrics: &Metrics, kind: ProbeKind, reports: &[ProbeReport]) {
     for report in reports {
         let answered = if report.answered { "true" } else { "false" };
@@ -91,7 +91,7 @@ pub(crate) fn probes(metrics: &Metrics, kind: ProbeKind, reports: &[ProbeReport]
 pub(crate) fn attempt(metrics: &Metrics, attempt: &Attempt, took: Duration) {
     let outcome = match attempt {
         Attempt::Applied | Attempt::NothingDiffers => "applied",
-        Attempt::TakenBack { fault, .. } => {
+        Attempt::RolledBack { fault, .. } => {
             let cause = match fault {
                 Fault::Apply => "apply",
                 Fault::Verification => "verification",
@@ -149,7 +149,7 @@ pub(crate) fn network(metrics: &Metrics, node: &NodeName, report: &NetworkDocume
     metrics.replace(ROUTES, counts);
 }
 
-/// Counts reports by what they say, with zeros for what none says.
+/// Counts reports by condition, with zeros for conditions of no report.
 pub(crate) fn enactments<'a>(
     metrics: &Metrics,
     node: &NodeName,
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_rollback_is_counted_with_its_cause_and_probe() {
         let metrics = Metrics::default();
-        let taken_back = Attempt::TakenBack {
+        let taken_back = Attempt::RolledBack {
             fault: Fault::Probe(Some("api-server".into())),
             why: "why".into(),
             now: node_policy::verdict::Afterwards::Works,
