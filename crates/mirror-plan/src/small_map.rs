@@ -1,10 +1,8 @@
 //! A map for a few entries, of which there are many thousands: a sorted list. A tree has room for
 //! eleven entries from the first on.
 
-use std::fmt;
-use std::marker::PhantomData;
+use std::collections::BTreeMap;
 
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A sorted list of keys with their values.
@@ -72,32 +70,13 @@ impl<K: Serialize, V: Serialize> Serialize for SmallMap<K, V> {
 
 impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Deserialize<'de> for SmallMap<K, V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries<K, V>(PhantomData<(K, V)>);
-
-        impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Visitor<'de> for Entries<K, V> {
-            type Value = SmallMap<K, V>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
-                let mut map = SmallMap::default();
-                while let Some((key, value)) = access.next_entry()? {
-                    map.insert(key, value);
-                }
-                Ok(map)
-            }
-        }
-
-        deserializer.deserialize_map(Entries(PhantomData))
+        let entries = BTreeMap::deserialize(deserializer)?;
+        Ok(Self(entries.into_iter().collect()))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
