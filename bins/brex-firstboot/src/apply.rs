@@ -29,8 +29,8 @@ pub(crate) fn apply(
     let record = saved::record(disk, boot_id);
     let desired = &prepared.desired;
     let demand = attempt.demand.as_ref();
-    let aim = &facts_of_boot::aim(disk, demand, waiting.api_server.as_ref())?;
-    let change = Change { desired, aim, patience: waiting.patience, label: &file, record };
+    let expected = &facts_of_boot::expected(disk, demand, waiting.api_server.as_ref())?;
+    let change = Change { desired, expected, patience: waiting.patience, label: &file, record };
     let outcome = node.change(&change);
     entry.network = node.state().ok().as_ref().and_then(prepare::shown);
     match &outcome {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use first_boot::report::{Chosen, Ending, Entry};
 use node_network::facts::FactName;
 use node_network::probe::Endpoint;
-use node_network::{Aim, Observation};
+use node_network::{ExpectedNetwork, Observation};
 
 use crate::disk::Disk;
 use crate::layout::{FLAG, SETTINGS};
@@ -50,8 +50,8 @@ pub(crate) fn confirm(
     });
     let reason = if attempt.boot_id == boot_id {
         let demand = attempt.demand.as_ref();
-        let aim = facts_of_boot::aim(disk, demand, waiting.api_server.as_ref())?;
-        let seen = wait(node, &aim, waiting.patience);
+        let expected = facts_of_boot::expected(disk, demand, waiting.api_server.as_ref())?;
+        let seen = wait(node, &expected, waiting.patience);
         entry.network = node.state().ok().as_ref().and_then(shown);
         let failures = (!seen.is_good()).then(|| seen.failures().to_string());
         entry.observation = Some(seen);
@@ -88,13 +88,13 @@ pub(crate) fn write_flag(disk: &Disk, document: &[u8]) -> Result<()> {
 
 /// nmstate.service has ended before we begin: a bridge that is not there does not come. The
 /// address may: leases take their time.
-fn wait(node: &impl Node, aim: &Aim, patience: Duration) -> Observation {
-    let first = node.observe(aim, patience.min(BRIDGE_PATIENCE));
+fn wait(node: &impl Node, expected: &ExpectedNetwork, patience: Duration) -> Observation {
+    let first = node.observe(expected, patience.min(BRIDGE_PATIENCE));
     let bridge = |seen: &Observation| {
         seen.facts.iter().any(|fact| fact.name == FactName::Bridge && fact.holds)
     };
     if first.is_good() || !bridge(&first) || patience <= BRIDGE_PATIENCE {
         return first;
     }
-    node.observe(aim, patience - BRIDGE_PATIENCE)
+    node.observe(expected, patience - BRIDGE_PATIENCE)
 }

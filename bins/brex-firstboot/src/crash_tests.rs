@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use first_boot::report::{Command, Ending, Entry};
 use node_network::network_manager::ActiveProfile;
-use node_network::{Aim, Cause, NetworkState, Observation, Outcome, Recovery};
+use node_network::{Cause, ExpectedNetwork, NetworkState, Observation, Outcome, Recovery};
 
 use crate::confirm::Waiting;
 use crate::disk::{Disk, Fuse};
@@ -89,7 +89,7 @@ impl Node for Fake {
         self.settings.set(self.settings.get() + 1);
         Ok(())
     }
-    fn observe(&self, _: &Aim, _: Duration) -> Observation {
+    fn observe(&self, _: &ExpectedNetwork, _: Duration) -> Observation {
         let unread = (!self.good).then(|| "as the test wants it".into());
         Observation { unread, ..Observation::default() }
     }

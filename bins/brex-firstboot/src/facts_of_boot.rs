@@ -7,9 +7,9 @@ use anyhow::Result;
 use first_boot::default_hostname;
 use first_boot::{Candidate, Mac, Machine, Serial, ShortName};
 use node_network::facts::Expectation;
-use node_network::probe::{Clause, Endpoint, Gate, Target, When};
+use node_network::probe::{Check, Checks, Endpoint, Target, When};
 use node_network::view::Family;
-use node_network::{Aim, Demand};
+use node_network::{Demand, ExpectedNetwork};
 
 use crate::api_server;
 use crate::disk::Disk;
@@ -83,22 +83,22 @@ pub(crate) fn would_wait_forever(disk: &Disk) -> bool {
 }
 
 /// How the network of this node should be, for a document that demands this.
-pub(crate) fn aim(
+pub(crate) fn expected(
     disk: &Disk,
     demand: Option<&Demand>,
     api_server: Option<&Endpoint>,
-) -> Result<Aim> {
+) -> Result<ExpectedNetwork> {
     let api_server = match api_server {
         Some(given) => Some(given.clone()),
         None => text(disk, KUBECONFIG)?.and_then(|text| api_server::of_kubeconfig(&text)),
     };
     let bridge = br_ex::BRIDGE.to_owned();
-    let mut clauses = reachability(&bridge, demand, api_server.as_ref());
+    let mut checks = reachability(&bridge, demand, api_server.as_ref());
     let own = Target::OwnAddresses { interface: bridge.clone() };
-    clauses.push(Clause { id: "own-addresses", any_of: vec![own], when: When::Always });
+    checks.push(Check { id: "own-addresses", any_of: vec![own], when: When::Always });
     let expectation =
         Expectation { bridge, node_addresses: node_addresses(disk)?, demand: demand.cloned() };
-    Ok(Aim { bridge: Some(expectation), gate: Gate { clauses } })
+    Ok(ExpectedNetwork { bridge: Some(expectation), checks: Checks { list: checks } })
 }
 
 /// What must respond. The gateway or the API server is enough: before kubelet runs, the API
@@ -108,7 +108,7 @@ fn reachability(
     bridge: &str,
     demand: Option<&Demand>,
     api_server: Option<&Endpoint>,
-) -> Vec<Clause> {
+) -> Vec<Check> {
     let through = |family: Option<Family>| {
         api_server.map(|endpoint| Target::ApiServerThrough {
             endpoint: endpoint.clone(),
@@ -116,16 +116,16 @@ fn reachability(
             family,
         })
     };
-    let clause = |id, first: Target, second: Option<Target>| {
+    let check = |id, first: Target, second: Option<Target>| {
         let any_of = std::iter::once(first).chain(second).collect();
-        Clause { id, any_of, when: When::Always }
+        Check { id, any_of, when: When::Always }
     };
     let default_routes = demand.map(|demand| demand.default_routes.as_slice());
     match default_routes {
         // The node leaves through another interface.
         Some([]) => {
             let any = Target::DefaultGateway { interface: None };
-            vec![clause("reachability", any, api_server.cloned().map(Target::ApiServer))]
+            vec![check("reachability", any, api_server.cloned().map(Target::ApiServer))]
         }
         Some(families) if demand.is_some_and(|demand| !demand.any_family) => families
             .iter()
@@ -136,12 +136,12 @@ fn reachability(
                 };
                 let (interface, family) = (bridge.to_owned(), *family);
                 let gateway = Target::GatewayThrough { interface, family };
-                clause(id, gateway, through(Some(family)))
+                check(id, gateway, through(Some(family)))
             })
             .collect(),
         _ => {
             let gateway = Target::DefaultGateway { interface: Some(bridge.to_owned()) };
-            vec![clause("reachability", gateway, through(None))]
+            vec![check("reachability", gateway, through(None))]
         }
     }
 }
@@ -165,11 +165,11 @@ mod tests {
     fn each_family_with_a_default_route_must_reach_something_through_br_ex() {
         let api = Endpoint { host: "api-int.example".into(), port: 6443 };
         let about = |demand: Option<&Demand>| {
-            let clauses = reachability("br-ex", demand, Some(&api));
-            let text = |clause: &Clause| {
-                clause.any_of.iter().map(ToString::to_string).collect::<Vec<_>>().join(", or ")
+            let checks = reachability("br-ex", demand, Some(&api));
+            let text = |check: &Check| {
+                check.any_of.iter().map(ToString::to_string).collect::<Vec<_>>().join(", or ")
             };
-            clauses.iter().map(text).collect::<Vec<_>>()
+            checks.iter().map(text).collect::<Vec<_>>()
         };
         let both = demand(vec![Family::V4, Family::V6], false);
         assert_eq!(

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use node_network::network_manager::{ActiveProfile, Manager};
 use node_network::{
-    Aim, Host, Network as _, NetworkState, Observation, Outcome, RecordFile, Timing, Transaction,
-    observe,
+    ExpectedNetwork, Host, Network as _, NetworkState, Observation, Outcome, RecordFile, Timing,
+    Transaction, observe,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -32,7 +32,7 @@ pub(crate) trait Node {
     /// Applies settings that no profile holds.
     fn restore_settings(&self, settings: &NetworkState) -> Result<()>;
     /// Observes until the network is as it should be, for `patience` at most.
-    fn observe(&self, aim: &Aim, patience: Duration) -> Observation;
+    fn observe(&self, expected: &ExpectedNetwork, patience: Duration) -> Observation;
     fn change(&self, change: &Change<'_>) -> Outcome;
     /// Removes a bridge of that name which Open vSwitch has from an earlier boot and which
     /// NetworkManager does not use. Returns whether there was one.
@@ -43,7 +43,7 @@ pub(crate) trait Node {
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
     pub(crate) desired: &'a NetworkState,
-    pub(crate) aim: &'a Aim,
+    pub(crate) expected: &'a ExpectedNetwork,
     pub(crate) patience: Duration,
     /// The name of the document.
     pub(crate) label: &'a str,
@@ -93,8 +93,8 @@ impl Node for ThisNode {
         restored.context("applying them with nmstate")
     }
 
-    fn observe(&self, aim: &Aim, patience: Duration) -> Observation {
-        self.runtime.block_on(observe::wait(&Host, aim, patience, PROBE))
+    fn observe(&self, expected: &ExpectedNetwork, patience: Duration) -> Observation {
+        self.runtime.block_on(observe::wait(&Host, expected, patience, PROBE))
     }
 
     fn change(&self, change: &Change<'_>) -> Outcome {
@@ -102,7 +102,7 @@ impl Node for ThisNode {
             label: change.label,
             memory_only: false,
             desired: change.desired,
-            aim: change.aim,
+            expected: change.expected,
             timing: Timing::patient(change.patience),
             record: &change.record,
         };

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use br_ex::{Content, Document, Severity, Surroundings};
+use br_ex::{ClusterFacts, Content, Document, Severity};
 use first_boot::attempt::Found;
 use first_boot::report::{Chosen, Ending, Entry, FindingLine, Listed};
 use first_boot::{Attempt, Candidate, ChoiceError, Machine, Scope, choice};
@@ -251,7 +251,7 @@ fn no_document(
 
 /// Whether the document may be applied. All that is found is in the entry.
 fn check(document: &Document, before: Option<&NetworkState>, entry: &mut Entry) -> bool {
-    let around = Surroundings { current: before.cloned(), ..Surroundings::default() };
+    let around = ClusterFacts { current: before.cloned(), ..ClusterFacts::default() };
     let findings = br_ex::check(document, &around);
     let line = |finding: &br_ex::Finding| FindingLine {
         rule: finding.rule.to_string(),

@@ -16,7 +16,7 @@ use kube::Api;
 use tokio::sync::watch;
 
 use crate::leadership::{self, Candidate, Pace};
-use crate::metrics_port::{self, Offer};
+use crate::metrics_port::{self, ServedTls};
 use crate::requests;
 use crate::service_port::{self, ServiceState};
 use crate::stop;
@@ -55,10 +55,10 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
     let service = Arc::new(ServiceState::default());
-    let offer = watch::Sender::new(Offer::Tls(arguments.terms.settings()?));
+    let served_tls = watch::Sender::new(ServedTls::Tls(arguments.terms.settings()?));
     let client = requests::client(requests::config().await?)?;
     let metrics =
-        metrics_port::serve(&arguments.metrics, client.clone(), offer.subscribe(), &service);
+        metrics_port::serve(&arguments.metrics, client.clone(), served_tls.subscribe(), &service);
     let work = async {
         let candidate = Candidate {
             lease: LEASE.to_owned(),

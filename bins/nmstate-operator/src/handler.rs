@@ -27,7 +27,7 @@ use node_network::probe::Endpoint;
 use node_network::{ApiTrust, RecordFile, Timing};
 use tokio::sync::{Mutex, watch};
 
-use crate::metrics_port::{self, Offer};
+use crate::metrics_port::{self, ServedTls};
 use crate::requests;
 use crate::service_port::{self, ServiceState};
 use crate::stop;
@@ -90,13 +90,13 @@ impl Arguments {
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
     let service = Arc::new(ServiceState::default());
-    let offer = watch::Sender::new(Offer::Tls(arguments.terms.settings()?));
+    let served_tls = watch::Sender::new(ServedTls::Tls(arguments.terms.settings()?));
     let config = requests::config().await?;
     let api = endpoint(&config)?;
     let trust = trust(&config)?;
     let client = requests::client(config)?;
     let metrics =
-        metrics_port::serve(&arguments.metrics, client.clone(), offer.subscribe(), &service);
+        metrics_port::serve(&arguments.metrics, client.clone(), served_tls.subscribe(), &service);
     let work = async {
         let _lock = tokio::select! {
             lock = NodeLock::take(&arguments.node_lock) => lock?,

@@ -67,7 +67,7 @@ pub(crate) struct Place {
 
 /// Which TLS is offered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Offer {
+pub(crate) enum ServedTls {
     /// The cluster has not been asked yet.
     NotYet,
     /// What the cluster wants cannot be had.
@@ -79,24 +79,24 @@ pub(crate) enum Offer {
 pub(crate) async fn serve(
     place: &Place,
     client: Client,
-    offer: watch::Receiver<Offer>,
+    served_tls: watch::Receiver<ServedTls>,
     service: &Arc<ServiceState>,
 ) -> Infallible {
     let Some(address) = place.address else { return std::future::pending().await };
-    let gate = Arc::new(Gate {
+    let access = Arc::new(Access {
         certificate: ServingCertificate::new(&place.certificate, &place.key),
         authority: ClientAuthority::new(client),
-        offer,
+        served_tls,
         closed: Mutex::default(),
     });
     let serving = async {
         let listener = listen(address).await;
         // Whoever reads the log shall not have to wait for somebody to knock.
-        let _ = gate.open().await;
+        let _ = access.open().await;
         service_port::each_connection(&listener, |stream| {
-            let (gate, service) = (Arc::clone(&gate), Arc::clone(service));
+            let (access, service) = (Arc::clone(&access), Arc::clone(service));
             async move {
-                let served = answer(stream, &gate, &service);
+                let served = answer(stream, &access, &service);
                 if tokio::time::timeout(PATIENCE, served).await.is_err() {
                     tracing::debug!(
                         "a client of the metrics port did not finish its request in time"
@@ -107,7 +107,7 @@ pub(crate) async fn serve(
         .await
     };
     tokio::select! {
-        never = gate.authority.keep() => never,
+        never = access.authority.keep() => never,
         never = serving => never,
     }
 }
@@ -136,10 +136,10 @@ async fn listen(address: SocketAddr) -> TcpListener {
 }
 
 /// What decides who gets in.
-struct Gate {
+struct Access {
     certificate: ServingCertificate,
     authority: ClientAuthority,
-    offer: watch::Receiver<Offer>,
+    served_tls: watch::Receiver<ServedTls>,
     /// Why nobody gets in, as the log was told last.
     closed: Mutex<Option<String>>,
 }
@@ -161,7 +161,7 @@ enum Closed {
     Verifier(#[source] rustls::server::VerifierBuilderError),
 }
 
-impl Gate {
+impl Access {
     /// How to receive the next client.
     async fn open(&self) -> Option<Arc<ServerConfig>> {
         let opened = self.settings().await;
@@ -189,21 +189,21 @@ impl Gate {
     async fn settings(&self) -> Result<ServerConfig, Closed> {
         let key = self.certificate.current().map_err(Closed::Certificate)?;
         let roots = self.authority.trusted().await.map_err(Closed::Authority)?;
-        match &*self.offer.borrow() {
-            Offer::NotYet => Err(Closed::NotYet),
-            Offer::Nothing => Err(Closed::Nothing),
-            Offer::Tls(settings) => terms::server_config(settings, &key, roots),
+        match &*self.served_tls.borrow() {
+            ServedTls::NotYet => Err(Closed::NotYet),
+            ServedTls::Nothing => Err(Closed::Nothing),
+            ServedTls::Tls(settings) => terms::server_config(settings, &key, roots),
         }
     }
 }
 
-async fn answer(stream: TcpStream, gate: &Gate, service: &ServiceState) {
-    let Some(config) = gate.open().await else { return };
+async fn answer(stream: TcpStream, access: &Access, service: &ServiceState) {
+    let Some(config) = access.open().await else { return };
     let stream = match TlsAcceptor::from(config).accept(stream).await {
         Ok(stream) => stream,
         Err(error) => {
             if is_stranger(&error) {
-                gate.authority.doubt();
+                access.authority.doubt();
             }
             return tracing::debug!("rejected a client of the metrics port: {error}");
         }

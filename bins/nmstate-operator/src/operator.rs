@@ -78,7 +78,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let service = Arc::new(ServiceState::default());
     let client = requests::client(requests::config().await?)?;
     let port = OwnPort::new(Arc::clone(&service));
-    let metrics = metrics_port::serve(&arguments.metrics, client.clone(), port.offer(), &service);
+    let metrics =
+        metrics_port::serve(&arguments.metrics, client.clone(), port.served_tls(), &service);
     let work = async {
         // Whoever waits for its turn is as ready as it can be.
         service.set_ready(true);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use br_ex::hosts::{HostDocument, Naming, Reader, check_hosts};
 use br_ex::node_state::{self, NodeState};
-use br_ex::{Finding, NmstateVersion, Platform, Severity, Surroundings};
+use br_ex::{ClusterFacts, Finding, NmstateVersion, Platform, Severity};
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print, say};
 use ipnet::IpNet;
@@ -110,10 +110,10 @@ pub(crate) fn check(arguments: &Arguments) -> Result<Ending> {
         _ => Inputs::read(&arguments.paths, &arguments.known())?,
     };
     if let Some(objects) = objects {
-        inputs.surroundings = objects.surroundings();
+        inputs.cluster_facts = objects.cluster_facts();
         states.extend(objects.states.into_values());
     }
-    let around = arguments.surroundings(&inputs.surroundings);
+    let around = arguments.cluster_facts(&inputs.cluster_facts);
     let checked = look(inputs, &around, &states);
     match arguments.output {
         Format::Text => print(findings::text(&checked))?,
@@ -130,7 +130,7 @@ pub(crate) fn check(arguments: &Arguments) -> Result<Ending> {
     Ok(if found { Ending::Findings } else { Ending::Good })
 }
 
-fn look(inputs: Inputs, around: &Surroundings, states: &[NodeState]) -> Vec<Checked> {
+fn look(inputs: Inputs, around: &ClusterFacts, states: &[NodeState]) -> Vec<Checked> {
     let documents: Vec<HostDocument> =
         inputs.list.iter().map(|input| input.document.clone()).collect();
     let named: Vec<Named> = inputs.list.iter().map(|input| input.named.clone()).collect();
@@ -146,7 +146,7 @@ fn look(inputs: Inputs, around: &Surroundings, states: &[NodeState]) -> Vec<Chec
     let mut all: Vec<Checked> = Vec::new();
     for (number, input) in inputs.list.into_iter().enumerate() {
         let current = node_state::of_host(states, input.host.as_deref()).cloned();
-        let around = Surroundings { current, ..around.clone() };
+        let around = ClusterFacts { current, ..around.clone() };
         let mut findings = br_ex::check(&input.document.document, &around);
         let of_this = between.iter().filter(|(of, _)| *of == number);
         findings.extend(of_this.map(|(_, finding)| finding.clone()));
@@ -176,11 +176,11 @@ impl Arguments {
     }
 
     /// What was given, and for the rest what an install-config says.
-    fn surroundings(&self, configured: &Surroundings) -> Surroundings {
+    fn cluster_facts(&self, configured: &ClusterFacts) -> ClusterFacts {
         let or = |given: &[IpNet], configured: &[IpNet]| {
             if given.is_empty() { configured.to_vec() } else { given.to_vec() }
         };
-        Surroundings {
+        ClusterFacts {
             cluster_mtu: self.cluster_mtu.or(configured.cluster_mtu),
             machine_networks: or(&self.machine_network, &configured.machine_networks),
             cluster_networks: or(&self.cluster_network, &configured.cluster_networks),

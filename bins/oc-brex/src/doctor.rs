@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use br_ex::inventory::short_name;
-use br_ex::{Document, Severity, Surroundings};
+use br_ex::{ClusterFacts, Document, Severity};
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print};
 use first_boot::diagnosis::{Diagnosis, Weight, diagnose, diagnose_flag, diagnose_state};
@@ -40,7 +40,7 @@ enum Format {
 
 /// What is known about one node.
 #[derive(Debug, Serialize)]
-struct Patient {
+struct NodeDiagnoses {
     node: String,
     diagnoses: Vec<Diagnosis>,
 }
@@ -48,7 +48,7 @@ struct Patient {
 #[derive(Serialize)]
 struct Findings<'a> {
     version: u32,
-    nodes: &'a [Patient],
+    nodes: &'a [NodeDiagnoses],
 }
 
 pub(crate) fn doctor(arguments: &Arguments) -> Result<Ending> {
@@ -79,12 +79,13 @@ pub(crate) fn doctor(arguments: &Arguments) -> Result<Ending> {
             print(format!("{}\n", serde_json::to_string_pretty(&result)?))?;
         }
     }
-    let broken = |patient: &Patient| patient.diagnoses.iter().any(|d| d.weight == Weight::Broken);
+    let broken =
+        |patient: &NodeDiagnoses| patient.diagnoses.iter().any(|d| d.weight == Weight::Broken);
     Ok(if patients.iter().any(broken) { Ending::Findings } else { Ending::Good })
 }
 
 /// One entry per node, the worst first in each.
-fn examine(evidence: &Evidence) -> Vec<Patient> {
+fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
     let patient = |(node, seen): (&String, &NodeEvidence)| {
         let mut diagnoses = Vec::new();
         diagnoses.extend(seen.report.iter().flat_map(diagnose));
@@ -129,16 +130,16 @@ fn examine(evidence: &Evidence) -> Vec<Patient> {
                 remedy: "nothing to do".into(),
             });
         }
-        Patient { node: node.clone(), diagnoses }
+        NodeDiagnoses { node: node.clone(), diagnoses }
     };
-    let mut patients: Vec<Patient> = evidence.nodes.iter().map(patient).collect();
+    let mut patients: Vec<NodeDiagnoses> = evidence.nodes.iter().map(patient).collect();
     patients.extend(unseen(evidence));
     patients
 }
 
 /// What the rules report about a document of a node.
 fn diagnose_document(file: &str, bytes: &[u8]) -> Vec<Diagnosis> {
-    let findings = br_ex::check(&Document::parse(bytes), &Surroundings::default());
+    let findings = br_ex::check(&Document::parse(bytes), &ClusterFacts::default());
     let diagnosis = |finding: &br_ex::Finding| Diagnosis {
         weight: match finding.severity {
             Severity::Error => Weight::Broken,
@@ -156,7 +157,7 @@ fn diagnose_document(file: &str, bytes: &[u8]) -> Vec<Diagnosis> {
 
 /// Documents of MachineConfigs for hosts of which nothing else is known: a node that never joined
 /// leaves no trace in must-gather.
-fn unseen(evidence: &Evidence) -> Option<Patient> {
+fn unseen(evidence: &Evidence) -> Option<NodeDiagnoses> {
     let hosts: BTreeMap<&str, &str> = evidence
         .documents
         .keys()
@@ -179,10 +180,10 @@ fn unseen(evidence: &Evidence) -> Option<Patient> {
         remedy: "if such a node never joined: log in at its console or by SSH and run `brex-firstboot gather --out DIR`".into(),
     });
     diagnoses.sort_by_key(|diagnosis| diagnosis.weight);
-    Some(Patient { node: "(not seen)".into(), diagnoses })
+    Some(NodeDiagnoses { node: "(not seen)".into(), diagnoses })
 }
 
-fn text(patients: &[Patient]) -> String {
+fn text(patients: &[NodeDiagnoses]) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     for patient in patients {

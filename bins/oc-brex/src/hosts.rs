@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use br_ex::host_table::{HostFile, Table, TableProblem, host_files, problem_of_line};
 use br_ex::hosts::Reader;
-use br_ex::{Severity, Surroundings};
+use br_ex::{ClusterFacts, Severity};
 use clap::Args;
 use command_line::{Ending, print, say};
 
@@ -46,7 +46,7 @@ pub(crate) fn hosts(arguments: &Arguments) -> Result<Ending> {
     let template = String::from_utf8(reading::document(&arguments.template)?)
         .with_context(|| format!("reading {}: not UTF-8", arguments.template.display()))?;
     let made = Table::parse(&table)
-        .and_then(|table| host_files(&table, &template, &Surroundings::default()));
+        .and_then(|table| host_files(&table, &template, &ClusterFacts::default()));
     let files = match made {
         Ok(files) => files,
         Err(problems) => return Ok(refused(arguments, &problems)),

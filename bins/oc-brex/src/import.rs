@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use br_ex::host_list::{self, ListedHost};
 use br_ex::hosts::{HostDocument, Naming, check_hosts};
-use br_ex::inventory::Stem;
+use br_ex::inventory::DocumentName;
 use br_ex::lift::lift;
-use br_ex::{Document, Severity, Surroundings, install_config};
+use br_ex::{ClusterFacts, Document, Severity, install_config};
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::Role;
@@ -84,7 +84,7 @@ pub(crate) fn import(arguments: &Arguments) -> Result<Ending> {
             if !names.insert(name.clone()) {
                 bail!("{}: another host has this name", of_host());
             }
-            for finding in br_ex::check(&Document::parse(text.as_bytes()), &Surroundings::default())
+            for finding in br_ex::check(&Document::parse(text.as_bytes()), &ClusterFacts::default())
             {
                 if finding.severity != Severity::Info {
                     say(&format!("{name}:{finding}"));
@@ -101,7 +101,7 @@ pub(crate) fn import(arguments: &Arguments) -> Result<Ending> {
         }
     }
     // The same address or MAC address on two hosts.
-    for (number, finding) in check_hosts(&documents, &Surroundings::default()) {
+    for (number, finding) in check_hosts(&documents, &ClusterFacts::default()) {
         if finding.severity == Severity::Error {
             say(&format!("{}:{finding}", written[number].0));
             has_errors = true;
@@ -118,7 +118,7 @@ pub(crate) fn import(arguments: &Arguments) -> Result<Ending> {
 }
 
 fn file_name(host: &ListedHost, role: Option<&Role>) -> Result<String> {
-    let stem = Stem::of_host(&host.name)?;
+    let stem = DocumentName::of_host(&host.name)?;
     let told: Option<Role> = host.role.as_deref().map(str::parse).transpose()?;
     Ok(match told.as_ref().or(role) {
         Some(role) => format!("{role}/{stem}.yml"),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use br_ex::proposal::Proposal;
-use br_ex::{Document, Severity, Surroundings};
+use br_ex::{ClusterFacts, Document, Severity};
 use clap::Args;
 use command_line::{Ending, print, say};
 use ipnet::IpNet;
@@ -108,7 +108,7 @@ pub(crate) fn init(arguments: &Arguments) -> Result<Ending> {
     if let Some(remark) = topology.remark() {
         say(&format!("note: {remark}"));
     }
-    let around = Surroundings { current, ..Surroundings::default() };
+    let around = ClusterFacts { current, ..ClusterFacts::default() };
     let findings = br_ex::check(&Document::parse(text.as_bytes()), &around);
     for finding in &findings {
         say(&format!("document:{finding}"));

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use br_ex::hosts::{HostDocument, Naming, Reader};
-use br_ex::inventory::{FileProblem, FoundFile, Placed, Placement, place_files};
-use br_ex::{Document, Finding, RuleId, Severity, Surroundings, host_list, install_config};
+use br_ex::inventory::{FileProblem, FoundFile, InventoryDocument, Placement, place_files};
+use br_ex::{ClusterFacts, Document, Finding, RuleId, Severity, host_list, install_config};
 use command_line::say;
 use located_yaml::{Keys, Node, Position, load};
 use machine_config::{MachineConfig, Pool, Role};
@@ -51,7 +51,7 @@ impl Input {
 pub(crate) struct Inputs {
     pub(crate) list: Vec<Input>,
     /// What an install-config says about the cluster.
-    pub(crate) surroundings: Surroundings,
+    pub(crate) cluster_facts: ClusterFacts,
     /// MachineConfigs and the files they are in. Their documents are read last, since the units
     /// of one tell how the files of another are read.
     configs: Vec<(PathBuf, MachineConfig)>,
@@ -223,7 +223,7 @@ impl Inputs {
         for document in config.documents(role) {
             self.list.push(Input::new(path.to_owned(), document));
         }
-        self.surroundings = config.surroundings;
+        self.cluster_facts = config.cluster_facts;
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl Inputs {
 
 /// A document that `render` would refuse for its place or name.
 fn misplaced(folder: &Path, file: &FoundFile, problem: &FileProblem) -> Input {
-    let placed = Placed::from_file(&Role::worker(), &file.path, &file.bytes);
+    let placed = InventoryDocument::from_file(&Role::worker(), &file.path, &file.bytes);
     let document = HostDocument { naming: Naming::Loose, ..placed.host };
     let rule = match problem {
         FileProblem::Twice { .. } => RuleId::B31,

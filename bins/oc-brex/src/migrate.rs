@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use br_ex::day2::{self, Migration};
-use br_ex::inventory::{FoundFile, Stem, place_files, short_name};
+use br_ex::inventory::{DocumentName, FoundFile, place_files, short_name};
 use br_ex::node_state::NodeState;
 use br_ex::render::machine_configs;
-use br_ex::{Document, Severity, Surroundings};
+use br_ex::{ClusterFacts, Document, Severity};
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::{Encoding, MachineConfig, Role};
@@ -71,7 +71,7 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
         if !names.insert(short.clone()) {
             bail!("two nodes are called {short}; a document is chosen by the short name");
         }
-        if Stem::of_host(&name)?.is_cluster() {
+        if DocumentName::of_host(&name)?.is_cluster() {
             bail!(
                 "node {name}: a document with this name is for all nodes of the role; rename the node, \
                  or write a document that names the machine with `# brex-match`"
@@ -81,7 +81,7 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
             say(&format!("note: {name}: {note}"));
         }
         let path = format!("{role}/{short}.yml");
-        let around = Surroundings { current: Some(node.state.clone()), ..Surroundings::default() };
+        let around = ClusterFacts { current: Some(node.state.clone()), ..ClusterFacts::default() };
         for finding in br_ex::check(&Document::parse(text.as_bytes()), &around) {
             if finding.severity == Severity::Error {
                 let remedy = finding.rule.rule().remedy;
@@ -161,7 +161,7 @@ fn nodes(arguments: &Arguments) -> Result<Vec<NodeState>> {
 /// A node whose name tells another role would get the documents of the wrong pool.
 fn check_role(role: &Role, nodes: &[NodeState]) -> Result<()> {
     for name in nodes.iter().filter_map(|node| node.name.as_deref()) {
-        let told = Stem::of_host(name).ok().and_then(|stem| stem.role());
+        let told = DocumentName::of_host(name).ok().and_then(|stem| stem.role());
         if let Some(told) = told.filter(|told| told != role && !role.is_custom()) {
             bail!(
                 "node {name} has the name of a {told}, and --role is {role}; run `migrate` once for \

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use br_ex::hosts::Reader;
 use br_ex::inventory::{self, Inventory};
 use br_ex::render::{EXTRA_MANIFESTS, OnFailure, extra_manifests, machine_configs, service};
-use br_ex::{Finding, Platform, Severity, Surroundings, host_list, install_config};
+use br_ex::{ClusterFacts, Finding, Platform, Severity, host_list, install_config};
 use clap::{ArgGroup, Args, ValueEnum};
 use command_line::{Ending, print, say};
 use machine_config::{Encoding, Fit, MachineConfig, MachineConfigName, Pool, Role, Size};
@@ -157,14 +157,14 @@ fn manifests(arguments: &Arguments, configs: &[MachineConfig]) -> Result<Vec<(St
 /// What is rendered, and what the install-config tells about it.
 struct Sources {
     inventory: Inventory,
-    around: Surroundings,
+    around: ClusterFacts,
     /// The hosts that the install-config lists.
     listed: BTreeSet<String>,
 }
 
 fn read(arguments: &Arguments) -> Result<Sources> {
     let mut all = Inventory::default();
-    let mut around = Surroundings::default();
+    let mut around = ClusterFacts::default();
     let mut listed = BTreeSet::new();
     if let Some(path) = &arguments.install_config {
         let reading = || format!("reading {}", path.display());
@@ -189,7 +189,7 @@ fn read(arguments: &Arguments) -> Result<Sources> {
             Ok(inventory) => all.overlay(inventory),
             Err(problems) => bail!("reading {}:\n{}", path.display(), lines(&problems)),
         }
-        around = config.surroundings;
+        around = config.cluster_facts;
     }
     if let Some(folder) = &arguments.hosts {
         let files = reading::folder(folder)?;

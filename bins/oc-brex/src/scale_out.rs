@@ -6,9 +6,9 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use br_ex::first_network::first_network;
 use br_ex::hosts::Reader;
-use br_ex::inventory::{Stem, short_name};
+use br_ex::inventory::{DocumentName, short_name};
 use br_ex::scale_out::{Addition, Bmc, Machine, add, check_beside, manifests};
-use br_ex::{Document, Finding, Severity, Surroundings};
+use br_ex::{ClusterFacts, Document, Finding, Severity};
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::{
@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Clone)]
 struct NewHost {
-    stem: Stem,
+    stem: DocumentName,
     file: PathBuf,
 }
 
@@ -90,7 +90,7 @@ impl FromStr for NewHost {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, file) = text.split_once('=').ok_or("write NAME=FILE: worker-7=worker-7.yml")?;
-        let stem = Stem::of_host(name).map_err(|error| error.to_string())?;
+        let stem = DocumentName::of_host(name).map_err(|error| error.to_string())?;
         if stem.is_cluster() {
             return Err("a host cannot be called `cluster`".to_owned());
         }
@@ -108,7 +108,7 @@ pub(crate) fn scale_out(arguments: &Arguments) -> Result<Ending> {
 
     configs.push(old);
     let file_name = format!("{stem}.yml");
-    let mut findings = check_beside(&configs, &role, &file_name, &bytes, &Surroundings::default());
+    let mut findings = check_beside(&configs, &role, &file_name, &bytes, &ClusterFacts::default());
     findings.extend(check_machine(&configs, stem, &bytes));
     for finding in &findings {
         say(&format!("{}:{finding}", file.display()));
@@ -201,7 +201,7 @@ fn of_cluster(arguments: &Arguments, objects: Objects) -> Result<Existing> {
 }
 
 /// Whether the machine that the document names is that of another document.
-fn check_machine(configs: &[MachineConfig], stem: &Stem, bytes: &[u8]) -> Vec<Finding> {
+fn check_machine(configs: &[MachineConfig], stem: &DocumentName, bytes: &[u8]) -> Vec<Finding> {
     let files = configs.iter().flat_map(|config| &config.files);
     let mut named: Vec<Named> = files
         .filter(|file| file.path.is_within(BR_EX_FOLDER))

@@ -9,7 +9,7 @@ use br_ex::topology::{
     Addressing, Bond, BondMode, Families, InterfaceName, SecondAddresses, SecondBridge,
     StaticAddresses, StaticRoute, Topology, Uplink, VlanId,
 };
-use br_ex::{Document, Finding, Severity, Surroundings};
+use br_ex::{ClusterFacts, Document, Finding, Severity};
 use clap::{Args, Subcommand, ValueEnum};
 use command_line::{Ending, print, say};
 use ipnet::IpNet;
@@ -252,7 +252,7 @@ pub(crate) fn topology(arguments: &Arguments) -> Result<Ending> {
     if let Some(remark) = topology.remark() {
         say(&format!("note: {remark}"));
     }
-    deliver(&topology.document()?, &Surroundings::default())
+    deliver(&topology.document()?, &ClusterFacts::default())
 }
 
 impl BondArguments {
@@ -315,7 +315,7 @@ fn auto(arguments: &AutoArguments) -> Result<Ending> {
         };
         let source = if arguments.is_static { Source::Static } else { Source::Dhcp };
         let policy = Policy { shape, source, families: arguments.ip_family.into() };
-        return deliver(&policy.document()?, &Surroundings::default());
+        return deliver(&policy.document()?, &ClusterFacts::default());
     };
     let policy = Policy::of_node(&current).with_context(|| format!("reading {origin}"))?;
     say(&format!(
@@ -323,7 +323,7 @@ fn auto(arguments: &AutoArguments) -> Result<Ending> {
          shape",
         policy.shape.name()
     ));
-    let around = Surroundings { current: Some(current), ..Surroundings::default() };
+    let around = ClusterFacts { current: Some(current), ..ClusterFacts::default() };
     deliver(&policy.document()?, &around)
 }
 
@@ -344,7 +344,7 @@ fn current(arguments: &AutoArguments) -> Result<Option<(NetworkState, String)>> 
 }
 
 /// Prints a document that keeps the rules; otherwise what it breaks.
-fn deliver(text: &str, around: &Surroundings) -> Result<Ending> {
+fn deliver(text: &str, around: &ClusterFacts) -> Result<Ending> {
     let findings = br_ex::check(&Document::parse(text.as_bytes()), around);
     let is_error = |finding: &Finding| finding.severity == Severity::Error;
     let is_bad = findings.iter().any(is_error);

@@ -9,7 +9,7 @@ use trust::{SigningKey, SigningKeyError, VerifyingKey};
 
 use crate::arguments::MirrorArguments;
 use crate::problem::{Problem, chain};
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 
 /// No key is larger by intent.
 const MAX_BYTES: u64 = 1 << 20;
@@ -24,13 +24,13 @@ pub(crate) struct ArchiveKeys {
 /// Reads the keys that were named. One that cannot be used is an error before anything is fetched.
 pub(crate) fn read(
     arguments: &MirrorArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> Result<ArchiveKeys, Problem> {
     let mut keys = ArchiveKeys::default();
     if let Some(path) = &arguments.sign_archive {
         let fail = |why: String| Problem::new(format!("--sign-archive {}: {why}", path.display()));
         let pem = text(path).map_err(|e| fail(e.to_string()))?;
-        let password = surroundings.cosign_password.as_ref();
+        let password = process.cosign_password.as_ref();
         let password = password.map(|secret| secret.reveal()).unwrap_or_default();
         let key = SigningKey::parse(&pem, password).map_err(|error| {
             let problem = fail(chain(&error));

@@ -15,7 +15,7 @@ use web_console::{Console, Lookups, Place, RegistryFlags, Settings, SideFlags, T
 use crate::go_syntax;
 use crate::interrupt::{self, Ended};
 use crate::problem::chain;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use crate::side_arguments::SideChoice;
 use crate::{listener, route};
 
@@ -118,7 +118,7 @@ struct ProgramLookups {
 }
 
 impl ProgramLookups {
-    fn new(flags: &RegistryFlags, surroundings: &Surroundings) -> Self {
+    fn new(flags: &RegistryFlags, process: &ProcessEnvironment) -> Self {
         let choice = SideChoice {
             tls_verify: !flags.source.is_insecure,
             credentials: match &flags.authfile {
@@ -127,7 +127,7 @@ impl ProgramLookups {
             },
             cert_dir: flags.source.cert_dir.clone(),
         };
-        Self { settings: choice.settings(Side::Source, surroundings) }
+        Self { settings: choice.settings(Side::Source, process) }
     }
 }
 
@@ -142,8 +142,8 @@ impl Lookups for ProgramLookups {
 }
 
 /// Serves until a signal ends it.
-pub(crate) fn console(arguments: &ConsoleArguments, surroundings: &Surroundings) -> ExitCode {
-    match try_console(arguments, surroundings) {
+pub(crate) fn console(arguments: &ConsoleArguments, process: &ProcessEnvironment) -> ExitCode {
+    match try_console(arguments, process) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");
@@ -152,7 +152,7 @@ pub(crate) fn console(arguments: &ConsoleArguments, surroundings: &Surroundings)
     }
 }
 
-fn try_console(arguments: &ConsoleArguments, surroundings: &Surroundings) -> anyhow::Result<()> {
+fn try_console(arguments: &ConsoleArguments, process: &ProcessEnvironment) -> anyhow::Result<()> {
     let directory =
         route::served_directory(&arguments.dir).map_err(|problem| anyhow::anyhow!("{problem}"))?;
     let place = Place::open(&directory)?;
@@ -165,7 +165,7 @@ fn try_console(arguments: &ConsoleArguments, surroundings: &Surroundings) -> any
     let hostnames = arguments.hostname.clone();
     let program = std::env::current_exe().context("finding this program")?;
     let registries = arguments.registries()?;
-    let lookups = Arc::new(ProgramLookups::new(&registries, surroundings));
+    let lookups = Arc::new(ProgramLookups::new(&registries, process));
     let settings = Settings { place, address, hostnames, tls, token, program, registries, lookups };
     let runtime = crate::runtime().context("starting threads")?;
     let ended = runtime.block_on(async {

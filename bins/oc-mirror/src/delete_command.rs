@@ -18,7 +18,7 @@ use mirror_plan::Target;
 use crate::console;
 use crate::log::Log;
 use crate::problem::Problem;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use files::DeleteFiles;
 use run::Runner;
 
@@ -75,12 +75,12 @@ fn tell(failures: &[Failure]) {
 pub(crate) fn delete(
     arguments: &DeleteArguments,
     line: &[OsString],
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     log: &Log,
 ) -> ExitCode {
     let code = match arguments.generate {
-        true => generate(arguments, line, surroundings),
-        false => delete_listed(arguments, line, surroundings, log),
+        true => generate(arguments, line, process),
+        false => delete_listed(arguments, line, process, log),
     };
     ExitCode::from(code.unwrap_or_else(|refusal| refusal.tell()))
 }
@@ -89,14 +89,13 @@ pub(crate) fn delete(
 fn generate(
     arguments: &DeleteArguments,
     line: &[OsString],
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> Result<u8, Refusal> {
     let target = arguments.check_generate()?;
     let config = arguments.config.clone().unwrap_or_default();
-    let workspace =
-        find_workspace::find(arguments.workspace.as_deref(), None, &target, surroundings)?;
+    let workspace = find_workspace::find(arguments.workspace.as_deref(), None, &target, process)?;
     let configuration = configurations::delete(&config)?;
-    let runner = Runner::new(&arguments.common, line, surroundings, &workspace, &target)?;
+    let runner = Runner::new(&arguments.common, line, process, &workspace, &target)?;
     let planned = runner.plan(DeleteRequest {
         settings: runner.settings(),
         target: target.clone(),
@@ -122,13 +121,13 @@ fn generate(
 fn delete_listed(
     arguments: &DeleteArguments,
     line: &[OsString],
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     log: &Log,
 ) -> Result<u8, Refusal> {
     let (target, list) = arguments.check_execute()?;
     let workspace =
-        find_workspace::find(arguments.workspace.as_deref(), Some(&list), &target, surroundings)?;
-    let runner = Runner::new(&arguments.common, line, surroundings, &workspace, &target)?;
+        find_workspace::find(arguments.workspace.as_deref(), Some(&list), &target, process)?;
+    let runner = Runner::new(&arguments.common, line, process, &workspace, &target)?;
     let listed = files::read(&list, &target, runner.max_nested_paths())?;
     runner.execute(listed, arguments.options(), log)
 }
@@ -137,22 +136,21 @@ fn delete_listed(
 pub(crate) fn prune(
     arguments: &PruneArguments,
     line: &[OsString],
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     log: &Log,
 ) -> ExitCode {
-    let code = prune_now(arguments, line, surroundings, log);
+    let code = prune_now(arguments, line, process, log);
     ExitCode::from(code.unwrap_or_else(|refusal| refusal.tell()))
 }
 
 fn prune_now(
     arguments: &PruneArguments,
     line: &[OsString],
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     log: &Log,
 ) -> Result<u8, Refusal> {
     let target = arguments.check()?;
-    let workspace =
-        find_workspace::find(arguments.workspace.as_deref(), None, &target, surroundings)?;
+    let workspace = find_workspace::find(arguments.workspace.as_deref(), None, &target, process)?;
     let mut keep = configurations::keep(&arguments.keep)?;
     let mut replaced = arguments.keep.clone();
     let (what, text) = match &arguments.config {
@@ -165,7 +163,7 @@ fn prune_now(
         }
         None => (What::Unused, kept_files(&keep)),
     };
-    let runner = Runner::new(&arguments.common, line, surroundings, &workspace, &target)?;
+    let runner = Runner::new(&arguments.common, line, process, &workspace, &target)?;
     let planned = runner.plan(DeleteRequest {
         settings: runner.settings(),
         target: target.clone(),

@@ -21,7 +21,7 @@ use semver::Version;
 use crate::catalog_arguments;
 use crate::lookup_arguments::{LookupArguments, architecture, full_version, minor, wait};
 use crate::output_file::{self, Existing};
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 
 /// Minor versions before the newest that are looked at: the newest may have candidates only.
 const MINORS: usize = 4;
@@ -71,7 +71,7 @@ pub(crate) struct InitArguments {
 /// Makes the configuration, and gives what goes to standard output.
 pub(crate) fn init(
     arguments: &InitArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> anyhow::Result<String> {
     // Before anybody is asked: the answer would be for nothing.
     if let (Some(path), false) = (&arguments.out, arguments.force) {
@@ -82,10 +82,10 @@ pub(crate) fn init(
         );
     }
     let text = match (&arguments.inventory, arguments.version) {
-        (Some(path), _) => for_cluster(path, arguments, surroundings)?,
+        (Some(path), _) => for_cluster(path, arguments, process)?,
         (None, Some(minor)) => starter(minor),
         (None, None) => {
-            let lookup = open(arguments, surroundings)?;
+            let lookup = open(arguments, process)?;
             starter(wait(newest(&lookup))?)
         }
     };
@@ -96,8 +96,8 @@ pub(crate) fn init(
     Ok(String::new())
 }
 
-fn open(arguments: &InitArguments, surroundings: &Surroundings) -> anyhow::Result<ReleaseLookup> {
-    arguments.lookup.open(("--from", arguments.from.as_deref()), surroundings)
+fn open(arguments: &InitArguments, process: &ProcessEnvironment) -> anyhow::Result<ReleaseLookup> {
+    arguments.lookup.open(("--from", arguments.from.as_deref()), process)
 }
 
 /// The newest minor version that has a stable release.
@@ -117,7 +117,7 @@ async fn newest(lookup: &ReleaseLookup) -> anyhow::Result<Minor> {
 fn for_cluster(
     path: &Path,
     arguments: &InitArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> anyhow::Result<String> {
     let inventory = read(path)?;
     let architecture = match arguments.arch {
@@ -136,7 +136,7 @@ fn for_cluster(
             None
         }
         Some(wish) => {
-            let lookup = open(arguments, surroundings)?;
+            let lookup = open(arguments, process)?;
             let asked = architecture.unwrap_or(Architecture::Amd64);
             Some(wait(releases(wish, &lookup, asked, arguments.from.is_some()))?)
         }
@@ -144,7 +144,7 @@ fn for_cluster(
     let mut operators = operators(&inventory, releases.as_ref());
     if arguments.check_operators {
         let carried = ("--from", arguments.from.as_deref());
-        let lookup = arguments.lookup.catalogs(carried, surroundings)?;
+        let lookup = arguments.lookup.catalogs(carried, process)?;
         wait(check_catalogs(&mut operators, &lookup))?;
     }
     let draft = draft(&inventory, releases.as_ref(), &operators, architecture);

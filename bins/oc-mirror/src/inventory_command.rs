@@ -11,7 +11,7 @@ use cluster_inventory::Inventory;
 use crate::cluster_survey::survey;
 use crate::lookup_arguments::wait;
 use crate::output_file::{self, Existing};
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 
 const ABOUT: &str = "\
 Lists ClusterVersion, Nodes (one), Subscriptions, ClusterServiceVersions, CatalogSources and mirror sets. \
@@ -38,12 +38,10 @@ pub(crate) struct InventoryArguments {
 /// Asks the cluster, and gives what goes to standard output.
 pub(crate) fn inventory(
     arguments: &InventoryArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> anyhow::Result<String> {
-    let paths = KubeconfigPaths {
-        named: arguments.kubeconfig.as_deref(),
-        default: &surroundings.kubeconfigs,
-    };
+    let paths =
+        KubeconfigPaths { named: arguments.kubeconfig.as_deref(), default: &process.kubeconfigs };
     let inventory = wait(async {
         let connection = Connection::connect(paths, arguments.context.as_deref()).await?;
         Ok(survey(&connection).await?.inventory())

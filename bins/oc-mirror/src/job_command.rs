@@ -27,7 +27,7 @@ use crate::mirror_command::{self, View};
 use crate::object_store::Transfer;
 use crate::output_file::{self, Existing};
 use crate::progress::Display;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use crate::route;
 use crate::shards::process::program;
 
@@ -39,14 +39,14 @@ const USAGE: u8 = 1;
 pub(crate) fn job(
     arguments: &JobArguments,
     line: &[OsString],
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     console: &Console,
 ) -> ExitCode {
     let done = match &arguments.command {
-        None => start(arguments, line, surroundings, console),
-        Some(JobCommand::Status(run)) => inspect::status(run, surroundings).map(|()| 0),
-        Some(JobCommand::Logs(logs)) => inspect::logs(logs, surroundings).map(|()| 0),
-        Some(JobCommand::Cancel(run)) => inspect::cancel(run, surroundings).map(|()| 0),
+        None => start(arguments, line, process, console),
+        Some(JobCommand::Status(run)) => inspect::status(run, process).map(|()| 0),
+        Some(JobCommand::Logs(logs)) => inspect::logs(logs, process).map(|()| 0),
+        Some(JobCommand::Cancel(run)) => inspect::cancel(run, process).map(|()| 0),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -61,7 +61,7 @@ pub(crate) fn job(
 fn start(
     arguments: &JobArguments,
     line: &[OsString],
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     console: &Console,
 ) -> anyhow::Result<u8> {
     let problems = arguments.problems();
@@ -74,7 +74,7 @@ fn start(
     };
     if arguments.submit {
         // A kubeconfig that cannot be used is reported before time is spent on planning.
-        wait(async { connect(arguments, surroundings).await })?;
+        wait(async { connect(arguments, process).await })?;
     }
     if let Some(Transfer::Fetch(place)) = fetched(arguments) {
         let workspace = arguments.mirror.workspace.as_deref().unwrap_or_default();
@@ -84,7 +84,7 @@ fn start(
         let store = &arguments.mirror.store;
         wait(async { Ok(archives.provide_descriptions(store, &directory).await?) })?;
     }
-    let Ok((mut settings, pace)) = mirror_command::settings(&arguments.mirror, line, surroundings)
+    let Ok((mut settings, pace)) = mirror_command::settings(&arguments.mirror, line, process)
         .map_err(|refusal| refusal.tell(console))
     else {
         return Ok(USAGE);
@@ -98,7 +98,7 @@ fn start(
             );
         };
         let pods = arguments.pods(image.clone(), shards, line)?;
-        return segments::start(arguments, (settings, &pace), (place, pods), surroundings, console);
+        return segments::start(arguments, (settings, &pace), (place, pods), process, console);
     };
     settings.shards = None;
     settings.dry_run = DryRun::Plan;
@@ -140,7 +140,7 @@ fn start(
     }
     if arguments.submit {
         let namespace = wait(async {
-            let cluster = connect(arguments, surroundings).await?;
+            let cluster = connect(arguments, process).await?;
             let given = arguments.namespace.clone();
             let namespace = given.unwrap_or_else(|| cluster.namespace().to_owned());
             submit(&cluster, &namespace, &run, &objects).await?;
@@ -150,7 +150,7 @@ fn start(
         if arguments.follow {
             return wait(async {
                 // Connections belong to the runtime that made them.
-                let cluster = connect(arguments, surroundings).await?;
+                let cluster = connect(arguments, process).await?;
                 let store = RunStore::of_target(&target, &destination)?;
                 let output = (dir.as_path(), arguments.mirror.output);
                 follow::follow(&cluster, &namespace, &run, &store, output).await
@@ -170,11 +170,11 @@ fn fetched(arguments: &JobArguments) -> Option<Transfer> {
 
 async fn connect(
     arguments: &JobArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> anyhow::Result<Connection> {
     let paths = KubeconfigPaths {
         named: arguments.cluster.kubeconfig.as_deref(),
-        default: &surroundings.kubeconfigs,
+        default: &process.kubeconfigs,
     };
     Ok(Connection::connect(paths, arguments.cluster.context.as_deref()).await?)
 }

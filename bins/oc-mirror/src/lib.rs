@@ -71,7 +71,7 @@ use log::{Log, Verbosity};
 use mirror_command::OfV2;
 
 pub use release_sources::ReleaseVariables;
-pub use request::Surroundings;
+pub use request::ProcessEnvironment;
 pub use secret::Secret;
 
 /// Threads that run tasks. Transfers wait most of the time, and each thread
@@ -79,7 +79,7 @@ pub use secret::Secret;
 const WORKER_THREADS: usize = 3;
 
 /// Runs the program with this command line, the program's name first.
-pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
+pub fn run(line: &[OsString], process: &ProcessEnvironment) -> ExitCode {
     let arguments = match Arguments::read(line.iter().cloned()) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -101,26 +101,22 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
     }
     let cache = arguments
         .ignored
-        .cache(surroundings.cache_variable.as_deref(), surroundings.registries.home.as_deref());
+        .cache(process.cache_variable.as_deref(), process.registries.home.as_deref());
     match &arguments.command {
         None => {
             let of_v2 = OfV2 { cache, migrate_from: None };
-            mirror_command::mirror(&arguments.mirror, of_v2, line, surroundings, &log, console)
+            mirror_command::mirror(&arguments.mirror, of_v2, line, process, &log, console)
         }
         Some(Command::Migrate(arguments)) => {
-            migrate_command::migrate(arguments, cache, surroundings, &log, console)
+            migrate_command::migrate(arguments, cache, process, &log, console)
         }
-        Some(Command::Delete(arguments)) => {
-            delete_command::delete(arguments, line, surroundings, &log)
-        }
-        Some(Command::Prune(arguments)) => {
-            delete_command::prune(arguments, line, surroundings, &log)
-        }
+        Some(Command::Delete(arguments)) => delete_command::delete(arguments, line, process, &log),
+        Some(Command::Prune(arguments)) => delete_command::prune(arguments, line, process, &log),
         Some(Command::Serve(arguments)) => serve_command::serve(arguments),
-        Some(Command::Console(arguments)) => console_command::console(arguments, surroundings),
-        Some(Command::Verify(arguments)) => verify_command::verify(arguments, surroundings),
+        Some(Command::Console(arguments)) => console_command::console(arguments, process),
+        Some(Command::Verify(arguments)) => verify_command::verify(arguments, process),
         Some(Command::Repair(arguments)) => {
-            repair_command::repair(arguments, line, surroundings, &log, &console)
+            repair_command::repair(arguments, line, process, &log, &console)
         }
         Some(Command::Gc(arguments)) => {
             let line: Vec<String> =
@@ -129,21 +125,21 @@ pub fn run(line: &[OsString], surroundings: &Surroundings) -> ExitCode {
         }
         Some(Command::Status(arguments)) => status_command::status(arguments),
         Some(Command::List(arguments)) => {
-            print(list_command::list(arguments, surroundings).map(String::into_bytes))
+            print(list_command::list(arguments, process).map(String::into_bytes))
         }
-        Some(Command::UpgradePath(arguments)) => print(
-            upgrade_path_command::upgrade_path(arguments, surroundings).map(String::into_bytes),
-        ),
+        Some(Command::UpgradePath(arguments)) => {
+            print(upgrade_path_command::upgrade_path(arguments, process).map(String::into_bytes))
+        }
         Some(Command::Init(arguments)) => {
-            print(init_command::init(arguments, surroundings).map(String::into_bytes))
+            print(init_command::init(arguments, process).map(String::into_bytes))
         }
         #[cfg(feature = "cluster")]
         Some(Command::Inventory(arguments)) => {
-            print(inventory_command::inventory(arguments, surroundings).map(String::into_bytes))
+            print(inventory_command::inventory(arguments, process).map(String::into_bytes))
         }
         #[cfg(feature = "cluster")]
-        Some(Command::Job(arguments)) => job_command::job(arguments, line, surroundings, &console),
-        Some(Command::Shard(arguments)) => shards::pod::run(arguments, surroundings, &console),
+        Some(Command::Job(arguments)) => job_command::job(arguments, line, process, &console),
+        Some(Command::Shard(arguments)) => shards::pod::run(arguments, process, &console),
         Some(Command::Version(arguments)) => {
             print(version::text(arguments).map(String::into_bytes))
         }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::list_format::{ListFormat, ListOptions, rendered};
 use crate::lookup_arguments::wait;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("place").args(["repository", "from"]).required(true)))]
@@ -73,7 +73,7 @@ struct Carried {
 /// The text of the list of charts.
 pub(crate) fn charts(
     arguments: &ListCharts,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> anyhow::Result<String> {
     let output = arguments.list.output;
     let Some(repository) = &arguments.repository else {
@@ -88,7 +88,7 @@ pub(crate) fn charts(
             columns(["NAME", "VERSION"], &rows)
         });
     };
-    let lookup = arguments.list.charts(surroundings)?;
+    let lookup = arguments.list.charts(process)?;
     let chart = arguments.chart.as_deref();
     let index = wait(async { Ok(lookup.index(repository, chart).await?) })?;
     for skipped in &index.skipped {
@@ -154,10 +154,10 @@ pub(crate) fn images(
     chart: &str,
     arguments: &ChartArguments,
     list: &ListOptions,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> anyhow::Result<String> {
     anyhow::ensure!(list.from.is_none(), "--from cannot be combined with --chart");
-    let lookup = list.charts(surroundings)?;
+    let lookup = list.charts(process)?;
     let search = ChartSearch {
         repository: arguments.repository.clone(),
         version: arguments.version.clone(),

@@ -17,7 +17,7 @@ use crate::list_format::{ListOptions, rendered};
 use crate::list_operators::{ListOperators, operators};
 use crate::lookup_arguments::{architecture, minor, wait};
 use crate::quantity;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
@@ -79,23 +79,23 @@ pub(crate) struct ListImages {
 /// The text of a list.
 pub(crate) fn list(
     arguments: &ListArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> anyhow::Result<String> {
     match &arguments.what {
         ListCommand::Releases(arguments) => {
-            let lookup = arguments.list.releases(surroundings)?;
+            let lookup = arguments.list.releases(process)?;
             wait(releases(arguments, &lookup))
         }
-        ListCommand::Charts(arguments) => charts(arguments, surroundings),
+        ListCommand::Charts(arguments) => charts(arguments, process),
         ListCommand::Images(arguments) => {
             if let Some(chart) = &arguments.chart.chart {
                 let (chart_arguments, list) = (&arguments.chart, &arguments.list);
-                return chart_images(chart, chart_arguments, list, surroundings);
+                return chart_images(chart, chart_arguments, list, process);
             }
-            let lookup = arguments.list.releases(surroundings)?;
+            let lookup = arguments.list.releases(process)?;
             wait(images(arguments, &lookup))
         }
-        ListCommand::Operators(arguments) => operators(arguments, surroundings),
+        ListCommand::Operators(arguments) => operators(arguments, process),
     }
 }
 

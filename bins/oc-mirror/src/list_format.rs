@@ -7,7 +7,7 @@ use mirror::{CatalogLookup, ChartLookup, ReleaseLookup};
 use serde::Serialize;
 
 use crate::lookup_arguments::{LookupArguments, directory};
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 
 /// Flags of every list.
 #[derive(Debug, Args)]
@@ -30,16 +30,16 @@ pub(crate) struct ListOptions {
 }
 
 impl ListOptions {
-    pub(crate) fn releases(&self, surroundings: &Surroundings) -> anyhow::Result<ReleaseLookup> {
-        self.lookup.open(("--from", self.from.as_deref()), surroundings)
+    pub(crate) fn releases(&self, process: &ProcessEnvironment) -> anyhow::Result<ReleaseLookup> {
+        self.lookup.open(("--from", self.from.as_deref()), process)
     }
 
-    pub(crate) fn catalogs(&self, surroundings: &Surroundings) -> anyhow::Result<CatalogLookup> {
-        self.lookup.catalogs(("--from", self.from.as_deref()), surroundings)
+    pub(crate) fn catalogs(&self, process: &ProcessEnvironment) -> anyhow::Result<CatalogLookup> {
+        self.lookup.catalogs(("--from", self.from.as_deref()), process)
     }
 
-    pub(crate) fn charts(&self, surroundings: &Surroundings) -> anyhow::Result<ChartLookup> {
-        self.lookup.charts(surroundings)
+    pub(crate) fn charts(&self, process: &ProcessEnvironment) -> anyhow::Result<ChartLookup> {
+        self.lookup.charts(process)
     }
 
     /// The directory that `--from` names.

@@ -13,7 +13,7 @@ use crate::catalog_arguments::{open, package, source};
 use crate::list_format::{ListOptions, rendered};
 use crate::lookup_arguments::{minor, wait};
 use crate::problem::chain;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 
 /// Red Hat's catalogs, and the first minor version without it, where there is one.
 const CATALOGS: [(&str, Option<u64>); 4] = [
@@ -49,9 +49,9 @@ pub(crate) struct ListOperators {
 /// The text of the list.
 pub(crate) fn operators(
     arguments: &ListOperators,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> anyhow::Result<String> {
-    let lookup = arguments.list.catalogs(surroundings)?;
+    let lookup = arguments.list.catalogs(process)?;
     match &arguments.catalog {
         Some(source) => wait(contents(arguments, source, &lookup)),
         None => wait(catalogs(arguments, &lookup)),

@@ -9,7 +9,7 @@ use mirror::{CatalogLookup, ChartLookup, ReleaseLookup, SignatureCheck};
 use registry::Side;
 
 use crate::problem::Problem;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use crate::retry_arguments::RetryArguments;
 use crate::route;
 use crate::side_arguments::SourceArguments;
@@ -31,15 +31,15 @@ impl LookupArguments {
     pub(crate) fn open(
         &self,
         carried: (&str, Option<&str>),
-        surroundings: &Surroundings,
+        process: &ProcessEnvironment,
     ) -> anyhow::Result<ReleaseLookup> {
-        let variables = &surroundings.releases;
+        let variables = &process.releases;
         let sources =
             variables.sources(SignatureCheck::Enforce).map_err(|problems| all(&problems))?;
         if let Some(directory) = directory(carried)? {
             return Ok(ReleaseLookup::held(&directory, sources)?);
         }
-        let settings = self.registries(surroundings)?;
+        let settings = self.registries(process)?;
         ReleaseLookup::asking(settings, sources).context("preparing to ask registries")
     }
 
@@ -47,28 +47,28 @@ impl LookupArguments {
     pub(crate) fn catalogs(
         &self,
         carried: (&str, Option<&str>),
-        surroundings: &Surroundings,
+        process: &ProcessEnvironment,
     ) -> anyhow::Result<CatalogLookup> {
         if let Some(directory) = directory(carried)? {
             return Ok(CatalogLookup::held(&directory)?);
         }
-        let settings = self.registries(surroundings)?;
+        let settings = self.registries(process)?;
         CatalogLookup::asking(settings).context("preparing to ask registries")
     }
 
     /// The same for chart repositories.
-    pub(crate) fn charts(&self, surroundings: &Surroundings) -> anyhow::Result<ChartLookup> {
-        let settings = self.registries(surroundings)?;
+    pub(crate) fn charts(&self, process: &ProcessEnvironment) -> anyhow::Result<ChartLookup> {
+        let settings = self.registries(process)?;
         ChartLookup::asking(settings).context("preparing to ask repositories")
     }
 
-    fn registries(&self, surroundings: &Surroundings) -> anyhow::Result<registry::Settings> {
+    fn registries(&self, process: &ProcessEnvironment) -> anyhow::Result<registry::Settings> {
         let authfile = self.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
         let side = self.source.side(authfile).map_err(|problems| all(&problems))?;
         Ok(registry::Settings {
             retry: self.retry.retry(),
             timeouts: self.retry.timeouts(),
-            ..side.settings(Side::Source, surroundings)
+            ..side.settings(Side::Source, process)
         })
     }
 }

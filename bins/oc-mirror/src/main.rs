@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use oc_mirror::Surroundings;
+use oc_mirror::ProcessEnvironment;
 
 /// The system's allocator keeps two to three times as much memory as is in use
 /// when many images pass through few threads; this one gives it back.
@@ -12,5 +12,5 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let line: Vec<_> = std::env::args_os().collect();
-    oc_mirror::run(&line, &Surroundings::of_process())
+    oc_mirror::run(&line, &ProcessEnvironment::of_process())
 }

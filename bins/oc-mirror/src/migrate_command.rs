@@ -13,7 +13,7 @@ use crate::arguments::{Arguments, ReportFormat};
 use crate::console::Console;
 use crate::log::Log;
 use crate::mirror_command::{self, OfV2};
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use crate::route;
 
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ pub(crate) struct MigrateArguments {
 pub(crate) fn migrate(
     arguments: &MigrateArguments,
     cache: Option<CacheChoice>,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     log: &Log,
     console: Console,
 ) -> ExitCode {
@@ -51,7 +51,7 @@ pub(crate) fn migrate(
             };
             tracing::info!("converting {}", old.display());
             let of_v2 = OfV2 { cache, migrate_from: Some(old) };
-            mirror_command::mirror(&parsed.mirror, of_v2, &line, surroundings, log, console)
+            mirror_command::mirror(&parsed.mirror, of_v2, &line, process, log, console)
         }
         Err(error) => {
             tracing::error!("{error:#}");

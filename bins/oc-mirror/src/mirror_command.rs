@@ -35,7 +35,7 @@ use crate::progress::{Display, PLAIN_INTERVAL, Progress};
 use crate::registries_d;
 use crate::release_sources::ReleaseVariables;
 use crate::report_text::{self, Surround};
-use crate::request::{SelectionFile, Surroundings, request};
+use crate::request::{ProcessEnvironment, SelectionFile, request};
 use crate::shards::{self, LocalShards};
 
 /// Exit code of a request that could not be started.
@@ -54,7 +54,7 @@ pub(crate) fn mirror(
     arguments: &MirrorArguments,
     of_v2: OfV2,
     command_line: &[OsString],
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     log: &Log,
     console: Console,
 ) -> ExitCode {
@@ -65,7 +65,7 @@ pub(crate) fn mirror(
             return ExitCode::from(USAGE);
         }
     };
-    let (mut settings, pace) = match settings(arguments, command_line, surroundings) {
+    let (mut settings, pace) = match settings(arguments, command_line, process) {
         Ok(settings) => settings,
         Err(refusal) => {
             refusal.tell(&console);
@@ -135,7 +135,7 @@ pub(crate) fn mirror(
         Err(stopped) => return stopped,
     };
     if let Some((dir, registry)) = pushed_to {
-        crate::delete_command::remember(surroundings, &dir, &registry);
+        crate::delete_command::remember(process, &dir, &registry);
     }
     tell_failures(&report);
     if pins && matches!(report.ending, Ending::Complete | Ending::Partial) {
@@ -233,7 +233,7 @@ impl Refusal {
 pub(crate) fn settings(
     arguments: &MirrorArguments,
     command_line: &[OsString],
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> Result<(Settings, Pace), Refusal> {
     let request = request(arguments).map_err(Refusal::Usage)?;
     // Nothing must be made in a place that was only mistyped.
@@ -251,13 +251,13 @@ pub(crate) fn settings(
     // Without a policy, only what was named is read: it must not be wrong unnoticed.
     let directory = match &request.policy {
         PolicyChoice::None => named.map(Path::to_owned),
-        _ => registries_d::directory(named, &surroundings.registries),
+        _ => registries_d::directory(named, &process.registries),
     };
     let lookaside = match directory {
         Some(dir) => registries_d::read(&dir, named.is_some()).map_err(Refusal::Usage)?,
         None => Lookaside::default(),
     };
-    let trust = policy_file::open(&request.policy, &surroundings.registries, lookaside)
+    let trust = policy_file::open(&request.policy, &process.registries, lookaside)
         .map_err(|problem| Refusal::Usage(vec![problem]))?;
     for warning in &request.warnings {
         tracing::warn!("{warning}");
@@ -283,18 +283,18 @@ pub(crate) fn settings(
     }
     // The disconnected side finds images in archives, by their completed names.
     if !matches!(request.workflow, Workflow::DiskToMirror { .. }) {
-        check_short_names(&configuration, surroundings)?;
+        check_short_names(&configuration, process)?;
     }
-    let releases = release_sources(arguments, surroundings, &configuration)?;
+    let releases = release_sources(arguments, process, &configuration)?;
     let times = configuration.set.transfer_times.as_ref();
     let pace = arguments.pace.pace(times, Timestamp::now());
     let pace = pace.map_err(|problem| Refusal::Usage(vec![problem]))?;
-    let keys = archive_keys::read(arguments, surroundings)
-        .map_err(|problem| Refusal::Usage(vec![problem]))?;
+    let keys =
+        archive_keys::read(arguments, process).map_err(|problem| Refusal::Usage(vec![problem]))?;
     let line = command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let checks = (releases, trust);
     let selected = (configuration, plan);
-    let mut settings = request.settings(arguments, surroundings, selected, checks, &pace, line);
+    let mut settings = request.settings(arguments, process, selected, checks, &pace, line);
     settings.archiving.signing_key = keys.signing;
     settings.archive_key = keys.verifying;
     if let Some(count) = arguments.shards.shards {
@@ -310,13 +310,13 @@ pub(crate) fn settings(
 /// Rejects names without a registry that registries.conf resolves in another way.
 fn check_short_names(
     configuration: &Configuration,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> Result<(), Refusal> {
     let names = image_set::short_names(&configuration.text);
     if names.is_empty() {
         return Ok(());
     }
-    let conf = ShortNames::open(&surroundings.registries)
+    let conf = ShortNames::open(&process.registries)
         .map_err(|error| Refusal::Usage(vec![Problem::new(chain(&error))]))?;
     let file = configuration.path.display();
     let ambiguous = |short: &ShortName| {
@@ -348,7 +348,7 @@ fn stored_plan(path: &Path, workflow: &Workflow) -> Result<StoredPlan, Problem> 
 /// Where releases come from. Variables that nothing uses may say what they want.
 fn release_sources(
     arguments: &MirrorArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     configuration: &Configuration,
 ) -> Result<ReleaseSources, Refusal> {
     let platform = configuration.set.mirror.platform.as_ref();
@@ -365,7 +365,7 @@ fn release_sources(
         }
     };
     let variables = match platform {
-        Some(_) => surroundings.releases.clone(),
+        Some(_) => process.releases.clone(),
         None => ReleaseVariables::default(),
     };
     variables.sources(check).map_err(Refusal::Usage)

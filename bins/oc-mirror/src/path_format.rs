@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::list_format::{json, yaml};
 use crate::lookup_arguments::LookupArguments;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 
 /// How the way is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -42,12 +42,12 @@ pub(crate) struct PathOptions {
 }
 
 impl PathOptions {
-    pub(crate) fn releases(&self, surroundings: &Surroundings) -> anyhow::Result<ReleaseLookup> {
-        self.lookup.open(("--workspace", self.workspace.as_deref()), surroundings)
+    pub(crate) fn releases(&self, process: &ProcessEnvironment) -> anyhow::Result<ReleaseLookup> {
+        self.lookup.open(("--workspace", self.workspace.as_deref()), process)
     }
 
-    pub(crate) fn catalogs(&self, surroundings: &Surroundings) -> anyhow::Result<CatalogLookup> {
-        self.lookup.catalogs(("--workspace", self.workspace.as_deref()), surroundings)
+    pub(crate) fn catalogs(&self, process: &ProcessEnvironment) -> anyhow::Result<CatalogLookup> {
+        self.lookup.catalogs(("--workspace", self.workspace.as_deref()), process)
     }
 
     /// The way in the form that was asked for.

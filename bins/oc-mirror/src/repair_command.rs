@@ -24,7 +24,7 @@ use crate::lookup_arguments::{all, wait};
 use crate::mirror_command::{self, OfV2};
 use crate::pace_arguments::{limiter, parse_rate};
 use crate::quantity;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use crate::retry_arguments::RetryArguments;
 use crate::route;
 use crate::side_arguments::SourceArguments;
@@ -56,11 +56,11 @@ pub(crate) struct RepairArguments {
 pub(crate) fn repair(
     arguments: &RepairArguments,
     command_line: &[OsString],
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     log: &Log,
     console: &Console,
 ) -> ExitCode {
-    match try_repair(arguments, command_line, surroundings, log, console) {
+    match try_repair(arguments, command_line, process, log, console) {
         Ok(code) => code,
         Err(error) => {
             tracing::error!("{error:#}");
@@ -72,7 +72,7 @@ pub(crate) fn repair(
 fn try_repair(
     arguments: &RepairArguments,
     command_line: &[OsString],
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     log: &Log,
     console: &Console,
 ) -> anyhow::Result<ExitCode> {
@@ -84,7 +84,7 @@ fn try_repair(
         "{} is not a workspace: expected blobs, images and working-dir in it",
         directory.display()
     );
-    let client = client(arguments, surroundings)?;
+    let client = client(arguments, process)?;
     let line: Vec<String> =
         command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let lock = workspace.lock(&line)?;
@@ -124,7 +124,7 @@ fn try_repair(
         );
         return Ok(ExitCode::from(DAMAGED));
     }
-    replay(arguments, &workspace, surroundings, log, console)?;
+    replay(arguments, &workspace, process, log, console)?;
     let progress = Progress::default();
     let rest = workspace.verify(&|done, of| progress.tell(done, of))?;
     if rest.is_sound() {
@@ -138,14 +138,14 @@ fn try_repair(
     Ok(ExitCode::from(DAMAGED))
 }
 
-fn client(arguments: &RepairArguments, surroundings: &Surroundings) -> anyhow::Result<Client> {
+fn client(arguments: &RepairArguments, process: &ProcessEnvironment) -> anyhow::Result<Client> {
     let authfile = arguments.authfile.as_ref().filter(|path| !path.as_os_str().is_empty());
     let side = arguments.source.side(authfile).map_err(|problems| all(&problems))?;
     Ok(Client::open(registry::Settings {
         retry: arguments.retry.retry(),
         timeouts: arguments.retry.timeouts(),
         limits: arguments.limit_rate.iter().map(limiter).collect(),
-        ..side.settings(Side::Source, surroundings)
+        ..side.settings(Side::Source, process)
     })?)
 }
 
@@ -173,7 +173,7 @@ fn summary(found: usize, repaired: &Repaired) -> String {
 fn replay(
     arguments: &RepairArguments,
     workspace: &Workspace,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     log: &Log,
     console: &Console,
 ) -> anyhow::Result<()> {
@@ -205,7 +205,7 @@ fn replay(
             &parsed.mirror,
             OfV2::default(),
             &line,
-            surroundings,
+            process,
             log,
             console.clone(),
         );

@@ -26,7 +26,7 @@ use crate::side_arguments::SideChoice;
 
 /// What the process was started in, read once by `main`.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct ProcessEnvironment {
     /// `OC_MIRROR_CACHE`
     pub cache_variable: Option<OsString>,
     /// `JOB_COMPLETION_INDEX`
@@ -42,7 +42,7 @@ pub struct Surroundings {
     pub kubeconfigs: Vec<PathBuf>,
 }
 
-impl Surroundings {
+impl ProcessEnvironment {
     /// Those of this process. For `main` alone.
     pub fn of_process() -> Self {
         Self {
@@ -295,7 +295,7 @@ impl Request {
     pub(crate) fn settings(
         self,
         arguments: &MirrorArguments,
-        surroundings: &Surroundings,
+        process: &ProcessEnvironment,
         (configuration, plan): (Configuration, Option<Arc<StoredPlan>>),
         checks: (ReleaseSources, Option<TrustPolicy>),
         pace: &Pace,
@@ -309,7 +309,7 @@ impl Request {
             None => NonZeroU32::MIN,
         };
         let side = |side, choice, limits| {
-            side_settings((arguments, sharing), surroundings, side, choice, limits)
+            side_settings((arguments, sharing), process, side, choice, limits)
         };
         Settings {
             source: side(Side::Source, self.source, &pace.source),
@@ -359,7 +359,7 @@ impl Request {
 /// How the registries of both sides are connected to, by one of `sharing` processes. Reads nothing.
 pub(crate) fn registries(
     (arguments, sharing): (&MirrorArguments, NonZeroU32),
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     pace: &Pace,
 ) -> Result<(registry::Settings, registry::Settings), Vec<Problem>> {
     let mut problems = Vec::new();
@@ -367,9 +367,8 @@ pub(crate) fn registries(
     let source = keep(&mut problems, arguments.source.side(authfile));
     let destination = keep(&mut problems, arguments.destination.side(authfile));
     let (Some(source), Some(destination)) = (source, destination) else { return Err(problems) };
-    let side = |side, choice, limits| {
-        side_settings((arguments, sharing), surroundings, side, choice, limits)
-    };
+    let side =
+        |side, choice, limits| side_settings((arguments, sharing), process, side, choice, limits);
     Ok((
         side(Side::Source, source, &pace.source),
         side(Side::Destination, destination, &pace.destination),
@@ -378,7 +377,7 @@ pub(crate) fn registries(
 
 fn side_settings(
     (arguments, sharing): (&MirrorArguments, NonZeroU32),
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     side: Side,
     choice: SideChoice,
     limits: &[RateLimiter],
@@ -391,7 +390,7 @@ fn side_settings(
         timeouts: arguments.retry.timeouts(),
         per_host: at_least_one(budget.map_or(blobs_at_once, |budget| budget.min(blobs_at_once))),
         limits: limits.to_vec(),
-        ..choice.settings(side, surroundings)
+        ..choice.settings(side, process)
     }
 }
 

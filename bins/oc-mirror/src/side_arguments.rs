@@ -7,7 +7,7 @@ use registry::{CredentialSource, Side};
 
 use crate::go_syntax;
 use crate::problem::Problem;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use crate::secret::Secret;
 
 const SOURCE: &str = "Source registries";
@@ -154,13 +154,13 @@ pub(crate) struct SideChoice {
 
 impl SideChoice {
     /// Settings of a client for this side. Whatever its flags do not concern is as by default.
-    pub(crate) fn settings(self, side: Side, surroundings: &Surroundings) -> registry::Settings {
+    pub(crate) fn settings(self, side: Side, process: &ProcessEnvironment) -> registry::Settings {
         registry::Settings {
             tls_verify: self.tls_verify,
             credentials: self.credentials,
             cert_dir: self.cert_dir,
             user_agent: format!("oc-mirror/{}", crate::version::NUMBER),
-            ..registry::Settings::new(surroundings.registries.clone(), side)
+            ..registry::Settings::new(process.registries.clone(), side)
         }
     }
 }

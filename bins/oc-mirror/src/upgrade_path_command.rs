@@ -13,7 +13,7 @@ use semver::Version;
 
 use crate::lookup_arguments::{architecture, full_version, wait};
 use crate::path_format::PathOptions;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use crate::upgrade_path_operator::{UpgradePathOperator, operator};
 
 /// The channels that are looked in unless others are named.
@@ -57,22 +57,22 @@ pub(crate) struct UpgradePathRelease {
 /// The way, as it was asked to be shown.
 pub(crate) fn upgrade_path(
     arguments: &UpgradePathArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> anyhow::Result<String> {
     match &arguments.of {
-        UpgradePathCommand::Release(arguments) => release(arguments, surroundings),
-        UpgradePathCommand::Operator(arguments) => operator(arguments, surroundings),
+        UpgradePathCommand::Release(arguments) => release(arguments, process),
+        UpgradePathCommand::Operator(arguments) => operator(arguments, process),
     }
 }
 
-fn release(arguments: &UpgradePathRelease, surroundings: &Surroundings) -> anyhow::Result<String> {
+fn release(arguments: &UpgradePathRelease, process: &ProcessEnvironment) -> anyhow::Result<String> {
     let query = match (&arguments.from, &arguments.to) {
         (Some(from), Some(to)) => PathQuery::Between { from: from.clone(), to: to.clone() },
         (Some(from), None) => PathQuery::From(from.clone()),
         (None, Some(to)) => PathQuery::To(to.clone()),
         (None, None) => anyhow::bail!("expected --from or --to"),
     };
-    let lookup = arguments.path.releases(surroundings)?;
+    let lookup = arguments.path.releases(process)?;
     let graph = wait(graph(arguments, &query, &lookup))?;
     let paths = find_paths(&graph, &query)?;
     arguments.path.shown(&paths, || paths.table(), || paths.drawing())

@@ -11,7 +11,7 @@ use semver::Version;
 use crate::catalog_arguments::{PackageArguments, open, package};
 use crate::lookup_arguments::wait;
 use crate::path_format::PathOptions;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 
 const ABOUT: &str = "\
 Inside a channel OLM installs a version over what a cluster has when the version replaces it, skips it, or \
@@ -43,9 +43,9 @@ fn version(text: &str) -> Result<Version, String> {
 /// The way, as it was asked to be shown.
 pub(crate) fn operator(
     arguments: &UpgradePathOperator,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> anyhow::Result<String> {
-    let lookup = arguments.path.catalogs(surroundings)?;
+    let lookup = arguments.path.catalogs(process)?;
     let paths = wait(paths(arguments, &lookup))?;
     arguments.path.shown(&paths, || paths.table(), || paths.drawing())
 }

@@ -20,7 +20,7 @@ use workspace::{Need, Verification, Workspace};
 use crate::console;
 use crate::lookup_arguments::{all, wait};
 use crate::quantity;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use crate::retry_arguments::RetryArguments;
 use crate::route;
 use crate::side_arguments::DestinationArguments;
@@ -77,8 +77,8 @@ struct Damaged {
     needed_by: Vec<String>,
 }
 
-pub(crate) fn verify(arguments: &VerifyArguments, surroundings: &Surroundings) -> ExitCode {
-    let written = try_verify(arguments, surroundings).and_then(|result| {
+pub(crate) fn verify(arguments: &VerifyArguments, process: &ProcessEnvironment) -> ExitCode {
+    let written = try_verify(arguments, process).and_then(|result| {
         let text = match arguments.output {
             crate::arguments::ReportFormat::Text => render(&result),
             crate::arguments::ReportFormat::Json => {
@@ -98,7 +98,7 @@ pub(crate) fn verify(arguments: &VerifyArguments, surroundings: &Surroundings) -
     }
 }
 
-fn try_verify(arguments: &VerifyArguments, surroundings: &Surroundings) -> anyhow::Result<Result> {
+fn try_verify(arguments: &VerifyArguments, process: &ProcessEnvironment) -> anyhow::Result<Result> {
     let files: Vec<PathBuf> = arguments.what.iter().filter_map(|what| archive_file(what)).collect();
     if files.len() == arguments.what.len() {
         return verify_archives(files);
@@ -107,7 +107,7 @@ fn try_verify(arguments: &VerifyArguments, surroundings: &Surroundings) -> anyho
         bail!("expected one workspace, one registry, or archive files only, found several of them");
     };
     if what.starts_with("docker://") {
-        return verify_registry(arguments, surroundings, what);
+        return verify_registry(arguments, process, what);
     }
     let directory =
         route::served_directory(what).map_err(|problem| anyhow::anyhow!("{problem}"))?;
@@ -180,7 +180,7 @@ fn verify_archives(files: Vec<PathBuf>) -> anyhow::Result<Result> {
 
 fn verify_registry(
     arguments: &VerifyArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     what: &str,
 ) -> anyhow::Result<Result> {
     let target: Target = what.parse()?;
@@ -189,7 +189,7 @@ fn verify_registry(
     let client = Client::open(registry::Settings {
         retry: arguments.retry.retry(),
         timeouts: arguments.retry.timeouts(),
-        ..side.settings(Side::Destination, surroundings)
+        ..side.settings(Side::Destination, process)
     })?;
     let progress = Progress::default();
     let found = wait(async {

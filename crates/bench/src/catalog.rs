@@ -72,7 +72,7 @@ pub(crate) fn catalog(arguments: &Arguments) -> Result<()> {
     let folder = work.path().join("configs");
     let length = catalogs::write(shape, &folder)?;
     println!("catalog: {} packages, {} MB of JSON", shape.packages, megabytes(length));
-    println!("{}", surroundings(runs));
+    println!("{}", environment(runs));
 
     let mut lines = Vec::new();
     let mut verdicts = Vec::new();
@@ -216,7 +216,7 @@ fn judge(name: &str, samples: &[(Usage, Told)]) -> Vec<Vec<String>> {
     ]
 }
 
-fn surroundings(runs: usize) -> String {
+fn environment(runs: usize) -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or_default();
     format!("runs: {runs} of each case, the best counts; load before the start: {load}")

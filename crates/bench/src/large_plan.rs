@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use anyhow::Result;
 use mirror_plan::{
-    BlobRef, ContentSource, Destination, Found, ImageTree, Journey, Kind, ManifestNode, Mode,
+    BlobRef, ContentSource, Destination, Direction, Found, ImageTree, Kind, ManifestNode, Mode,
     Nothing, Origin, RunIdentity, Wanted, plan, split,
 };
 use oci::{Digest, MediaType};
@@ -69,13 +69,13 @@ fn found(number: u64, own: u64) -> Result<Found> {
 /// Plans a mirror of that size and writes the part of each shard.
 pub(crate) fn split_large_plan(size: Size) -> Result<Split> {
     let target = Some("registry.example/ocp".parse()?);
-    let journey = Journey { mode: Mode::MirrorToMirror, target };
+    let direction = Direction { mode: Mode::MirrorToMirror, target };
     let own = size.blobs / size.images.max(1);
     let mut failure = None;
     // Trees are made one by one: a plan keeps them in a compact form.
     let images = (0..size.images)
         .map_while(|number| found(number, own).map_err(|error| failure = Some(error)).ok());
-    let plan = plan(journey, images, &Nothing);
+    let plan = plan(direction, images, &Nothing);
     if let Some(error) = failure {
         return Err(error);
     }

@@ -135,7 +135,7 @@ fn mirror(arguments: &Arguments) -> Result<()> {
     let chosen = |part: Part| arguments.only.is_empty() || arguments.only.contains(&part);
     let runs = if arguments.short { 1 } else { arguments.runs.get() };
     let ground = Ground::prepare(if arguments.short { 100 } else { 1 })?;
-    println!("{}", table::surroundings(&ground, runs));
+    println!("{}", table::environment(&ground, runs));
     for (number, other) in programs.others.iter().enumerate() {
         println!("other oc-mirror {}: {}", number + 1, other.display());
     }

@@ -10,7 +10,7 @@ use crate::results::{Job, Results, Row, State};
 use crate::targets::verdicts;
 
 /// What the figures depend on.
-pub(crate) fn surroundings(ground: &Ground, runs: usize) -> String {
+pub(crate) fn environment(ground: &Ground, runs: usize) -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();

@@ -3,6 +3,7 @@
 mod address;
 mod bond;
 mod bridge;
+mod cluster_facts;
 mod mac;
 mod method;
 mod mtu;
@@ -10,23 +11,22 @@ mod names;
 mod policy;
 mod route;
 mod secrets;
-mod surroundings;
 mod uplink;
 mod values;
 mod verdict;
 
+use crate::cluster_facts::ClusterFacts;
 use crate::document::{Content, Document, Form};
 use crate::finding::{Finding, Findings};
 use crate::layout::Layout;
-use crate::surroundings::Surroundings;
-use crate::uplink::WayOut;
+use crate::uplink::UplinkPorts;
 
 /// What the rules look at.
 struct Subject<'a> {
     form: Form,
     layout: &'a Layout<'a>,
-    way_out: WayOut<'a>,
-    around: &'a Surroundings,
+    way_out: UplinkPorts<'a>,
+    around: &'a ClusterFacts,
 }
 
 /// Rules on what a document describes, whatever it is for.
@@ -35,7 +35,7 @@ const GENERAL: [fn(&Subject<'_>, &mut Findings); 10] = [
     names::check,
     bond::check,
     secrets::check,
-    surroundings::check_version,
+    cluster_facts::check_version,
     bridge::check_database,
     mac::check_interfaces,
     mtu::check_links,
@@ -52,11 +52,11 @@ const BR_EX: [fn(&Subject<'_>, &mut Findings); 8] = [
     address::check,
     route::check,
     mtu::check,
-    surroundings::check_platform,
+    cluster_facts::check_platform,
 ];
 
 /// Everything wrong with a document, in the order of its text.
-pub fn check(document: &Document, around: &Surroundings) -> Vec<Finding> {
+pub fn check(document: &Document, around: &ClusterFacts) -> Vec<Finding> {
     let mut found = Findings::default();
     for finding in document.findings() {
         found.report_as(finding.severity, finding.rule, finding.at, finding.message.clone());
@@ -78,8 +78,8 @@ pub fn check(document: &Document, around: &Surroundings) -> Vec<Finding> {
     found.into_sorted()
 }
 
-fn check_layout(layout: &Layout<'_>, form: Form, around: &Surroundings, found: &mut Findings) {
-    let way_out = layout.bridge().map(|bridge| WayOut::of(bridge, layout)).unwrap_or_default();
+fn check_layout(layout: &Layout<'_>, form: Form, around: &ClusterFacts, found: &mut Findings) {
+    let way_out = layout.bridge().map(|bridge| UplinkPorts::of(bridge, layout)).unwrap_or_default();
     let subject = Subject { form, layout, way_out, around };
     for check in GENERAL {
         check(&subject, found);

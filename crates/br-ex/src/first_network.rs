@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::document::{Document, Form};
 use crate::layout::Layout;
-use crate::uplink::{WayOut, below};
+use crate::uplink::{UplinkPorts, below};
 
 #[derive(Debug, thiserror::Error)]
 pub enum FirstNetworkError {
@@ -33,7 +33,7 @@ pub fn first_network(document: &Document) -> Result<NetworkState, FirstNetworkEr
         return Err(FirstNetworkError::NoWayOut);
     };
     // Of several NICs in a bond of Open vSwitch one is enough for a start.
-    let way_out = WayOut::of(bridge, &layout);
+    let way_out = UplinkPorts::of(bridge, &layout);
     let carrier = way_out.members.first().ok_or(FirstNetworkError::NoWayOut)?.value;
     let port = port.node.to_json();
     let interfaces: Vec<Value> = chain(carrier, &layout)

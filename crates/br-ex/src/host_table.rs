@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::check;
+use crate::cluster_facts::ClusterFacts;
 use crate::document::Document;
-use crate::inventory::Stem;
+use crate::inventory::DocumentName;
 use crate::layout::Interface;
 use crate::rule::Severity;
-use crate::surroundings::Surroundings;
 use machine_config::Role;
 
 pub use csv::{Row, Table};
@@ -67,7 +67,7 @@ pub struct HostFile {
 pub fn host_files(
     table: &Table,
     template: &str,
-    around: &Surroundings,
+    around: &ClusterFacts,
 ) -> Result<Vec<HostFile>, Vec<TableProblem>> {
     let mut problems = check_columns(table, template);
     if table.rows.is_empty() {
@@ -208,7 +208,7 @@ fn check_fields(table: &Table, row: &Row) -> Vec<TableProblem> {
 
 fn path_of(table: &Table, row: &Row) -> Result<String, TableProblem> {
     let host = table.field(row, HOST).unwrap_or_default();
-    let stem = Stem::of_host(host).map_err(|error| field(row, HOST, error.to_string()))?;
+    let stem = DocumentName::of_host(host).map_err(|error| field(row, HOST, error.to_string()))?;
     if stem.is_cluster() {
         return Err(field(row, HOST, "a host cannot be called `cluster`".to_owned()));
     }
@@ -312,7 +312,7 @@ routes:
             problems.iter().map(ToString::to_string).collect()
         };
         let table = Table::parse(table).map_err(said)?;
-        host_files(&table, template, &Surroundings::default()).map_err(said)
+        host_files(&table, template, &ClusterFacts::default()).map_err(said)
     }
 
     #[test]

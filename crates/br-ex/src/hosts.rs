@@ -7,11 +7,11 @@ use machine_config::Pool;
 use machine_identity::short_name;
 use nmstate::InterfaceType;
 
+use crate::cluster_facts::ClusterFacts;
 use crate::document::Document;
 use crate::finding::{Finding, Findings};
 use crate::layout::{Interface, Layout};
 use crate::rule::{RuleId, Severity};
-use crate::surroundings::Surroundings;
 
 /// The name of the document for all hosts that have none of their own.
 pub const CLUSTER: &str = "cluster";
@@ -104,7 +104,7 @@ impl HostDocument {
 
 /// What is wrong between documents: the number of the document that it shows in,
 /// and the finding.
-pub fn check_hosts(hosts: &[HostDocument], around: &Surroundings) -> Vec<(usize, Finding)> {
+pub fn check_hosts(hosts: &[HostDocument], around: &ClusterFacts) -> Vec<(usize, Finding)> {
     let mut all = Vec::new();
     let mut seen = Seen::default();
     for (number, host) in hosts.iter().enumerate() {
@@ -171,7 +171,7 @@ fn is_host_name(name: &str) -> bool {
 fn check_role(
     host: &HostDocument,
     hosts: &[HostDocument],
-    around: &Surroundings,
+    around: &ClusterFacts,
     found: &mut Findings,
 ) {
     let at = Position::START;
@@ -268,7 +268,7 @@ mod tests {
         HostDocument { role: role.to_owned(), name: name.to_owned(), naming, document }
     }
 
-    fn broken(hosts: &[HostDocument], around: &Surroundings) -> Vec<String> {
+    fn broken(hosts: &[HostDocument], around: &ClusterFacts) -> Vec<String> {
         let found = check_hosts(hosts, around);
         found.iter().map(|(number, finding)| format!("{number}:{}", finding.rule)).collect()
     }
@@ -280,7 +280,7 @@ mod tests {
             host("worker", "worker-0.yaml", Naming::File, "192.0.2.20"),
             host("worker", "worker-1.example.com", Naming::Host, "192.0.2.21"),
         ];
-        assert!(broken(&hosts, &Surroundings::default()).is_empty());
+        assert!(broken(&hosts, &ClusterFacts::default()).is_empty());
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
             (host("w", "cluster.example.com", Naming::Host, "192.0.2.1"), vec!["0:B31"]),
         ] {
             assert_eq!(
-                broken(std::slice::from_ref(&file), &Surroundings::default()),
+                broken(std::slice::from_ref(&file), &ClusterFacts::default()),
                 rules,
                 "{}",
                 file.name
@@ -315,7 +315,7 @@ mod tests {
             (Reader::FirstBoot, None),
         ] {
             let document = host("w", "worker-0.yaml", Naming::FileOnNode(reader), "192.0.2.1");
-            let found = check_hosts(&[document], &Surroundings::default());
+            let found = check_hosts(&[document], &ClusterFacts::default());
             assert_eq!(found.first().map(|(_, finding)| finding.severity), wanted, "{reader:?}");
         }
     }
@@ -346,7 +346,7 @@ mod tests {
             host("worker", "n0.yaml", Naming::File, "192.0.2.10"),
             host("master", "n0.yml", Naming::File, "192.0.2.10"),
         ];
-        assert_eq!(broken(&hosts, &Surroundings::default()), ["1:B31"]);
+        assert_eq!(broken(&hosts, &ClusterFacts::default()), ["1:B31"]);
     }
 
     #[test]
@@ -355,7 +355,7 @@ mod tests {
             host("master", "master-0.yml", Naming::File, "192.0.2.10"),
             host("worker", "worker-0.yml", Naming::File, "192.0.2.10"),
         ];
-        let found = check_hosts(&hosts, &Surroundings::default());
+        let found = check_hosts(&hosts, &ClusterFacts::default());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, 1);
         assert_eq!(found[0].1.message, "`master-0.yml` has address 192.0.2.10, too");
@@ -368,12 +368,12 @@ mod tests {
             host("worker", "cluster.yml", Naming::File, "192.0.2.10"),
             host("worker", "worker-0.yml", Naming::File, "192.0.2.11"),
         ];
-        assert_eq!(broken(&hosts, &Surroundings::default()), ["0:B32", "0:B33"]);
+        assert_eq!(broken(&hosts, &ClusterFacts::default()), ["0:B32", "0:B33"]);
     }
 
     #[test]
     fn host_files_on_a_cloud_are_warned_about() {
-        let around = Surroundings { platform: Some(crate::Platform::Aws), ..Default::default() };
+        let around = ClusterFacts { platform: Some(crate::Platform::Aws), ..Default::default() };
         let hosts = [host("worker", "worker-0.yml", Naming::File, "192.0.2.11")];
         assert_eq!(broken(&hosts, &around), ["0:B40"]);
     }

@@ -6,17 +6,17 @@ use ipnet::IpNet;
 use located_yaml::{Keys, Loaded, Node, Position, load};
 use machine_identity::short_name;
 
+use crate::cluster_facts::{ClusterFacts, Platform};
 use crate::document::Document;
 use crate::hosts::{HostDocument, Naming};
 use crate::layout::{Interface, Layout};
-use crate::surroundings::{Platform, Surroundings};
 
 /// What an install-config says about br-ex.
 #[derive(Debug, Clone)]
 pub struct InstallConfig {
     pub hosts: Vec<ConfiguredHost>,
     /// Networks and the platform.
-    pub surroundings: Surroundings,
+    pub cluster_facts: ClusterFacts,
 }
 
 /// A host with a document in the install-config.
@@ -54,12 +54,15 @@ pub fn parse(text: &str) -> Result<InstallConfig, InstallConfigError> {
         return Err(InstallConfigError::Yaml { at: problem.at, problem: problem.value });
     }
     let Some(root) = root else {
-        return Ok(InstallConfig { hosts: Vec::new(), surroundings: Surroundings::default() });
+        return Ok(InstallConfig { hosts: Vec::new(), cluster_facts: ClusterFacts::default() });
     };
     let networking = root.get("networking");
     let listed = networking.and_then(|it| it.get("hostConfig")).map(Node::items);
     let hosts = listed.unwrap_or_default().iter().map(|host| configured_host(&root, host));
-    Ok(InstallConfig { hosts: hosts.collect::<Result<_, _>>()?, surroundings: surroundings(&root) })
+    Ok(InstallConfig {
+        hosts: hosts.collect::<Result<_, _>>()?,
+        cluster_facts: cluster_facts(&root),
+    })
 }
 
 /// The roles that a document goes to when none is known: on the node the host name selects it.
@@ -169,7 +172,7 @@ fn role_of_machine<'a>(root: &'a Node, name: &str, config: &Node) -> Option<&'a 
     host.get("role")?.text()
 }
 
-fn surroundings(root: &Node) -> Surroundings {
+fn cluster_facts(root: &Node) -> ClusterFacts {
     let networking = root.get("networking");
     let list =
         |key: &str| networking.and_then(|it| it.get(key)).map(Node::items).unwrap_or_default();
@@ -179,7 +182,7 @@ fn surroundings(root: &Node) -> Surroundings {
         texts.filter_map(|text| text.parse().ok()).collect()
     };
     let platforms = root.get("platform").map(Node::entries).unwrap_or_default();
-    Surroundings {
+    ClusterFacts {
         cluster_mtu: networking
             .and_then(|it| it.get("clusterNetworkMTU"))
             .and_then(Node::integer)
@@ -188,7 +191,7 @@ fn surroundings(root: &Node) -> Surroundings {
         cluster_networks: nets("clusterNetwork"),
         service_networks: nets("serviceNetwork"),
         platform: platforms.iter().find_map(|entry| entry.key.parse::<Platform>().ok()),
-        ..Surroundings::default()
+        ..ClusterFacts::default()
     }
 }
 
@@ -226,7 +229,7 @@ platform:
         let second = config.hosts[1].config.to_json();
         assert_eq!(second["interfaces"][0]["name"], "eno1");
         assert_eq!(second["hostname"]["running"], "worker-0");
-        let around = config.surroundings;
+        let around = config.cluster_facts;
         assert_eq!(around.machine_networks, ["192.0.2.0/24".parse().unwrap()]);
         assert_eq!(around.service_networks, ["172.30.0.0/16".parse().unwrap()]);
         assert_eq!((around.cluster_mtu, around.platform), (Some(1400), Some(Platform::Baremetal)));

@@ -16,11 +16,11 @@ pub use machine_identity::short_name;
 
 pub use files::{FileProblem, FoundFile, Placement, place_files};
 
+use crate::cluster_facts::ClusterFacts;
 use crate::document::Document;
 use crate::finding::Finding;
 use crate::hosts::{HostDocument, Naming, check_hosts};
 use crate::install_config::{ConfiguredHost, InstallConfig};
-use crate::surroundings::Surroundings;
 
 /// The stem of the document that every host without one of its own takes.
 const CLUSTER: &str = "cluster";
@@ -31,10 +31,10 @@ const MAX_LABEL: usize = 63;
 
 /// The name of a document without its ending: a short host name, or `cluster`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stem(String);
+pub struct DocumentName(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StemError {
+pub enum DocumentNameError {
     #[error(
         "{0:?} is not a short host name; nodes look for `hostname -s`: lower-case letters, digits \
          and `-`, nothing after a dot"
@@ -46,7 +46,7 @@ pub enum StemError {
 
 /// A document and the bytes that the node gets.
 #[derive(Debug, Clone)]
-pub struct Placed {
+pub struct InventoryDocument {
     /// Byte for byte.
     pub bytes: Vec<u8>,
     /// The file it comes from, for messages.
@@ -58,10 +58,10 @@ pub struct Placed {
 /// All documents by role and host.
 #[derive(Debug, Clone, Default)]
 pub struct Inventory {
-    roles: BTreeMap<Role, BTreeMap<Stem, Placed>>,
+    roles: BTreeMap<Role, BTreeMap<DocumentName, InventoryDocument>>,
 }
 
-impl Stem {
+impl DocumentName {
     pub fn cluster() -> Self {
         Self(CLUSTER.to_owned())
     }
@@ -75,8 +75,10 @@ impl Stem {
     }
 
     /// The stem for a host that may be given with its domain.
-    pub fn of_host(name: &str) -> Result<Self, StemError> {
-        short_name(name).parse().map_err(|_: StemError| StemError::Name(name.to_owned()))
+    pub fn of_host(name: &str) -> Result<Self, DocumentNameError> {
+        short_name(name)
+            .parse()
+            .map_err(|_: DocumentNameError| DocumentNameError::Name(name.to_owned()))
     }
 
     /// The role that the name says by its beginning: `master-0`, `worker-1`.
@@ -88,24 +90,24 @@ impl Stem {
     }
 }
 
-impl FromStr for Stem {
-    type Err = StemError;
+impl FromStr for DocumentName {
+    type Err = DocumentNameError;
 
-    fn from_str(text: &str) -> Result<Self, StemError> {
+    fn from_str(text: &str) -> Result<Self, DocumentNameError> {
         let inner = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-');
         let is_label = text.bytes().all(inner)
             && (1..=MAX_LABEL).contains(&text.len())
             && !text.starts_with('-')
             && !text.ends_with('-');
         match text {
-            FLAG => Err(StemError::Flag),
+            FLAG => Err(DocumentNameError::Flag),
             _ if is_label => Ok(Self(text.to_owned())),
-            _ => Err(StemError::Name(text.to_owned())),
+            _ => Err(DocumentNameError::Name(text.to_owned())),
         }
     }
 }
 
-impl fmt::Display for Stem {
+impl fmt::Display for DocumentName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -115,11 +117,11 @@ impl fmt::Display for Stem {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostProblem {
     #[error("line {line}")]
-    Name { line: usize, source: StemError },
+    Name { line: usize, source: DocumentNameError },
     #[error("line {line}")]
     Role { line: usize, source: NameError },
     #[error("line {line}: {role} {stem} has a document already; a host has one")]
-    Twice { line: usize, role: Role, stem: Stem },
+    Twice { line: usize, role: Role, stem: DocumentName },
 }
 
 /// The documents of an install-config called `origin`. `role` is that of hosts whose role the
@@ -133,7 +135,7 @@ pub fn from_install_config(
     let mut problems = Vec::new();
     for host in &config.hosts {
         let line = host.at.line;
-        let stem = match Stem::of_host(&host.name) {
+        let stem = match DocumentName::of_host(&host.name) {
             Ok(stem) => stem,
             Err(source) => {
                 problems.push(HostProblem::Name { line, source });
@@ -143,7 +145,7 @@ pub fn from_install_config(
         for role in host.roles(role.map(Role::as_str)) {
             match role.parse::<Role>() {
                 Ok(role) => {
-                    let placed = Placed::from_install_config(origin, host, &role);
+                    let placed = InventoryDocument::from_install_config(origin, host, &role);
                     if inventory.insert(role.clone(), stem.clone(), placed).is_some() {
                         problems.push(HostProblem::Twice { line, role, stem: stem.clone() });
                     }
@@ -155,7 +157,7 @@ pub fn from_install_config(
     if problems.is_empty() { Ok(inventory) } else { Err(problems) }
 }
 
-impl Placed {
+impl InventoryDocument {
     /// A file of its own.
     pub fn from_file(role: &Role, path: &str, bytes: &[u8]) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path).to_owned();
@@ -188,19 +190,26 @@ impl Inventory {
         self.roles.is_empty()
     }
 
-    pub fn roles(&self) -> impl Iterator<Item = (&Role, &BTreeMap<Stem, Placed>)> {
+    pub fn roles(
+        &self,
+    ) -> impl Iterator<Item = (&Role, &BTreeMap<DocumentName, InventoryDocument>)> {
         self.roles.iter()
     }
 
     /// All documents, by role and name.
-    pub fn documents(&self) -> impl Iterator<Item = (&Role, &Stem, &Placed)> {
+    pub fn documents(&self) -> impl Iterator<Item = (&Role, &DocumentName, &InventoryDocument)> {
         self.roles.iter().flat_map(|(role, documents)| {
             documents.iter().map(move |(stem, document)| (role, stem, document))
         })
     }
 
     /// Puts a document in its place. The one that was there is given back.
-    pub fn insert(&mut self, role: Role, stem: Stem, document: Placed) -> Option<Placed> {
+    pub fn insert(
+        &mut self,
+        role: Role,
+        stem: DocumentName,
+        document: InventoryDocument,
+    ) -> Option<InventoryDocument> {
         self.roles.entry(role).or_default().insert(stem, document)
     }
 
@@ -213,8 +222,9 @@ impl Inventory {
 
     /// Everything wrong with the documents, each by itself and between them, with the file it
     /// stands in.
-    pub fn check(&self, around: &Surroundings) -> Vec<(String, Finding)> {
-        let placed: Vec<&Placed> = self.documents().map(|(_, _, placed)| placed).collect();
+    pub fn check(&self, around: &ClusterFacts) -> Vec<(String, Finding)> {
+        let placed: Vec<&InventoryDocument> =
+            self.documents().map(|(_, _, placed)| placed).collect();
         let hosts: Vec<HostDocument> = placed.iter().map(|placed| placed.host.clone()).collect();
         let between = check_hosts(&hosts, around)
             .into_iter()
@@ -239,17 +249,17 @@ mod tests {
 
     #[test]
     fn a_document_is_kept_under_the_short_name_of_its_host() {
-        assert_eq!(Stem::of_host("worker-0.example.com").unwrap().as_str(), "worker-0");
-        assert!("worker-0.example.com".parse::<Stem>().is_err());
+        assert_eq!(DocumentName::of_host("worker-0.example.com").unwrap().as_str(), "worker-0");
+        assert!("worker-0.example.com".parse::<DocumentName>().is_err());
         for bad in ["", "Worker-0", "a_b", "-a", "a-", &"a".repeat(64)] {
-            assert!(bad.parse::<Stem>().is_err(), "{bad}");
+            assert!(bad.parse::<DocumentName>().is_err(), "{bad}");
         }
-        assert_eq!("applied".parse::<Stem>(), Err(StemError::Flag));
+        assert_eq!("applied".parse::<DocumentName>(), Err(DocumentNameError::Flag));
     }
 
     #[test]
     fn the_beginning_of_a_name_says_the_role() {
-        let role = |name: &str| name.parse::<Stem>().unwrap().role();
+        let role = |name: &str| name.parse::<DocumentName>().unwrap().role();
         assert_eq!(role("master-0"), Some(Role::master()));
         assert_eq!(role("worker-a-1"), Some(Role::worker()));
         assert_eq!(role("workers"), None);

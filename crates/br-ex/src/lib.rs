@@ -17,6 +17,7 @@
 //! ```
 
 mod check;
+mod cluster_facts;
 mod current;
 pub mod current_address;
 pub mod day2;
@@ -38,15 +39,14 @@ pub mod render;
 mod rule;
 pub mod scale_out;
 mod schema;
-mod surroundings;
 pub mod topology;
 mod uplink;
 
 pub use check::check;
+pub use cluster_facts::{ClusterFacts, NmstateVersion, NotAVersion, Platform, UnknownPlatform};
 pub use document::{Content, Document, Form, NODE_POLICY};
 pub use finding::Finding;
 pub use rule::{RULES, Rule, RuleId, Severity};
-pub use surroundings::{NmstateVersion, NotAVersion, Platform, Surroundings, UnknownPlatform};
 
 /// The name that the cluster network gives to its bridge, and to the port with the node's address.
 pub const BRIDGE: &str = "br-ex";

@@ -174,10 +174,10 @@ fn find_by_mac(state: &mut Value, macs: &BTreeMap<String, String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster_facts::ClusterFacts;
     use crate::day2::{Basis, State, differences};
     use crate::first_network::first_network;
     use crate::rule::Severity;
-    use crate::surroundings::Surroundings;
     use crate::topology::{
         Addressing, Bond, BondMode, Families, StaticAddresses, Topology, Uplink,
     };
@@ -241,7 +241,7 @@ routes:
         let macs = BTreeMap::from([("eth0".to_owned(), "52:54:00:00:00:01".to_owned())]);
         let network = Document::parse(text.as_bytes());
         let text = lift(&network, None, &macs).unwrap();
-        let findings = crate::check(&Document::parse(text.as_bytes()), &Surroundings::default());
+        let findings = crate::check(&Document::parse(text.as_bytes()), &ClusterFacts::default());
         let bad = findings.iter().any(|finding| finding.severity != Severity::Info);
         assert!(!bad, "{findings:?}\n{text}");
         assert!(text.contains("identifier: mac-address"), "{text}");

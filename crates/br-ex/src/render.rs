@@ -5,7 +5,7 @@ use machine_config::{
     Unit, WriteError, yaml,
 };
 
-use crate::inventory::{Inventory, Stem};
+use crate::inventory::{DocumentName, Inventory};
 
 /// Units of the first-boot service, as the layered image carries them. They are written out so
 /// that they are there, and enabled, before a node has that image.
@@ -89,7 +89,7 @@ pub fn extra_manifests(cluster: &str, configs: &[MachineConfig]) -> Result<Strin
 }
 
 /// Where a node looks for the document.
-pub fn path_of(stem: &Stem) -> Result<FilePath, FilePathError> {
+pub fn path_of(stem: &DocumentName) -> Result<FilePath, FilePathError> {
     // Older nodes read nothing but .yml.
     format!("{BR_EX_FOLDER}/{stem}.yml").parse()
 }

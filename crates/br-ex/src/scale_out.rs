@@ -7,12 +7,12 @@ use machine_config::{
     Outcome, Pool, Role, difference,
 };
 
+use crate::cluster_facts::ClusterFacts;
 use crate::document::Document;
 use crate::finding::Finding;
 use crate::hosts::{HostDocument, Naming, Reader, check_hosts};
-use crate::inventory::Stem;
+use crate::inventory::DocumentName;
 use crate::render::path_of;
-use crate::surroundings::Surroundings;
 
 pub use objects::{Bmc, Machine, Manifest, ManifestError, manifests};
 
@@ -26,11 +26,11 @@ pub enum ScaleOutError {
         "{config} has a document for {host} already; a node that runs gets a change of it by a \
          policy, and its file acts again at the next reboot: see `oc-brex plan`"
     )]
-    Present { config: String, host: Stem },
+    Present { config: String, host: DocumentName },
     #[error(transparent)]
     Path(#[from] machine_config::FilePathError),
     #[error("adding {host} to {config} would change more than its file, which must not be: {more}")]
-    More { config: String, host: Stem, more: String },
+    More { config: String, host: DocumentName, more: String },
 }
 
 /// A MachineConfig with one more host.
@@ -54,7 +54,7 @@ impl Addition {
 /// All that was there stays as it is, to the byte; that is compared again afterwards.
 pub fn add(
     old: &MachineConfig,
-    host: &Stem,
+    host: &DocumentName,
     bytes: &[u8],
     policy: &DisruptionPolicy,
 ) -> Result<Addition, ScaleOutError> {
@@ -90,7 +90,7 @@ pub fn check_beside(
     role: &Role,
     file_name: &str,
     bytes: &[u8],
-    around: &Surroundings,
+    around: &ClusterFacts,
 ) -> Vec<Finding> {
     let mut hosts: Vec<HostDocument> = Vec::new();
     for config in configs {

@@ -8,7 +8,7 @@ use crate::layout::{BridgePort, Interface, Layout, PortKind};
 
 /// Ports of br-ex that may lead out, and what is behind the one that does.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WayOut<'a> {
+pub(crate) struct UplinkPorts<'a> {
     /// Ports of br-ex that lead out of Open vSwitch.
     pub(crate) system: Vec<BridgePort<'a>>,
     /// Ports of br-ex that lead to another bridge.
@@ -19,7 +19,7 @@ pub(crate) struct WayOut<'a> {
     pub(crate) members: Vec<Located<&'a str>>,
 }
 
-impl<'a> WayOut<'a> {
+impl<'a> UplinkPorts<'a> {
     pub(crate) fn of(bridge: &Interface<'a>, layout: &Layout<'a>) -> Self {
         let mut way = Self { named: bridge.external_id("bridge-uplink"), ..Self::default() };
         for port in bridge.bridge_ports() {

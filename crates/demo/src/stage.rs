@@ -1,4 +1,4 @@
-//! The demo's surroundings: its folder, the program it runs, and what it prints.
+//! The demo's environment: its folder, the program it runs, and what it prints.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

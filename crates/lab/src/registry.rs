@@ -45,7 +45,7 @@ use crate::certificates::{Authority, ClientCertificates};
 use crate::images::Image;
 use answer::{Answer, Body};
 use api::{Api, Call};
-use auth::{Challenge, Gate};
+use auth::{Authenticator, Challenge};
 use log::Log;
 use route::{Query, Route};
 
@@ -126,7 +126,7 @@ pub struct LabRegistry {
 struct ServerState {
     scheme: &'static str,
     api: Api,
-    gate: Gate,
+    authenticator: Authenticator,
     faults: fault::Faults,
     log: Arc<Log>,
 }
@@ -150,7 +150,7 @@ impl LabRegistry {
         let scheme = if acceptor.is_some() { "https" } else { "http" };
         let state = Arc::new(ServerState {
             scheme,
-            gate: Gate::new(settings.auth),
+            authenticator: Authenticator::new(settings.auth),
             api: Api {
                 store: store::Store::open(settings.directory.as_deref())?,
                 behaviour: settings.behaviour,
@@ -306,7 +306,7 @@ impl ServerState {
                 Effect::DropConnection => return Err(io::Error::other("dropped on demand")),
                 Effect::CutRequestAfter(count) => return cut_request(body, *count).await,
                 Effect::Delay(time) => tokio::time::sleep(*time).await,
-                Effect::ExpireTokensNow => self.gate.expire_tokens(),
+                Effect::ExpireTokensNow => self.authenticator.expire_tokens(),
                 _ => {}
             }
         }
@@ -324,7 +324,7 @@ impl ServerState {
             Err(lost) => return Ok(api::lost(lost)),
         };
         if route == Route::Token {
-            return Ok(match self.gate.token(&parts.headers, &query) {
+            return Ok(match self.authenticator.token(&parts.headers, &query) {
                 Some((token, seconds)) => {
                     Answer::json(StatusCode::OK, &json!({"token": token, "expires_in": seconds}))
                 }
@@ -334,7 +334,7 @@ impl ServerState {
             });
         }
         let needs = route::needs(&parts.method, &route, &query);
-        if let Err(Challenge(challenge)) = self.gate.check(&base, &parts.headers, &needs) {
+        if let Err(Challenge(challenge)) = self.authenticator.check(&base, &parts.headers, &needs) {
             let refusal = Answer::refusal(
                 StatusCode::UNAUTHORIZED,
                 "UNAUTHORIZED",

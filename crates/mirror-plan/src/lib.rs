@@ -42,13 +42,13 @@ pub use image::{
 pub use naming::{Destination, NameError, Naming};
 pub use pinned::{Pin, PinnedFiles};
 pub use plan::{
-    Action, BlobIndex, Found, Held, Journey, Lines, Mode, Nothing, Plan, PlanError,
+    Action, BlobIndex, Direction, Found, Held, Lines, Mode, Nothing, Plan, PlanError,
     PlannedAttachment, PlannedBlob, PlannedImage, PlannedManifest, PlannedTree, SealError, Sealing,
     Totals, plan, size_text, unseal,
 };
 pub use referrers::Names;
 pub use resources::{
-    CatalogSourceTemplate, IMAGE_DIGEST_SOURCES, Placed, PlacedCatalog, ResourceError,
+    CatalogSourceTemplate, IMAGE_DIGEST_SOURCES, MirroredCatalog, MirroredImage, ResourceError,
     ResourceFile, ResourceOptions, Scope, TemplateError, catalog_resources, cluster_resources,
     hosts_clusters_refuse, image_digest_sources, same_but_for_time,
 };

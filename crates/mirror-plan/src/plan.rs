@@ -113,7 +113,7 @@ pub struct Totals {
 
 /// Between which places, and to which registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Journey {
+pub struct Direction {
     pub mode: Mode,
     pub target: Option<Target>,
 }
@@ -178,7 +178,11 @@ pub enum PlanError {
 /// - Each blob is listed once, however many images need it.
 /// - An image is marked as present only if its manifest and everything attached to it are held.
 ///   What is not known to be held is copied.
-pub fn plan(journey: Journey, found: impl IntoIterator<Item = Found>, held: &impl Held) -> Plan {
+pub fn plan(
+    direction: Direction,
+    found: impl IntoIterator<Item = Found>,
+    held: &impl Held,
+) -> Plan {
     let mut images = Vec::new();
     let mut blobs = BlobTable::default();
     for Found { wanted, destination, tree } in found {
@@ -196,7 +200,7 @@ pub fn plan(journey: Journey, found: impl IntoIterator<Item = Found>, held: &imp
         (a.kind, &a.destination, &a.origin).cmp(&(b.kind, &b.destination, &b.origin))
     });
     let totals = Totals::of(&images, &blobs);
-    let Journey { mode, target } = journey;
+    let Direction { mode, target } = direction;
     Plan { schema: SCHEMA.into(), version: VERSION, mode, target, totals, images, blobs }
 }
 

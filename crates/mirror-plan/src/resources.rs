@@ -17,13 +17,13 @@ mod document;
 mod install_config;
 mod scope;
 
-pub use catalog::{CatalogSourceTemplate, PlacedCatalog, TemplateError, catalog_resources};
+pub use catalog::{CatalogSourceTemplate, MirroredCatalog, TemplateError, catalog_resources};
 use document::{Document, Entry};
 pub use install_config::{IMAGE_DIGEST_SOURCES, image_digest_sources};
 
 /// An image and where it is in the mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct MirroredImage {
     pub kind: Kind,
     pub origin: Origin,
     pub destination: ImageRef,
@@ -82,7 +82,7 @@ enum Category {
 
 /// The files for what the mirror holds. A resource without entries has no file.
 pub fn cluster_resources(
-    images: &[Placed],
+    images: &[MirroredImage],
     options: &ResourceOptions,
 ) -> Result<Vec<ResourceFile>, ResourceError> {
     let mut kinds = vec![Resource::DigestMirrorSet, Resource::TagMirrorSet];
@@ -119,7 +119,7 @@ pub fn same_but_for_time(old: &str, new: &str) -> bool {
 
 /// Registries that the schemas of the mirror sets refuse: bare IPv6 addresses.
 /// A cluster can use such a registry only under a host name.
-pub fn hosts_clusters_refuse(images: &[Placed]) -> BTreeSet<&RegistryHost> {
+pub fn hosts_clusters_refuse(images: &[MirroredImage]) -> BTreeSet<&RegistryHost> {
     images
         .iter()
         .filter_map(|image| Some((redirected(image)?, image)))
@@ -131,7 +131,7 @@ pub fn hosts_clusters_refuse(images: &[Placed]) -> BTreeSet<&RegistryHost> {
 /// The reference that a cluster would use, if pulling it can be redirected.
 /// Catalogs and the graph image are named by resources of their own, and a
 /// layout has no name that a cluster could request.
-fn redirected(image: &Placed) -> Option<&ImageRef> {
+fn redirected(image: &MirroredImage) -> Option<&ImageRef> {
     match (&image.origin, Category::of(image.kind)) {
         (Origin::Registry(source), Some(_)) => Some(source),
         _ => None,
@@ -185,7 +185,7 @@ impl Resource {
         }
     }
 
-    fn documents(self, images: &[Placed], options: &ResourceOptions) -> Vec<Document> {
+    fn documents(self, images: &[MirroredImage], options: &ResourceOptions) -> Vec<Document> {
         let mut mirrors: BTreeMap<Category, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
         for image in images {
             let (Some(source), Some(category)) = (redirected(image), Category::of(image.kind))

@@ -9,7 +9,7 @@ use std::path::Path;
 use lab::data_tier;
 use lab::kube::published_crd;
 use mirror_plan::{
-    Kind, Naming, Origin, Placed, ResourceOptions, Scope, Wanted, cluster_resources,
+    Kind, MirroredImage, Naming, Origin, ResourceOptions, Scope, Wanted, cluster_resources,
 };
 use oci::{Digest, ImageRef};
 use regex::Regex;
@@ -54,7 +54,7 @@ fn facts(yaml: &str) -> Facts {
 }
 
 /// An image whose mirroring needs `source` to be redirected to `mirror`.
-fn behind(source: &str, mirror: &str, scope: Scope) -> Placed {
+fn behind(source: &str, mirror: &str, scope: Scope) -> MirroredImage {
     let digest = Digest::of(source.as_bytes());
     let releases = [
         ("/openshift/release-images", Kind::ReleasePayload),
@@ -77,12 +77,12 @@ fn behind(source: &str, mirror: &str, scope: Scope) -> Placed {
         platforms: vec![],
     };
     let destination = Naming::new(target.parse().unwrap()).destination(&wanted).unwrap();
-    Placed { kind, origin: wanted.origin, destination }
+    MirroredImage { kind, origin: wanted.origin, destination }
 }
 
 /// Our resource for the images behind every entry of a real one.
 fn remade(real: &Facts, scope: Scope, name: &str) -> Facts {
-    let images: Vec<Placed> = real
+    let images: Vec<MirroredImage> = real
         .iter()
         .flat_map(|(.., entries)| entries)
         .flat_map(|entry| entry.mirrors.iter().map(|mirror| behind(&entry.source, mirror, scope)))
@@ -135,7 +135,7 @@ fn real_content_source_policies_have_the_entries_that_ours_would() {
 
 #[test]
 fn sources_and_mirrors_match_the_patterns_of_the_real_schemas() {
-    let images: Vec<Placed> = [
+    let images: Vec<MirroredImage> = [
         ("quay.io/a__b/c.d/e---f@DIGEST", "reg/n/a__b/c.d/e---f:1"),
         ("busybox:1@DIGEST", "10.0.0.1:5000/library/busybox:1"),
         ("Quay.Example.COM:8443/x:1@DIGEST", "r-1.example:443/x:1"),
@@ -146,7 +146,7 @@ fn sources_and_mirrors_match_the_patterns_of_the_real_schemas() {
         // The mirror's host may be one word, which a reference cannot express.
         let (host, path) = destination.split_once('/').unwrap();
         let path: mirror_plan::Destination = path.parse().unwrap();
-        Placed {
+        MirroredImage {
             kind: Kind::Additional,
             origin: Origin::Registry(
                 origin.replace("@DIGEST", &digest).parse::<ImageRef>().unwrap(),

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use mirror_plan::{
-    BlobRef, Destination, Found, ImageTree, Journey, Kind, ManifestNode, Mode, Nothing, Origin,
+    BlobRef, Destination, Direction, Found, ImageTree, Kind, ManifestNode, Mode, Nothing, Origin,
     Wanted, plan,
 };
 use oci::{Digest, MediaType};
@@ -54,8 +54,8 @@ fn peak() -> u64 {
 #[test]
 fn six_thousand_images_of_twenty_blobs_are_planned_in_a_few_megabytes() {
     let before = peak();
-    let journey = Journey { mode: Mode::MirrorToDisk, target: None };
-    let plan = plan(journey, (0..IMAGES).map(found), &Nothing);
+    let direction = Direction { mode: Mode::MirrorToDisk, target: None };
+    let plan = plan(direction, (0..IMAGES).map(found), &Nothing);
     let grown = peak() - before;
     assert_eq!(plan.totals.images, 6000);
     assert_eq!(plan.totals.blobs, 6000 * 5 + 40 * 15);

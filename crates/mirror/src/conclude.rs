@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mirror_plan::{ConfigurationRun, Placed, Plan, PlannedImage};
+use mirror_plan::{ConfigurationRun, MirroredImage, Plan, PlannedImage};
 use workspace::redact_urls;
 
 use crate::collect::sections::Sections;
@@ -25,7 +25,7 @@ pub(crate) fn conclude_dry_run(
     results: &mut Results,
 ) {
     results.add_images(plan, &Outcome::planned(plan), |image| at(route, image).to_string());
-    let placed: Vec<Placed> = plan.images.iter().map(|image| placed(route, image)).collect();
+    let placed: Vec<MirroredImage> = plan.images.iter().map(|image| placed(route, image)).collect();
     let resources = generated_files::resources(context, &placed, sections);
     let lost = &results.issues.lost;
     let files = resources.and_then(|resources| {
@@ -56,7 +56,8 @@ pub(crate) fn conclude(
     if delivered.executed == Executed::Interrupted {
         results.is_interrupted = true;
     } else {
-        let held: Vec<Placed> = parts.iter().flat_map(|part| held_images(route, part)).collect();
+        let held: Vec<MirroredImage> =
+            parts.iter().flat_map(|part| held_images(route, part)).collect();
         if !held.is_empty() {
             results.add_files(generated_files::write_resources(context, &held, sections));
         }
@@ -76,7 +77,7 @@ pub(crate) fn conclude(
 }
 
 /// The images of a part that the target holds.
-fn held_images(route: &Route<'_>, part: &Part) -> impl Iterator<Item = Placed> {
+fn held_images(route: &Route<'_>, part: &Part) -> impl Iterator<Item = MirroredImage> {
     let images = part.plan.images.iter().zip(&part.outcomes).enumerate();
     let is_held = |index: &usize, outcome: &Outcome| {
         let is_there = matches!(outcome, Outcome::Present | Outcome::Copied);
@@ -91,8 +92,8 @@ fn at(route: &Route<'_>, image: &PlannedImage) -> oci::ImageRef {
     image.destination.at(&route.place.registry)
 }
 
-fn placed(route: &Route<'_>, image: &PlannedImage) -> Placed {
-    Placed { kind: image.kind, origin: image.origin.clone(), destination: at(route, image) }
+fn placed(route: &Route<'_>, image: &PlannedImage) -> MirroredImage {
+    MirroredImage { kind: image.kind, origin: image.origin.clone(), destination: at(route, image) }
 }
 
 /// Records which images the configuration of this run uses, and what catalogs offer: a deletion

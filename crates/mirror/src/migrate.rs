@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mirror_plan::{Exit, ImageRecord, Journey, Mode, Plan, PlannedImage, plan};
+use mirror_plan::{Direction, Exit, ImageRecord, Mode, Plan, PlannedImage, plan};
 use oci::Digest;
 use workspace::archive::{ArchivePlan, ArchiveRequest, ArchiveStatus, Base};
 use workspace::distribution::{Distribution, V2WorkingDir};
@@ -162,8 +162,8 @@ async fn record_images(
     results.issues.notes.extend(missed.into_iter().map(|text| format!("not converted: {text}")));
     gathered.found.append(&mut sections.catalogs.stored);
     let held = OnDisk::new(context, &gathered.found);
-    let journey = Journey { mode: Mode::MirrorToDisk, target: None };
-    let plan = Arc::new(plan(journey, gathered.found, &held));
+    let direction = Direction { mode: Mode::MirrorToDisk, target: None };
+    let plan = Arc::new(plan(direction, gathered.found, &held));
     context.planned(&plan, &sections, &results.issues);
     let (needs, mut outcomes) = fetch::missing(context, &plan);
     let supplies = Supplies::FromDisk(Arc::clone(holdings));

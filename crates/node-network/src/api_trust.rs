@@ -101,7 +101,7 @@ mod tests {
     use tokio_rustls::TlsAcceptor;
 
     use super::*;
-    use crate::probe::{Clause, ClauseProbes, Probe, Target, When};
+    use crate::probe::{Check, CheckProbes, Probe, Target, When};
     use crate::reach;
 
     struct Authority {
@@ -157,9 +157,9 @@ mod tests {
 
     async fn asked(endpoint: Endpoint, trust: &ApiTrust) -> (bool, String) {
         let target = Target::ApiServer(endpoint.clone());
-        let clause = Clause { id: "api-server", any_of: vec![target], when: When::Always };
-        let question = ClauseProbes { clause, probes: vec![Probe::Answer(endpoint)] };
-        let reports = reach::probe(&[question], Duration::from_secs(20), Some(trust)).await;
+        let check = Check { id: "api-server", any_of: vec![target], when: When::Always };
+        let request = CheckProbes { check, probes: vec![Probe::Answer(endpoint)] };
+        let reports = reach::probe(&[request], Duration::from_secs(20), Some(trust)).await;
         (reports[0].holds, reports[0].probes[0].detail.to_string())
     }
 

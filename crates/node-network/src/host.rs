@@ -7,7 +7,7 @@ use nmstate::{ErrorKind, NetworkState, NmstateError};
 use crate::api_trust::ApiTrust;
 use crate::network_manager::{Checkpoint, Manager, ManagerError};
 use crate::persistence;
-use crate::probe::{ClauseProbes, ClauseReport};
+use crate::probe::{CheckProbes, CheckReport};
 use crate::reach;
 use crate::transaction::Network;
 
@@ -37,10 +37,10 @@ impl Host {
     /// As [`Network::ask`], with API servers that must prove who they are.
     pub async fn probe_trusted(
         &self,
-        requests: &[ClauseProbes],
+        requests: &[CheckProbes],
         limit: Duration,
         trust: Option<&ApiTrust>,
-    ) -> Vec<ClauseReport> {
+    ) -> Vec<CheckReport> {
         reach::probe(requests, limit, trust).await
     }
 }
@@ -98,7 +98,7 @@ impl Network for Host {
         NetworkState::checkpoint_rollback_async(checkpoint.as_str()).await
     }
 
-    async fn probe(&self, requests: &[ClauseProbes], limit: Duration) -> Vec<ClauseReport> {
+    async fn probe(&self, requests: &[CheckProbes], limit: Duration) -> Vec<CheckReport> {
         reach::probe(requests, limit, None).await
     }
 }

@@ -25,7 +25,7 @@
 //! ```text
 //! let record = RecordFile::new("/var/lib/…/change.json", boot_id);
 //! let recovered = recovery::recover(&Host, &record, timing.checkpoint).await?;
-//! let transaction = Transaction { label, desired, memory_only, aim, timing, record: &record };
+//! let transaction = Transaction { label, desired, memory_only, expected, timing, record: &record };
 //! let outcome = transaction.run(&Host).await;
 //! ```
 
@@ -61,7 +61,7 @@ pub use host::Host;
 pub use message::Message;
 pub use network_manager::Checkpoint;
 pub use nmstate::{NetworkState, NmstateError};
-pub use observe::{Aim, Observation};
+pub use observe::{ExpectedNetwork, Observation};
 pub use outcome::{Cause, Outcome, Recovery};
 pub use record::{Record, RecordFile};
 pub use recovery::{Recovered, recover};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{self, Expectation, Fact};
-use crate::probe::{self, ClauseReport, Gate};
+use crate::probe::{self, CheckReport, Checks};
 use crate::transaction::Network;
 use crate::{Message, NetworkState};
 
@@ -14,16 +14,16 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The expected network.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Aim {
+pub struct ExpectedNetwork {
     pub bridge: Option<Expectation>,
-    pub gate: Gate,
+    pub checks: Checks,
 }
 
 /// The observed network.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
     pub facts: Vec<Fact>,
-    pub probes: Vec<ClauseReport>,
+    pub probes: Vec<CheckReport>,
     /// Why the state could not be read, if it could not.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unread: Option<Message>,
@@ -33,7 +33,7 @@ impl Observation {
     pub fn is_good(&self) -> bool {
         self.unread.is_none()
             && facts::all_hold(&self.facts)
-            && self.probes.iter().all(|clause| clause.holds)
+            && self.probes.iter().all(|check| check.holds)
     }
 
     /// What is not as expected, in one line.
@@ -50,9 +50,13 @@ impl Observation {
 }
 
 /// Observes once.
-pub async fn observe(network: &impl Network, aim: &Aim, limit: Duration) -> Observation {
+pub async fn observe(
+    network: &impl Network,
+    expected: &ExpectedNetwork,
+    limit: Duration,
+) -> Observation {
     match network.state().await {
-        Ok(state) => observe_state(network, &state, aim, limit).await,
+        Ok(state) => observe_state(network, &state, expected, limit).await,
         Err(error) => {
             Observation { unread: Some(error.to_string().into()), ..Observation::default() }
         }
@@ -63,13 +67,13 @@ pub async fn observe(network: &impl Network, aim: &Aim, limit: Duration) -> Obse
 pub async fn observe_state(
     network: &impl Network,
     state: &NetworkState,
-    aim: &Aim,
+    expected: &ExpectedNetwork,
     limit: Duration,
 ) -> Observation {
-    let facts = aim.bridge.as_ref().map(|bridge| bridge.check(state)).unwrap_or_default();
+    let facts = expected.bridge.as_ref().map(|bridge| bridge.check(state)).unwrap_or_default();
     // Without a bridge no probe can succeed, and probes take time.
     let probes = match facts::all_hold(&facts) {
-        true => network.probe(&aim.gate.probes(state), limit).await,
+        true => network.probe(&expected.checks.probes(state), limit).await,
         false => Vec::new(),
     };
     Observation { facts, probes, unread: None }
@@ -79,13 +83,13 @@ pub async fn observe_state(
 /// switch may need some seconds until it forwards. Returns the last observation.
 pub async fn wait(
     network: &impl Network,
-    aim: &Aim,
+    expected: &ExpectedNetwork,
     patience: Duration,
     limit: Duration,
 ) -> Observation {
     let deadline = Instant::now() + patience;
     loop {
-        let seen = observe(network, aim, limit).await;
+        let seen = observe(network, expected, limit).await;
         if seen.is_good() || Instant::now() + POLL_INTERVAL >= deadline {
             return seen;
         }

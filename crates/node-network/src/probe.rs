@@ -56,22 +56,22 @@ pub struct ProbeReport {
     pub milliseconds: u64,
 }
 
-/// What must work after a change: each clause, through any of its targets.
+/// What must work after a change: each check, through any of its targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Gate {
-    pub clauses: Vec<Clause>,
+pub struct Checks {
+    pub list: Vec<Check>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clause {
-    /// Identifies the clause in reports.
+pub struct Check {
+    /// Identifies the check in reports.
     pub id: &'static str,
     /// One response from one of these is enough.
     pub any_of: Vec<Target>,
     pub when: When,
 }
 
-/// Whether a clause must hold.
+/// Whether a check must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     Always,
@@ -79,17 +79,17 @@ pub enum When {
     HeldBefore,
 }
 
-/// A clause with its probes for a given state.
+/// A check with its probes for a given state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClauseProbes {
-    pub clause: Clause,
+pub struct CheckProbes {
+    pub check: Check,
     pub probes: Vec<Probe>,
 }
 
-/// A clause and the results of its probes.
+/// A check and the results of its probes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClauseReport {
-    /// [`Clause::id`].
+pub struct CheckReport {
+    /// [`Check::id`].
     #[serde(default)]
     pub id: String,
     pub about: Message,
@@ -97,38 +97,38 @@ pub struct ClauseReport {
     pub probes: Vec<ProbeReport>,
 }
 
-impl Gate {
-    /// The probes of each clause for a network in this state.
-    pub fn probes(&self, state: &NetworkState) -> Vec<ClauseProbes> {
-        let request = |clause: &Clause| ClauseProbes {
-            clause: clause.clone(),
-            probes: clause.any_of.iter().flat_map(|target| target.probes(state)).collect(),
+impl Checks {
+    /// The probes of each check for a network in this state.
+    pub fn probes(&self, state: &NetworkState) -> Vec<CheckProbes> {
+        let request = |check: &Check| CheckProbes {
+            check: check.clone(),
+            probes: check.any_of.iter().flat_map(|target| target.probes(state)).collect(),
         };
-        self.clauses.iter().map(request).collect()
+        self.list.iter().map(request).collect()
     }
 
-    /// The clauses to probe after the change, given what held before it. Reports
-    /// are those of this gate's clauses, in order.
-    pub fn after(&self, before: &[ClauseReport]) -> Self {
-        let keep = |(clause, report): (&Clause, &ClauseReport)| {
-            (clause.when == When::Always || report.holds).then(|| clause.clone())
+    /// The checks to probe after the change, given what held before it. Reports
+    /// are those of these checks, in order.
+    pub fn after(&self, before: &[CheckReport]) -> Self {
+        let keep = |(check, report): (&Check, &CheckReport)| {
+            (check.when == When::Always || report.holds).then(|| check.clone())
         };
-        Self { clauses: self.clauses.iter().zip(before).filter_map(keep).collect() }
+        Self { list: self.list.iter().zip(before).filter_map(keep).collect() }
     }
 }
 
-impl ClauseProbes {
+impl CheckProbes {
     /// Evaluates the results.
-    pub fn judge(&self, probes: Vec<ProbeReport>) -> ClauseReport {
-        let about: Vec<String> = self.clause.any_of.iter().map(ToString::to_string).collect();
+    pub fn judge(&self, probes: Vec<ProbeReport>) -> CheckReport {
+        let about: Vec<String> = self.check.any_of.iter().map(ToString::to_string).collect();
         // Own addresses are different: each one must be usable.
-        let all = self.clause.any_of.iter().all(|t| matches!(t, Target::OwnAddresses { .. }));
+        let all = self.check.any_of.iter().all(|t| matches!(t, Target::OwnAddresses { .. }));
         let holds = match all {
             true => !probes.is_empty() && probes.iter().all(|probe| probe.answered),
             false => probes.iter().any(|probe| probe.answered),
         };
-        let id = self.clause.id.to_owned();
-        ClauseReport { id, about: about.join(", or ").into(), holds, probes }
+        let id = self.check.id.to_owned();
+        CheckReport { id, about: about.join(", or ").into(), holds, probes }
     }
 }
 
@@ -224,7 +224,7 @@ impl fmt::Display for Probe {
 }
 
 /// What does not hold, in one line.
-pub fn failures(reports: &[ClauseReport]) -> String {
+pub fn failures(reports: &[CheckReport]) -> String {
     let failed = reports.iter().filter(|report| !report.holds).map(|report| {
         let why: Vec<String> = report
             .probes
@@ -260,8 +260,8 @@ dns-resolver: {running: {server: [198.51.100.53]}}
         ProbeReport { probe: "p".into(), answered, detail: "d".into(), milliseconds: 1 }
     }
 
-    fn clause(any_of: Vec<Target>, when: When) -> Clause {
-        Clause { id: "test", any_of, when }
+    fn check(any_of: Vec<Target>, when: When) -> Check {
+        Check { id: "test", any_of, when }
     }
 
     fn gateway() -> Target {
@@ -278,9 +278,9 @@ dns-resolver: {running: {server: [198.51.100.53]}}
         let own = Target::OwnAddresses { interface: "br-ex".into() };
         let dns = Target::NameServers { name: "cluster.example".into() };
         let any = vec![gateway(), dns, api(), own];
-        let gate = Gate { clauses: vec![clause(any, When::Always)] };
+        let checks = Checks { list: vec![check(any, When::Always)] };
         let probes: Vec<String> =
-            gate.probes(&state)[0].probes.iter().map(ToString::to_string).collect();
+            checks.probes(&state)[0].probes.iter().map(ToString::to_string).collect();
         assert_eq!(
             probes,
             [
@@ -297,8 +297,8 @@ dns-resolver: {running: {server: [198.51.100.53]}}
         let state = NetworkState::new_from_yaml(STATE).unwrap();
         let through = |interface: &str, family| {
             let target = Target::GatewayThrough { interface: interface.into(), family };
-            let gate = Gate { clauses: vec![clause(vec![target], When::Always)] };
-            let requests = gate.probes(&state);
+            let checks = Checks { list: vec![check(vec![target], When::Always)] };
+            let requests = checks.probes(&state);
             requests[0].probes.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(through("br-ex", Family::V4), ["gateway 198.51.100.1 on br-ex by ARP"]);
@@ -309,7 +309,7 @@ dns-resolver: {running: {server: [198.51.100.53]}}
     #[test]
     fn one_answer_is_enough_and_none_to_ask_is_not() {
         let request =
-            ClauseProbes { clause: clause(vec![api(), gateway()], When::Always), probes: vec![] };
+            CheckProbes { check: check(vec![api(), gateway()], When::Always), probes: vec![] };
         assert!(request.judge(vec![report(false), report(true)]).holds);
         assert!(!request.judge(vec![report(false)]).holds);
         let empty = request.judge(vec![]);
@@ -320,22 +320,19 @@ dns-resolver: {running: {server: [198.51.100.53]}}
     #[test]
     fn every_own_address_must_be_usable() {
         let own = Target::OwnAddresses { interface: "br-ex".into() };
-        let request = ClauseProbes { clause: clause(vec![own], When::Always), probes: vec![] };
+        let request = CheckProbes { check: check(vec![own], When::Always), probes: vec![] };
         assert!(request.judge(vec![report(true), report(true)]).holds);
         assert!(!request.judge(vec![report(true), report(false)]).holds);
     }
 
     #[test]
     fn what_did_not_work_before_is_not_asked_for_afterwards() {
-        let gate = Gate {
-            clauses: vec![
-                clause(vec![api()], When::Always),
-                clause(vec![gateway()], When::HeldBefore),
-            ],
+        let checks = Checks {
+            list: vec![check(vec![api()], When::Always), check(vec![gateway()], When::HeldBefore)],
         };
         let before =
-            |holds| ClauseReport { id: "test".into(), about: "x".into(), holds, probes: vec![] };
-        assert_eq!(gate.after(&[before(false), before(false)]).clauses.len(), 1);
-        assert_eq!(gate.after(&[before(false), before(true)]).clauses.len(), 2);
+            |holds| CheckReport { id: "test".into(), about: "x".into(), holds, probes: vec![] };
+        assert_eq!(checks.after(&[before(false), before(false)]).list.len(), 1);
+        assert_eq!(checks.after(&[before(false), before(true)]).list.len(), 2);
     }
 }

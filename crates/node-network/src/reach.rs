@@ -12,21 +12,21 @@ use crate::api_trust::ApiTrust;
 use crate::dns_query;
 use crate::message::Message;
 use crate::neighbour;
-use crate::probe::{ClauseProbes, ClauseReport, Endpoint, Probe, ProbeReport};
+use crate::probe::{CheckProbes, CheckReport, Endpoint, Probe, ProbeReport};
 use crate::view::Family;
 
 /// Sends all probes at the same time, each with the timeout `limit`. Without `trust` any server that
 /// responds at the address of the API server counts as the API server.
 pub(crate) async fn probe(
-    requests: &[ClauseProbes],
+    requests: &[CheckProbes],
     limit: Duration,
     trust: Option<&ApiTrust>,
-) -> Vec<ClauseReport> {
-    let clauses = requests.iter().map(|request| async {
+) -> Vec<CheckReport> {
+    let checks = requests.iter().map(|request| async {
         let probes = request.probes.iter().map(|probe| send(probe, limit, trust));
         request.judge(join_all(probes).await)
     });
-    join_all(clauses).await
+    join_all(checks).await
 }
 
 async fn send(probe: &Probe, limit: Duration, trust: Option<&ApiTrust>) -> ProbeReport {

@@ -17,10 +17,10 @@ use nmstate::{ErrorKind, NetworkState, NmstateError};
 use crate::facts;
 use crate::message::Message;
 use crate::network_manager::{Checkpoint, ManagerError};
-use crate::observe::{self, Aim, Observation};
+use crate::observe::{self, ExpectedNetwork, Observation};
 use crate::outcome::{Cause, Outcome, Recovery};
 use crate::persistence;
-use crate::probe::{ClauseProbes, ClauseReport};
+use crate::probe::{CheckProbes, CheckReport};
 use crate::record::{Record, RecordError, RecordFile, Stage};
 use crate::recovery;
 
@@ -40,7 +40,7 @@ use crate::recovery;
 ///   changed.
 /// - After success of [`persist`](Self::persist) and [`restore`](Self::restore), the profiles are
 ///   synced to disk.
-/// - [`probe`](Self::probe) returns the reports of the requested clauses first, in their order.
+/// - [`probe`](Self::probe) returns the reports of the requested checks first, in their order.
 #[allow(async_fn_in_trait)] // Used with concrete types; `Send` futures are not needed.
 pub trait Network {
     /// The current state, without passwords.
@@ -62,7 +62,7 @@ pub trait Network {
     /// Restores the network as of the checkpoint, and removes the checkpoint.
     async fn roll_back(&self, checkpoint: &Checkpoint) -> Result<(), NmstateError>;
     /// Sends all probes, each with the timeout `limit`.
-    async fn probe(&self, requests: &[ClauseProbes], limit: Duration) -> Vec<ClauseReport>;
+    async fn probe(&self, requests: &[CheckProbes], limit: Duration) -> Vec<CheckReport>;
     /// The change has reached this phase. For progress reports and probes that depend on it.
     fn reached(&self, _phase: Phase) {}
 }
@@ -89,7 +89,7 @@ pub enum Phase {
 /// - The network ends as `desired` or as it was before, also if the program, NetworkManager or the
 ///   node ends at any moment: [`recovery::recover`] finishes the transaction.
 /// - Nothing is changed before the state that undoes the change is synced to disk in `record`.
-/// - Until the probes of `aim` succeed, the change is in NetworkManager's memory only; a reboot
+/// - Until the probes of `expected` succeed, the change is in NetworkManager's memory only; a reboot
 ///   restores the previous profiles. If nmstate does not support that, the record restores them.
 /// - Checkpoints of other programs are not modified.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ pub struct Transaction<'a> {
     pub desired: &'a NetworkState,
     /// Whether a reboot undoes the change.
     pub memory_only: bool,
-    pub aim: &'a Aim,
+    pub expected: &'a ExpectedNetwork,
     pub timing: Timing,
     /// The record of the change. An unfinished change in it is finished first.
     pub record: &'a RecordFile,
@@ -152,7 +152,7 @@ impl Transaction<'_> {
             Ok(before) => before,
             Err(reason) => return Outcome::Refused { reason: reason.into() },
         };
-        let requests = self.aim.gate.probes(&before.state);
+        let requests = self.expected.checks.probes(&before.state);
         let answered = network.probe(&requests, self.timing.probe).await;
         let mut record = before.record;
         if let Err(error) = self.record.write(&record) {
@@ -172,8 +172,11 @@ impl Transaction<'_> {
             return self.roll_back(network, &record, &answered, failed).await;
         };
 
-        let aim = Aim { bridge: self.aim.bridge.clone(), gate: self.aim.gate.after(&answered) };
-        let wait = observe::wait(network, &aim, self.timing.patience, self.timing.probe);
+        let expected = ExpectedNetwork {
+            bridge: self.expected.bridge.clone(),
+            checks: self.expected.checks.after(&answered),
+        };
+        let wait = observe::wait(network, &expected, self.timing.patience, self.timing.probe);
         let lost = self.lost(network, &record, &checkpoint);
         let after = match select(Box::pin(wait), Box::pin(lost)).await {
             Either::Left((after, _)) => after,
@@ -336,7 +339,7 @@ impl Transaction<'_> {
         &self,
         network: &impl Network,
         record: &Record,
-        answered: &[ClauseReport],
+        answered: &[CheckReport],
         error: &NmstateError,
     ) -> Outcome {
         let message = Message::new(error.to_string());
@@ -359,7 +362,7 @@ impl Transaction<'_> {
         &self,
         network: &impl Network,
         record: &Record,
-        answered: &[ClauseReport],
+        answered: &[CheckReport],
         failed: Failed,
     ) -> Outcome {
         network.reached(Phase::RollingBack);
@@ -375,11 +378,11 @@ impl Transaction<'_> {
         }
         // A record that remains is harmless: the same state is restored again.
         let _ = self.record.clear();
-        let mut gate = self.aim.gate.clone();
+        let mut checks = self.expected.checks.clone();
         let mut held = answered.iter().map(|report| report.holds);
-        gate.clauses.retain(|_| held.next().unwrap_or(false));
-        let aim = Aim { bridge: None, gate };
-        let seen = observe::wait(network, &aim, self.timing.patience, self.timing.probe).await;
+        checks.list.retain(|_| held.next().unwrap_or(false));
+        let expected = ExpectedNetwork { bridge: None, checks };
+        let seen = observe::wait(network, &expected, self.timing.patience, self.timing.probe).await;
         let recovery = match seen.is_good() {
             true => Recovery::Works,
             false => Recovery::Differs { message: seen.failures() },

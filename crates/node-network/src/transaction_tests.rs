@@ -3,7 +3,7 @@ use std::path::Path;
 
 use super::*;
 use crate::facts::Expectation;
-use crate::probe::{Clause, Gate, ProbeReport, Target, When};
+use crate::probe::{Check, Checks, ProbeReport, Target, When};
 use crate::recovery::{Recovered, recover};
 
 const NEW: &str = "
@@ -256,7 +256,7 @@ impl Network for Fake {
         .await
     }
 
-    async fn probe(&self, requests: &[ClauseProbes], _: Duration) -> Vec<ClauseReport> {
+    async fn probe(&self, requests: &[CheckProbes], _: Duration) -> Vec<CheckReport> {
         let is_new = self.running.get() == Net::New;
         match self.fault {
             Fault::ExpiresWhileProbing if is_new => self.to_checkpoint(),
@@ -273,11 +273,11 @@ impl Network for Fake {
     }
 }
 
-fn aim() -> Aim {
+fn expected() -> ExpectedNetwork {
     let any_of = vec![Target::DefaultGateway { interface: None }];
-    Aim {
+    ExpectedNetwork {
         bridge: Some(Expectation { bridge: "br-ex".into(), ..Expectation::default() }),
-        gate: Gate { clauses: vec![Clause { id: "gateway", any_of, when: When::Always }] },
+        checks: Checks { list: vec![Check { id: "gateway", any_of, when: When::Always }] },
     }
 }
 
@@ -301,13 +301,13 @@ fn run_in(network: &Fake, folder: &Path) -> Option<Outcome> {
 
 fn run_document(network: &Fake, folder: &Path, desired: &str) -> Option<Outcome> {
     let desired = NetworkState::new_from_yaml(desired).unwrap();
-    let (aim, record) = (aim(), record(folder, 1));
+    let (expected, record) = (expected(), record(folder, 1));
     let timing = Timing { others: Duration::ZERO, ..Timing::patient(Duration::ZERO) };
     let transaction = Transaction {
         label: "a change",
         desired: &desired,
         memory_only: false,
-        aim: &aim,
+        expected: &expected,
         timing,
         record: &record,
     };

@@ -13,13 +13,13 @@ use nmstate_api::NodeName;
 use nmstate_api::annotations::{Persistence, ProbeKind, Probes};
 use node_network::network_manager::{Manager, ManagerError};
 use node_network::probe::{
-    Clause, ClauseProbes, ClauseReport, Endpoint, Gate, ProbeReport, Target, When,
+    Check, CheckProbes, CheckReport, Checks, Endpoint, ProbeReport, Target, When,
 };
 use node_network::recovery::RecoveryError;
 use node_network::transaction::Phase;
 use node_network::{
-    Aim, ApiTrust, Cause, Checkpoint, Host, Network, Outcome, RecordFile, Recovered, Recovery,
-    Timing, Transaction, events, recover,
+    ApiTrust, Cause, Checkpoint, ExpectedNetwork, Host, Network, Outcome, RecordFile, Recovered,
+    Recovery, Timing, Transaction, events, recover,
 };
 use node_policy::Attempt;
 use node_policy::verdict::{Afterwards, Fault};
@@ -100,15 +100,15 @@ impl Machine for NodeNetwork {
 
     async fn change(&self, change: &Change<'_>) -> Attempt {
         let dns_name = change.dns_name.unwrap_or(&self.settings.dns_name);
-        let gate = gate(change.probes, &self.settings.api, dns_name);
-        let aim = Aim { bridge: None, gate };
+        let checks = checks(change.probes, &self.settings.api, dns_name);
+        let expected = ExpectedNetwork { bridge: None, checks };
         let readiness = readiness(change.probes).map(|when| Readiness {
             nodes: Api::all(self.client.clone()),
             node: self.node.as_str(),
             when,
             held_before: Cell::new(None),
         });
-        let count = |report: &ClauseReport| {
+        let count = |report: &CheckReport| {
             if let Some(kind) = probe_kind(report) {
                 handler_metrics::probes(&self.service.metrics, kind, &report.probes);
             }
@@ -118,7 +118,7 @@ impl Machine for NodeNetwork {
             label: change.label,
             desired: change.desired,
             memory_only: change.persistence == Persistence::MemoryOnly,
-            aim: &aim,
+            expected: &expected,
             timing: change.patience.map_or(self.settings.timing, Timing::patient),
             record: &self.record,
         };
@@ -162,7 +162,7 @@ impl Machine for NodeNetwork {
 }
 
 /// The probes that must succeed after a change.
-fn gate(probes: &Probes, api: &Endpoint, dns_name: &str) -> Gate {
+fn checks(probes: &Probes, api: &Endpoint, dns_name: &str) -> Checks {
     let target = |kind: ProbeKind| match kind {
         ProbeKind::ApiServer => Some(Target::ApiServer(api.clone())),
         ProbeKind::Gateway => Some(Target::DefaultGateway { interface: None }),
@@ -170,7 +170,7 @@ fn gate(probes: &Probes, api: &Endpoint, dns_name: &str) -> Gate {
         // Checked in the cluster, not in the network.
         ProbeKind::NodeReadiness => None,
     };
-    let mut gate = Gate::default();
+    let mut checks = Checks::default();
     for kind in ProbeKind::ALL {
         let when = match (kind, probes) {
             (ProbeKind::ApiServer, _) => When::Always,
@@ -179,13 +179,13 @@ fn gate(probes: &Probes, api: &Endpoint, dns_name: &str) -> Gate {
             (_, Probes::These(_)) => continue,
         };
         if let Some(target) = target(kind) {
-            gate.clauses.push(Clause { id: kind.name(), any_of: vec![target], when });
+            checks.list.push(Check { id: kind.name(), any_of: vec![target], when });
         }
     }
-    gate
+    checks
 }
 
-fn probe_kind(report: &ClauseReport) -> Option<ProbeKind> {
+fn probe_kind(report: &CheckReport) -> Option<ProbeKind> {
     ProbeKind::ALL.into_iter().find(|kind| kind.name() == report.id)
 }
 
@@ -201,7 +201,7 @@ fn attempt(outcome: &Outcome) -> Attempt {
         Outcome::Committed { .. } => Attempt::Applied,
         Outcome::Refused { reason } => Attempt::NotBegun { why: reason.to_string() },
         Outcome::RolledBack { cause, message, after, recovery } => {
-            let silent = after.probes.iter().find(|clause| !clause.holds);
+            let silent = after.probes.iter().find(|check| !check.holds);
             let silent = silent.and_then(probe_kind).map(|kind| kind.name().to_owned());
             Attempt::RolledBack {
                 fault: match cause {
@@ -227,10 +227,10 @@ fn attempt(outcome: &Outcome) -> Attempt {
 
 /// Whether the node reaches everything else: the API server itself may be down then. Readiness is
 /// reported by the API server, so it says nothing.
-fn only_the_api_server_is_silent(reports: &[ClauseReport]) -> bool {
-    let is = |report: &ClauseReport, kind: ProbeKind| probe_kind(report) == Some(kind);
+fn only_the_api_server_is_silent(reports: &[CheckReport]) -> bool {
+    let is = |report: &CheckReport, kind: ProbeKind| probe_kind(report) == Some(kind);
     let depends =
-        |it: &ClauseReport| is(it, ProbeKind::ApiServer) || is(it, ProbeKind::NodeReadiness);
+        |it: &CheckReport| is(it, ProbeKind::ApiServer) || is(it, ProbeKind::NodeReadiness);
     let (of_api, others): (Vec<_>, Vec<_>) = reports.iter().partition(|it| depends(it));
     let is_silent = of_api.iter().any(|it| is(it, ProbeKind::ApiServer) && !it.holds);
     is_silent && !others.is_empty() && others.iter().all(|it| it.holds)
@@ -242,14 +242,14 @@ struct Probed<'a> {
     readiness: Option<Readiness<'a>>,
     trust: Option<&'a ApiTrust>,
     phase: Cell<Phase>,
-    count: &'a dyn Fn(&ClauseReport),
+    count: &'a dyn Fn(&CheckReport),
 }
 
 impl<'a> Probed<'a> {
     fn new(
         readiness: Option<Readiness<'a>>,
         trust: Option<&'a ApiTrust>,
-        count: &'a dyn Fn(&ClauseReport),
+        count: &'a dyn Fn(&CheckReport),
     ) -> Self {
         Self { host: Host, readiness, trust, phase: Cell::new(Phase::Preparing), count }
     }
@@ -264,7 +264,7 @@ struct Readiness<'a> {
 }
 
 impl Readiness<'_> {
-    async fn probe(&self, limit: Duration, phase: Phase) -> Option<ClauseReport> {
+    async fn probe(&self, limit: Duration, phase: Phase) -> Option<CheckReport> {
         let begun = Instant::now();
         let response = tokio::time::timeout(limit, self.nodes.get(self.node)).await;
         let milliseconds = begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
@@ -288,7 +288,7 @@ impl Readiness<'_> {
             milliseconds,
         };
         let (id, about) = (ProbeKind::NodeReadiness.name().to_owned(), "the node is ready".into());
-        Some(ClauseReport { id, about, holds, probes: vec![probe] })
+        Some(CheckReport { id, about, holds, probes: vec![probe] })
     }
 }
 
@@ -342,7 +342,7 @@ impl Network for Probed<'_> {
         self.phase.set(phase);
     }
 
-    async fn probe(&self, requests: &[ClauseProbes], limit: Duration) -> Vec<ClauseReport> {
+    async fn probe(&self, requests: &[CheckProbes], limit: Duration) -> Vec<CheckReport> {
         let node = async {
             match &self.readiness {
                 Some(readiness) => readiness.probe(limit, self.phase.get()).await,
@@ -366,8 +366,8 @@ mod tests {
 
     fn asked(probes: &Probes) -> Vec<(String, When)> {
         let api = Endpoint { host: "api.example".into(), port: 6443 };
-        let gate = gate(probes, &api, "example");
-        gate.clauses.iter().map(|it| (it.any_of[0].to_string(), it.when)).collect()
+        let checks = checks(probes, &api, "example");
+        checks.list.iter().map(|it| (it.any_of[0].to_string(), it.when)).collect()
     }
 
     #[test]
@@ -383,15 +383,15 @@ mod tests {
 
     #[test]
     fn an_api_server_that_is_down_differs_from_a_node_that_is_cut_off() {
-        let clause = |kind: ProbeKind, holds| ClauseReport {
+        let check = |kind: ProbeKind, holds| CheckReport {
             id: kind.name().to_owned(),
             about: "x".into(),
             holds,
             probes: vec![],
         };
         let silent = |others: &[(ProbeKind, bool)]| {
-            let mut reports = vec![clause(ProbeKind::ApiServer, false)];
-            reports.extend(others.iter().map(|(kind, holds)| clause(*kind, *holds)));
+            let mut reports = vec![check(ProbeKind::ApiServer, false)];
+            reports.extend(others.iter().map(|(kind, holds)| check(*kind, *holds)));
             only_the_api_server_is_silent(&reports)
         };
         assert!(silent(&[(ProbeKind::Gateway, true), (ProbeKind::NodeReadiness, false)]));
@@ -401,14 +401,14 @@ mod tests {
 
     #[test]
     fn a_change_that_was_rolled_back_names_the_probe_that_failed() {
-        let clause = |kind: ProbeKind, holds| ClauseReport {
+        let check = |kind: ProbeKind, holds| CheckReport {
             id: kind.name().to_owned(),
             about: "the text does not matter".into(),
             holds,
             probes: vec![],
         };
         let after = node_network::Observation {
-            probes: vec![clause(ProbeKind::ApiServer, true), clause(ProbeKind::Gateway, false)],
+            probes: vec![check(ProbeKind::ApiServer, true), check(ProbeKind::Gateway, false)],
             ..Default::default()
         };
         let outcome = Outcome::RolledBack {

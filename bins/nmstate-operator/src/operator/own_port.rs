@@ -9,7 +9,7 @@ use nmstate_deployment::tls_profile::TlsProfile;
 use tokio::sync::watch;
 
 use crate::metrics::{Family, Kind};
-use crate::metrics_port::Offer;
+use crate::metrics_port::ServedTls;
 use crate::service_port::ServiceState;
 
 const RECONCILIATIONS: Family = Family {
@@ -31,7 +31,7 @@ const NOT_READY: Family = Family {
 
 pub(super) struct OwnPort {
     service: Arc<ServiceState>,
-    offer: watch::Sender<Offer>,
+    served_tls: watch::Sender<ServedTls>,
 }
 
 impl OwnPort {
@@ -39,18 +39,18 @@ impl OwnPort {
         for outcome in ["done", "failed"] {
             service.metrics.start(RECONCILIATIONS, &[("outcome", outcome)]);
         }
-        Self { service, offer: watch::Sender::new(Offer::NotYet) }
+        Self { service, served_tls: watch::Sender::new(ServedTls::NotYet) }
     }
 
-    pub(super) fn offer(&self) -> watch::Receiver<Offer> {
-        self.offer.subscribe()
+    pub(super) fn served_tls(&self) -> watch::Receiver<ServedTls> {
+        self.served_tls.subscribe()
     }
 
     pub(super) fn follow(&self, profile: &TlsProfile) {
-        let offer = profile.settings.clone().map_or(Offer::Nothing, Offer::Tls);
-        self.offer.send_if_modified(|held| {
-            let differs = *held != offer;
-            *held = offer;
+        let served_tls = profile.settings.clone().map_or(ServedTls::Nothing, ServedTls::Tls);
+        self.served_tls.send_if_modified(|held| {
+            let differs = *held != served_tls;
+            *held = served_tls;
             differs
         });
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use br_ex::day2::Nodes;
 use br_ex::inventory::short_name;
 use br_ex::node_state::{self, NodeState};
-use br_ex::{Platform, Surroundings};
+use br_ex::{ClusterFacts, Platform};
 use first_boot::summary::ANNOTATION;
 use first_boot::{Candidate, Choice, Mac, Machine, ShortName, Summary, choose};
 use ipnet::IpNet;
@@ -257,8 +257,8 @@ impl Objects {
     }
 
     /// What checks need to know about the cluster.
-    pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings {
+    pub(crate) fn cluster_facts(&self) -> ClusterFacts {
+        ClusterFacts {
             cluster_mtu: self.cluster_mtu,
             machine_networks: self.machine_networks.clone(),
             cluster_networks: self.cluster_networks.clone(),

@@ -270,7 +270,7 @@ fn mtu(given: &Given, proposal: &Proposal) -> Result<Option<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use br_ex::{Document, Severity, Surroundings};
+    use br_ex::{ClusterFacts, Document, Severity};
     use nmstate::NetworkState;
 
     use super::super::prompt::Silent;
@@ -322,7 +322,7 @@ dns-resolver: {running: {server: [192.0.2.53]}}
     /// The document, which must satisfy every rule.
     fn document(topology: &Topology) -> String {
         let text = topology.document().unwrap();
-        let findings = br_ex::check(&Document::parse(text.as_bytes()), &Surroundings::default());
+        let findings = br_ex::check(&Document::parse(text.as_bytes()), &ClusterFacts::default());
         let errors: Vec<_> = findings.iter().filter(|it| it.severity == Severity::Error).collect();
         assert!(errors.is_empty(), "{errors:?}\n{text}");
         text

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use br_ex::Document;
 use br_ex::day2::{self, Basis, Class, Masquerade, Plan, PlanOptions, State};
 use br_ex::hosts::Reader;
-use br_ex::inventory::{Inventory, Placed, Stem, place_files, short_name};
+use br_ex::inventory::{DocumentName, Inventory, InventoryDocument, place_files, short_name};
 use command_line::{Ending, print, say};
 use first_boot::matching::{self, Match};
 use first_boot::{Candidate, choose};
@@ -22,7 +22,7 @@ use crate::{inputs, reading, writing};
 struct NodePlan<'a> {
     node: &'a ClusterNode,
     role: Role,
-    document: &'a Placed,
+    document: &'a InventoryDocument,
     plan: Plan,
     /// What br-ex stands on before and after.
     pictures: String,
@@ -104,7 +104,7 @@ fn inventory(hosts: &Path) -> Result<Inventory> {
 struct Selection<'a> {
     node: &'a ClusterNode,
     role: Role,
-    document: Option<&'a Placed>,
+    document: Option<&'a InventoryDocument>,
 }
 
 /// Selects a document for every node, as brex-firstboot does on the node: by name, by what documents
@@ -113,21 +113,22 @@ fn select<'a>(inventory: &'a Inventory, objects: &'a Objects) -> (Vec<Selection<
     let (mut selections, mut problems) = (Vec::new(), Vec::new());
     for node in &objects.nodes {
         let Some(role) = objects.role(node) else { continue };
-        let mut documents: BTreeMap<&Stem, &Placed> = BTreeMap::new();
+        let mut documents: BTreeMap<&DocumentName, &InventoryDocument> = BTreeMap::new();
         // Nodes of another pool have the documents of workers, unless the pool has its own.
         let worker = Role::worker();
         for of in if role.is_custom() { vec![&worker, &role] } else { vec![&role] } {
             let own = inventory.documents().filter(|(it, ..)| *it == of);
             documents.extend(own.map(|(_, stem, placed)| (stem, placed)));
         }
-        let candidate = |(stem, placed): (&&Stem, &&Placed)| {
+        let candidate = |(stem, placed): (&&DocumentName, &&InventoryDocument)| {
             Candidate::new(&format!("{stem}.yml"), placed.bytes.clone())
         };
         let candidates: Vec<Candidate> = documents.iter().filter_map(candidate).collect();
         match choose(&objects.machine(node), &candidates) {
             Ok(choice) => {
                 let stem = choice.map(|choice| choice.document.stem.as_str());
-                let of_stem = |(it, _): &(&&Stem, &&'a Placed)| Some(it.as_str()) == stem;
+                let of_stem =
+                    |(it, _): &(&&DocumentName, &&'a InventoryDocument)| Some(it.as_str()) == stem;
                 let document = documents.iter().find(of_stem).map(|(_, placed)| *placed);
                 selections.push(Selection { node, role, document });
             }
@@ -140,7 +141,7 @@ fn select<'a>(inventory: &'a Inventory, objects: &'a Objects) -> (Vec<Selection<
 /// Documents that no node of the cluster selects.
 fn unlisted(inventory: &Inventory, objects: &Objects, selections: &[Selection<'_>]) -> Vec<String> {
     let mut problems = Vec::new();
-    let is_selected = |placed: &Placed| {
+    let is_selected = |placed: &InventoryDocument| {
         selections.iter().filter_map(|it| it.document).any(|it| it.origin == placed.origin)
     };
     for (role, stem, placed) in inventory.documents() {
@@ -186,7 +187,7 @@ fn unlisted(inventory: &Inventory, objects: &Objects, selections: &[Selection<'_
 fn plan_node(
     objects: &Objects,
     node: &ClusterNode,
-    document: &Placed,
+    document: &InventoryDocument,
     reader: Reader,
     out: Option<&Path>,
 ) -> Result<(Plan, String)> {

@@ -11,7 +11,7 @@ use workspace::atomic_file::{self, Durability};
 
 use super::Refusal;
 use crate::problem::Problem;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use crate::route;
 
 const WORKING_DIR: &str = "working-dir";
@@ -29,7 +29,7 @@ pub(super) fn find(
     named: Option<&str>,
     list: Option<&Path>,
     target: &Target,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> Result<PathBuf, Refusal> {
     if let Some(text) = named.filter(|text| !text.is_empty()) {
         let directory = route::workspace_directory(text)?;
@@ -49,7 +49,7 @@ pub(super) fn find(
     if has_record(&here, &target.registry) {
         return Ok(here);
     }
-    let known = known(surroundings).targets.remove(target.registry.as_str()).unwrap_or_default();
+    let known = known(process).targets.remove(target.registry.as_str()).unwrap_or_default();
     let known: Vec<PathBuf> =
         known.into_iter().filter(|dir| has_record(dir, &target.registry)).collect();
     match &known[..] {
@@ -87,8 +87,8 @@ fn has_record(directory: &Path, registry: &RegistryHost) -> bool {
     directory.join(WORKING_DIR).join("targets").join(name).is_file()
 }
 
-fn known(surroundings: &Surroundings) -> Known {
-    let read = surroundings.state.as_ref().and_then(|state| fs::read(file(state)).ok());
+fn known(process: &ProcessEnvironment) -> Known {
+    let read = process.state.as_ref().and_then(|state| fs::read(file(state)).ok());
     read.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
@@ -98,11 +98,11 @@ fn file(state: &Path) -> PathBuf {
 
 /// Remembers that a workspace mirrored to a registry. Without it a user has to name the workspace,
 /// so a failure is not worth more than a line in the log.
-pub(crate) fn remember(surroundings: &Surroundings, workspace: &Path, registry: &RegistryHost) {
-    let (Some(state), Ok(workspace)) = (&surroundings.state, workspace.canonicalize()) else {
+pub(crate) fn remember(process: &ProcessEnvironment, workspace: &Path, registry: &RegistryHost) {
+    let (Some(state), Ok(workspace)) = (&process.state, workspace.canonicalize()) else {
         return;
     };
-    let mut known = Known { version: 1, ..known(surroundings) };
+    let mut known = Known { version: 1, ..known(process) };
     if !known.targets.entry(registry.to_string()).or_default().insert(workspace) {
         return;
     }

@@ -22,7 +22,7 @@ use crate::console;
 use crate::interrupt::{self, Ended};
 use crate::log::Log;
 use crate::problem::Problem;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 
 /// What both phases need.
 pub(super) struct Runner<'a> {
@@ -58,7 +58,7 @@ impl<'a> Runner<'a> {
     pub(super) fn new(
         common: &'a CommonArguments,
         line: &[OsString],
-        surroundings: &Surroundings,
+        process: &ProcessEnvironment,
         workspace: &Path,
         target: &Target,
     ) -> Result<Self, Refusal> {
@@ -67,17 +67,16 @@ impl<'a> Runner<'a> {
         let destination = registry::Settings {
             retry: common.retry.retry(),
             timeouts: common.retry.timeouts(),
-            ..choice.settings(Side::Destination, surroundings)
+            ..choice.settings(Side::Destination, process)
         };
-        let releases =
-            surroundings.releases.sources(SignatureCheck::Enforce).map_err(Refusal::Usage)?;
+        let releases = process.releases.sources(SignatureCheck::Enforce).map_err(Refusal::Usage)?;
         Ok(Self {
             common,
             line: line.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             workspace: workspace.to_owned(),
             target: target.clone(),
             destination,
-            source: registry::Settings::new(surroundings.registries.clone(), Side::Source),
+            source: registry::Settings::new(process.registries.clone(), Side::Source),
             releases,
         })
     }

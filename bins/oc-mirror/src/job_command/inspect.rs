@@ -9,25 +9,23 @@ use super::follow::pods;
 use super::jobs;
 use crate::console;
 use crate::lookup_arguments::wait;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 
 async fn connect(
     run: &RunArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> anyhow::Result<(Connection, String)> {
-    let paths = KubeconfigPaths {
-        named: run.cluster.kubeconfig.as_deref(),
-        default: &surroundings.kubeconfigs,
-    };
+    let paths =
+        KubeconfigPaths { named: run.cluster.kubeconfig.as_deref(), default: &process.kubeconfigs };
     let cluster = Connection::connect(paths, run.cluster.context.as_deref()).await?;
     let namespace = run.namespace.clone().unwrap_or_else(|| cluster.namespace().to_owned());
     Ok((cluster, namespace))
 }
 
 /// Prints how far each shard is.
-pub(super) fn status(run: &RunArguments, surroundings: &Surroundings) -> anyhow::Result<()> {
+pub(super) fn status(run: &RunArguments, process: &ProcessEnvironment) -> anyhow::Result<()> {
     let text = wait(async {
-        let (cluster, namespace) = connect(run, surroundings).await?;
+        let (cluster, namespace) = connect(run, process).await?;
         let mut text = String::new();
         for job in [run.name.blobs_job(), run.name.publish_job()] {
             let Some(object) = cluster.get(&jobs(&namespace), &job).await? else { continue };
@@ -68,10 +66,10 @@ pub(super) fn status(run: &RunArguments, surroundings: &Surroundings) -> anyhow:
 }
 
 /// Prints the logs of pods.
-pub(super) fn logs(arguments: &LogsArguments, surroundings: &Surroundings) -> anyhow::Result<()> {
+pub(super) fn logs(arguments: &LogsArguments, process: &ProcessEnvironment) -> anyhow::Result<()> {
     let run = &arguments.run;
     let text = wait(async {
-        let (cluster, namespace) = connect(run, surroundings).await?;
+        let (cluster, namespace) = connect(run, process).await?;
         let path = format!("/api/v1/namespaces/{namespace}/pods");
         let mut text = String::new();
         let jobs = [(run.name.blobs_job(), "shard "), (run.name.publish_job(), "publish ")];
@@ -98,9 +96,9 @@ pub(super) fn logs(arguments: &LogsArguments, surroundings: &Surroundings) -> an
 }
 
 /// Deletes the Jobs of a run.
-pub(super) fn cancel(run: &RunArguments, surroundings: &Surroundings) -> anyhow::Result<()> {
+pub(super) fn cancel(run: &RunArguments, process: &ProcessEnvironment) -> anyhow::Result<()> {
     wait(async {
-        let (cluster, namespace) = connect(run, surroundings).await?;
+        let (cluster, namespace) = connect(run, process).await?;
         let mut is_deleted = false;
         // The second first: it must not publish what the first leaves.
         for job in [run.name.publish_job(), run.name.blobs_job()] {

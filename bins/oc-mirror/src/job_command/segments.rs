@@ -26,7 +26,7 @@ use crate::object_store::StoreArguments;
 use crate::pace_arguments::Pace;
 use crate::progress::Display;
 use crate::report_text::{self, Surround};
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use crate::segment_store::{SegmentRun, SegmentStore};
 use crate::shards::process::program;
 
@@ -60,7 +60,7 @@ pub(super) fn start(
     arguments: &JobArguments,
     (mut settings, pace): (Settings, &Pace),
     (archives, pods): (Place, PodSettings),
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     console: &Console,
 ) -> anyhow::Result<u8> {
     if let Err(problem) = arguments.mirror.store.check(&archives) {
@@ -75,7 +75,7 @@ pub(super) fn start(
         pods,
         namespace: arguments.namespace.clone(),
         kubeconfig: arguments.cluster.kubeconfig.clone(),
-        kubeconfigs: surroundings.kubeconfigs.clone(),
+        kubeconfigs: process.kubeconfigs.clone(),
         context: arguments.cluster.context.clone(),
     }));
     let directory = settings.workflow.directory().to_owned();

@@ -12,7 +12,7 @@ fn ask(line: &str) -> Result<Request, Vec<Problem>> {
 fn settings(line: &str) -> Settings {
     let words = ["oc-mirror"].into_iter().chain(line.split_whitespace());
     let arguments = Arguments::read(words.map(Into::into)).unwrap();
-    let surroundings = Surroundings::default();
+    let process = ProcessEnvironment::default();
     let configuration = Configuration {
         path: "isc.yaml".into(),
         text: String::new(),
@@ -20,9 +20,9 @@ fn settings(line: &str) -> Settings {
     };
     request(&arguments.mirror).unwrap().settings(
         &arguments.mirror,
-        &surroundings,
+        &process,
         (configuration, None),
-        (surroundings.releases.sources(mirror::SignatureCheck::Enforce).unwrap(), None),
+        (process.releases.sources(mirror::SignatureCheck::Enforce).unwrap(), None),
         &arguments.mirror.pace.pace(None, jiff::Timestamp::now()).unwrap(),
         vec![line.to_owned()],
     )

@@ -36,7 +36,7 @@ use crate::pacing;
 use crate::problem::{Problem, chain};
 use crate::progress::{Display, PLAIN_INTERVAL};
 use crate::report_text::{self, Surround};
-use crate::request::{self, Surroundings};
+use crate::request::{self, ProcessEnvironment};
 use crate::route;
 
 /// The time between two checks whether shards have ended.
@@ -96,18 +96,18 @@ impl Failure {
 /// Does what a pod does, to its exit code.
 pub(crate) fn run(
     arguments: &PodArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     console: &Console,
 ) -> ExitCode {
     let runtime =
         crate::runtime().map_err(|error| Failure::permanent(format!("starting threads: {error}")));
     let ended = runtime.and_then(|runtime| {
         let code = match (arguments.run.starts_with("s3://"), arguments.publish) {
-            (true, _) => runtime.block_on(segment_pod::write(arguments, surroundings)),
-            (false, false) => prepare(arguments, surroundings)
-                .and_then(|pod| runtime.block_on(transfer(&pod, arguments, surroundings))),
-            (false, true) => prepare(arguments, surroundings)
-                .and_then(|pod| publish(&runtime, &pod, arguments, surroundings, console)),
+            (true, _) => runtime.block_on(segment_pod::write(arguments, process)),
+            (false, false) => prepare(arguments, process)
+                .and_then(|pod| runtime.block_on(transfer(&pod, arguments, process))),
+            (false, true) => prepare(arguments, process)
+                .and_then(|pod| publish(&runtime, &pod, arguments, process, console)),
         };
         runtime.shutdown_background();
         code
@@ -141,7 +141,7 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn of(
         arguments: &PodArguments,
-        surroundings: &Surroundings,
+        process: &ProcessEnvironment,
     ) -> Result<Self, Failure> {
         let workspace = arguments.mirror.workspace.as_deref().unwrap_or_default();
         let directory = route::directory("--workspace", workspace)
@@ -151,7 +151,7 @@ impl Links {
         let limiters = pace.source.iter().chain(&pace.destination);
         limiters.for_each(|limiter| limiter.share(arguments.sharing));
         let mirror = (&arguments.mirror, arguments.sharing);
-        let (source, destination) = request::registries(mirror, surroundings, &pace)
+        let (source, destination) = request::registries(mirror, process, &pace)
             .map_err(|problems| Failure::of(&problems))?;
         Ok(Self { directory, source, destination, pace })
     }
@@ -160,14 +160,14 @@ impl Links {
 /// The number of the shard that this pod is.
 pub(super) fn shard_index(
     arguments: &PodArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> Result<u32, Failure> {
-    arguments.index.or(surroundings.completion_index).ok_or_else(|| {
+    arguments.index.or(process.completion_index).ok_or_else(|| {
         Failure::permanent("expected the number of the shard in $JOB_COMPLETION_INDEX or --index")
     })
 }
 
-fn prepare(arguments: &PodArguments, surroundings: &Surroundings) -> Result<Pod, Failure> {
+fn prepare(arguments: &PodArguments, process: &ProcessEnvironment) -> Result<Pod, Failure> {
     let text = arguments.run.strip_prefix("docker://").unwrap_or(&arguments.run);
     let run: ImageRef = text.parse().map_err(|error| {
         Failure::permanent(format!("invalid value for --run: {}", chain(&error)))
@@ -180,7 +180,7 @@ fn prepare(arguments: &PodArguments, surroundings: &Surroundings) -> Result<Pod,
     }
     let archives = arguments.mirror.from.as_deref().map(CarriedArchives::parse).transpose();
     let archives = archives.map_err(|problem| Failure::of(&[problem]))?;
-    let links = Links::of(arguments, surroundings)?;
+    let links = Links::of(arguments, process)?;
     let store = RunStore::of_run(&run, &links.destination).map_err(|e| Failure::of_store(&e))?;
     Ok(Pod { run, archives, store, links })
 }
@@ -190,9 +190,9 @@ fn prepare(arguments: &PodArguments, surroundings: &Surroundings) -> Result<Pod,
 async fn transfer(
     pod: &Pod,
     arguments: &PodArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> Result<u8, Failure> {
-    let index = shard_index(arguments, surroundings)?;
+    let index = shard_index(arguments, process)?;
     let ended = transfer_part(pod, arguments, index).await;
     if let Err(failure) = &ended
         && !failure.may_pass
@@ -355,7 +355,7 @@ fn publish(
     runtime: &tokio::runtime::Runtime,
     pod: &Pod,
     arguments: &PodArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
     console: &Console,
 ) -> Result<u8, Failure> {
     let prepared = runtime.block_on(async {
@@ -383,7 +383,7 @@ fn publish(
         mirror.from = mirror.workspace.take();
     }
     let (mut settings, pace) =
-        mirror_command::settings(&mirror, &[], surroundings).map_err(|refusal| {
+        mirror_command::settings(&mirror, &[], process).map_err(|refusal| {
             refusal.tell(console);
             Failure::permanent("the run cannot be published")
         })?;

@@ -12,7 +12,7 @@ use super::pod::{Failure, Links, Moved, PodArguments, may_pass, move_blobs, shar
 use super::process::program;
 use crate::interrupt;
 use crate::problem::chain;
-use crate::request::Surroundings;
+use crate::request::ProcessEnvironment;
 use crate::segment_store::{SegmentStore, SegmentStoreError};
 
 impl Failure {
@@ -24,11 +24,11 @@ impl Failure {
 /// Does the part of one shard.
 pub(super) async fn write(
     arguments: &PodArguments,
-    surroundings: &Surroundings,
+    process: &ProcessEnvironment,
 ) -> Result<u8, Failure> {
     let failed = |error: SegmentStoreError| Failure::of_segments(&error);
-    let index = shard_index(arguments, surroundings)?;
-    let links = Links::of(arguments, surroundings)?;
+    let index = shard_index(arguments, process)?;
+    let links = Links::of(arguments, process)?;
     let (store, digest) =
         SegmentStore::of_pod(&arguments.run, &arguments.mirror.store).map_err(failed)?;
     let run = store.run(&digest).await.map_err(failed)?;

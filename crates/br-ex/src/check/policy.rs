@@ -7,16 +7,16 @@ use nmstate::{NetworkPolicy, NetworkState, NmstateError};
 use serde_json::Value as Json;
 
 use super::verdict;
+use crate::cluster_facts::ClusterFacts;
 use crate::document::Document;
 use crate::finding::Findings;
 use crate::rule::{RuleId, Severity};
-use crate::surroundings::Surroundings;
 
 /// Without a node's state nothing can be captured, and nothing is said.
 pub(super) fn check(
     document: &Document,
     policy: &NetworkPolicy,
-    around: &Surroundings,
+    around: &ClusterFacts,
     found: &mut Findings,
 ) {
     let Some(current) = &around.current else { return };
@@ -148,7 +148,7 @@ fn reference(text: &str) -> Option<(String, Vec<String>)> {
 fn check_filled(
     document: &Document,
     state: &NetworkState,
-    around: &Surroundings,
+    around: &ClusterFacts,
     found: &mut Findings,
 ) {
     let Some(start) = document.state_node().map(|node| node.at) else { return };

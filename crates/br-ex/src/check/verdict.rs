@@ -6,17 +6,17 @@
 use located_yaml::Position;
 use nmstate::NetworkState;
 
+use crate::cluster_facts::ClusterFacts;
 use crate::current;
 use crate::document::Document;
 use crate::finding::Findings;
 use crate::layout::Layout;
 use crate::rule::RuleId;
-use crate::surroundings::Surroundings;
 
 pub(super) fn check(
     document: &Document,
     state: &NetworkState,
-    around: &Surroundings,
+    around: &ClusterFacts,
     found: &mut Findings,
 ) {
     let Some(layout) = document.layout() else { return };

@@ -13,11 +13,11 @@ use super::masquerade::Masquerade;
 use super::policy::{Nodes, Policy};
 use super::state::{Basis, State, StateError};
 use super::steps::{Step, steps};
+use crate::cluster_facts::ClusterFacts;
 use crate::document::Document;
 use crate::finding::Finding;
 use crate::hosts::Reader;
 use crate::rule::{RuleId, Severity};
-use crate::surroundings::Surroundings;
 
 /// What is known beside the two states.
 #[derive(Debug, Clone)]
@@ -115,7 +115,7 @@ pub fn plan(old: &State, new: &Document, options: &PlanOptions) -> Result<Plan, 
 fn objections(new: &Document, old: &State, options: &PlanOptions) -> Vec<Finding> {
     let current = (old.basis == Basis::Node).then(|| old.network.clone());
     let around =
-        Surroundings { cluster_mtu: options.cluster_mtu, current, ..Surroundings::default() };
+        ClusterFacts { cluster_mtu: options.cluster_mtu, current, ..ClusterFacts::default() };
     let findings = crate::check(new, &around).into_iter();
     findings
         .filter(|finding| finding.severity == Severity::Error)

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use super::class::{Class, Classified, Context};
 use super::difference::{Difference, Subject, differences};
 use super::state::{Basis, State, StateError, text};
+use crate::cluster_facts::ClusterFacts;
 use crate::document::Document;
 use crate::rule::{RuleId, Severity};
-use crate::surroundings::Surroundings;
 
 /// A part of a change that must not be made on a node that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub fn refusals(
 fn newly_broken(before: &Value, after: &Value) -> Vec<RuleId> {
     let broken = |state: &Value| -> BTreeSet<RuleId> {
         let document = Document::parse(state.to_string().as_bytes());
-        let findings = crate::check(&document, &Surroundings::default()).into_iter();
+        let findings = crate::check(&document, &ClusterFacts::default()).into_iter();
         let errors = findings.filter(|finding| finding.severity == Severity::Error);
         // Whether nmstate takes a whole node for a document says nothing about the change.
         errors.map(|finding| finding.rule).filter(|rule| *rule != RuleId::N1).collect()

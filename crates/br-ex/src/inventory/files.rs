@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use machine_config::{NameError, Role};
 
-use super::{Inventory, Placed, Stem, StemError};
+use super::{DocumentName, DocumentNameError, Inventory, InventoryDocument};
 
 /// A file below the folder that was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct FoundFile {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileProblem {
     #[error("{path}: {source}; rename the file")]
-    Name { path: String, source: StemError },
+    Name { path: String, source: DocumentNameError },
     #[error("{path}: expected a folder named after a role: {source}")]
     Folder { path: String, source: NameError },
     #[error("{path}: too deep; expected <role>/<host>.yml")]
@@ -55,9 +55,9 @@ impl Placement {
 
 /// Whose document a file is.
 enum Owner {
-    Host(Role, Stem),
+    Host(Role, DocumentName),
     /// A host whose role neither its folder nor its name tells.
-    HostOfAnyRole(Stem),
+    HostOfAnyRole(DocumentName),
     /// `cluster.yml` outside of all roles.
     Cluster,
 }
@@ -69,12 +69,12 @@ enum Owner {
 /// host says a role. A host without a role is placed in both: the name of its node selects it.
 pub fn place_files(top: &str, files: &[FoundFile], role: Option<&Role>) -> Placement {
     let mut placement = Placement::default();
-    let mut placed: BTreeMap<(Role, Stem), &FoundFile> = BTreeMap::new();
+    let mut placed: BTreeMap<(Role, DocumentName), &FoundFile> = BTreeMap::new();
     let mut for_all: Vec<&FoundFile> = Vec::new();
     let mut sorted: Vec<_> = files.iter().filter(|file| is_document(&file.path)).collect();
     sorted.sort_by(|a, b| a.path.cmp(&b.path));
     for file in sorted {
-        let mut insert = |role: Role, stem: Stem| match placed.insert((role, stem), file) {
+        let mut insert = |role: Role, stem: DocumentName| match placed.insert((role, stem), file) {
             Some(first) if first.path != file.path => {
                 let (first, second) = (first.path.clone(), file.path.clone());
                 let problem = FileProblem::Twice { first, second };
@@ -106,11 +106,12 @@ pub fn place_files(top: &str, files: &[FoundFile], role: Option<&Role>) -> Place
             roles = [Role::master(), Role::worker()].into();
         }
         for role in roles {
-            placed.entry((role, Stem::cluster())).or_insert(file);
+            placed.entry((role, DocumentName::cluster())).or_insert(file);
         }
     }
     for ((role, stem), file) in placed {
-        let document = Placed::from_file(&role, &format!("{top}/{}", file.path), &file.bytes);
+        let document =
+            InventoryDocument::from_file(&role, &format!("{top}/{}", file.path), &file.bytes);
         placement.inventory.insert(role, stem, document);
     }
     placement
@@ -119,7 +120,8 @@ pub fn place_files(top: &str, files: &[FoundFile], role: Option<&Role>) -> Place
 fn owner(path: &str, default: Option<&Role>) -> Result<Owner, FileProblem> {
     let named = |name: &str| {
         let stem = name.strip_suffix(".yml").or(name.strip_suffix(".yaml")).unwrap_or(name);
-        stem.parse::<Stem>().map_err(|source| FileProblem::Name { path: path.to_owned(), source })
+        stem.parse::<DocumentName>()
+            .map_err(|source| FileProblem::Name { path: path.to_owned(), source })
     };
     match path.split('/').collect::<Vec<_>>().as_slice() {
         [name] => {

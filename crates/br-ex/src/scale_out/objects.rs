@@ -4,7 +4,7 @@ use machine_config::yaml;
 use nmstate::NetworkState;
 use serde_json::{Value, json};
 
-use crate::inventory::Stem;
+use crate::inventory::DocumentName;
 
 /// Where a cluster keeps its machines.
 const NAMESPACE: &str = "openshift-machine-api";
@@ -12,7 +12,7 @@ const NAMESPACE: &str = "openshift-machine-api";
 /// What is known of the machine beside its network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
-    pub host: Stem,
+    pub host: DocumentName,
     pub bmc: Option<Bmc>,
 }
 

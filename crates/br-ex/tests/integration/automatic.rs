@@ -2,7 +2,7 @@
 
 use br_ex::topology::Families;
 use br_ex::topology::auto::{Policy, Shape, Source};
-use br_ex::{Content, Document, Severity, Surroundings, check};
+use br_ex::{ClusterFacts, Content, Document, Severity, check};
 use nmstate::{Interface, InterfaceType, NetworkState};
 
 /// A node whose default route goes through an uplink of this shape.
@@ -136,10 +136,10 @@ fn each_policy_keeps_the_rules_with_and_without_a_node() {
         let document = Document::parse(
             Policy { shape, source, families: Families::V4 }.document().unwrap().as_bytes(),
         );
-        let findings = check(&document, &Surroundings::default());
+        let findings = check(&document, &ClusterFacts::default());
         assert!(findings.is_empty(), "{shape:?} {source:?}: {findings:?}");
         let current = Some(node(shape, source));
-        let findings = check(&document, &Surroundings { current, ..Surroundings::default() });
+        let findings = check(&document, &ClusterFacts { current, ..ClusterFacts::default() });
         assert!(findings.is_empty(), "{shape:?} {source:?}: {findings:?}");
     }
 }
@@ -154,7 +154,7 @@ fn a_policy_for_another_shape_finds_nothing_and_says_so() {
             }
             let policy = Policy { shape: other, source, families: Families::V4 };
             let around =
-                Surroundings { current: Some(node(shape, source)), ..Surroundings::default() };
+                ClusterFacts { current: Some(node(shape, source)), ..ClusterFacts::default() };
             let findings = check(&Document::parse(policy.document().unwrap().as_bytes()), &around);
             let rules: Vec<_> =
                 findings.iter().map(|it| (it.rule.to_string(), it.severity)).collect();
@@ -188,7 +188,7 @@ fn several_default_routes_are_an_error_that_names_them() {
     );
     // A policy that is used there all the same is warned about.
     let policy = Policy { shape: Shape::Nic, source: Source::Dhcp, families: Families::V4 };
-    let around = Surroundings { current: Some(current), ..Surroundings::default() };
+    let around = ClusterFacts { current: Some(current), ..ClusterFacts::default() };
     let findings = check(&Document::parse(policy.document().unwrap().as_bytes()), &around);
     let said: Vec<&str> = findings.iter().map(|it| it.message.as_str()).collect();
     assert_eq!(

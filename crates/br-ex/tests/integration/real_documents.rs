@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use br_ex::{Document, Severity, Surroundings, check};
+use br_ex::{ClusterFacts, Document, Severity, check};
 use data_tier::data_tier;
 use sha2::{Digest as _, Sha256};
 
@@ -113,7 +113,7 @@ const DOCUMENTS: &[(&str, &str, &str, &str, &str)] = &[
 const OTHER: [&str; 2] = ["butane", "machineconfig"];
 
 fn broken(document: &Document, severity: Severity) -> String {
-    let findings = check(document, &Surroundings::default());
+    let findings = check(document, &ClusterFacts::default());
     let mut rules: Vec<_> =
         findings.iter().filter(|it| it.severity == severity).map(|it| it.rule).collect();
     rules.sort();

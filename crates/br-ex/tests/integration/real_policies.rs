@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use br_ex::{Document, Severity, Surroundings, check};
+use br_ex::{ClusterFacts, Document, Severity, check};
 use data_tier::data_tier;
 use sha2::{Digest as _, Sha256};
 
@@ -308,7 +308,7 @@ fn judge(folder: &str, verdicts: &[(&str, &str, Verdict)]) {
         let documents = documents.unwrap_or_else(|| vec![Document::parse(text.as_bytes())]);
         let errors: Vec<_> = documents
             .iter()
-            .flat_map(|document| check(document, &Surroundings::default()))
+            .flat_map(|document| check(document, &ClusterFacts::default()))
             .filter(|finding| finding.severity == Severity::Error)
             .collect();
         let found: BTreeSet<usize> = errors.iter().map(|finding| finding.at.line).collect();

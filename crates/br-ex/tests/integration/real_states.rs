@@ -6,7 +6,7 @@ use std::fs;
 
 use br_ex::topology::Families;
 use br_ex::topology::auto::{Policy, Shape, Source};
-use br_ex::{Content, Document, Surroundings, check, node_state};
+use br_ex::{ClusterFacts, Content, Document, check, node_state};
 use data_tier::data_tier;
 use nmstate::NetworkState;
 
@@ -20,7 +20,7 @@ fn a_node_without_configuration_gets_the_policy_of_its_shape() {
     let policy = Policy::of_node(&node.state).unwrap();
     let wanted = Policy { shape: Shape::Nic, source: Source::Dhcp, families: Families::V4 };
     assert_eq!(policy, wanted);
-    let around = Surroundings { current: Some(node.state), ..Surroundings::default() };
+    let around = ClusterFacts { current: Some(node.state), ..ClusterFacts::default() };
     let findings = check(&Document::parse(policy.document().unwrap().as_bytes()), &around);
     assert!(findings.is_empty(), "{findings:?}");
 }

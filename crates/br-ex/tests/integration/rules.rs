@@ -1,6 +1,6 @@
 //! Every rule, broken alone: a good document with one thing changed.
 
-use br_ex::{Document, NmstateVersion, Platform, Severity, Surroundings, check};
+use br_ex::{ClusterFacts, Document, NmstateVersion, Platform, Severity, check};
 
 /// A good static document: nothing to say about it.
 const STATIC: &str = "\
@@ -88,7 +88,7 @@ fn bond() -> String {
         .replace("routes:\n", &format!("{BOND}routes:\n"))
 }
 
-fn broken_in(text: &str, around: &Surroundings) -> Vec<String> {
+fn broken_in(text: &str, around: &ClusterFacts) -> Vec<String> {
     let findings = check(&Document::parse(text.as_bytes()), around);
     let letter = |severity| match severity {
         Severity::Error => 'E',
@@ -100,7 +100,7 @@ fn broken_in(text: &str, around: &Surroundings) -> Vec<String> {
 }
 
 fn broken(text: &str) -> Vec<String> {
-    broken_in(text, &Surroundings::default())
+    broken_in(text, &ClusterFacts::default())
 }
 
 /// The document with one thing replaced, which must be there.
@@ -289,7 +289,7 @@ fn a_family_that_is_enabled_without_an_address_is_found_beside_one_that_has_one(
     assert_eq!(broken(&with(&dual, "    enabled: true\n    dhcp", "    dhcp")), ["B11 E 21"]);
     let findings = check(
         &Document::parse(with_ipv6(STATIC, "{enabled: true}").as_bytes()),
-        &Surroundings::default(),
+        &ClusterFacts::default(),
     );
     assert!(
         findings[0].message.starts_with(
@@ -337,37 +337,37 @@ fn autoconf_without_dhcp_is_refused_because_nmstate_cannot_do_it() {
 #[test]
 fn what_surrounds_a_document_breaks_rules_too() {
     let net = |text: &str| vec![text.parse().unwrap()];
-    let none = Surroundings::default;
+    let none = ClusterFacts::default;
     for (around, wanted) in [
-        (Surroundings { cluster_mtu: Some(1400), ..none() }, &[][..]),
-        (Surroundings { cluster_mtu: Some(1430), ..none() }, &["B16 W 17"]),
-        (Surroundings { cluster_mtu: Some(1443), ..none() }, &["B16 E 17"]),
-        (Surroundings { machine_networks: net("192.0.2.0/24"), ..none() }, &[]),
-        (Surroundings { machine_networks: net("198.51.100.0/24"), ..none() }, &["B37 W 24"]),
-        (Surroundings { machine_networks: net("2001:db8::/64"), ..none() }, &[]),
-        (Surroundings { cluster_networks: net("192.0.0.0/16"), ..none() }, &["B37 E 24"]),
-        (Surroundings { service_networks: net("192.0.0.0/16"), ..none() }, &["B37 E 24"]),
-        (Surroundings { platform: Some(Platform::Baremetal), ..none() }, &[]),
-        (Surroundings { platform: Some(Platform::Aws), ..none() }, &["B40 W 1"]),
+        (ClusterFacts { cluster_mtu: Some(1400), ..none() }, &[][..]),
+        (ClusterFacts { cluster_mtu: Some(1430), ..none() }, &["B16 W 17"]),
+        (ClusterFacts { cluster_mtu: Some(1443), ..none() }, &["B16 E 17"]),
+        (ClusterFacts { machine_networks: net("192.0.2.0/24"), ..none() }, &[]),
+        (ClusterFacts { machine_networks: net("198.51.100.0/24"), ..none() }, &["B37 W 24"]),
+        (ClusterFacts { machine_networks: net("2001:db8::/64"), ..none() }, &[]),
+        (ClusterFacts { cluster_networks: net("192.0.0.0/16"), ..none() }, &["B37 E 24"]),
+        (ClusterFacts { service_networks: net("192.0.0.0/16"), ..none() }, &["B37 E 24"]),
+        (ClusterFacts { platform: Some(Platform::Baremetal), ..none() }, &[]),
+        (ClusterFacts { platform: Some(Platform::Aws), ..none() }, &["B40 W 1"]),
     ] {
         assert_eq!(broken_in(STATIC, &around), wanted, "{around:?}");
     }
     let newer = with(STATIC, "eno1\n  type", "eno1\n  alt-names: [{name: first}]\n  type");
     assert_eq!(broken(&newer), Vec::<String>::new());
-    let version = |patch| Surroundings { nmstate: Some(NmstateVersion(2, 2, patch)), ..none() };
+    let version = |patch| ClusterFacts { nmstate: Some(NmstateVersion(2, 2, patch)), ..none() };
     assert_eq!(broken_in(&newer, &version(38)), ["B41 I 3"]);
     assert_eq!(broken_in(&newer, &version(62)), Vec::<String>::new());
 }
 
 /// The node before: one NIC with an address and the default route.
-fn node(nic: &str, address: &str) -> Surroundings {
+fn node(nic: &str, address: &str) -> ClusterFacts {
     let text = format!(
         "interfaces:\n- name: {nic}\n  type: ethernet\n  state: up\n  mac-address: 02:00:00:00:00:01\n  \
          mtu: 1500\n  max-mtu: 9000\n  ipv4: {{enabled: true, address: [{{ip: {address}, prefix-length: 24}}]}}\n\
          routes:\n  running: [{{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: {nic}, metric: 100}}]\n"
     );
     let mut states = br_ex::node_state::parse(&text).unwrap();
-    Surroundings { current: Some(states.remove(0).state), ..Surroundings::default() }
+    ClusterFacts { current: Some(states.remove(0).state), ..ClusterFacts::default() }
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn what_only_nmstate_refuses_is_said_in_its_words() {
         "routes:\n",
         "- name: bond1\n  type: bond\n  state: up\n  link-aggregation: {mode: active-backup, port: [eno1, eno3]}\nroutes:\n",
     );
-    let findings = check(&Document::parse(text.as_bytes()), &Surroundings::default());
+    let findings = check(&Document::parse(text.as_bytes()), &ClusterFacts::default());
     let [finding] = findings.as_slice() else { panic!("{findings:?}") };
     assert_eq!(finding.rule.name(), "N1");
     assert!(finding.message.starts_with("nmstate reports: ") && finding.message.contains("eno1"));
@@ -411,13 +411,13 @@ fn what_is_no_document_is_said_at_its_place() {
         ("kind: AgentConfig\n", "B34 E 1", "this is of kind AgentConfig"),
         ("capture: {a: 'interfaces.name==\"b\"'}\n", "B34 E 1", "without `desiredState`"),
     ] {
-        let findings = check(&Document::parse(text.as_bytes()), &Surroundings::default());
+        let findings = check(&Document::parse(text.as_bytes()), &ClusterFacts::default());
         let hit = findings.iter().find(|it| it.rule.name() == "B34").unwrap();
         assert!(hit.message.contains(said), "{text:?}: {findings:?}");
         assert!(broken(text).contains(&wanted.to_owned()), "{text:?}: {findings:?}");
     }
     let latin = b"interfaces: []\n# caf\xe9\n";
-    let findings = check(&Document::parse(latin), &Surroundings::default());
+    let findings = check(&Document::parse(latin), &ClusterFacts::default());
     assert_eq!((findings[0].at.line, findings[0].at.column), (2, 6));
     let two = format!("{STATIC}---\ninterfaces: []\n");
     assert!(broken(&two).contains(&"B34 E 1".to_owned()));
@@ -426,7 +426,7 @@ fn what_is_no_document_is_said_at_its_place() {
 #[test]
 fn a_misspelt_key_is_found_where_it_stands_and_put_right() {
     let text = with(&dhcp(), "auto-route-metric", "auto-rout-metric");
-    let findings = check(&Document::parse(text.as_bytes()), &Surroundings::default());
+    let findings = check(&Document::parse(text.as_bytes()), &ClusterFacts::default());
     let hit = findings.iter().find(|it| it.rule.name() == "B34").unwrap();
     assert_eq!((hit.at.line, hit.at.column), (24, 5));
     assert!(hit.message.ends_with("did you mean `auto-route-metric`?"), "{}", hit.message);
@@ -544,7 +544,7 @@ interfaces:
     address:
     - {ip: 192.0.2.10, prefix-length: abc}
 ";
-    let findings = check(&Document::parse(vlan.as_bytes()), &Surroundings::default());
+    let findings = check(&Document::parse(vlan.as_bytes()), &ClusterFacts::default());
     let hits: Vec<String> = findings
         .iter()
         .filter(|it| it.rule.name() == "B34")
@@ -570,7 +570,7 @@ fn every_policy_of_a_file_is_checked() {
     let text = format!("{}---\nkind: Namespace\n---\n{}", policy("a", "7"), policy("b", "x"));
     let policies = Document::policies(&text).unwrap();
     let findings: Vec<Vec<_>> =
-        policies.iter().map(|it| check(it, &Surroundings::default())).collect();
+        policies.iter().map(|it| check(it, &ClusterFacts::default())).collect();
     assert_eq!(findings.len(), 2);
     assert!(findings[0].is_empty(), "{findings:?}");
     assert_eq!((findings[1][0].at.line, findings[1][0].rule.name()), (17, "B34"), "{findings:?}");

@@ -6,7 +6,7 @@ use br_ex::topology::{
     Addressing, Bond, BondMode, Families, InterfaceName, SecondAddresses, SecondBridge,
     StaticAddresses, StaticRoute, Topology, Uplink,
 };
-use br_ex::{Document, Surroundings, check};
+use br_ex::{ClusterFacts, Document, check};
 use nmstate::{Interface, InterfaceType, NetworkState};
 
 fn name(text: &str) -> InterfaceName {
@@ -74,7 +74,7 @@ fn all() -> Vec<Topology> {
 fn every_shape_keeps_every_rule() {
     for topology in all() {
         let text = topology.document().unwrap();
-        let findings = check(&Document::parse(text.as_bytes()), &Surroundings::default());
+        let findings = check(&Document::parse(text.as_bytes()), &ClusterFacts::default());
         assert!(findings.is_empty(), "{topology:?}\n{findings:?}\n{text}");
     }
 }
@@ -187,7 +187,7 @@ fn every_further_setting_is_in_the_document_and_keeps_every_rule() {
         let topology = with_everything(addressing, second);
         let text = topology.document().unwrap();
         let document = Document::parse(text.as_bytes());
-        let findings = check(&document, &Surroundings::default());
+        let findings = check(&document, &ClusterFacts::default());
         assert!(findings.is_empty(), "{findings:?}\n{text}");
         let state = document.state().unwrap();
         let json = serde_json::to_value(state).unwrap();

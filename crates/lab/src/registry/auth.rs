@@ -86,12 +86,12 @@ struct Token {
 
 /// Checks requests and gives out tokens.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct Authenticator {
     auth: Auth,
     tokens: Mutex<HashMap<String, Token>>,
 }
 
-impl Gate {
+impl Authenticator {
     pub(super) fn new(auth: Auth) -> Self {
         Self { auth, tokens: Mutex::default() }
     }
@@ -195,10 +195,10 @@ fn basic(headers: &HeaderMap) -> Option<Credentials> {
 mod tests {
     use super::*;
 
-    fn gate(change: impl FnOnce(&mut Bearer)) -> Gate {
+    fn authenticator(change: impl FnOnce(&mut Bearer)) -> Authenticator {
         let mut bearer = Bearer::new(Credentials::new("me", "secret"));
         change(&mut bearer);
-        Gate::new(Auth::Bearer(bearer))
+        Authenticator::new(Auth::Bearer(bearer))
     }
 
     fn headers(value: &str) -> HeaderMap {
@@ -209,54 +209,58 @@ mod tests {
         vec![Need { repository: name.parse().unwrap(), actions }]
     }
 
-    fn ask(gate: &Gate, credentials: Option<&str>, scope: &str) -> Option<HeaderMap> {
+    fn ask(
+        authenticator: &Authenticator,
+        credentials: Option<&str>,
+        scope: &str,
+    ) -> Option<HeaderMap> {
         let uri = format!("/token?service=lab&scope={scope}").parse().unwrap();
         let asked = credentials
             .map(|text| headers(&format!("Basic {}", BASE64.encode(text))))
             .unwrap_or_default();
-        let (token, _) = gate.token(&asked, &Query::of(&uri))?;
+        let (token, _) = authenticator.token(&asked, &Query::of(&uri))?;
         Some(headers(&format!("Bearer {token}")))
     }
 
     #[test]
     fn a_token_is_good_for_its_scope_only() {
-        let gate = gate(|_| {});
-        let token = ask(&gate, Some("me:secret"), "repository:a:pull").unwrap();
-        assert_eq!(gate.check("http://lab", &token, &need("a", &["pull"])), Ok(()));
+        let authenticator = authenticator(|_| {});
+        let token = ask(&authenticator, Some("me:secret"), "repository:a:pull").unwrap();
+        assert_eq!(authenticator.check("http://lab", &token, &need("a", &["pull"])), Ok(()));
         for beyond in [need("a", &["pull", "push"]), need("b", &["pull"])] {
-            let Challenge(text) = gate.check("http://lab", &token, &beyond).unwrap_err();
+            let Challenge(text) = authenticator.check("http://lab", &token, &beyond).unwrap_err();
             assert!(text.contains("insufficient_scope"), "{text}");
         }
-        assert!(ask(&gate, Some("me:wrong"), "repository:a:pull").is_none());
-        assert!(ask(&gate, None, "repository:a:pull").is_none());
+        assert!(ask(&authenticator, Some("me:wrong"), "repository:a:pull").is_none());
+        assert!(ask(&authenticator, None, "repository:a:pull").is_none());
     }
 
     #[test]
     fn anonymous_clients_may_pull_where_that_is_allowed_but_not_push() {
-        let gate = gate(|bearer| bearer.anonymous_pull = true);
-        let token = ask(&gate, None, "repository:a:pull,push").unwrap();
-        assert_eq!(gate.check("http://lab", &token, &need("a", &["pull"])), Ok(()));
-        assert!(gate.check("http://lab", &token, &need("a", &["pull", "push"])).is_err());
+        let authenticator = authenticator(|bearer| bearer.anonymous_pull = true);
+        let token = ask(&authenticator, None, "repository:a:pull,push").unwrap();
+        assert_eq!(authenticator.check("http://lab", &token, &need("a", &["pull"])), Ok(()));
+        assert!(authenticator.check("http://lab", &token, &need("a", &["pull", "push"])).is_err());
     }
 
     #[test]
     fn tokens_end_after_their_requests_their_time_or_on_demand() {
         let pull = need("a", &["pull"]);
-        let counted = gate(|bearer| bearer.requests = Some(1));
+        let counted = authenticator(|bearer| bearer.requests = Some(1));
         let token = ask(&counted, Some("me:secret"), "repository:a:pull").unwrap();
         assert!(counted.check("http://lab", &token, &pull).is_ok());
         assert!(
             counted.check("http://lab", &token, &pull).unwrap_err().0.contains("invalid_token")
         );
 
-        let short = gate(|bearer| bearer.lifetime = Duration::ZERO);
+        let short = authenticator(|bearer| bearer.lifetime = Duration::ZERO);
         let token = ask(&short, Some("me:secret"), "repository:a:pull").unwrap();
         assert!(short.check("http://lab", &token, &pull).is_err());
 
-        let gate = gate(|_| {});
-        let token = ask(&gate, Some("me:secret"), "repository:a:pull").unwrap();
-        gate.expire_tokens();
-        assert!(gate.check("http://lab", &token, &pull).is_err());
+        let authenticator = authenticator(|_| {});
+        let token = ask(&authenticator, Some("me:secret"), "repository:a:pull").unwrap();
+        authenticator.expire_tokens();
+        assert!(authenticator.check("http://lab", &token, &pull).is_err());
     }
 
     #[test]

@@ -72,12 +72,12 @@ fn found(origin: &str, tree: ImageTree) -> Found {
     Found { destination: Destination::of(&wanted).unwrap(), wanted, tree }
 }
 
-fn to(target: &str) -> Journey {
-    Journey { mode: Mode::MirrorToMirror, target: Some(target.parse().unwrap()) }
+fn to(target: &str) -> Direction {
+    Direction { mode: Mode::MirrorToMirror, target: Some(target.parse().unwrap()) }
 }
 
-fn to_disk() -> Journey {
-    Journey { mode: Mode::MirrorToDisk, target: None }
+fn to_disk() -> Direction {
+    Direction { mode: Mode::MirrorToDisk, target: None }
 }
 
 fn actions(plan: &Plan) -> Vec<Action> {

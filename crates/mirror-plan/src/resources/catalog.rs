@@ -20,7 +20,7 @@ const MAX_LABEL: usize = 63;
 
 /// A catalog in the mirror.
 #[derive(Debug, Clone, Copy)]
-pub struct PlacedCatalog<'t> {
+pub struct MirroredCatalog<'t> {
     pub destination: &'t ImageRef,
     pub template: Option<&'t CatalogSourceTemplate>,
 }
@@ -75,7 +75,7 @@ impl CatalogSourceTemplate {
 
 /// The files for the catalogs that the mirror holds, in the order of their names.
 pub fn catalog_resources(
-    catalogs: &[PlacedCatalog<'_>],
+    catalogs: &[MirroredCatalog<'_>],
     options: &ResourceOptions,
 ) -> Result<Vec<ResourceFile>, ResourceError> {
     let mut files = Vec::new();
@@ -157,7 +157,7 @@ fn sorted(value: Value) -> Value {
 
 /// A name for each catalog: `redhat-operator-index-v4-18`. Where two would have the same, a part
 /// of a hash distinguishes them.
-fn names<'c, 't>(catalogs: &'c [PlacedCatalog<'t>]) -> Vec<(String, &'c PlacedCatalog<'t>)> {
+fn names<'c, 't>(catalogs: &'c [MirroredCatalog<'t>]) -> Vec<(String, &'c MirroredCatalog<'t>)> {
     let mut claims: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for catalog in catalogs {
         claims.entry(name(catalog)).or_default().insert(catalog.destination.to_string());
@@ -183,7 +183,7 @@ fn names<'c, 't>(catalogs: &'c [PlacedCatalog<'t>]) -> Vec<(String, &'c PlacedCa
     named
 }
 
-fn name(catalog: &PlacedCatalog<'_>) -> String {
+fn name(catalog: &MirroredCatalog<'_>) -> String {
     let plain = |text: &str| -> String {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         text.to_ascii_lowercase().chars().map(|c| if plain(c) { c } else { '-' }).collect()

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::document::Entry;
-use super::{Category, Placed, Resource, ResourceError, ResourceOptions, redirected, scope};
+use super::{Category, MirroredImage, Resource, ResourceError, ResourceOptions, redirected, scope};
 
 /// The name of the file.
 pub const IMAGE_DIGEST_SOURCES: &str = "image-digest-sources.yaml";
@@ -24,7 +24,7 @@ struct Snippet {
 
 /// The part of an install-config for the releases of the mirror. `None` if it has none.
 pub fn image_digest_sources(
-    images: &[Placed],
+    images: &[MirroredImage],
     options: &ResourceOptions,
 ) -> Result<Option<String>, ResourceError> {
     let mut sources: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -53,9 +53,9 @@ mod tests {
     use crate::resources::Scope;
     use crate::{Kind, Origin};
 
-    fn placed(kind: Kind, origin: &str, destination: &str) -> Placed {
+    fn placed(kind: Kind, origin: &str, destination: &str) -> MirroredImage {
         let origin = Origin::Registry(origin.parse().unwrap());
-        Placed { kind, origin, destination: destination.parse().unwrap() }
+        MirroredImage { kind, origin, destination: destination.parse().unwrap() }
     }
 
     #[test]

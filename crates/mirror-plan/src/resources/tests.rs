@@ -11,18 +11,18 @@ fn options() -> ResourceOptions {
     }
 }
 
-fn placed(kind: Kind, origin: &str, destination: &str) -> Placed {
+fn placed(kind: Kind, origin: &str, destination: &str) -> MirroredImage {
     let origin = match origin.strip_prefix("oci://") {
         Some(path) => Origin::Layout(path.into()),
         None => {
             Origin::Registry(origin.replace("@DIGEST", &format!("@sha256:{HEX}")).parse().unwrap())
         }
     };
-    Placed { kind, origin, destination: destination.parse().unwrap() }
+    MirroredImage { kind, origin, destination: destination.parse().unwrap() }
 }
 
 /// One of everything.
-fn corpus() -> Vec<Placed> {
+fn corpus() -> Vec<MirroredImage> {
     let release = "quay.io/openshift-release-dev";
     vec![
         placed(Kind::Additional, "quay.io/org/by-digest@DIGEST", "r.io:5000/ns/org/by-digest:x"),
@@ -193,7 +193,7 @@ fn shortened_paths_are_redirected_repository_by_repository() {
 
 #[test]
 fn a_resource_without_entries_has_no_file() {
-    let names = |images: &[Placed]| -> Vec<_> {
+    let names = |images: &[MirroredImage]| -> Vec<_> {
         cluster_resources(images, &options()).unwrap().into_iter().map(|file| file.name).collect()
     };
     assert_eq!(names(&corpus()[1..2]), ["itms-oc-mirror.yaml"]);
@@ -206,7 +206,7 @@ fn a_resource_without_entries_has_no_file() {
 fn the_order_of_images_does_not_show() {
     let mut backwards = corpus();
     backwards.reverse();
-    let files = |images: &[Placed]| cluster_resources(images, &options()).unwrap();
+    let files = |images: &[MirroredImage]| cluster_resources(images, &options()).unwrap();
     assert_eq!(files(&corpus()), files(&backwards));
 }
 
@@ -230,7 +230,7 @@ fn a_long_repository_stays_on_its_line_and_an_odd_host_stays_a_string() {
 
 #[test]
 fn only_the_time_of_making_may_differ_unseen() {
-    let at = |time: &str, images: &[Placed]| {
+    let at = |time: &str, images: &[MirroredImage]| {
         let options = ResourceOptions { created_at: time.parse().unwrap(), ..options() };
         cluster_resources(images, &options).unwrap()[0].yaml.clone()
     };

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    BlobRef, Destination, Found, Held, ImageTree, Journey, Kind, ManifestNode, Mode, Nothing,
+    BlobRef, Destination, Direction, Found, Held, ImageTree, Kind, ManifestNode, Mode, Nothing,
     SealError, Wanted, plan,
 };
 
@@ -47,9 +47,9 @@ fn found(repository: u8, tag: u8, blobs: &[(u16, u64)]) -> Found {
     Found { destination: Destination::of(&wanted).unwrap(), wanted, tree }
 }
 
-fn journey() -> Journey {
+fn direction() -> Direction {
     let target = Some("registry.example:5000/ocp".parse().unwrap());
-    Journey { mode: Mode::MirrorToMirror, target }
+    Direction { mode: Mode::MirrorToMirror, target }
 }
 
 fn source(origin: &Origin) -> ContentSource {
@@ -94,7 +94,7 @@ proptest! {
     ) {
         let shelf = images.iter().take(held).map(|f| (f.destination.clone(), f.tree.clone()));
         let shelf = Shelf(shelf.collect());
-        let plan = plan(journey(), images, &shelf);
+        let plan = plan(direction(), images, &shelf);
         let parts = parts(&plan, shards);
         let mut owner: BTreeMap<Digest, u32> = BTreeMap::new();
         let mut brought = BTreeSet::new();
@@ -131,7 +131,7 @@ proptest! {
 
     #[test]
     fn no_shard_has_much_more_than_its_share(images in images(), shards in 1..9_u32) {
-        let plan = plan(journey(), images, &Nothing);
+        let plan = plan(direction(), images, &Nothing);
         let split = split(&plan, NonZeroU32::new(shards).unwrap(), |_, _| true);
         let weight = |load: &Load| load.bytes + load.blobs as u64 * REQUESTS;
         let total: u64 = split.loads().iter().map(weight).sum();
@@ -145,8 +145,8 @@ proptest! {
     #[test]
     fn the_order_in_which_images_are_found_does_not_matter(images in images(), shards in 1..5_u32) {
         let turned: Vec<Found> = images.iter().rev().cloned().collect();
-        let one = parts(&plan(journey(), images, &Nothing), shards);
-        prop_assert_eq!(one, parts(&plan(journey(), turned, &Nothing), shards));
+        let one = parts(&plan(direction(), images, &Nothing), shards);
+        prop_assert_eq!(one, parts(&plan(direction(), turned, &Nothing), shards));
     }
 }
 
@@ -157,7 +157,7 @@ fn small_repositories_stay_with_one_shard() {
         let names = (0..5_u16).map(|layer| (u16::from(repository) * 10 + layer, 1 << 20));
         found(repository, 0, &names.collect::<Vec<_>>())
     });
-    let parts = parts(&plan(journey(), images, &Nothing), 4);
+    let parts = parts(&plan(direction(), images, &Nothing), 4);
     for part in &parts {
         assert_eq!((part.repositories.len(), part.blobs.len()), (10, 50));
     }
@@ -166,7 +166,7 @@ fn small_repositories_stay_with_one_shard() {
 #[test]
 fn a_repository_larger_than_a_share_is_divided() {
     let blobs: Vec<_> = (0..100_u16).map(|layer| (layer, 1 << 20)).collect();
-    let plan = plan(journey(), [found(0, 0, &blobs)], &Nothing);
+    let plan = plan(direction(), [found(0, 0, &blobs)], &Nothing);
     let split = split(&plan, NonZeroU32::new(4).unwrap(), |_, _| true);
     let blobs: Vec<usize> = split.loads().iter().map(|load| load.blobs).collect();
     assert!(blobs.iter().all(|blobs| (23..=27).contains(blobs)), "{blobs:?}");
@@ -175,7 +175,7 @@ fn a_repository_larger_than_a_share_is_divided() {
 #[test]
 fn images_that_do_not_take_part_are_left_out() {
     let images = [found(0, 0, &[(1, 10), (2, 10)]), found(1, 0, &[(2, 10), (3, 10)])];
-    let plan = plan(journey(), images, &Nothing);
+    let plan = plan(direction(), images, &Nothing);
     let split = split(&plan, NonZeroU32::MIN, |at, _| at == 0);
     let part = split.part(&plan, 0, run(), source, |_| false);
     assert_eq!((split.images(), part.blobs.len(), part.bytes()), (&[0][..], 2, 20));
@@ -184,7 +184,7 @@ fn images_that_do_not_take_part_are_left_out() {
 #[test]
 fn a_part_is_read_as_it_was_written_and_changes_are_noticed() {
     let images = [found(0, 0, &[(1, 10), (2, 10)]), found(1, 0, &[(2, 10), (3, 10)])];
-    let [part] = parts(&plan(journey(), images, &Nothing), 1).try_into().unwrap();
+    let [part] = parts(&plan(direction(), images, &Nothing), 1).try_into().unwrap();
     let text = part.to_text().unwrap();
     assert_eq!(ShardPart::from_text(&text).unwrap(), part);
     let edited = text.replace("\"size\": 10", "\"size\": 11");
@@ -205,7 +205,7 @@ fn a_part_is_read_as_it_was_written_and_changes_are_noticed() {
 fn archives_of_a_part_have_plain_names_and_ranges_in_order() {
     let archive = |file: &str, ranges: &[(u64, u64)]| {
         let [mut part] =
-            parts(&plan(journey(), [found(0, 0, &[(1, 10)])], &Nothing), 1).try_into().unwrap();
+            parts(&plan(direction(), [found(0, 0, &[(1, 10)])], &Nothing), 1).try_into().unwrap();
         part.archives =
             vec![PartArchive { file: file.to_owned(), length: 100, ranges: ranges.to_vec() }];
         ShardPart::from_text(&part.to_text().unwrap())
@@ -228,7 +228,7 @@ fn archives_of_a_part_have_plain_names_and_ranges_in_order() {
 #[test]
 fn a_part_of_another_run_shard_or_version_is_rejected() {
     let [part] =
-        parts(&plan(journey(), [found(0, 0, &[(1, 10)])], &Nothing), 1).try_into().unwrap();
+        parts(&plan(direction(), [found(0, 0, &[(1, 10)])], &Nothing), 1).try_into().unwrap();
     part.check(&run(), 0).unwrap();
     let newer = RunIdentity { program: "oc-mirror 2".to_owned(), ..run() };
     assert_eq!(

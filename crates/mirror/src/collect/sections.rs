@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mirror_plan::{BlobRef, Placed, Plan, ResourceOptions, Wanted};
+use mirror_plan::{BlobRef, MirroredImage, Plan, ResourceOptions, Wanted};
 use registry::Client;
 use serde::{Deserialize, Serialize};
 use workspace::Holdings;
@@ -99,7 +99,7 @@ impl Sections {
     pub(crate) fn resources(
         &self,
         context: &Context,
-        placed: &[Placed],
+        placed: &[MirroredImage],
         options: &ResourceOptions,
     ) -> Result<Vec<(String, String)>, GeneratedError> {
         let mut files = self.releases.resources(context, placed)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use mirror_plan::{Exit, Journey, Mode, Origin, Plan, PlannedImage, plan};
+use mirror_plan::{Direction, Exit, Mode, Origin, Plan, PlannedImage, plan};
 use oci::{Digest, ImageRef};
 use registry::Client;
 use workspace::Holdings;
@@ -49,8 +49,8 @@ pub(crate) async fn mirror_to_disk(context: &Context, results: &mut Results) -> 
     }
     gathered.found.append(&mut sections.catalogs.stored);
     let held = OnDisk::new(context, &gathered.found);
-    let journey = Journey { mode: Mode::MirrorToDisk, target: None };
-    let plan = Arc::new(plan(journey, gathered.found, &held));
+    let direction = Direction { mode: Mode::MirrorToDisk, target: None };
+    let plan = Arc::new(plan(direction, gathered.found, &held));
     drop(held);
     let stored = context.planned(&plan, &sections, &results.issues);
     let place =

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use mirror_plan::{
-    Action, BlobRef, Exit, Found, ImageEntry, Journey, Kind, Mode, Names, Plan, Target as Place,
+    Action, BlobRef, Direction, Exit, Found, ImageEntry, Kind, Mode, Names, Plan, Target as Place,
     plan,
 };
 use oci::{Digest, ImageRef, Repository};
@@ -71,8 +71,8 @@ pub(crate) async fn bind(
         })?;
     let lost = asked.lost.into_iter();
     let lost = lost.map(|(found, e)| (found.wanted, found.destination, e.reason())).collect();
-    let journey = Journey { mode, target: Some(route.place.clone()) };
-    let plan = Arc::new(plan(journey, asked.found, &asked.presence));
+    let direction = Direction { mode, target: Some(route.place.clone()) };
+    let plan = Arc::new(plan(direction, asked.found, &asked.presence));
     Ok(Bound { plan, presence: asked.presence, pushed, lost })
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use image_set::{ImageSetConfiguration, ImageSource};
 use mirror_plan::{
-    Destination, IMAGE_DIGEST_SOURCES, Lines, Origin, Pin, PinnedFiles, Placed, Plan,
+    Destination, IMAGE_DIGEST_SOURCES, Lines, MirroredImage, Origin, Pin, PinnedFiles, Plan,
     ResourceOptions, Scope, cluster_resources, hosts_clusters_refuse, image_digest_sources,
     same_but_for_time,
 };
@@ -137,7 +137,7 @@ fn options(context: &Context) -> ResourceOptions {
 /// The resources for what the target holds: names and texts.
 pub(crate) fn resources(
     context: &Context,
-    placed: &[Placed],
+    placed: &[MirroredImage],
     sections: &Sections,
 ) -> Result<Vec<(String, String)>, GeneratedError> {
     let options = options(context);
@@ -152,7 +152,7 @@ pub(crate) fn resources(
 /// as it is, so that a repository that tracks it sees no change.
 pub(crate) fn write_resources(
     context: &Context,
-    placed: &[Placed],
+    placed: &[MirroredImage],
     sections: &Sections,
 ) -> Result<Vec<PathBuf>, GeneratedError> {
     for host in hosts_clusters_refuse(placed) {

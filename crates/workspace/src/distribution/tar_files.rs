@@ -36,14 +36,14 @@ const DOCUMENTS: [&str; 6] = [
 #[derive(Debug, Default)]
 pub struct TarFiles {
     paths: Vec<PathBuf>,
-    blobs: BTreeMap<Digest, Placed>,
+    blobs: BTreeMap<Digest, FilePosition>,
     tags: BTreeMap<Destination, Digest>,
-    documents: BTreeMap<String, Placed>,
+    documents: BTreeMap<String, FilePosition>,
 }
 
 /// A file inside of a tar file.
 #[derive(Debug, Clone)]
-struct Placed {
+struct FilePosition {
     tar: usize,
     extent: Extent,
 }
@@ -109,7 +109,7 @@ impl TarFiles {
             }
             let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
             let extent = Extent { file: Arc::clone(&file), start, length: size };
-            found.add(&name, Placed { tar, extent })?;
+            found.add(&name, FilePosition { tar, extent })?;
         }
         if length < end.saturating_add(TRAILER) {
             return Err(io::Error::other(
@@ -158,15 +158,15 @@ impl TarFiles {
 /// What one tar file has.
 #[derive(Debug, Default)]
 struct Found {
-    blobs: BTreeMap<Digest, Placed>,
+    blobs: BTreeMap<Digest, FilePosition>,
     tags: BTreeMap<Destination, Digest>,
-    documents: BTreeMap<String, Placed>,
+    documents: BTreeMap<String, FilePosition>,
 }
 
 impl Found {
     /// Takes note of an entry, if its name is one that counts. Nothing is ever written under a name
     /// from an archive, so a hostile one is an entry that is not used.
-    fn add(&mut self, name: &str, placed: Placed) -> io::Result<()> {
+    fn add(&mut self, name: &str, placed: FilePosition) -> io::Result<()> {
         if let Some(inside) = name.strip_prefix(STORAGE) {
             if let Some(digest) = stored_blob(inside) {
                 self.blobs.insert(digest, placed);

@@ -201,8 +201,8 @@ fn a_document_with_both_families_is_confirmed_when_both_are_there() {
     node.succeed(&["rm", "/run/nodeip-configuration/ipv4"]).unwrap();
     succeed(&node, &["apply", "--patience", "120"]);
     let entry = last_entry(&node);
-    let clauses = entry["outcome"]["after"]["probes"].as_array().unwrap();
-    let ids: Vec<_> = clauses.iter().map(|clause| clause["id"].as_str().unwrap()).collect();
+    let checks = entry["outcome"]["after"]["probes"].as_array().unwrap();
+    let ids: Vec<_> = checks.iter().map(|check| check["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["reachability-ipv4", "reachability-ipv6", "own-addresses"]);
 }
 

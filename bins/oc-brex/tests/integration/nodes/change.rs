@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use br_ex::Document;
 use node_network::facts::Expectation;
-use node_network::probe::{Clause, Gate, Target, When};
+use node_network::probe::{Check, Checks, Target, When};
 use node_network::{
-    Aim, Host, Network as _, NetworkState, Outcome, RecordFile, Timing, Transaction,
+    ExpectedNetwork, Host, Network as _, NetworkState, Outcome, RecordFile, Timing, Transaction,
 };
 use serde_json::json;
 use tokio::runtime::Builder;
@@ -32,15 +32,15 @@ pub(crate) fn desired(yaml: &str) -> NetworkState {
 
 /// What a cluster asks of a change: br-ex carries the node, the gateway answers, and so does a name
 /// server, where one did before.
-fn aim() -> Aim {
+fn expected() -> ExpectedNetwork {
     let gateway = Target::DefaultGateway { interface: Some("br-ex".into()) };
     let names = Target::NameServers { name: "api.example".into() };
-    Aim {
+    ExpectedNetwork {
         bridge: Some(Expectation { bridge: "br-ex".into(), ..Expectation::default() }),
-        gate: Gate {
-            clauses: vec![
-                Clause { id: "gateway", any_of: vec![gateway], when: When::Always },
-                Clause { id: "dns", any_of: vec![names], when: When::HeldBefore },
+        checks: Checks {
+            list: vec![
+                Check { id: "gateway", any_of: vec![gateway], when: When::Always },
+                Check { id: "dns", any_of: vec![names], when: When::HeldBefore },
             ],
         },
     }
@@ -55,13 +55,13 @@ fn change_this_node() {
     let patience = Duration::from_secs(read(PATIENCE).trim().parse().expect("seconds"));
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let outcome: Outcome = runtime.block_on(async {
-        let (aim, timing) = (aim(), Timing::patient(patience));
+        let (expected, timing) = (expected(), Timing::patient(patience));
         let record = RecordFile::new("/host/change.json", "this boot");
         let transaction = Transaction {
             label: "test",
             desired: &desired,
             memory_only: false,
-            aim: &aim,
+            expected: &expected,
             timing,
             record: &record,
         };

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use br_ex::{Document, Severity, Surroundings, check};
+use br_ex::{ClusterFacts, Document, Severity, check};
 use lab::node::{LanOptions, Node, NodeOptions, Subnet};
 use nmstate::NetworkState;
 
@@ -147,7 +147,7 @@ fn policy_errors(state: &str) -> Vec<String> {
 }
 
 fn errors(document: &str) -> Vec<String> {
-    let findings = check(&Document::parse(document.as_bytes()), &Surroundings::default());
+    let findings = check(&Document::parse(document.as_bytes()), &ClusterFacts::default());
     let errors = findings.into_iter().filter(|finding| finding.severity == Severity::Error);
     errors.map(|finding| finding.to_string()).collect()
 }

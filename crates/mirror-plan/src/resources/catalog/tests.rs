@@ -12,8 +12,8 @@ fn options() -> ResourceOptions {
 
 fn files(images: &[&str], template: Option<&CatalogSourceTemplate>) -> Vec<ResourceFile> {
     let images: Vec<ImageRef> = images.iter().map(|image| image.parse().unwrap()).collect();
-    let catalogs: Vec<PlacedCatalog<'_>> =
-        images.iter().map(|destination| PlacedCatalog { destination, template }).collect();
+    let catalogs: Vec<MirroredCatalog<'_>> =
+        images.iter().map(|destination| MirroredCatalog { destination, template }).collect();
     catalog_resources(&catalogs, &options()).unwrap()
 }
 

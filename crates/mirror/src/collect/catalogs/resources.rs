@@ -5,7 +5,8 @@ use std::io::Read;
 
 use image_set::Operator;
 use mirror_plan::{
-    CatalogSourceTemplate, Exit, Kind, Placed, PlacedCatalog, ResourceOptions, catalog_resources,
+    CatalogSourceTemplate, Exit, Kind, MirroredCatalog, MirroredImage, ResourceOptions,
+    catalog_resources,
 };
 
 use super::Catalogs;
@@ -23,7 +24,7 @@ impl Catalogs {
     pub(crate) fn resources(
         &self,
         context: &Context,
-        placed: &[Placed],
+        placed: &[MirroredImage],
         options: &ResourceOptions,
     ) -> Result<Vec<(String, String)>, GeneratedError> {
         let target = match &context.settings.workflow {
@@ -37,16 +38,17 @@ impl Catalogs {
         for entry in &self.entries {
             let Some(wanted) = &entry.published else { continue };
             let destination = naming.destination(wanted)?;
-            let is_there =
-                |image: &Placed| image.kind == Kind::Catalog && image.destination == destination;
+            let is_there = |image: &MirroredImage| {
+                image.kind == Kind::Catalog && image.destination == destination
+            };
             if placed.iter().any(is_there) {
                 let template = entry.template.as_ref();
                 catalogs.push((destination, template));
             }
         }
-        let catalogs: Vec<PlacedCatalog<'_>> = catalogs
+        let catalogs: Vec<MirroredCatalog<'_>> = catalogs
             .iter()
-            .map(|(destination, template)| PlacedCatalog { destination, template: *template })
+            .map(|(destination, template)| MirroredCatalog { destination, template: *template })
             .collect();
         let files = catalog_resources(&catalogs, options)?;
         Ok(files.into_iter().map(|file| (file.name, file.yaml)).collect())

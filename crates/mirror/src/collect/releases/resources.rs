@@ -1,6 +1,6 @@
 //! What a cluster needs to use mirrored releases, beside the mirror sets.
 
-use mirror_plan::{Kind, Origin, Placed};
+use mirror_plan::{Kind, MirroredImage, Origin};
 use release::resources::{Maker, signature_config_map, update_service};
 
 use super::Releases;
@@ -13,7 +13,7 @@ impl Releases {
     pub(crate) fn resources(
         &self,
         context: &Context,
-        placed: &[Placed],
+        placed: &[MirroredImage],
     ) -> Result<Vec<(String, String)>, GeneratedError> {
         let maker =
             Maker { created_at: context.started, tool_version: context.settings.version.clone() };

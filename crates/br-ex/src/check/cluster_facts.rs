@@ -3,9 +3,9 @@
 use located_yaml::{Entry, Node};
 
 use super::Subject;
+use crate::cluster_facts::NmstateVersion;
 use crate::finding::Findings;
 use crate::rule::RuleId;
-use crate::surroundings::NmstateVersion;
 
 /// The last version that does not know the fields below.
 const OLDER: NmstateVersion = NmstateVersion(2, 2, 38);

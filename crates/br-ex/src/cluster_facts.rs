@@ -7,7 +7,7 @@ use nmstate::NetworkState;
 
 /// What is known about the cluster and its nodes. Nothing need be.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct ClusterFacts {
     /// The MTU of the cluster network.
     pub cluster_mtu: Option<u32>,
     pub machine_networks: Vec<IpNet>,
