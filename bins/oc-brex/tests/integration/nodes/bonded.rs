@@ -10,7 +10,7 @@ use crate::nodes::change::{OUTCOME, PATIENCE, POLICY, PROGRAM, STATE};
 use crate::nodes::{for_the_lab, page};
 
 pub(crate) const VLAN: &str = "A VLAN below br-ex";
-pub(crate) const MIIMON: &str = "How often links of a bond are looked at";
+pub(crate) const MIIMON: &str = "The link monitoring interval of a bond";
 pub(crate) const MODE: &str = "The mode of a bond";
 pub(crate) const QOS: &str = "Priorities and queues";
 
