@@ -1,4 +1,4 @@
-//! Policies for the network of nodes, from the payload to a change that is taken back.
+//! Policies for the network of nodes, from the payload to a change that is rolled back.
 
 use std::fs;
 use std::path::Path;
@@ -89,7 +89,7 @@ fn tell(cluster: &mut Cluster<'_>, program: &Path, folder: &Path) -> Result<()> 
     heading("The files of the release payload, applied as the cluster's version operator does");
     apply_payload(cluster, program, folder)?;
 
-    heading("The operator: on bare metal it deploys handlers without being asked");
+    heading("The operator: it deploys handlers by default on bare metal");
     say("Nothing here runs pods, so the demo starts the programs of the pods itself.");
     let version = format!("--release-version={VERSION}");
     cluster.start_part("operator", &["--operand-image=example.com/nmstate-operator", &version])?;
@@ -122,7 +122,7 @@ fn tell(cluster: &mut Cluster<'_>, program: &Path, folder: &Path) -> Result<()> 
         ensure!(shown.trim() == "1400", "nic1 of {node} is not as the policy says");
     }
 
-    heading("A policy that cuts nodes off: taken back, and no second node is touched");
+    heading("A policy that cuts off a node: rolled back, and no other node is changed");
     show_text(BAD);
     apply(cluster, "readdress.yaml", BAD)?;
     wait_for(cluster, "readdress", "Degraded")?;
@@ -154,7 +154,7 @@ fn tell(cluster: &mut Cluster<'_>, program: &Path, folder: &Path) -> Result<()> 
     wait_for(cluster, "readdress", "Available")?;
     show_standing(cluster)?;
 
-    heading("A policy is deleted, and takes its change with it, as its annotation asked");
+    heading("A policy with the revert annotation is deleted: its change is reverted");
     show_command("oc delete nncp storage");
     cluster.delete(&format!("{POLICIES}/storage"))?;
     for node in NODES {
