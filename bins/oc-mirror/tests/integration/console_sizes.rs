@@ -136,14 +136,20 @@ fn sizes_are_a_lower_bound_where_something_could_not_be_read() {
     assert!(broken.body.contains("kind: x"), "the text is not lost: {}", broken.body);
 }
 
-#[test]
-fn packages_have_sizes_of_their_own_and_dependencies_are_shown() {
+/// A registry with operators, and a console that finds it under the host of their catalog.
+fn with_operators() -> (LabRegistry, Operators, Console, Site) {
     let registry = LabRegistry::start(Settings::default()).unwrap();
     let operators = Operators::generate().unwrap();
     operators.put(&registry).unwrap();
     let site = site();
     site.redirect(HOST, registry.address());
     let console = Console::start(&site, &format!("file://data {PLAIN}"));
+    (registry, operators, console, site)
+}
+
+#[test]
+fn packages_have_sizes_of_their_own_and_dependencies_are_shown() {
+    let (_registry, operators, console, _site) = with_operators();
     let text = format!(
         "  operators:\n  - catalog: {HOST}/{CATALOG}:{TAG}\n    includeDependencies: true\n    packages:\n    - name: bar\n      channels:\n      - name: stable\n        minVersion: 1.0.0\n"
     );
@@ -225,12 +231,7 @@ fn charts_and_their_repositories_have_sizes_of_their_own() {
 
 #[test]
 fn the_size_of_a_channel_is_determined_on_request_before_it_is_added() {
-    let registry = LabRegistry::start(Settings::default()).unwrap();
-    let operators = Operators::generate().unwrap();
-    operators.put(&registry).unwrap();
-    let site = site();
-    site.redirect(HOST, registry.address());
-    let console = Console::start(&site, &format!("file://data {PLAIN}"));
+    let (registry, operators, console, _site) = with_operators();
     let catalog = format!("{HOST}/{CATALOG}:{TAG}");
     let is_read = |page: &str| !page.contains("data-reload");
     console.until(&format!("/operators?catalog={catalog}"), is_read);

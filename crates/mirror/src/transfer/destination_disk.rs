@@ -25,7 +25,8 @@ pub(crate) struct Disk {
     pub(crate) workspace: Workspace,
     /// The archive that large blobs are written to as they arrive.
     pub(crate) staging: Option<Arc<Staging>>,
-    /// What is recorded of images that are complete; `None` where somebody else records them.
+    /// What is recorded of images that are complete; `None` in a shard, for which
+    /// the process that publishes records them.
     pub(crate) records: Option<Records>,
     pub(crate) sources: Sources,
     /// How often content that does not match is requested again from the same source.

@@ -11,7 +11,7 @@ use nmstate_api::condition::{Condition, ConditionStatus};
 use nmstate_api::{NMState, NodeNetworkConfigurationPolicy as Policy, NodeNetworkState};
 use serde_json::{Value, json};
 
-use crate::operator::cluster::{Cluster, INFRASTRUCTURE};
+use crate::operator::cluster::Cluster;
 
 const ADOPT_BR_EX: &str = "nmstate.landfall.dev/adopt-br-ex";
 const DOCUMENT: &str = include_str!("scenes/document.yaml");
@@ -77,10 +77,7 @@ async fn made(policies: &Api<Policy>, name: &str) -> Policy {
 
 #[tokio::test]
 async fn documents_become_policies_where_they_change_nothing_once_and_only_on_request() {
-    let cluster = Cluster::start().await;
-    cluster.apply(INFRASTRUCTURE).await;
-    cluster.platform("BareMetal").await;
-    cluster.apply_payload().await;
+    let cluster = Cluster::on_bare_metal().await;
     for name in ["worker-0", "worker-1", "worker-2"] {
         node(&cluster, name).await;
     }

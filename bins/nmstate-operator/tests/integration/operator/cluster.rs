@@ -108,6 +108,15 @@ impl Cluster {
         cluster
     }
 
+    /// A cluster on bare metal with the files of the payload.
+    pub(crate) async fn on_bare_metal() -> Self {
+        let cluster = Self::start().await;
+        cluster.apply(INFRASTRUCTURE).await;
+        cluster.platform("BareMetal").await;
+        cluster.apply_payload().await;
+        cluster
+    }
+
     /// A server with no CRDs.
     pub(crate) async fn empty() -> Self {
         let server = ApiServer::start().await.unwrap();

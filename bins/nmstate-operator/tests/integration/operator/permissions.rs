@@ -14,7 +14,7 @@ use kube::api::{Api, PostParams};
 use kube::client::Body;
 use lab::eventually;
 
-use crate::operator::cluster::{Cluster, INFRASTRUCTURE, NAMESPACE};
+use crate::operator::cluster::{Cluster, NAMESPACE};
 
 /// Another namespace than that of the components.
 const ELSEWHERE: &str = "default";
@@ -61,7 +61,7 @@ const COORDINATOR: &[(Scope, &str, &str)] = &[
 ];
 
 /// The operator deploys in its namespace, reports in two objects, and has whatever it passes on. It
-/// changes no workload, secret, node or definition of anybody else.
+/// changes no workload, secret, node or definition of other programs.
 const OPERATOR: &[(Scope, &str, &str)] = &[
     (Everywhere, "nmstate.io/nmstates", "get list watch create patch"),
     (Everywhere, "nmstate.io/nmstates/status", "update patch"),
@@ -242,7 +242,7 @@ fn expected(rules: &[(Scope, &str, &str)], resources: &[Resource]) -> BTreeSet<S
     lines
 }
 
-/// Whether an account may do something for which there is no request.
+/// Whether an account has a permission that is not a verb of a request.
 async fn may(
     cluster: &Cluster,
     account: &str,
@@ -275,10 +275,7 @@ async fn may(
 
 #[tokio::test]
 async fn each_token_may_do_what_is_listed_and_nothing_else() {
-    let cluster = Cluster::start().await;
-    cluster.apply(INFRASTRUCTURE).await;
-    cluster.platform("BareMetal").await;
-    cluster.apply_payload().await;
+    let cluster = Cluster::on_bare_metal().await;
     {
         let _operator = cluster.operator("1.0.0").await;
         cluster.deployed(true).await;
@@ -295,13 +292,13 @@ async fn each_token_may_do_what_is_listed_and_nothing_else() {
     // Whoever is authenticated may do this; an account without any role tells what.
     cluster
         .apply(&format!(
-            "apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: nobody, namespace: {NAMESPACE}}}\n"
+            "apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: without-roles, namespace: {NAMESPACE}}}\n"
         ))
         .await;
-    let everybody = allowed(&cluster.client_of("nobody").await, &resources).await;
+    let authenticated = allowed(&cluster.client_of("without-roles").await, &resources).await;
     let of_reviews = |line: &&String| line.contains("self") && line.contains("review");
-    assert!(everybody.iter().all(|line| of_reviews(&line)), "{everybody:?}");
-    assert!(!everybody.is_empty());
+    assert!(authenticated.iter().all(|line| of_reviews(&line)), "{authenticated:?}");
+    assert!(!authenticated.is_empty());
 
     for (account, rules) in [
         ("nmstate-handler", HANDLER),
@@ -309,7 +306,7 @@ async fn each_token_may_do_what_is_listed_and_nothing_else() {
         ("nmstate-operator", OPERATOR),
     ] {
         let allowed = allowed(&cluster.client_of(account).await, &resources).await;
-        let allowed: BTreeSet<String> = allowed.difference(&everybody).cloned().collect();
+        let allowed: BTreeSet<String> = allowed.difference(&authenticated).cloned().collect();
         let expected = expected(rules, &resources);
         let more: Vec<_> = allowed.difference(&expected).collect();
         let less: Vec<_> = expected.difference(&allowed).collect();
@@ -341,7 +338,7 @@ async fn each_token_may_do_what_is_listed_and_nothing_else() {
         assert_eq!(may(&cluster, account, "use", constraints, "privileged").await, is_privileged);
         assert!(!may(&cluster, account, "use", constraints, "anyuid").await);
     }
-    // By name: its own roles, and those of nobody else.
+    // By name: the roles that it deploys, and no others.
     let roles = ("rbac.authorization.k8s.io", "clusterroles");
     for verb in ["get", "patch", "delete"] {
         assert!(may(&cluster, "nmstate-operator", verb, roles, "openshift-nmstate-handler").await);

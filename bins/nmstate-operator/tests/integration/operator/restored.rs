@@ -6,14 +6,11 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use lab::eventually;
 use serde_json::json;
 
-use crate::operator::cluster::{Cluster, INFRASTRUCTURE, NAMESPACE};
+use crate::operator::cluster::{Cluster, NAMESPACE};
 
 #[tokio::test]
 async fn what_is_deleted_or_edited_is_restored() {
-    let cluster = Cluster::start().await;
-    cluster.apply(INFRASTRUCTURE).await;
-    cluster.platform("BareMetal").await;
-    cluster.apply_payload().await;
+    let cluster = Cluster::on_bare_metal().await;
     let _operator = cluster.operator("4.99.0").await;
     cluster.deployed(true).await;
     cluster.all_pods_run().await;

@@ -23,29 +23,17 @@ dns-resolver: {config: {}}
 
 /// br-ex on nic1, with these lines for the bridge.
 fn bridge(lines: &str) -> String {
-    format!(
-        "interfaces:
-- {{name: nic1, type: ethernet, state: up, ipv4: {{enabled: false}}, ipv6: {{enabled: false}}}}
-- name: br-ex
-  type: ovs-bridge
-  state: up
-{lines}  bridge:
-    allow-extra-patch-ports: true
-    options: {{datapath: netdev, stp: false}}
-    port: [{{name: nic1}}, {{name: br-ex}}]
-- name: br-ex
-  type: ovs-interface
-  state: up
-  copy-mac-from: nic1
-  ipv4: {{enabled: true, dhcp: false, address: [{{ip: 203.0.113.10, prefix-length: 24}}, {{ip: 169.254.0.2, prefix-length: 17}}]}}
-  ipv6: {{enabled: false}}
-routes: {{config: [{{destination: 0.0.0.0/0, next-hop-address: 203.0.113.1, next-hop-interface: br-ex, metric: 48}}]}}
-"
-    )
+    let ipv4 = "enabled: true, dhcp: false, address: [{ip: 203.0.113.10, prefix-length: 24}, \
+                {ip: 169.254.0.2, prefix-length: 17}]";
+    document(lines, ipv4, "enabled: false", "203.0.113.1")
 }
 
 /// br-ex on nic1 with these sections for IP and this gateway.
 fn families(ipv4: &str, ipv6: &str, gateway: &str) -> String {
+    document("", ipv4, ipv6, gateway)
+}
+
+fn document(lines: &str, ipv4: &str, ipv6: &str, gateway: &str) -> String {
     let destination = if gateway.contains(':') { "::/0" } else { "0.0.0.0/0" };
     format!(
         "interfaces:
@@ -53,7 +41,7 @@ fn families(ipv4: &str, ipv6: &str, gateway: &str) -> String {
 - name: br-ex
   type: ovs-bridge
   state: up
-  bridge:
+{lines}  bridge:
     allow-extra-patch-ports: true
     options: {{datapath: netdev, stp: false}}
     port: [{{name: nic1}}, {{name: br-ex}}]
