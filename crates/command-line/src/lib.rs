@@ -1,5 +1,5 @@
 //! What the command lines of all programs have in common: exit codes, where results and messages go,
-//! former spellings, and the documents that are generated from the flags.
+//! former spellings, documents that are generated from the flags, and findings in the format of code hosts.
 
 pub mod completion;
 mod ending;
@@ -7,6 +7,7 @@ pub mod former;
 pub mod manual;
 mod output;
 pub mod quantity;
+pub mod sarif;
 
 pub use ending::{Ending, run};
 pub use output::{print, say};

@@ -1,23 +1,4 @@
-//! Findings as SARIF 2.1.0, which code hosts show beside the lines.
-//!
-//! # Example
-//!
-//! ```
-//! use std::path::Path;
-//!
-//! use sarif::{Finding, Level};
-//!
-//! let finding = Finding {
-//!     rule: "R1",
-//!     level: Level::Warning,
-//!     message: "expected a name",
-//!     path: Path::new("a.yaml"),
-//!     line: 3,
-//!     column: 5,
-//! };
-//! let log = sarif::log("check", "1.0", &[], [finding]);
-//! assert!(log.contains("expected a name") && log.contains("2.1.0"));
-//! ```
+//! Findings as SARIF 2.1.0, which code hosts display beside the lines.
 
 use std::fmt::Write as _;
 use std::path::{Component, Path};
@@ -27,7 +8,7 @@ use serde_json::{Value, json};
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     Error,
@@ -35,19 +16,19 @@ pub enum Level {
     Note,
 }
 
-/// A rule of the program that found something.
+/// A rule of the program that reports findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     pub id: &'static str,
-    /// What it asks for, in a sentence.
+    /// What it requires, in a sentence.
     pub about: &'static str,
-    /// How to put it right, for all who break it; may be empty.
+    /// The remedy; may be empty.
     pub help: &'static str,
     pub level: Level,
     pub tag: &'static str,
 }
 
-/// One thing that was found. Lines and columns count from 1; columns count characters.
+/// One finding. Lines and columns count from 1; columns count characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding<'a> {
     pub rule: &'a str,
@@ -65,7 +46,7 @@ pub fn log<'a>(
     rules: &[Rule],
     findings: impl IntoIterator<Item = Finding<'a>>,
 ) -> String {
-    let results: Vec<Value> = findings.into_iter().map(|found| result(rules, &found)).collect();
+    let results: Vec<Value> = findings.into_iter().map(|finding| result(rules, &finding)).collect();
     let log = json!({
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -116,7 +97,7 @@ fn result(rules: &[Rule], finding: &Finding<'_>) -> Value {
     })
 }
 
-/// A path as a relative address; where it starts, and steps up, are left out.
+/// A path as a relative URI. A root, `.` and `..` are left out.
 fn uri(path: &Path) -> String {
     let mut uri = String::new();
     for part in path.components() {
@@ -141,22 +122,22 @@ mod tests {
     use super::*;
 
     const RULE: Rule =
-        Rule { id: "R1", about: "Be brief", help: "Cut", level: Level::Warning, tag: "style" };
+        Rule { id: "R1", about: "Be brief", help: "Shorten it", level: Level::Warning, tag: "style" };
 
     #[test]
-    fn a_path_becomes_an_address_that_means_nothing_else() {
+    fn a_path_is_percent_encoded() {
         assert_eq!(uri(Path::new("enhancements/a b#c.md")), "enhancements/a%20b%23c.md");
         assert_eq!(uri(Path::new("./ä.md")), "%C3%A4.md");
     }
 
     #[test]
-    fn a_finding_points_at_its_rule_and_its_place() {
+    fn a_finding_refers_to_its_rule_and_its_position() {
         let path = Path::new("a.yml");
-        let found =
+        let finding =
             Finding { rule: "R1", level: Level::Error, message: "long", path, line: 3, column: 5 };
-        let log: Value = serde_json::from_str(&log("ship", "1.0", &[RULE], [found])).unwrap();
+        let log: Value = serde_json::from_str(&log("check", "1.0", &[RULE], [finding])).unwrap();
         let run = &log["runs"][0];
-        assert_eq!(run["tool"]["driver"]["rules"][0]["help"]["text"], "Cut");
+        assert_eq!(run["tool"]["driver"]["rules"][0]["help"]["text"], "Shorten it");
         let result = &run["results"][0];
         assert_eq!((&result["ruleIndex"], &result["level"]), (&json!(0), &json!("error")));
         let region = &result["locations"][0]["physicalLocation"]["region"];
