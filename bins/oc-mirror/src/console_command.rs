@@ -171,7 +171,7 @@ fn try_console(arguments: &ConsoleArguments, process: &ProcessEnvironment) -> an
     let ended = runtime.block_on(async {
         let console = Console::bind(settings, arguments.token_file.is_some()).await?;
         // A result: scripts read it from standard output. The log does not contain the token.
-        crate::console::write_result(format!("{}\n", console.url()).as_bytes())?;
+        command_line::write_result(format!("{}\n", console.url()).as_bytes())?;
         tracing::info!("showing {}; end with Ctrl-C", directory.display());
         let page = match arguments.open {
             true => open(console.url()),

@@ -3,11 +3,11 @@
 
 pub mod completion;
 mod ending;
-pub mod former;
+mod former;
 pub mod manual;
 mod output;
 pub mod quantity;
 pub mod sarif;
 
-pub use ending::{Ending, run};
-pub use output::{print, say};
+pub use ending::{Ending, end_parsing, parse, run};
+pub use output::{print, say, write_result};

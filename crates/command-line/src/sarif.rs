@@ -121,8 +121,13 @@ fn uri(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    const RULE: Rule =
-        Rule { id: "R1", about: "Be brief", help: "Shorten it", level: Level::Warning, tag: "style" };
+    const RULE: Rule = Rule {
+        id: "R1",
+        about: "Be brief",
+        help: "Shorten it",
+        level: Level::Warning,
+        tag: "style",
+    };
 
     #[test]
     fn a_path_is_percent_encoded() {

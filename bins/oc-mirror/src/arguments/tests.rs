@@ -331,3 +331,13 @@ fn a_flag_of_mirroring_has_no_meaning_for_another_command() {
         read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     }
 }
+
+#[test]
+fn completion_scripts_have_the_flags_and_commands() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Powershell] {
+        let script = command_line::completion::script(shell, command());
+        let script = String::from_utf8(script).unwrap();
+        assert!(script.contains("parallel-images"), "{shell:?}");
+        assert!(script.contains("completion"), "{shell:?}");
+    }
+}

@@ -20,7 +20,7 @@ use mirror_plan::ShardPart;
 use super::follow::{other_run, pods, reasons, summary};
 use super::{JobArguments, USAGE, collection, jobs};
 use crate::arguments::ReportFormat;
-use crate::console::{self, Console};
+use crate::console::Console;
 use crate::mirror_command::{self, View};
 use crate::object_store::StoreArguments;
 use crate::pace_arguments::Pace;
@@ -103,7 +103,7 @@ pub(super) fn start(
         ReportFormat::Text => report_text::render(&report, &surround),
         ReportFormat::Json => mirror_command::json(&report, code, None)?,
     };
-    console::write_result(text.as_bytes())?;
+    command_line::write_result(text.as_bytes())?;
     Ok(code)
 }
 
