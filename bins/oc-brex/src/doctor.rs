@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use br_ex::inventory::short_name;
 use br_ex::{ClusterFacts, Document, Severity};
+use br_ex_authoring::inventory::short_name;
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print};
 use first_boot::diagnosis::{Diagnosis, Weight, diagnose, diagnose_flag, diagnose_state};

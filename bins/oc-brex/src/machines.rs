@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use br_ex::hosts::{HostDocument, Naming, Reader};
-use br_ex::inventory::short_name;
 use br_ex::node_state::NodeState;
 use br_ex::{Finding, RuleId, Severity};
+use br_ex_authoring::inventory::short_name;
 use first_boot::Mac;
 use first_boot::matching::{Match, MatchError, matches};
 use located_yaml::Position;

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
-use br_ex::topology::auto::{Policy, Shape, Source};
-use br_ex::topology::{
+use br_ex::{ClusterFacts, Document, Finding, Severity};
+use br_ex_authoring::topology::auto::{Policy, Shape, Source};
+use br_ex_authoring::topology::{
     Addressing, Bond, BondMode, Families, InterfaceName, SecondAddresses, SecondBridge,
     StaticAddresses, StaticRoute, Topology, Uplink, VlanId,
 };
-use br_ex::{ClusterFacts, Document, Finding, Severity};
 use clap::{Args, Subcommand, ValueEnum};
 use command_line::{Ending, print, say};
 use ipnet::IpNet;

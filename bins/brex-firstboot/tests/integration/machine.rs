@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use br_ex::render::OnFailure;
+use br_ex_authoring::render::OnFailure;
 use lab::node::machine::{Machine, MachineOptions};
 use lab::node::{NodeFile, Profile};
 use lab::tools::{self, Tool};
@@ -232,7 +232,7 @@ ip route show default
 /// The drop-ins that `oc-brex render --service --required` writes.
 fn required() -> Vec<NodeFile> {
     let role = "worker".parse().unwrap();
-    let config = br_ex::render::service(&role, None, OnFailure::Stop).unwrap();
+    let config = br_ex_authoring::render::service(&role, None, OnFailure::Stop).unwrap();
     let mut files = Vec::new();
     for unit in &config.units {
         for drop_in in &unit.dropins {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
-use br_ex::day2::Nodes;
-use br_ex::inventory::short_name;
 use br_ex::node_state::{self, NodeState};
 use br_ex::{ClusterFacts, Platform};
+use br_ex_authoring::inventory::short_name;
+use br_ex_day2::Nodes;
 use first_boot::summary::ANNOTATION;
 use first_boot::{Candidate, Choice, Mac, Machine, ShortName, Summary, choose};
 use ipnet::IpNet;

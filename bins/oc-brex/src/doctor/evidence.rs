@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use br_ex::inventory::short_name;
+use br_ex_authoring::inventory::short_name;
 use first_boot::diagnosis::{Diagnosis, Weight};
 use first_boot::report::{Chosen, Command, Entry};
 use first_boot::summary::ANNOTATION;

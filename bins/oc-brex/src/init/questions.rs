@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use anyhow::{Result, bail};
 use br_ex::layout::Family;
-use br_ex::proposal::{Nic, Proposal};
-use br_ex::topology::{
+use br_ex_authoring::proposal::{Nic, Proposal};
+use br_ex_authoring::topology::{
     Addressing, Bond, BondMode, Families, InterfaceName, StaticAddresses, Topology, Uplink,
 };
 use ipnet::IpNet;
