@@ -13,14 +13,28 @@ use br_ex::{ClusterFacts, Document, Severity};
 use br_ex_authoring::inventory::short_name;
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print};
+use evidence::{Evidence, NodeEvidence};
 use first_boot::diagnosis::{Diagnosis, Weight, diagnose, diagnose_flag, diagnose_state};
 use first_boot::symptom::symptoms;
 use serde::Serialize;
 
 use crate::cluster::{ClusterSource, Kind};
-use evidence::{Evidence, NodeEvidence};
+
+const EXAMPLES: &str = "\
+Examples:
+  The nodes of the running cluster:
+    oc-brex doctor --cluster
+  A node that did not join, from the report on its disk:
+    oc-brex doctor /var/log/brex-firstboot/report.json
+  What `brex-firstboot gather` collected on a node, or a must-gather of the cluster:
+    oc-brex doctor worker-0.gather/ must-gather.local.1234/
+  For scripts:
+    oc-brex doctor --cluster -o json
+
+Exit code: 0 nothing is broken; 1 a node is broken; 2 the input could not be read.";
 
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Reports of brex-firstboot, folders of `brex-firstboot gather`, must-gather folders
     #[arg(value_name = "PATH", required_unless_present = "cluster")]
@@ -71,22 +85,21 @@ pub(crate) fn doctor(arguments: &Arguments) -> Result<Ending> {
             names.join(", ")
         );
     }
-    let patients = examine(&evidence);
+    let nodes = examine(&evidence);
     match arguments.output {
-        Format::Text => print(text(&patients))?,
+        Format::Text => print(text(&nodes))?,
         Format::Json => {
-            let result = Findings { version: 1, nodes: &patients };
+            let result = Findings { version: 1, nodes: &nodes };
             print(format!("{}\n", serde_json::to_string_pretty(&result)?))?;
         }
     }
-    let broken =
-        |patient: &NodeDiagnoses| patient.diagnoses.iter().any(|d| d.weight == Weight::Broken);
-    Ok(if patients.iter().any(broken) { Ending::Findings } else { Ending::Good })
+    let broken = |node: &NodeDiagnoses| node.diagnoses.iter().any(|d| d.weight == Weight::Broken);
+    Ok(if nodes.iter().any(broken) { Ending::Findings } else { Ending::Good })
 }
 
 /// One entry per node, the worst first in each.
 fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
-    let patient = |(node, seen): (&String, &NodeEvidence)| {
+    let diagnoses_of = |(node, seen): (&String, &NodeEvidence)| {
         let mut diagnoses = Vec::new();
         diagnoses.extend(seen.report.iter().flat_map(diagnose));
         diagnoses.extend(seen.state.iter().flat_map(diagnose_state));
@@ -132,9 +145,9 @@ fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
         }
         NodeDiagnoses { node: node.clone(), diagnoses }
     };
-    let mut patients: Vec<NodeDiagnoses> = evidence.nodes.iter().map(patient).collect();
-    patients.extend(unseen(evidence));
-    patients
+    let mut nodes: Vec<NodeDiagnoses> = evidence.nodes.iter().map(diagnoses_of).collect();
+    nodes.extend(unseen(evidence));
+    nodes
 }
 
 /// What the rules report about a document of a node.
@@ -183,12 +196,12 @@ fn unseen(evidence: &Evidence) -> Option<NodeDiagnoses> {
     Some(NodeDiagnoses { node: "(not seen)".into(), diagnoses })
 }
 
-fn text(patients: &[NodeDiagnoses]) -> String {
+fn text(nodes: &[NodeDiagnoses]) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    for patient in patients {
-        let _ = writeln!(text, "{}:", patient.node);
-        for Diagnosis { weight, problem, because, remedy } in &patient.diagnoses {
+    for node in nodes {
+        let _ = writeln!(text, "{}:", node.node);
+        for Diagnosis { weight, problem, because, remedy } in &node.diagnoses {
             let _ = writeln!(text, "  {}: {problem}", weight.name());
             let _ = writeln!(text, "    because {because}");
             let _ = writeln!(text, "    do: {remedy}");

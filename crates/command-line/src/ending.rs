@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command, FromArgMatches, Parser};
 
+use crate::alternative;
 use crate::former;
 use crate::output::say;
 
@@ -63,7 +64,9 @@ pub fn parse<A: FromArgMatches>(
     line: &[OsString],
     accept: impl FnOnce(&mut Command, &ArgMatches) -> Result<(), clap::Error>,
 ) -> Result<(A, Option<String>), clap::Error> {
-    let matches = command.try_get_matches_from_mut(line)?;
+    let matches = command
+        .try_get_matches_from_mut(line)
+        .map_err(|error| alternative::suggest(&command, line, error))?;
     accept(&mut command, &matches)?;
     let arguments = A::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     Ok((arguments, former::warning(&command, &matches, line)))

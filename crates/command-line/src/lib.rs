@@ -1,6 +1,7 @@
 //! What the command lines of all programs have in common: exit codes, where results and messages go,
 //! former spellings, documents that are generated from the flags, and findings in the format of code hosts.
 
+mod alternative;
 pub mod completion;
 mod ending;
 mod former;
