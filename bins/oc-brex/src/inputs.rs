@@ -60,7 +60,7 @@ pub(crate) struct Inputs {
     configs: Vec<(PathBuf, MachineConfig)>,
     /// The hosts that installers list.
     pub(crate) listed: BTreeSet<String>,
-    /// Inputs that hold no document of br-ex, and that is no mistake.
+    /// Inputs without a br-ex document, which is not an error.
     without_documents: usize,
 }
 

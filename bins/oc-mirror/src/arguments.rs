@@ -155,7 +155,7 @@ pub(crate) struct MirrorArguments {
     /// Execute a stored plan, of working-dir/plans or of a dry run, instead of making one from a configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
-    /// Disk to mirror: the directory that was carried over, with archives or a whole workspace, or s3://BUCKET[/PREFIX] with archives
+    /// Disk to mirror: the transferred directory, with archives or a whole workspace, or s3://BUCKET[/PREFIX] with archives
     #[arg(long, value_name = "file://DIR")]
     pub(crate) from: Option<String>,
     /// Mirror to mirror: the directory that keeps manifests, plan and log; with s3://, the directory of the workspace and its archives
@@ -195,7 +195,7 @@ pub(crate) struct MirrorArguments {
     /// Also write an ImageContentSourcePolicy, for clusters before 4.13
     #[arg(long)]
     pub(crate) icsp: bool,
-    /// Leave bundles out of mirrored catalogs when an image that they need cannot be had
+    /// Leave bundles out of mirrored catalogs when an image that they need is unavailable
     #[arg(long)]
     pub(crate) skip_broken_bundles: bool,
     /// Also render charts with this Helm program, and report images that only one of both finds

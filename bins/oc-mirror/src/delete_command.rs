@@ -1,4 +1,4 @@
-//! `oc-mirror delete` and `oc-mirror prune`: what is no longer needed goes from a target registry.
+//! `oc-mirror delete` and `oc-mirror prune`: delete what is no longer needed from a target registry.
 //! Deleting takes two commands, a plan and its execution; pruning is both after a confirmation.
 
 mod arguments;

@@ -27,7 +27,7 @@ const RED_HAT: &str = "registry.redhat.io/redhat";
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("what").args(["catalogs", "catalog"]).required(true)))]
 pub(crate) struct ListOperators {
-    /// List Red Hat's catalogs for --version; with --from, those that were carried over
+    /// List Red Hat's catalogs for --version; with --from, those of the archives
     #[arg(long)]
     catalogs: bool,
     /// Minor version of OpenShift, such as 4.16

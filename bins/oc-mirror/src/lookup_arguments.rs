@@ -27,7 +27,7 @@ pub(crate) struct LookupArguments {
 
 impl LookupArguments {
     /// Opens what the flags and the environment say: `carried` is a directory
-    /// that was carried over, and the flag that named it. Then nobody is asked.
+    /// that was transferred, and the flag that named it. Then no request is sent.
     pub(crate) fn open(
         &self,
         carried: (&str, Option<&str>),
@@ -73,7 +73,7 @@ impl LookupArguments {
     }
 }
 
-/// The directory that was carried over, where a flag names one.
+/// The transferred directory, if a flag names one.
 pub(crate) fn directory(
     (flag, directory): (&str, Option<&str>),
 ) -> anyhow::Result<Option<PathBuf>> {

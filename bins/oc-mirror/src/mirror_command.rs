@@ -106,7 +106,7 @@ pub(crate) fn mirror(
     }
 
     let config = settings.configuration.path.clone();
-    // What a policy rejects, or what was not carried over, does not turn up later.
+    // What a policy rejects, or what is not in the archives, does not become available later.
     let lenient = settings.dry_run != DryRun::No
         && !arguments.strict_dry_run
         && settings.trust.is_none()

@@ -52,7 +52,7 @@ pub(crate) struct RepairArguments {
 }
 
 /// Repairs a workspace. Content that can be fetched by its digest is; what only a run can build
-/// again, such as a filtered catalog, makes its configuration run once more, without an archive.
+/// again, such as a filtered catalog, makes its configuration run again, without an archive.
 pub(crate) fn repair(
     arguments: &RepairArguments,
     command_line: &[OsString],

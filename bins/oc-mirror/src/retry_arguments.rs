@@ -1,4 +1,4 @@
-//! How often and how soon a failed request is tried again.
+//! How often and how soon a failed request is retried.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ const SPEED: &str = "Speed and patience";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RetryArguments {
-    /// How often a failed request is tried again
+    /// How often a failed request is retried
     #[arg(long, value_name = "N", default_value_t = 5, help_heading = SPEED)]
     retry_times: u32,
-    /// Pause before trying again, such as 500ms or 10s (0: 1 s, then twice as long each time)
+    /// Pause before a retry, such as 500ms or 10s (0: 1 s, then twice as long each time)
     #[arg(
         long,
         value_name = "DURATION",

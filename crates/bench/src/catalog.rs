@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     program: PathBuf,
 }
 
-/// What somebody without oc-mirror does for the first case: renders the catalog, then cuts it down.
+/// The first case without oc-mirror: render the catalog, then filter it.
 const BY_HAND: &str =
     r#""$0" render --output json "$1" | jq --compact-output --argjson wanted "$2" "$3""#;
 const EDIT: &str = r#"

@@ -36,7 +36,7 @@ pub(crate) struct Ground {
     _lock: File,
 }
 
-/// A registry that nobody has used yet. It goes with its content when dropped.
+/// An unused registry. It is removed with its content when dropped.
 pub(crate) struct Destination {
     pub(crate) registry: DockerRegistry,
     _storage: TempDir,
@@ -173,7 +173,7 @@ fn cache_folder() -> Result<PathBuf> {
 /// Forgets what skopeo remembers about blobs: it would spare it work in a cold run.
 ///
 /// Other users have theirs below `XDG_DATA_HOME`, which is set for each command. For root the place
-/// is fixed; it is a cache, and skopeo makes it anew.
+/// is fixed; it is a cache, and skopeo rebuilds it.
 pub(crate) fn forget_blob_info() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());

@@ -26,7 +26,7 @@ const FIRST_ARCHIVE: &str = "mirror_000001.tar";
 const SECOND_ARCHIVE: &str = "mirror_000002.tar";
 
 /// Measures all contenders at one job. They take turns, so that a machine that becomes slower or
-/// busier does so for everybody.
+/// busier does so for all contenders.
 pub(crate) fn measure(
     ground: &Ground,
     programs: &Programs,
@@ -145,7 +145,7 @@ impl Carried {
         }
     }
 
-    /// Puts an archive where it is pushed from. The file is shared, for nobody writes to it.
+    /// Puts an archive where it is pushed from. The file is shared, because it is only read.
     fn bring(&self, archive: &str, to: &Path) -> Result<()> {
         fs::hard_link(self.folder.path().join(archive), to.join(archive))
             .with_context(|| format!("bringing {archive}"))

@@ -222,7 +222,7 @@ impl Place<'_> {
         if self.takes(json!("zzz"), "string") {
             forms.push(self.text());
         }
-        // Where fields have names, a list of their values is taken, too, but nobody writes that.
+        // Where fields have names, a list of their values is accepted, too, but not used in practice.
         if self.fields().is_none() && self.takes(json!([]), "sequence") {
             forms.push(
                 json!({"type": "array", "items": self.in_list(|item| item.schema(depth + 1))}),

@@ -237,7 +237,7 @@ impl Inventory {
         all.sort_by(|(file, a), (other, b)| {
             (file, a.at, a.rule, &a.message).cmp(&(other, b.at, b.rule, &b.message))
         });
-        // A file for every role is in several of them, and is no worse for it.
+        // A file for every role is in several of them, which is not an error.
         all.dedup();
         all
     }

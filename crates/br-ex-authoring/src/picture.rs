@@ -107,7 +107,7 @@ impl Picture {
                 self.layers.push(Layer::mentioned(key.0));
                 self.layers.len() - 1
             });
-            // The way back through a patch is not a layer.
+            // The return path through a patch is not a layer.
             let is_loop = self.reaches(target, place);
             if !is_loop && !self.layers[place].below.contains(&target) {
                 self.layers[place].below.push(target);

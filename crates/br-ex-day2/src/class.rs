@@ -14,13 +14,13 @@ use crate::state::{Basis, State, members, switch};
 /// How much a change asks for; later ones more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Nobody notices.
+    /// No interruption.
     Hitless,
     /// The node is off the network for seconds.
     Interruption,
     /// The whole cluster takes part, by a procedure of its own.
     ClusterProcedure,
-    /// One node at a time, drained; ovnkube starts anew.
+    /// One node at a time, drained; ovnkube restarts.
     Disruptive,
     /// Not to be done on a node that runs.
     Forbidden,
@@ -38,7 +38,7 @@ pub struct Classified {
 const HEADER_V4: u64 = 58;
 const HEADER_V6: u64 = 78;
 
-/// The MTU of an interface that nobody gave one.
+/// The MTU of an interface without an explicit one.
 const USUAL_MTU: u64 = 1500;
 
 /// What classes are decided by.

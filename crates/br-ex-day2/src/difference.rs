@@ -35,7 +35,7 @@ pub struct Difference {
 
 /// Lists whose order means nothing, with the key of their items.
 const SETS: [&str; 3] = ["port", "ports", "ports-config"];
-/// Fields that a node reports and nobody can wish for, or that only say how to look for something.
+/// Fields that a node reports and that cannot be configured, or that only identify something.
 const NOT_COMPARED: [&str; 7] = [
     "identifier",
     "min-mtu",
@@ -49,7 +49,7 @@ const NOT_COMPARED: [&str; 7] = [
 pub(super) const EXTRA_PORTS: &str = "allow-extra-patch-ports";
 
 /// All differences, by subject. What a complete state has and a document does not mention stays as
-/// it is, so that it is no difference.
+/// it is, so that it is not a difference.
 pub fn differences(old: &State, new: &State) -> Vec<Difference> {
     let mut found = Vec::new();
     let is_partial = old.basis == Basis::Node;
@@ -168,7 +168,7 @@ impl Comparison<'_> {
         };
         let (before, after) = (nets(&before.unwrap_or_default()), nets(&after));
         let field = |net: &String| vec![family.to_owned(), "address".to_owned(), net.clone()];
-        // A lease is nobody's wish.
+        // A lease is not configured.
         let may_be_leased = self.is_partial && is_leased;
         for net in before.difference(&after).filter(|_| !may_be_leased) {
             self.report(field(net), Some(Value::from(net.as_str())), None);

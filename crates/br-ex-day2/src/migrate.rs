@@ -13,7 +13,7 @@ use crate::state::{Basis, State, StateError, switch, text};
 
 /// What br-ex gets its routes with, so that they win over those of other interfaces.
 const METRIC: u64 = 48;
-/// A file that nobody covers by a policy, so that its change reboots a node.
+/// A file that no policy covers, so that its change reboots a node.
 const REBOOT_FILE: &str = "/etc/force-reboot";
 /// Options of a bond that are a choice.
 const BOND_OPTIONS: [&str; 10] = [

@@ -1,4 +1,4 @@
-//! A change of br-ex as a whole: its classes, its order, its policies, its way back.
+//! A change of br-ex as a whole: its classes, its order, its policies, and how to revert it.
 
 use std::collections::BTreeSet;
 
@@ -133,7 +133,7 @@ fn unforeseen(old: &State, new: &State, policy: &Policy, changes: &[Classified])
             }
         }
         // Documents do not know MAC addresses, without which nmstate compares nothing that copies
-        // one. Our own comparison has that field. Cards are there before anybody mentions them.
+        // one. Our own comparison has that field. NICs exist before a document mentions them.
         Basis::Document => {
             let before = with_cards_of(&new.network, &without_copied_macs(&old.network));
             really_new(&without_copied_macs(&new.network), &before)
@@ -155,7 +155,7 @@ fn unforeseen(old: &State, new: &State, policy: &Policy, changes: &[Classified])
     more.map(|name| format!("nmstate would change more: {name}")).collect()
 }
 
-/// A state that also has the cards that another one names.
+/// A state that also has the NICs that another one names.
 fn with_cards_of(other: &NetworkState, network: &NetworkState) -> NetworkState {
     let mut network = network.clone();
     for card in other.interfaces.iter().filter(|it| it.iface_type() == InterfaceType::Ethernet) {

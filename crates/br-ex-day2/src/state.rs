@@ -96,7 +96,7 @@ impl State {
         self.interface(br_ex::BRIDGE, "ovs-interface")
     }
 
-    /// The interface of this name that is no ovs-bridge.
+    /// The interface of this name that is not an ovs-bridge.
     pub(super) fn kernel_interface(&self, name: &str) -> Option<&Map<String, Value>> {
         let mut named = self.interfaces.iter().filter(|((of, _), _)| of == name);
         named.find(|((_, kind), _)| kind != "ovs-bridge").map(|(_, interface)| interface)
@@ -113,7 +113,7 @@ fn with_members(mut interface: Map<String, Value>) -> Map<String, Value> {
     interface
 }
 
-/// One end of a virtual wire is a card to whoever configures it, and documents call it that.
+/// One end of a veth pair is configured like a NIC, and documents call it that.
 fn with_known_type(mut interface: Map<String, Value>) -> Map<String, Value> {
     if text(&interface, "type") == "veth" {
         interface.insert("type".to_owned(), "ethernet".into());

@@ -173,7 +173,7 @@ fn after_mtu(mtu: u64) -> Vec<Step> {
         ),
         step(
             "Finish the migration. Without this step the cluster keeps migrating, and cannot be \
-             updated; all nodes are rebooted once more.",
+             updated; all nodes are rebooted again.",
             &[&finish, updating, updated],
         ),
         step(

@@ -16,7 +16,7 @@ pub struct NodeState {
     pub notes: Vec<String>,
 }
 
-/// Why a text is no state of a node.
+/// Why a text is not a state of a node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeStateError {
     #[error("line {}, column {}: {problem}", at.line, at.column)]

@@ -34,7 +34,7 @@ pub(crate) struct RepeatedKey {
     pub(crate) key: String,
 }
 
-/// Text that is no YAML, or none that can be a catalog.
+/// Text that is not YAML, or cannot be a catalog.
 #[derive(Debug)]
 pub(crate) struct NotYaml {
     pub(crate) line: usize,

@@ -86,7 +86,7 @@ pub fn diagnose_flag(
         (Some(flag), _) if *flag == DocumentHash::of(b"") => Some(warning(
             "the flag is empty: an older nmstate-configuration set it before anything was applied"
                 .into(),
-            "an upgraded node may delete br-ex and stage its document once more; adopt the bridge with `oc-brex adopt`",
+            "an upgraded node may delete br-ex and stage its document again; adopt the bridge with `oc-brex adopt`",
         )),
         (Some(flag), Some((file, document))) if flag != document => Some(warning(
             format!("{file} was changed after br-ex was configured from it"),
@@ -132,7 +132,7 @@ fn about(entry: &Entry) -> Diagnosis {
             "correct the document, check it with `oc-brex check`, render the MachineConfig again; the node takes it at its next boot".into(),
         ),
         Ending::GaveUp => broken(
-            "the document failed as often as it may; it is not tried again",
+            "the document reached the maximum number of attempts; it is not retried",
             "correct the document: a changed one is applied at the next boot. To try the same one again, remove /var/lib/brex-firstboot/tries.json on the node and reboot".into(),
         ),
         Ending::TakenBack => broken("br-ex did not come up; the node has its former network", remedy(entry)),

@@ -118,7 +118,7 @@ impl fmt::Display for FilePath {
 }
 
 impl File {
-    /// A file that everybody may read and only root may write.
+    /// A file that all users may read and only root may write.
     pub fn new(path: FilePath, bytes: &[u8], encoding: Encoding) -> Self {
         Self {
             path,

@@ -66,7 +66,7 @@ fn write(value: &impl Serialize, options: SerializerOptions) -> Result<String, W
 
 /// The same as [`manifest`], with sorted keys.
 pub(crate) fn sorted_manifest(mut object: Value) -> Result<String, WriteError> {
-    // Whether maps keep the order of insertion is decided by whoever else is linked in.
+    // Whether maps keep the order of insertion depends on features that other crates enable.
     object.sort_all_objects();
     manifest(&object)
 }

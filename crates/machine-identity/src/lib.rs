@@ -128,7 +128,7 @@ impl fmt::Display for Mac {
 pub struct Serial(String);
 
 impl Serial {
-    /// Nothing for what firmware says when nobody filled the field in.
+    /// `None` for the placeholders of firmware.
     pub fn of(text: &str) -> Option<Self> {
         let text = text.trim();
         let placeholders = [

@@ -39,7 +39,7 @@ pub fn build(cache: &Cache, tool: Tool) -> Result<PathBuf, BuildError> {
     let lock = cache.root.join(".lock");
     let locked = File::create(&lock).map_err(prepare(&lock))?;
     locked.lock().map_err(prepare(&lock))?;
-    // Whoever had the lock may have built it.
+    // Another process that had the lock may have built it.
     if let Some(path) = held(cache, tool)? {
         return Ok(path);
     }

@@ -167,7 +167,7 @@ impl Tree {
         let lock = cache.root().join(".lock");
         let locked = File::create(&lock).map_err(prepare(&lock))?;
         locked.lock().map_err(prepare(&lock))?;
-        // Whoever had the lock may have made it.
+        // Another process that had the lock may have created it.
         if let Ok(tree) = Self::find(cache, purpose) {
             return Ok(tree);
         }

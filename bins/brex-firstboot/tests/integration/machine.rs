@@ -82,7 +82,7 @@ fn machine_with(document: &str, further: Vec<NodeFile>, mask: &[&str]) -> Machin
         content: document.into(),
         mode: 0o644,
     });
-    // Nobody answers for a gateway that does not exist, however long one waits.
+    // A gateway that does not exist never responds.
     files.push(NodeFile {
         path: "/etc/systemd/system/brex-firstboot-confirm.service.d/patience.conf".into(),
         content:

@@ -84,7 +84,7 @@ async fn the_kubelet_of_a_node_reports_on_its_own_node_once() {
     assert_eq!(all[0]["type"], "Warning");
     assert_eq!(all[0]["involvedObject"]["name"], "worker-0");
 
-    // Every boot runs it; the same report is no news.
+    // Every boot runs it; an unchanged report is not sent again.
     let (code, said) = report(root.path(), &kubeconfig);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(events(&server).await.len(), 1);

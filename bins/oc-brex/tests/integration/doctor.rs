@@ -21,7 +21,7 @@ const TAKEN_BACK: &str = r#"{
   "version": 1, "program": "brex-firstboot 0.1.0", "bootId": "b", "hostname": "worker-0",
   "entries": [{
     "command": "confirm", "at": "2026-11-16T02:00:00Z", "result": "taken-back",
-    "message": "br-ex of worker-0.yml was taken back",
+    "message": "br-ex of worker-0.yml was rolled back",
     "observation": {"facts": [{"name": "uplink", "holds": false, "detail": "no port of br-ex is an interface of this machine that is up: nic7"}], "probes": []}
   }]
 }"#;

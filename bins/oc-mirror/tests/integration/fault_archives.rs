@@ -55,7 +55,7 @@ impl Carried {
         Self { site, target, layers }
     }
 
-    /// The archives are carried once more, to another target.
+    /// The archives are transferred again, to another target.
     fn again(&mut self) {
         fs::remove_dir_all(self.site.path("carried")).unwrap();
         support::copy(&self.site.path("made"), &self.site.path("carried"));
@@ -174,7 +174,7 @@ fn a_missing_file_is_named_before_anything_is_pushed() {
         carried.again();
         let name = format!("mirror_00000{missing}.tar");
         fs::rename(carried.site.path("carried").join(&name), carried.site.path(&name)).unwrap();
-        // Without the last, nobody can know that there was another run.
+        // Without the last, it is not known that there was another run.
         if missing < 3 {
             carried.refused(&name, &[&name, "--allow-incomplete"]);
             let ran = carried.push("--allow-incomplete");

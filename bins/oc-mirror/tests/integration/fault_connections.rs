@@ -33,7 +33,7 @@ fn error_of(site: &Site, line: &str) -> String {
     failure(site, line).0
 }
 
-/// The error of a run that fails, and how often it tried again.
+/// The error of a run that fails, and the number of its retries.
 fn failure(site: &Site, line: &str) -> (String, u64) {
     let ran = site.run(line);
     assert_ne!(ran.code, 0, "{line}: {}", ran.out);

@@ -42,7 +42,7 @@ fn site(registry: &LabRegistry, count: usize) -> Site {
 fn authfile(site: &Site, name: &str, registry: &LabRegistry, password: &str) {
     let pair = base64(&format!("carrier:{password}"));
     let text = format!(r#"{{"auths": {{"{}": {{"auth": "{pair}"}}}}}}"#, registry.address());
-    // Renamed into place, so that nobody reads half of it.
+    // Renamed into place, so that no reader sees half of it.
     let path = site.write(&format!("{name}.new"), &text);
     fs::rename(path, site.path(name)).unwrap();
 }
@@ -198,7 +198,7 @@ fn credentials_renewed_during_a_run_are_used_by_it() {
     let registry = registry(Auth::Basic(right()));
     let site = site(&registry, 1);
     authfile(&site, "auth.json", &registry, WRONG);
-    // The first answer takes its time; meanwhile somebody logs in again.
+    // The first response is slow; meanwhile the user logs in again.
     let busy = Effect::too_many_requests(1);
     registry.fault(Fault::on_any("/manifests/").times(1).does(busy));
     let line = format!(

@@ -50,7 +50,7 @@ impl Bench {
         self.registry.fault(Fault::on(Method::GET, &part).does(slow));
     }
 
-    /// From now on all is well, and counted anew.
+    /// From now on there are no faults, and counting starts again.
     fn recover(&self) {
         self.registry.clear_faults();
         self.registry.forget_requests();

@@ -1,4 +1,4 @@
-//! Operators that cannot be had, and catalogs that are not what they should be.
+//! Operators that are unavailable, and invalid catalogs.
 
 use crate::support;
 
@@ -49,7 +49,7 @@ fn bundles(site: &Site, reference: &str) -> Vec<String> {
 fn a_bad_image_is_told_with_its_bundle_and_everything_else_arrives() {
     let quay = registry();
     let gone = format!("{HOST}/lab/gone:v1");
-    // One that is not there, one that nobody can pull, one that has neither tag nor digest.
+    // One that does not exist, one that cannot be pulled, one that has neither tag nor digest.
     let operators = Operators::with(&[&gone, "oci:///tmp/mine", "quay.io/lab/unpinned"]).unwrap();
     operators.put(&quay).unwrap();
     let site = site(&quay, ALL_FOO);

@@ -50,7 +50,7 @@ impl Bench {
         assert_eq!(ran.code, 2, "{wanted}: {}\n{}", ran.err, ran.out);
         let lost = ran.image(&self.release.payload.digest().to_string());
         let error = lost["error"].as_str().unwrap();
-        assert!(error.contains(wanted), "{wanted:?} is due: {error}");
+        assert!(error.contains(wanted), "expected {wanted:?}, found {error}");
         assert_eq!(ran.image("org/beside")["outcome"], "copied");
         let requests = self.world.quay.requests();
         let of_release: Vec<&str> = requests

@@ -27,7 +27,7 @@ fn run(world: &World, site: &Site, platform: &str) -> Ran {
 /// Only the releases failed, for a reason that contains `wanted`.
 fn failed(ran: &Ran, wanted: &str) {
     assert_eq!(ran.code, 2, "{wanted}: {}\n{}", ran.err, ran.out);
-    assert!(ran.errors().contains(wanted), "{wanted:?} is due: {}", ran.errors());
+    assert!(ran.errors().contains(wanted), "expected {wanted:?}, found {}", ran.errors());
     assert_eq!(ran.image("org/beside")["outcome"], "copied");
     assert!(!ran.report()["archive"].is_null(), "the rest is archived");
 }
@@ -87,7 +87,7 @@ fn settings_that_cannot_be_honoured_are_errors_before_anything_is_asked() {
     let (world, _) = World::with(&["4.16.1"]);
     let site = world.site();
     site.image_set("isc.yaml", &channel("stable-4.16", ""));
-    site.write("no-key.asc", "this is no key");
+    site.write("no-key.asc", "this is not a key");
     for (variable, value, wanted) in [
         ("UPDATE_URL_OVERRIDE", "no address", "UPDATE_URL_OVERRIDE"),
         ("UPDATE_URL_OVERRIDE", "ftp://x/graph", "UPDATE_URL_OVERRIDE"),

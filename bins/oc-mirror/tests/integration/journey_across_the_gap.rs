@@ -159,7 +159,7 @@ fn the_disconnected_side_needs_no_route_but_to_its_registry() {
         let mut command = site.command_in(&inside, &format!("--output=json {line}"));
         let ran = Ran::of(command.output().unwrap());
         assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
-        assert_eq!(ran.total("retries"), 0, "nobody else was asked in vain");
+        assert_eq!(ran.total("retries"), 0, "no other server was requested in vain");
         assert_eq!(ran.report()["warnings"], serde_json::json!([]));
         assert_eq!(source.requests().count(), 0);
     }

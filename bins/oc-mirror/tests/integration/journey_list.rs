@@ -344,7 +344,7 @@ fn what_of_operators_cannot_be_listed_says_why() {
         assert!(ran.err.contains(wanted), "{line}: {}", ran.err);
         assert_eq!(ran.out, "", "{line}");
     }
-    // An image that is no catalog.
+    // An image that is not a catalog.
     let image = lab::images::Image::tiny("plain").unwrap();
     registry.put_image(&image, "redhat/plain", "v1").unwrap();
     let ran = listed(&site, "--catalog registry.redhat.io/redhat/plain:v1");

@@ -1,4 +1,4 @@
-//! Some platforms of a list, some images of what was carried over.
+//! Some platforms of a list, some images of an archive.
 
 use crate::support;
 
@@ -69,7 +69,7 @@ fn only_selected_platforms_are_fetched_and_the_list_stays_as_it_is() {
     site.succeeds(&format!("-c isc.yaml {PLAIN} --from file://data docker://{to}"));
     holds(&site, &target, &list, &["amd64", "s390x"]);
 
-    // Fewer platforms of what was carried over, and one that was not.
+    // Fewer platforms than the archive has, and one that it does not have.
     let target = registry();
     let to = target.address();
     configure(&site, &image, &["amd64"]);

@@ -71,7 +71,7 @@ pub(crate) fn reason(ran: &Ran, part: &str) -> String {
     ran.image(part)["error"].as_str().unwrap().to_owned()
 }
 
-/// What nobody must fetch of an image before it is let in.
+/// What must not be fetched of an image before it is accepted.
 pub(crate) fn layers(image: &Image) -> Vec<Digest> {
     let manifest = image.root().parse().unwrap();
     manifest.blobs().iter().map(|blob| blob.digest).collect()

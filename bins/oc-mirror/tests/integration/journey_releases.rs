@@ -228,7 +228,7 @@ fn the_disconnected_side_calls_nobody_and_takes_a_subset() {
         let ran = Ran::of(command.output().unwrap());
         assert_eq!(ran.code, 0, "{line}\n{}\n{}", ran.err, ran.out);
         assert_eq!(ran.total("images"), images, "{line}");
-        assert_eq!(ran.total("retries"), 0, "nobody else was asked in vain");
+        assert_eq!(ran.total("retries"), 0, "no other server was requested in vain");
         assert_eq!(ran.report()["warnings"], serde_json::json!([]));
     }
     let tag = releases[1].tag();

@@ -287,7 +287,7 @@ fn on_a_node_only_what_the_document_mentions_counts() {
             "port: [{name: bond0}, {name: br-ex}, {name: patch-br-ex_worker-0-to-br-int}]",
         )
         .replace("dns-resolver:", "- {name: eno9, type: ethernet, state: up}\ndns-resolver:");
-    // Nodes do not report instructions, and cards of virtual machines as what they are.
+    // Nodes do not report instructions, and report NICs of virtual machines by their own type.
     let node = node
         .replace("    allow-extra-patch-ports: true\n", "")
         .replace("  copy-mac-from: eno1\n", "")

@@ -55,7 +55,7 @@ const DOCUMENTS: &[(&str, &str, &str, &str, &str)] = &[
         "B6 B13 B13",
         "B23 B24",
     ),
-    // Two placeholders where MAC addresses are due; a static route without metric.
+    // Two placeholders instead of MAC addresses; a static route without metric.
     ("nmstate/giofontana__by-mac-address_master1.yml", "4dfdbc9959ed4ee3", "B34 B34", "B13", "B24"),
     ("nmstate/giofontana__static_master1.yml", "883b2902073078c7", "", "B13", "B24"),
     ("nmstate/giofontana__static_worker2.yml", "5bee166b8c539323", "", "B13", "B24"),

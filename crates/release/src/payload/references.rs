@@ -28,7 +28,7 @@ pub struct Component {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReferencesError {
-    #[error("the release's list of images (image-references) is no ImageStream")]
+    #[error("the release's list of images (image-references) is not an ImageStream")]
     Json(#[source] serde_json::Error),
     #[error(
         "the release's list of images (image-references) is of the kind {0:?}, not ImageStream"

@@ -132,7 +132,7 @@ pub(super) async fn edit(State(app): State<Arc<App>>, Query(named): Query<Named>
     };
     let found = blocking(&app, move |app| {
         let stored = configurations::read(&app.place.workspace, &name)?;
-        // Not on a disconnected side: nobody would respond.
+        // Not on a disconnected side: no server would respond.
         if let Some(set) = configurations::selected("", &stored.text)
             && app.place.is_connected().unwrap_or(false)
             && let Err(why) = app.sizes.start(&set, Wanted::New)

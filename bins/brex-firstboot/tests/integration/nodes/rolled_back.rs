@@ -1,4 +1,4 @@
-//! Changes that cannot hold are taken back, each for its own reason.
+//! Changes that fail are rolled back, each for its own reason.
 
 use std::collections::BTreeMap;
 

@@ -66,7 +66,7 @@ fn a_bridge_that_was_applied_and_carries_the_node_is_confirmed() {
     assert_on_br_ex(&node);
 }
 
-/// The profiles are put back byte for byte, and NetworkManager uses them again.
+/// The profiles are restored byte for byte, and NetworkManager uses them again.
 #[test]
 fn a_bridge_that_carries_nobody_is_taken_back_with_its_profiles() {
     let node = node(&dhcp());
@@ -248,6 +248,6 @@ fn bridge_by_nmcli(node: &Node) {
         node.succeed(&[&["nmcli", "connection", "add"], words].concat()).unwrap();
     }
     node.succeed(&["nmcli", "connection", "up", "nic0-ovs"]).unwrap();
-    // Without a lease the activation does not end; nobody waits for it.
+    // Without a lease the activation does not end; it is not waited for.
     node.succeed(&["nmcli", "--wait", "0", "connection", "up", "br-ex-if"]).unwrap();
 }

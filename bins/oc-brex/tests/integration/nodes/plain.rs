@@ -1,4 +1,4 @@
-//! br-ex on one card, on nodes in namespaces: name servers, MTU, and a change that fails.
+//! br-ex on one NIC, on nodes in namespaces: name servers, MTU, and a change that fails.
 
 use std::fs;
 use std::net::IpAddr;
@@ -97,7 +97,7 @@ fn apply(node: &Node, policy: &str, patience: u32) -> Outcome {
     serde_json::from_slice(&fs::read(node.shared().join(OUTCOME)).unwrap()).unwrap()
 }
 
-/// Plans the change from what the node has, and returns the policy and the way back.
+/// Plans the change from the state of the node. Returns the policy and the one that reverts it.
 fn plan(node: &Node, change: &Change) -> (String, String) {
     let folder = node.shared();
     fs::write(folder.join("new.yml"), for_the_lab(&change.new)).unwrap();
@@ -143,7 +143,7 @@ fn openflow(node: &Node) -> String {
     text
 }
 
-/// Plans the change and makes it. Returns the way back.
+/// Plans the change and makes it. Returns the policy that reverts it.
 fn make(node: &Node, change: &Change) -> String {
     let (policy, back) = plan(node, change);
     let before = openflow(node);
