@@ -40,7 +40,7 @@ pub use compare::{equal, is_same};
 pub use error::{Error, Frame, Place, Reason};
 pub use function::{Arity, Call, Function, FunctionError, Functions};
 pub use json::TooDeep;
-pub use number::format_float;
+pub use number::{format_float, parse_integer};
 pub use print::{print_all, printf};
 pub use quote::quote;
 pub use set::{MissingKey, Set};
