@@ -14,7 +14,9 @@ use br_ex_authoring::inventory::short_name;
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print};
 use evidence::{Evidence, NodeEvidence};
-use first_boot::diagnosis::{Diagnosis, Weight, diagnose, diagnose_flag, diagnose_state};
+use first_boot::diagnosis::{
+    Diagnosis, DiagnosisSeverity, diagnose, diagnose_flag, diagnose_state,
+};
 use first_boot::symptom::symptoms;
 use serde::Serialize;
 
@@ -93,7 +95,9 @@ pub(crate) fn doctor(arguments: &Arguments) -> Result<Ending> {
             print(format!("{}\n", serde_json::to_string_pretty(&result)?))?;
         }
     }
-    let broken = |node: &NodeDiagnoses| node.diagnoses.iter().any(|d| d.weight == Weight::Broken);
+    let broken = |node: &NodeDiagnoses| {
+        node.diagnoses.iter().any(|d| d.severity == DiagnosisSeverity::Broken)
+    };
     Ok(if nodes.iter().any(broken) { Ending::Findings } else { Ending::Good })
 }
 
@@ -105,7 +109,7 @@ fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
         diagnoses.extend(seen.state.iter().flat_map(diagnose_state));
         let document = seen.document(node, &evidence.documents).unwrap_or_else(|problem| {
             diagnoses.push(Diagnosis {
-                weight: Weight::Broken,
+                severity: DiagnosisSeverity::Broken,
                 problem: "no document can be selected for this node".into(),
                 because: problem,
                 remedy: "correct the MachineConfigs of its pool".into(),
@@ -126,10 +130,10 @@ fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
         }
         let journals = seen.journals.iter();
         diagnoses.extend(journals.flat_map(|(name, text)| symptoms(name, text)));
-        diagnoses.sort_by_key(|diagnosis| diagnosis.weight);
+        diagnoses.sort_by_key(|diagnosis| diagnosis.severity);
         if diagnoses.is_empty() && seen.is_empty() {
             diagnoses.push(Diagnosis {
-                weight: Weight::Warning,
+                severity: DiagnosisSeverity::Warning,
                 problem: "nothing is known about br-ex of this node".into(),
                 because: "it has no document, no report of its first boot and no NodeNetworkState".into(),
                 remedy: "install the NMState operator, which reports NodeNetworkStates; or run `brex-firstboot gather` on the node and give its output to `oc-brex doctor`".into(),
@@ -137,7 +141,7 @@ fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
         }
         if diagnoses.is_empty() {
             diagnoses.push(Diagnosis {
-                weight: Weight::Fine,
+                severity: DiagnosisSeverity::Fine,
                 problem: "nothing is wrong with br-ex".into(),
                 because: seen.looked_at(),
                 remedy: "nothing to do".into(),
@@ -154,9 +158,9 @@ fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
 fn diagnose_document(file: &str, bytes: &[u8]) -> Vec<Diagnosis> {
     let findings = br_ex::check(&Document::parse(bytes), &ClusterFacts::default());
     let diagnosis = |finding: &br_ex::Finding| Diagnosis {
-        weight: match finding.severity {
-            Severity::Error => Weight::Broken,
-            _ => Weight::Warning,
+        severity: match finding.severity {
+            Severity::Error => DiagnosisSeverity::Broken,
+            _ => DiagnosisSeverity::Warning,
         },
         problem: finding.message.clone(),
         because: format!(
@@ -187,12 +191,12 @@ fn unseen(evidence: &Evidence) -> Option<NodeDiagnoses> {
     let mut diagnoses: Vec<Diagnosis> = hosts.values().flat_map(document).collect();
     let hosts: Vec<&str> = hosts.into_keys().collect();
     diagnoses.push(Diagnosis {
-        weight: Weight::Warning,
+        severity: DiagnosisSeverity::Warning,
         problem: format!("nothing is known of {}", hosts.join(", ")),
         because: "MachineConfigs have documents for them, and there is neither a state nor a report".into(),
         remedy: "if such a node never joined: log in at its console or by SSH and run `brex-firstboot gather --out DIR`".into(),
     });
-    diagnoses.sort_by_key(|diagnosis| diagnosis.weight);
+    diagnoses.sort_by_key(|diagnosis| diagnosis.severity);
     Some(NodeDiagnoses { node: "(not seen)".into(), diagnoses })
 }
 
@@ -201,8 +205,8 @@ fn text(nodes: &[NodeDiagnoses]) -> String {
     // Writing to a String cannot fail.
     for node in nodes {
         let _ = writeln!(text, "{}:", node.node);
-        for Diagnosis { weight, problem, because, remedy } in &node.diagnoses {
-            let _ = writeln!(text, "  {}: {problem}", weight.name());
+        for Diagnosis { severity, problem, because, remedy } in &node.diagnoses {
+            let _ = writeln!(text, "  {}: {problem}", severity.name());
             let _ = writeln!(text, "    because {because}");
             let _ = writeln!(text, "    do: {remedy}");
         }

@@ -35,7 +35,7 @@ use crate::problem::{Problem, chain};
 use crate::progress::{Display, PLAIN_INTERVAL, Progress};
 use crate::registries_d;
 use crate::release_sources::ReleaseVariables;
-use crate::report_text::{self, Surround};
+use crate::report_text::{self, ReportContext};
 use crate::request::{ProcessEnvironment, SelectionFile, request};
 use crate::shards::{self, LocalShards};
 
@@ -149,7 +149,7 @@ pub(crate) fn mirror(
     }
     let chunk_sizes = chunk_sizes(&report);
     let surround =
-        Surround { log: log_path.as_deref(), chunk_sizes: &chunk_sizes, config: &config };
+        ReportContext { log: log_path.as_deref(), chunk_sizes: &chunk_sizes, config: &config };
     let text = report_text::render(&report, &surround);
     log.append(&text);
     let written = match arguments.output {

@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn credentials_that_contradict_each_other_are_refused() {
-        for (flags, wanted) in [
+        for (flags, expected) in [
             ("--src-creds a:b --src-no-creds", "--src-creds and --src-no-creds cannot"),
             (
                 "--dest-username a --dest-password b --dest-no-creds",
@@ -316,7 +316,7 @@ mod tests {
         ] {
             let found = problems(flags);
             assert_eq!(found.len(), 1, "{flags}: {found:?}");
-            assert!(found[0].contains(wanted), "{flags}: {found:?}");
+            assert!(found[0].contains(expected), "{flags}: {found:?}");
         }
     }
 
@@ -330,8 +330,8 @@ mod tests {
             CredentialSource::User { name, password } if name == "me" && password == "s3:cret"
         ));
         assert!(matches!(&destination.credentials, CredentialSource::Token(t) if t == "t0ken"));
-        let shown = format!("{arguments:?} {source:?} {destination:?}");
-        assert!(!shown.contains("cret") && !shown.contains("t0ken"), "{shown}");
+        let printed = format!("{arguments:?} {source:?} {destination:?}");
+        assert!(!printed.contains("cret") && !printed.contains("t0ken"), "{printed}");
     }
 
     #[test]

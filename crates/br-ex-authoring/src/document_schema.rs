@@ -119,7 +119,7 @@ pub fn schema() -> Value {
 fn state_schema() -> Value {
     let read =
         |value: Value| serde_json::from_value::<NetworkState>(value).err().map(|e| e.to_string());
-    let place = Place { read: &read, build: &|value| value };
+    let place = Slot { read: &read, build: &|value| value };
     let mut properties = Map::new();
     for key in place.fields().unwrap_or_default() {
         let schema = match key.as_str() {
@@ -144,7 +144,7 @@ fn interface_schema() -> Value {
             }
             iface
         };
-        let place = Place { read: &read, build: &build };
+        let place = Slot { read: &read, build: &build };
         for key in INTERFACE_KEYS.into_iter().filter(|key| place.has(key)) {
             // The section `bridge` is another one for each type of bridge.
             let forms: &mut Vec<Value> = sections.entry(key).or_default();
@@ -167,26 +167,26 @@ fn interface_schema() -> Value {
 }
 
 /// A place in a document that values are put into.
-struct Place<'p> {
+struct Slot<'p> {
     /// What nmstate says to a whole document; nothing when it takes it.
     read: &'p dyn Fn(Value) -> Option<String>,
     /// The document with a value at this place.
     build: &'p dyn Fn(Value) -> Value,
 }
 
-impl Place<'_> {
+impl Slot<'_> {
     fn error(&self, value: Value) -> Option<String> {
         (self.read)((self.build)(value))
     }
 
-    fn inside<T>(&self, key: &str, use_it: impl FnOnce(&Place<'_>) -> T) -> T {
+    fn inside<T>(&self, key: &str, use_it: impl FnOnce(&Slot<'_>) -> T) -> T {
         let build = |value: Value| (self.build)(json!({ key: value }));
-        use_it(&Place { read: self.read, build: &build })
+        use_it(&Slot { read: self.read, build: &build })
     }
 
-    fn in_list<T>(&self, use_it: impl FnOnce(&Place<'_>) -> T) -> T {
+    fn in_list<T>(&self, use_it: impl FnOnce(&Slot<'_>) -> T) -> T {
         let build = |value: Value| (self.build)(json!([value]));
-        use_it(&Place { read: self.read, build: &build })
+        use_it(&Slot { read: self.read, build: &build })
     }
 
     /// The fields of a map at this place; `None` when any are taken, or no map is.

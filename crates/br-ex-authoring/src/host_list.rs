@@ -219,7 +219,7 @@ mod tests {
     fn every_kind_that_lists_hosts_is_read() {
         let network = "{interfaces: [{name: eth0, type: ethernet}]}";
         let nics = "[{name: eth0, macAddress: 52:54:00:00:00:01}]";
-        for (text, wanted) in [
+        for (text, expected) in [
             (
                 format!(
                     "kind: AgentConfig\nhosts:\n- {{hostname: m0, role: master, interfaces: {nics}, \
@@ -270,13 +270,13 @@ mod tests {
                 &["m0 None Some(\"eth0\") "],
             ),
         ] {
-            assert_eq!(names(&text), wanted, "{text}");
+            assert_eq!(names(&text), expected, "{text}");
         }
     }
 
     #[test]
     fn what_cannot_be_read_is_named_with_its_line() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("kind: AgentConfig\nhosts:\n- {role: master}\n", "line 3: the host has no name"),
             ("kind: AgentConfig\nhosts: [\n", "line 2"),
             (
@@ -286,7 +286,7 @@ mod tests {
             ),
         ] {
             let error = parse(text).unwrap_err().to_string();
-            assert!(error.starts_with(wanted), "{error}");
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 }

@@ -306,11 +306,11 @@ routes:
 ";
 
     fn made(table: &str, template: &str) -> Result<Vec<HostFile>, Vec<String>> {
-        let said = |problems: Vec<TableProblem>| -> Vec<String> {
+        let output = |problems: Vec<TableProblem>| -> Vec<String> {
             problems.iter().map(ToString::to_string).collect()
         };
-        let table = Table::parse(table).map_err(said)?;
-        host_files(&table, template, &ClusterFacts::default()).map_err(said)
+        let table = Table::parse(table).map_err(output)?;
+        host_files(&table, template, &ClusterFacts::default()).map_err(output)
     }
 
     #[test]
@@ -330,7 +330,7 @@ routes:
     fn problems_name_their_row_and_column() {
         let head = "host,address,mac\n";
         let good = "w0,192.0.2.10,52:54:00:00:00:01\n";
-        for (table, wanted) in [
+        for (table, expected) in [
             (String::new(), "the table is empty"),
             (head.to_owned(), "the table has no hosts; expected a row for each host"),
             (
@@ -371,7 +371,7 @@ routes:
             (format!("{head}\"w0,192.0.2.10\n"), "row 2: a quoted field does not end"),
         ] {
             let problems = made(&table, TEMPLATE).unwrap_err();
-            assert!(problems[0].starts_with(wanted), "{table}: {problems:?}");
+            assert!(problems[0].starts_with(expected), "{table}: {problems:?}");
         }
     }
 

@@ -235,12 +235,12 @@ platform:
 
     #[test]
     fn a_host_without_name_or_document_is_refused_with_its_line() {
-        for (text, said) in [
+        for (text, output) in [
             ("networking:\n  hostConfig:\n  - {role: worker}\n", "has no `name`"),
             ("networking:\n  hostConfig:\n  - {name: a, role: worker}\n", "has no `networkConfig`"),
         ] {
             let error = parse(text).unwrap_err().to_string();
-            assert!(error.starts_with("line 3: ") && error.contains(said), "{error}");
+            assert!(error.starts_with("line 3: ") && error.contains(output), "{error}");
         }
     }
 
@@ -254,7 +254,7 @@ platform:
             );
             parse(&text).unwrap()
         };
-        for (platform, wanted) in [
+        for (platform, expected) in [
             ("baremetal: {hosts: [{name: n0, role: master}]}", Some("master")),
             (
                 "nutanix: {hosts: [{name: n1, role: master}, {name: n0, role: infra}]}",
@@ -269,7 +269,7 @@ platform:
             ("none: {}", None),
         ] {
             let config = config(platform);
-            assert_eq!(config.hosts[0].role.as_deref(), wanted, "{platform}");
+            assert_eq!(config.hosts[0].role.as_deref(), expected, "{platform}");
         }
     }
 

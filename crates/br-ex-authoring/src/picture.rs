@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use br_ex::layout::{BridgePort, Family, Interface, Ip, Layout, Route};
 use br_ex::uplink::below;
-use drawing::{Drawing, Edge, Mood, Node, Role};
+use drawing::{Drawing, Edge, Emphasis, Node, Role};
 use nmstate::InterfaceType;
 
 /// The layers of a document or a node's state.
@@ -185,13 +185,13 @@ impl Picture {
                     (false, true) => Role::Start,
                     (false, false) => Role::Plain,
                 },
-                mood: Mood::Fine,
+                emphasis: Emphasis::Normal,
             });
             for lower in &layer.below {
                 edges.push(Edge {
                     from: *lower,
                     to: place,
-                    mood: Mood::Fine,
+                    emphasis: Emphasis::Normal,
                     label: String::new(),
                 });
             }
@@ -344,7 +344,7 @@ routes:
 
     #[test]
     fn the_tree_leads_from_br_ex_down_to_the_nics() {
-        let wanted = "\
+        let expected = "\
 br-ex (ovs-interface), MAC of eno1
 │ 192.0.2.10/24
 │ IPv6 by router advertisements, metric 48
@@ -356,7 +356,7 @@ br-ex (ovs-interface), MAC of eno1
          └─ eno2 (not described)
 eno9 (ethernet)
 ";
-        assert_eq!(picture(VLAN_ON_BOND).text(), wanted);
+        assert_eq!(picture(VLAN_ON_BOND).text(), expected);
     }
 
     #[test]

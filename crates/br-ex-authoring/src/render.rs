@@ -214,8 +214,8 @@ mod tests {
         for unit in &config.units {
             let [drop_in] = unit.dropins.as_slice() else { panic!("{}", unit.name) };
             let not = if unit.name == "nmstate-configuration.service" { "!" } else { "" };
-            let wanted = format!("[Unit]\nConditionPathExists={not}/usr/bin/brex-firstboot\n");
-            assert_eq!(drop_in.contents.as_deref(), Some(wanted.as_str()), "{}", unit.name);
+            let expected = format!("[Unit]\nConditionPathExists={not}/usr/bin/brex-firstboot\n");
+            assert_eq!(drop_in.contents.as_deref(), Some(expected.as_str()), "{}", unit.name);
         }
         let operators =
             config.units.iter().find(|unit| unit.name == "nmstate-configuration.service");

@@ -135,14 +135,14 @@ mod tests {
         let one = "{ip: 192.0.2.1, prefix-length: 24}";
         let other = "{ip: 192.0.2.2, prefix-length: 24}";
         let virtual_one = "{ip: 192.0.2.3, prefix-length: 32}";
-        for (dhcp, wanted, has, is_left) in [
+        for (dhcp, expected, has, is_left) in [
             (false, one.to_owned(), format!("{one}, {other}"), true),
             (false, one.to_owned(), format!("{one}, {virtual_one}"), false),
             (false, format!("{one}, {other}"), one.to_owned(), true),
             (true, one.to_owned(), format!("{one}, {other}"), false),
         ] {
-            let left = left(&state(dhcp, &wanted), &state(dhcp, &has));
-            assert_eq!(!left.is_null(), is_left, "{wanted} on {has}: {left}");
+            let left = left(&state(dhcp, &expected), &state(dhcp, &has));
+            assert_eq!(!left.is_null(), is_left, "{expected} on {has}: {left}");
         }
     }
 

@@ -91,14 +91,14 @@ mod tests {
 
     #[test]
     fn the_second_address_of_each_subnet_is_taken() {
-        let shown = |masquerade: Masquerade| {
+        let printed = |masquerade: Masquerade| {
             (masquerade.v4.unwrap().to_string(), masquerade.v6.unwrap().to_string())
         };
         let defaults = ("169.254.0.2/17".to_owned(), "fd69::2/112".to_owned());
-        assert_eq!(shown(Masquerade::default()), defaults);
+        assert_eq!(printed(Masquerade::default()), defaults);
         let older = ["169.254.169.0/29".parse().unwrap(), "fd69::/125".parse().unwrap()];
-        let wanted = ("169.254.169.2/29".to_owned(), "fd69::2/125".to_owned());
-        assert_eq!(shown(Masquerade::of_subnets(&older)), wanted);
+        let expected = ("169.254.169.2/29".to_owned(), "fd69::2/125".to_owned());
+        assert_eq!(printed(Masquerade::of_subnets(&older)), expected);
     }
 
     #[test]

@@ -109,7 +109,7 @@ mod tests {
         ]});
         let nodes = Nodes::One("worker-0.example.com".to_owned());
         let policy = Policy::new(nodes, desired, &Masquerade::default());
-        let wanted = r#"apiVersion: nmstate.io/v1
+        let expected = r#"apiVersion: nmstate.io/v1
 kind: NodeNetworkConfigurationPolicy
 metadata:
   name: worker-0-br-ex
@@ -137,7 +137,7 @@ spec:
         - ip: "169.254.0.2"
           prefix-length: 17
 "#;
-        assert_eq!(policy.to_yaml().unwrap(), wanted);
+        assert_eq!(policy.to_yaml().unwrap(), expected);
     }
 
     #[test]

@@ -285,14 +285,14 @@ mod tests {
 
     #[test]
     fn the_other_ending_is_an_error_only_where_the_operators_script_reads_the_folder() {
-        for (reader, wanted) in [
+        for (reader, expected) in [
             (Reader::Mco, Some(Severity::Error)),
             (Reader::Unknown, Some(Severity::Warning)),
             (Reader::FirstBoot, None),
         ] {
             let document = host("w", "worker-0.yaml", Naming::FileOnNode(reader), "192.0.2.1");
             let found = check_hosts(&[document], &ClusterFacts::default());
-            assert_eq!(found.first().map(|(_, finding)| finding.severity), wanted, "{reader:?}");
+            assert_eq!(found.first().map(|(_, finding)| finding.severity), expected, "{reader:?}");
         }
     }
 

@@ -216,11 +216,11 @@ status:
 
     #[test]
     fn what_is_no_state_is_refused_by_its_kind() {
-        let said = |text: &str| parse(text).unwrap_err().to_string();
-        assert!(said("kind: Node\n").ends_with("found a Node"));
-        assert!(said("kind: NodeNetworkState\n").contains("has no `status.currentState`"));
-        assert!(said("").ends_with("found an empty file"));
-        let unknown = said("interfaces: {a: 1}\n");
+        let output = |text: &str| parse(text).unwrap_err().to_string();
+        assert!(output("kind: Node\n").ends_with("found a Node"));
+        assert!(output("kind: NodeNetworkState\n").contains("has no `status.currentState`"));
+        assert!(output("").ends_with("found an empty file"));
+        let unknown = output("interfaces: {a: 1}\n");
         assert!(unknown.starts_with("line 1: nmstate does not read the state: "), "{unknown}");
     }
 

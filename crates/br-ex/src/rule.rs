@@ -224,8 +224,8 @@ mod tests {
             assert!(!rule.title.ends_with('.'), "{}", rule.id);
         }
         let names: Vec<String> = RULES.iter().map(|rule| rule.id.to_string()).collect();
-        let wanted: Vec<String> =
+        let expected: Vec<String> =
             (1..=43).map(|number| format!("B{number}")).chain(["N1".to_owned()]).collect();
-        assert_eq!(names, wanted);
+        assert_eq!(names, expected);
     }
 }

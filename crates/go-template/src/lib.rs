@@ -37,7 +37,7 @@ mod value;
 pub use arguments::Arguments;
 pub use budget::{Budget, Exceeded, Limits, Stop};
 pub use compare::{equal, is_same};
-pub use error::{Error, Frame, Place, Reason};
+pub use error::{Error, Frame, Reason, TemplatePosition};
 pub use function::{Arity, Call, Function, FunctionError, Functions};
 pub use json::TooDeep;
 pub use number::{format_float, parse_integer};

@@ -35,7 +35,7 @@ pub mod document_server;
 mod eventually;
 pub mod images;
 pub mod kube;
-pub mod line;
+pub mod link;
 pub mod netns;
 pub mod node;
 pub mod object_store;

@@ -108,12 +108,12 @@ mod tests {
             "mode": 420,
             "empty": "",
         }));
-        let wanted = format!(
+        let expected = format!(
             "contents: |\n  [Unit]\n  Description=some words that go on for longer than eighty \
              columns, so that a careless writer would fold them into two\nempty: \"\"\nmode: 420\n\
              source: data:;base64,{}\n",
             "x".repeat(300),
         );
-        assert_eq!(text.unwrap(), wanted);
+        assert_eq!(text.unwrap(), expected);
     }
 }

@@ -503,9 +503,9 @@ mod tests {
     #[test]
     fn an_annotation_of_the_other_kind_is_not_known() {
         assert!(policy(OFF, "true").is_err());
-        let asked = annotations(&[(CANARY, "1"), (OFF, "true")]);
-        assert!(NMStateOptions::parse(Some(&asked)).unwrap().off);
-        let unknown = NMStateOptions::unknown(Some(&asked)).unwrap().to_string();
+        let requested = annotations(&[(CANARY, "1"), (OFF, "true")]);
+        assert!(NMStateOptions::parse(Some(&requested)).unwrap().off);
+        let unknown = NMStateOptions::unknown(Some(&requested)).unwrap().to_string();
         assert!(unknown.contains("nmstate.landfall.dev/canary is not known here"), "{unknown}");
         assert_eq!(NMStateOptions::unknown(Some(&annotations(&[(OFF, "true")]))), None);
     }

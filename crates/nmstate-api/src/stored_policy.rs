@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn neither_complaints_nor_debugging_quote_a_spec() {
         let secret = stored(r#"{"desiredState":"hunter2"}"#);
-        let said = format!("{} {secret:?}", secret.read().unwrap_err());
-        assert!(!said.contains("hunter2"), "{said}");
+        let output = format!("{} {secret:?}", secret.read().unwrap_err());
+        assert!(!output.contains("hunter2"), "{output}");
     }
 }

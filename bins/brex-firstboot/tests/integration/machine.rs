@@ -127,9 +127,9 @@ fn show_units() -> String {
 
 /// The units that ran, and the rest of what was printed.
 fn units(output: &str) -> (BTreeMap<String, Ran>, &str) {
-    let (shown, rest) = output.split_once("==\n").unwrap();
+    let (printed, rest) = output.split_once("==\n").unwrap();
     let mut units = BTreeMap::new();
-    for block in shown.split("\n\n") {
+    for block in printed.split("\n\n") {
         let values: BTreeMap<&str, &str> =
             block.lines().filter_map(|line| line.split_once('=')).collect();
         let number = |name: &str| values.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);

@@ -373,7 +373,7 @@ fn migrate_writes_nothing_for_a_node_whose_document_would_have_errors() {
     let state = || node_state("worker-0.example.com", "192.0.2.20");
     let no_route = state();
     let no_route = &no_route[..no_route.find("    routes:\n").unwrap()];
-    for (bad, said) in [
+    for (bad, output) in [
         (
             no_route.to_owned(),
             "error: worker-0.example.com: IPv4 on br-ex has no default route [B12]\n    do:  ",
@@ -388,7 +388,7 @@ fn migrate_writes_nothing_for_a_node_whose_document_would_have_errors() {
         let nodes = ["migrate", "--nns", "good.yaml", "--nns", "bad.yaml", "--role", "worker"];
         let ended = desk.run(&[&nodes[..], &["--out", "m"]].concat());
         assert_eq!((ended.code, ended.out.as_str()), (1, ""), "{}", ended.err);
-        assert!(ended.err.contains(said), "{}", ended.err);
+        assert!(ended.err.contains(output), "{}", ended.err);
         assert!(ended.err.contains("Nothing was written. "), "{}", ended.err);
         assert!(!desk.path("m").exists());
     }
@@ -405,13 +405,13 @@ fn migrate_writes_nothing_for_a_node_whose_document_would_have_errors() {
 fn migrate_names_commands_that_exist_and_refuses_a_wrong_role_before_it_writes() {
     let desk = Desk::new();
     desk.put("nns.yaml", node_state("worker-0.example.com", "192.0.2.20"));
-    for (role, said) in [
+    for (role, output) in [
         ("master", "node worker-0.example.com has the name of a worker, and --role is master"),
         ("wroker", "--role wroker: every cluster has a pool worker"),
     ] {
         let ended = desk.run(&["migrate", "--nns", "nns.yaml", "--role", role, "--out", "m"]);
         assert_eq!(ended.code, 2, "{role}");
-        assert!(ended.err.contains(said), "{}", ended.err);
+        assert!(ended.err.contains(output), "{}", ended.err);
         assert!(!desk.path("m").exists(), "{role}");
     }
     let ended = desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);

@@ -25,7 +25,7 @@ use crate::mirror_command::{self, View};
 use crate::object_store::StoreArguments;
 use crate::pace_arguments::Pace;
 use crate::progress::Display;
-use crate::report_text::{self, Surround};
+use crate::report_text::{self, ReportContext};
 use crate::request::ProcessEnvironment;
 use crate::segment_store::{SegmentRun, SegmentStore};
 use crate::shards::process::program;
@@ -98,7 +98,7 @@ pub(super) fn start(
         tracing::error!("{problem}");
         code |= USAGE;
     }
-    let surround = Surround { log: None, chunk_sizes: &Default::default(), config: &config };
+    let surround = ReportContext { log: None, chunk_sizes: &Default::default(), config: &config };
     let text = match arguments.mirror.output {
         ReportFormat::Text => report_text::render(&report, &surround),
         ReportFormat::Json => mirror_command::json(&report, code, None)?,

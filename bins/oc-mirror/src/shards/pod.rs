@@ -35,7 +35,7 @@ use crate::pace_arguments::Pace;
 use crate::pacing;
 use crate::problem::{Problem, chain};
 use crate::progress::{Display, PLAIN_INTERVAL};
-use crate::report_text::{self, Surround};
+use crate::report_text::{self, ReportContext};
 use crate::request::{self, ProcessEnvironment};
 use crate::route;
 
@@ -401,7 +401,7 @@ fn publish(
     };
     add(&mut report, &shards);
     let code = report.exit_code();
-    let surround = Surround { log: None, chunk_sizes: &Default::default(), config: &config };
+    let surround = ReportContext { log: None, chunk_sizes: &Default::default(), config: &config };
     let text = report_text::render(&report, &surround);
     // For the log of the pod; the report is stored too.
     let _ = command_line::write_result(text.as_bytes());

@@ -148,10 +148,15 @@ fn an_authfile_that_cannot_be_used_ends_the_run_before_it_begins() {
     let registry = registry(Auth::None);
     let site = site(&registry, 1);
     site.write("broken.json", "{\"auths\": ");
-    for (file, wanted) in [("missing.json", "missing.json"), ("broken.json", "broken.json")] {
+    for (file, expected) in [("missing.json", "missing.json"), ("broken.json", "broken.json")] {
         let ran = site.run(&format!("-c isc.yaml {PLAIN} --authfile {file} file://data"));
         assert_ne!(ran.code, 0, "{file}");
-        assert!(ran.out.contains(wanted) || ran.err.contains(wanted), "{}\n{}", ran.out, ran.err);
+        assert!(
+            ran.out.contains(expected) || ran.err.contains(expected),
+            "{}\n{}",
+            ran.out,
+            ran.err
+        );
         assert_eq!(registry.requests().count(), 0, "{file}");
     }
 }
@@ -187,8 +192,8 @@ fn tokens_that_run_out_in_the_middle_are_renewed() {
             "-c isc.yaml {PLAIN} --authfile target.json --from file://data docker://{to}"
         ));
         // skopeo does not cope with such tokens; what the registry took, it has checked.
-        let asked = target.requests();
-        let taken = asked.of(&Method::PUT, "/manifests/v1").filter(|put| put.status == 201);
+        let requested = target.requests();
+        let taken = requested.of(&Method::PUT, "/manifests/v1").filter(|put| put.status == 201);
         assert_eq!(taken.count(), 6);
     }
 }

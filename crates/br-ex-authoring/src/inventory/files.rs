@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn folders_are_roles_and_names_may_say_one() {
-        for (paths, role, wanted) in [
+        for (paths, role, expected) in [
             (
                 &["master/a.yml", "worker/b.yaml", "infra/c.yml"][..],
                 None,
@@ -202,13 +202,13 @@ mod tests {
                 &["worker/b worker/b.yml"],
             ),
         ] {
-            assert_eq!(placed(paths, role).unwrap(), wanted, "{paths:?}");
+            assert_eq!(placed(paths, role).unwrap(), expected, "{paths:?}");
         }
     }
 
     #[test]
     fn files_without_a_place_are_reported() {
-        for (paths, wanted) in [
+        for (paths, expected) in [
             (
                 &["worker-0.yml", "worker-0.yaml"][..],
                 "worker-0.yaml and worker-0.yml: a host has one document; remove one of the two",
@@ -230,7 +230,7 @@ mod tests {
             ),
             (&["a/b/c.yml"], "a/b/c.yml: too deep; expected <role>/<host>.yml"),
         ] {
-            assert_eq!(placed(paths, None).unwrap_err(), [wanted], "{paths:?}");
+            assert_eq!(placed(paths, None).unwrap_err(), [expected], "{paths:?}");
         }
         let [problem] = placed(&["My Hosts/a.yml"], None).unwrap_err().try_into().unwrap();
         assert!(problem.starts_with("My Hosts/a.yml: expected a folder named after a role: "));

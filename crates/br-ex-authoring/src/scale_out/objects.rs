@@ -106,7 +106,7 @@ mod tests {
         let manifests = manifests(&machine, &network()).unwrap();
         assert_eq!(manifests.len(), 1);
         assert_eq!(manifests[0].name, "worker-7-network-config-secret.yaml");
-        let wanted = "apiVersion: v1
+        let expected = "apiVersion: v1
 kind: Secret
 metadata:
   name: worker-7-network-config-secret
@@ -117,7 +117,7 @@ stringData:
     interfaces:
     - name: eno1
 ";
-        assert!(manifests[0].yaml.starts_with(wanted), "{}", manifests[0].yaml);
+        assert!(manifests[0].yaml.starts_with(expected), "{}", manifests[0].yaml);
     }
 
     #[test]

@@ -190,9 +190,9 @@ fn several_default_routes_are_an_error_that_names_them() {
     let policy = Policy { shape: Shape::Nic, source: Source::Dhcp, families: Families::V4 };
     let around = ClusterFacts { current: Some(current), ..ClusterFacts::default() };
     let findings = check(&Document::parse(policy.document().unwrap().as_bytes()), &around);
-    let said: Vec<&str> = findings.iter().map(|it| it.message.as_str()).collect();
+    let output: Vec<&str> = findings.iter().map(|it| it.message.as_str()).collect();
     assert_eq!(
-        said,
+        output,
         ["capture `default-route` finds 2 routes.running (eth0, eth1), and the first is taken"]
     );
 }
@@ -201,8 +201,8 @@ fn several_default_routes_are_an_error_that_names_them() {
 fn a_node_that_has_the_bridge_or_no_way_out_gets_no_policy() {
     let mut current = node(Shape::Nic, Source::Dhcp);
     current.routes.running.as_mut().unwrap()[0].next_hop_iface = Some("br-ex".to_owned());
-    let said = |state: &NetworkState| Policy::of_node(state).unwrap_err().to_string();
-    assert!(said(&current).starts_with("the node's default route goes through br-ex already"));
+    let output = |state: &NetworkState| Policy::of_node(state).unwrap_err().to_string();
+    assert!(output(&current).starts_with("the node's default route goes through br-ex already"));
     current.routes.running = None;
-    assert!(said(&current).starts_with("the node has no default route"));
+    assert!(output(&current).starts_with("the node has no default route"));
 }

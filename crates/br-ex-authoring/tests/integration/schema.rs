@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 /// Whether a value fits a schema.
 fn fits(schema: &Value, value: &Value) -> bool {
     let Some(schema) = schema.as_object() else { return schema.as_bool().unwrap_or(true) };
-    schema.iter().all(|(keyword, wanted)| match keyword.as_str() {
-        "type" => match wanted.as_str() {
+    schema.iter().all(|(keyword, expected)| match keyword.as_str() {
+        "type" => match expected.as_str() {
             Some("object") => value.is_object(),
             Some("array") => value.is_array(),
             Some("string") => value.is_string(),
@@ -20,28 +20,28 @@ fn fits(schema: &Value, value: &Value) -> bool {
             Some("integer") => value.is_i64() || value.is_u64(),
             other => panic!("{other:?}"),
         },
-        "enum" => wanted.as_array().unwrap().contains(value),
-        "const" => wanted == value,
-        "anyOf" => wanted.as_array().unwrap().iter().any(|it| fits(it, value)),
-        "allOf" => wanted.as_array().unwrap().iter().all(|it| fits(it, value)),
-        "items" => value.as_array().is_none_or(|list| list.iter().all(|it| fits(wanted, it))),
-        "contains" => value.as_array().is_none_or(|list| list.iter().any(|it| fits(wanted, it))),
+        "enum" => expected.as_array().unwrap().contains(value),
+        "const" => expected == value,
+        "anyOf" => expected.as_array().unwrap().iter().any(|it| fits(it, value)),
+        "allOf" => expected.as_array().unwrap().iter().all(|it| fits(it, value)),
+        "items" => value.as_array().is_none_or(|list| list.iter().all(|it| fits(expected, it))),
+        "contains" => value.as_array().is_none_or(|list| list.iter().any(|it| fits(expected, it))),
         "required" => {
-            let keys = wanted.as_array().unwrap();
+            let keys = expected.as_array().unwrap();
             value
                 .as_object()
                 .is_none_or(|map| keys.iter().all(|key| map.contains_key(key.as_str().unwrap())))
         }
         "properties" => value.as_object().is_none_or(|map| {
-            map.iter().all(|(key, inner)| wanted.get(key).is_none_or(|it| fits(it, inner)))
+            map.iter().all(|(key, inner)| expected.get(key).is_none_or(|it| fits(it, inner)))
         }),
         "additionalProperties" => value.as_object().is_none_or(|map| {
             let known = schema.get("properties");
             let is_known = |key: &str| known.is_some_and(|known| known.get(key).is_some());
-            map.iter().filter(|(key, _)| !is_known(key)).all(|(_, inner)| fits(wanted, inner))
+            map.iter().filter(|(key, _)| !is_known(key)).all(|(_, inner)| fits(expected, inner))
         }),
         "if" => {
-            let branch = if fits(wanted, value) { "then" } else { "else" };
+            let branch = if fits(expected, value) { "then" } else { "else" };
             schema.get(branch).is_none_or(|it| fits(it, value))
         }
         "then" | "else" | "$schema" | "title" | "description" => true,

@@ -116,7 +116,7 @@ fn what_cannot_work_is_refused() {
         .unwrap_err()
         .to_string()
     };
-    for (said, wanted) in [
+    for (output, expected) in [
         (static_(&["192.0.2.10/24"], &[], &["192.0.2.1"]), "192.0.2.10/24 has no gateway"),
         (
             static_(&["192.0.2.10/24"], &["198.51.100.1"], &["192.0.2.1"]),
@@ -128,7 +128,7 @@ fn what_cannot_work_is_refused() {
             "192.0.2.0/24 is the address of the network itself; give the host's, for example 192.0.2.1",
         ),
     ] {
-        assert!(said.starts_with(wanted), "{said}");
+        assert!(output.starts_with(expected), "{output}");
     }
     let topology = |uplink, other: Option<&str>| {
         let node_ip_interface = other.map(name);
@@ -226,7 +226,7 @@ fn further_settings_that_cannot_be_are_refused() {
         destination: "198.51.100.0/24".parse().unwrap(),
         gateway: "2001:db8::1".parse().unwrap(),
     };
-    for (topology, wanted) in [
+    for (topology, expected) in [
         (Topology { second: second("eno1"), ..plain() }, "eno1 is part of the uplink of br-ex"),
         (
             Topology { macs: mac, ..plain() },
@@ -236,7 +236,7 @@ fn further_settings_that_cannot_be_are_refused() {
         (Topology { search: vec!["a b".to_owned()], ..plain() }, "\"a b\" is not a domain"),
     ] {
         let error = topology.document().unwrap_err().to_string();
-        assert!(error.starts_with(wanted), "{error}");
+        assert!(error.starts_with(expected), "{error}");
     }
     assert!("52:54:00".parse::<machine_identity::Mac>().is_err());
 }

@@ -86,7 +86,7 @@ fn class(from: &str, to: &str) -> Option<Class> {
 #[test]
 fn every_row_of_the_table_has_its_class() {
     let vlan = "dns-resolver:";
-    for (from, to, wanted) in [
+    for (from, to, expected) in [
         // Hitless.
         ("server: [192.0.2.1]", "server: [192.0.2.1, 192.0.2.2]", Class::Hitless),
         ("mcast-snooping-enable: true", "mcast-snooping-enable: false", Class::Hitless),
@@ -149,7 +149,7 @@ fn every_row_of_the_table_has_its_class() {
         ),
         ("dhcp: false", "dhcp: true", Class::Forbidden),
     ] {
-        assert_eq!(class(from, to), Some(wanted), "{from} → {to}");
+        assert_eq!(class(from, to), Some(expected), "{from} → {to}");
     }
 }
 
@@ -169,8 +169,11 @@ fn from_a_nic_to_a_bond_is_disruptive_and_drains() {
     let plan = planned(&nic, BOND, None);
     assert_eq!(plan.class(), Some(Class::Disruptive), "{:#?}", plan.changes);
     let commands: Vec<_> = plan.steps.iter().flat_map(|step| &step.commands).collect();
-    let at = |wanted: &str| {
-        commands.iter().position(|it| it.starts_with(wanted)).unwrap_or_else(|| panic!("{wanted}"))
+    let at = |expected: &str| {
+        commands
+            .iter()
+            .position(|it| it.starts_with(expected))
+            .unwrap_or_else(|| panic!("{expected}"))
     };
     assert!(at("oc adm drain worker-0") < at("oc apply --server-side -f policy.yaml"));
     assert!(at("oc apply --server-side -f policy.yaml") < at("oc adm uncordon worker-0"));
@@ -211,9 +214,9 @@ fn the_former_gateway_of_a_node_goes_when_another_one_comes() {
     let node = state(&format!("{BOND}{extra}"), Basis::Node);
     let new = BOND.replace("next-hop-address: 192.0.2.1", "next-hop-address: 192.0.2.254");
     let found = differences(&node, &state(&new, Basis::Document));
-    let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let printed: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert_eq!(
-        shown,
+        printed,
         [
             "route to 0.0.0.0/0 via 192.0.2.1 on br-ex: gone",
             "route to 0.0.0.0/0 via 192.0.2.254 on br-ex: new",
@@ -224,8 +227,8 @@ fn the_former_gateway_of_a_node_goes_when_another_one_comes() {
 #[test]
 fn the_mtu_is_measured_by_the_cluster_network() {
     let smaller = BOND.replace("mtu: 1500", "mtu: 1460");
-    for (cluster, wanted) in [(1400, Class::Interruption), (1403, Class::Forbidden)] {
-        assert_eq!(planned(BOND, &smaller, Some(cluster)).class(), Some(wanted), "{cluster}");
+    for (cluster, expected) in [(1400, Class::Interruption), (1403, Class::Forbidden)] {
+        assert_eq!(planned(BOND, &smaller, Some(cluster)).class(), Some(expected), "{cluster}");
     }
 }
 

@@ -33,18 +33,18 @@ fn what_nmstate_says_to_differ_differs_and_nothing_else() {
             })
             .collect();
         let theirs = serde_json::to_value(read(&case.join("diff.yml"))).unwrap();
-        let mut wanted = BTreeSet::new();
+        let mut expected = BTreeSet::new();
         for (section, value) in theirs.as_object().unwrap() {
             match (section.as_str(), value) {
                 ("interfaces", Value::Array(list)) => {
-                    wanted.extend(list.iter().map(|it| it["name"].as_str().unwrap().to_owned()));
+                    expected.extend(list.iter().map(|it| it["name"].as_str().unwrap().to_owned()));
                 }
                 _ => {
-                    wanted.insert(section.clone());
+                    expected.insert(section.clone());
                 }
             }
         }
-        assert_eq!(ours, wanted, "{}", case.display());
+        assert_eq!(ours, expected, "{}", case.display());
         cases += 1;
     }
     assert!(cases >= 7, "{cases} cases");

@@ -129,12 +129,12 @@ fn each_published_document_breaks_the_rules_that_a_reader_sees_broken() {
         let found = hex::encode(Sha256::digest(&bytes));
         assert!(found.starts_with(hash), "{path}: the verdict is about another text");
         let document = Document::parse(&bytes);
-        let wanted =
+        let expected =
             [(Severity::Error, errors), (Severity::Warning, warnings), (Severity::Info, infos)];
-        for (severity, wanted) in wanted {
-            let got = broken(&document, severity);
-            if got != **wanted {
-                wrong.push(format!("{path}: {severity}: {got:?} instead of {wanted:?}"));
+        for (severity, expected) in expected {
+            let actual = broken(&document, severity);
+            if actual != **expected {
+                wrong.push(format!("{path}: {severity}: {actual:?} instead of {expected:?}"));
             }
         }
     }

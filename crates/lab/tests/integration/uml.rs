@@ -112,10 +112,10 @@ await 'mgmt0 has a lease' has_lease
     );
     let served = std::thread::spawn(move || {
         let (mut client, _) = server.accept().unwrap();
-        let mut said = [0; 6];
-        client.read_exact(&mut said).unwrap();
+        let mut message = [0; 6];
+        client.read_exact(&mut message).unwrap();
         client.write_all(b"from the host").unwrap();
-        said
+        message
     });
     assert_eq!(machine.succeed(&talk).unwrap(), "from the host");
     assert_eq!(&served.join().unwrap(), b"hello\n");

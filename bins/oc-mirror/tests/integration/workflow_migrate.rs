@@ -10,7 +10,7 @@ use lab::images::{Compression, Format, Image, Layer};
 use lab::registry::{LabRegistry, Settings};
 use oci::{Digest, Platform};
 
-use crate::journey_oc_mirror_v2::mirrored_openshift;
+use crate::workflow_oc_mirror_v2::mirrored_openshift;
 use support::mounted::Mounted;
 use support::oc_mirror_v2::OcMirrorV2;
 use support::releases::{channel, places};
@@ -111,8 +111,8 @@ fn migrate_explains_what_it_cannot_do() {
     ] {
         let ran = Ran::of(site.command(line).output().unwrap());
         assert_eq!(ran.code, 1, "{line}: {}{}", ran.out, ran.err);
-        let told = ran.out + &ran.err;
-        assert!(told.contains(part), "{line}: {told}");
+        let message = ran.out + &ran.err;
+        assert!(message.contains(part), "{line}: {message}");
     }
 }
 

@@ -77,7 +77,7 @@ fn channels_of_a_version_are_those_of_its_own_releases() {
 fn what_cannot_be_listed_says_why() {
     let (world, _) = World::with(&["4.16.1"]);
     let site = world.site();
-    for (line, wanted) in [
+    for (line, expected) in [
         ("list releases --channels", "--version"),
         ("list releases --version 4", "expected a minor version, such as 4.16"),
         ("list releases --version 4.16.1", "expected a minor version"),
@@ -90,7 +90,7 @@ fn what_cannot_be_listed_says_why() {
     ] {
         let ran = look(&world, &site, line);
         assert_eq!(ran.code, 1, "{line}: {}", ran.out);
-        assert!(ran.err.contains(wanted), "{line}: {}", ran.err);
+        assert!(ran.err.contains(expected), "{line}: {}", ran.err);
     }
 }
 
@@ -144,8 +144,8 @@ fn all_of_it_is_read_from_an_archive_too() {
     let payload = json["payload"].as_str().unwrap();
     assert!(payload.ends_with(&releases[1].payload.digest().to_string()), "{payload}");
     assert!(json["bytes"].as_u64().is_some());
-    let asked = world.quay.requests().count() + world.service.server.requests().count();
-    assert_eq!(asked + world.signatures.server.requests().count(), 0);
+    let requested = world.quay.requests().count() + world.service.server.requests().count();
+    assert_eq!(requested + world.signatures.server.requests().count(), 0);
 }
 
 /// A registry that stands for Red Hat's, with one catalog of two packages.
@@ -281,7 +281,7 @@ fn lists_as_opm(folders: &[PathBuf]) {
         registry.put_image(&catalog_image(&files), "c", "v1").unwrap();
         let opm = lab::tools::path(lab::tools::Tool::Opm).unwrap();
         let list = ["alpha", "list", "channels", folder.to_str().unwrap()];
-        let told = String::from_utf8(site.judge(opm.to_str().unwrap(), &list)).unwrap();
+        let message = String::from_utf8(site.judge(opm.to_str().unwrap(), &list)).unwrap();
         let rows = |text: &str| -> Vec<Vec<String>> {
             let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
             text.lines()
@@ -290,9 +290,9 @@ fn lists_as_opm(folders: &[PathBuf]) {
                 .map(words)
                 .collect()
         };
-        let wanted = rows(&told);
-        assert!(wanted.len() > 3, "{told}");
-        let mut packages: Vec<&str> = wanted.iter().map(|row| row[0].as_str()).collect();
+        let expected = rows(&message);
+        assert!(expected.len() > 3, "{message}");
+        let mut packages: Vec<&str> = expected.iter().map(|row| row[0].as_str()).collect();
         packages.dedup();
         let mut found = Vec::new();
         for package in packages {
@@ -301,7 +301,7 @@ fn lists_as_opm(folders: &[PathBuf]) {
             assert_eq!(ran.code, 0, "{line}: {}", ran.err);
             found.extend(rows(&ran.out));
         }
-        assert_eq!(found, wanted, "{}", folder.display());
+        assert_eq!(found, expected, "{}", folder.display());
     }
 }
 
@@ -326,7 +326,7 @@ fn files_below(folder: &std::path::Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn what_of_operators_cannot_be_listed_says_why() {
     let (registry, site) = red_hat();
-    for (line, wanted) in [
+    for (line, expected) in [
         ("", "--catalog"),
         ("--catalogs", "--catalogs needs --version"),
         ("--catalogs --version 4.99", "no catalogs of Red Hat for OpenShift 4.99"),
@@ -341,7 +341,7 @@ fn what_of_operators_cannot_be_listed_says_why() {
         let line = line.replace("IT", INDEX);
         let ran = listed(&site, &line);
         assert_eq!(ran.code, 1, "{line}: {}", ran.out);
-        assert!(ran.err.contains(wanted), "{line}: {}", ran.err);
+        assert!(ran.err.contains(expected), "{line}: {}", ran.err);
         assert_eq!(ran.out, "", "{line}");
     }
     // An image that is not a catalog.
@@ -358,6 +358,6 @@ fn a_registry_that_is_out_of_order_is_asked_as_often_as_was_said() {
     let ran = listed(&site, &format!("--catalog {INDEX} --retry-times 2 --retry-delay 1ms"));
     assert_eq!(ran.code, 1, "{}", ran.out);
     assert!(ran.err.contains("503"), "{}", ran.err);
-    let asked = registry.requests().manifest_gets();
-    assert_eq!(asked, 3, "once, and twice again: {}", ran.err);
+    let requested = registry.requests().manifest_gets();
+    assert_eq!(requested, 3, "once, and twice again: {}", ran.err);
 }

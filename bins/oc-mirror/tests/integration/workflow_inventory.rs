@@ -243,7 +243,7 @@ async fn an_account_that_may_read_finds_what_the_cluster_has_and_says_what_it_ma
     let site = Site::new();
     let reader = token(&server, "openshift-config", "inventory-reader").await;
     kubeconfig(&site, "reader.json", &server, &reader);
-    let (found, told) = printed(&site, "--kubeconfig reader.json");
+    let (found, message) = printed(&site, "--kubeconfig reader.json");
     let cluster = &found["cluster"];
     assert_eq!(cluster["version"], "4.16.3");
     assert_eq!(cluster["channel"], "stable-4.16");
@@ -279,7 +279,7 @@ async fn an_account_that_may_read_finds_what_the_cluster_has_and_says_what_it_ma
     );
     // This cluster is too new for one kind of mirrors.
     assert_eq!(found["unread"], json!([{"kind": "ImageContentSourcePolicy", "reason": "missing"}]));
-    assert!(told.contains("no objects of kind ImageContentSourcePolicy"), "{told}");
+    assert!(message.contains("no objects of kind ImageContentSourcePolicy"), "{message}");
 
     // With the older type and an object of it, nothing is missing; a file is written, the same again.
     let older = ["imagecontentsourcepolicies.operator.openshift.io"];
@@ -312,14 +312,17 @@ async fn an_account_that_may_read_finds_what_the_cluster_has_and_says_what_it_ma
     // An account with fewer rights gets what it may see.
     let narrow = token(&server, "elsewhere", "narrow").await;
     kubeconfig(&site, "narrow.json", &server, &narrow);
-    let (found, told) = printed(&site, "--kubeconfig narrow.json");
+    let (found, message) = printed(&site, "--kubeconfig narrow.json");
     assert_eq!(found.get("cluster"), None);
     assert_eq!(found["subscriptions"][0]["package"], "cluster-logging");
     let unread = found["unread"].as_array().unwrap();
     assert_eq!(unread.len(), 5, "{unread:?}");
     assert!(unread.iter().all(|unread| unread["reason"] == "forbidden"), "{unread:?}");
-    assert!(told.contains("ClusterVersion may not be listed by this account"), "{told}");
-    assert!(told.contains("the release and the channel of the cluster are not known"), "{told}");
+    assert!(message.contains("ClusterVersion may not be listed by this account"), "{message}");
+    assert!(
+        message.contains("the release and the channel of the cluster are not known"),
+        "{message}"
+    );
 
     // One that is not known at all gets nothing, and is not repeated.
     kubeconfig(&site, "stranger.json", &server, "n0t-a-t0ken");
@@ -341,7 +344,7 @@ fn a_cluster_that_cannot_be_asked_is_named_with_the_reason() {
     });
     site.write("lost.json", &config.to_string());
     site.write("broken.yaml", "users:\n- name: u\n  user: {token: s3cret, token: [\n");
-    for (line, wanted) in [
+    for (line, expected) in [
         ("", "kubeconfig not found (searched "),
         ("--kubeconfig missing", "reading missing: No such file"),
         ("--kubeconfig broken.yaml", "broken.yaml is not a kubeconfig"),
@@ -351,7 +354,7 @@ fn a_cluster_that_cannot_be_asked_is_named_with_the_reason() {
     ] {
         let ran = run(&site, line);
         assert_eq!(ran.code, 1, "{line}: {}", ran.out);
-        assert!(ran.err.contains(wanted), "{line}: {}", ran.err);
+        assert!(ran.err.contains(expected), "{line}: {}", ran.err);
         assert!(!ran.err.contains("s3cret"), "{line}: {}", ran.err);
     }
     let ran = run(&site, "--kubeconfig lost.json --context here");
@@ -411,14 +414,14 @@ fn an_inventory_becomes_a_configuration_that_mirrors_what_the_cluster_needs_next
     let made = init(&world, &site, "--for cluster.json --out isc.yaml");
     assert_eq!((made.code, made.out.as_str()), (0, ""), "{}", made.err);
     let text = site.read("isc.yaml");
-    for wanted in [
+    for expected in [
         "minVersion: 4.16.1",
         "maxVersion: 4.16.3",
         "# The way: 4.16.1 -> 4.16.2 -> 4.16.3.",
         "- catalog: registry.redhat.io/redhat/redhat-operator-index:v4.16",
         "minVersion: 5.9.6",
     ] {
-        assert!(text.contains(wanted), "{wanted} is not in\n{text}");
+        assert!(text.contains(expected), "{expected} is not in\n{text}");
     }
     // The same on standard output, and never over a file that is there.
     assert_eq!(init(&world, &site, "--for cluster.json").out, text);
@@ -457,8 +460,8 @@ fn an_inventory_becomes_a_configuration_that_mirrors_what_the_cluster_needs_next
     site.write("older.json", &other);
     let checked = init(&world, &site, "--for older.json --check-operators --from file://data");
     assert_eq!(checked.code, 0, "{}", checked.err);
-    let wanted = "cluster-logging has no channel stable-5.8 in registry.redhat.io/redhat/redhat-operator-index:v4.16. It has stable-5.9";
-    assert!(checked.err.contains(wanted), "{}", checked.err);
+    let expected = "cluster-logging has no channel stable-5.8 in registry.redhat.io/redhat/redhat-operator-index:v4.16. It has stable-5.9";
+    assert!(checked.err.contains(expected), "{}", checked.err);
     assert!(
         checked.out.contains("# - cluster-logging has no channel stable-5.8"),
         "{}",
@@ -478,7 +481,7 @@ fn a_configuration_that_cannot_be_made_says_why() {
     let site = world.site();
     inventory(&site);
     site.write("isc.yaml", "kind: ImageSetConfiguration\n");
-    for (line, wanted) in [
+    for (line, expected) in [
         ("--for missing.json", "reading missing.json: No such file"),
         ("--for isc.yaml", "reading isc.yaml: it is not JSON"),
         ("--for cluster.json --to 4.16", "with its patch number"),
@@ -493,7 +496,7 @@ fn a_configuration_that_cannot_be_made_says_why() {
     ] {
         let ran = init(&world, &site, line);
         assert_eq!(ran.code, 1, "{line}: {}", ran.out);
-        assert!(ran.err.contains(wanted), "{line}: {}", ran.err);
+        assert!(ran.err.contains(expected), "{line}: {}", ran.err);
         assert_eq!(ran.out, "", "{line}");
     }
     // What is left to a person is said, and stands in the text.

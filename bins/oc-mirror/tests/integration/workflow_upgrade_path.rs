@@ -106,7 +106,7 @@ fn pictures_are_made_in_three_languages() {
 fn what_cannot_be_shown_says_why() {
     let (world, site) = (world(), Site::new());
     site.write("release-key.asc", world.key.public());
-    for (line, wanted) in [
+    for (line, expected) in [
         ("", "--from"),
         ("--from 4.12", "with its patch number"),
         ("--from 4.12.0 --to 4.12.9", "the nearest"),
@@ -117,7 +117,7 @@ fn what_cannot_be_shown_says_why() {
     ] {
         let ran = look(&world, &site, line);
         assert_eq!(ran.code, 1, "{line}: {}", ran.out);
-        assert!(ran.err.contains(wanted), "{line}: {}", ran.err);
+        assert!(ran.err.contains(expected), "{line}: {}", ran.err);
     }
 }
 
@@ -206,7 +206,7 @@ fn the_way_of_an_operator_is_shown_with_what_allows_each_hop() {
 #[test]
 fn what_of_an_operator_cannot_be_shown_says_why() {
     let (_registry, site) = operators();
-    for (line, wanted) in [
+    for (line, expected) in [
         ("--package loging --from 1.0.0", "did you mean logging?"),
         ("--package logging --channel stabel", "did you mean stable?"),
         ("--package logging --from 1.0", "three numbers"),
@@ -220,6 +220,6 @@ fn what_of_an_operator_cannot_be_shown_says_why() {
     ] {
         let ran = walk(&site, line);
         assert_eq!(ran.code, 1, "{line}: {}", ran.out);
-        assert!(ran.err.contains(wanted), "{line}: {}", ran.err);
+        assert!(ran.err.contains(expected), "{line}: {}", ran.err);
     }
 }

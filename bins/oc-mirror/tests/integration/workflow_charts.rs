@@ -121,8 +121,8 @@ fn charts_cross_the_gap_and_helm_pulls_and_templates_them() {
             let images = templated_images(&run_helm(&disconnected, &args));
             let names = ["app", "cron", "extra", "hook"];
             let names = names.iter().filter(|name| extra || **name != "extra");
-            let wanted: Vec<String> = names.map(|name| format!("{from}/org/{name}:v1")).collect();
-            assert_eq!(images, wanted, "{name}");
+            let expected: Vec<String> = names.map(|name| format!("{from}/org/{name}:v1")).collect();
+            assert_eq!(images, expected, "{name}");
         }
     }
     let ran = disconnected.command("list charts --from file://data").output().unwrap();

@@ -30,7 +30,7 @@ pub(crate) const DIGEST_HEADER: HeaderName = HeaderName::from_static("docker-con
 
 /// An answer before it is sent.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct PreparedResponse {
     pub(crate) status: StatusCode,
     headers: Vec<(HeaderName, String)>,
     content: Content,
@@ -67,7 +67,7 @@ impl Content {
     }
 }
 
-impl Answer {
+impl PreparedResponse {
     pub(crate) fn empty(status: StatusCode) -> Self {
         Self { status, headers: Vec::new(), content: Content::Bytes(Bytes::new()) }
     }
@@ -222,11 +222,12 @@ fn paced(pieces: Pieces, rate: u64) -> Pieces {
 }
 
 /// What goes wrong before there is an answer, or takes its place.
-pub(crate) fn instead(effects: &[Effect], path_and_query: &str) -> Option<Answer> {
+pub(crate) fn instead(effects: &[Effect], path_and_query: &str) -> Option<PreparedResponse> {
     effects.iter().find_map(|effect| match effect {
         Effect::Status(code, headers, body) => {
             let status = StatusCode::from_u16(*code).unwrap_or(StatusCode::IM_A_TEAPOT);
-            let answer = Answer::empty(status).holding(Content::Bytes(body.clone().into()));
+            let answer =
+                PreparedResponse::empty(status).holding(Content::Bytes(body.clone().into()));
             Some(headers.iter().fold(answer, |answer, (name, value)| {
                 match HeaderName::try_from(name.as_str()) {
                     Ok(name) => answer.with(name, value),
@@ -236,7 +237,7 @@ pub(crate) fn instead(effects: &[Effect], path_and_query: &str) -> Option<Answer
         }
         Effect::RedirectTo(address) => {
             let location = format!("{}{path_and_query}", address.trim_end_matches('/'));
-            let answer = Answer::empty(StatusCode::TEMPORARY_REDIRECT);
+            let answer = PreparedResponse::empty(StatusCode::TEMPORARY_REDIRECT);
             Some(answer.with(header::LOCATION, location))
         }
         _ => None,

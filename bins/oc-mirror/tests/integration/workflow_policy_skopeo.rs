@@ -13,7 +13,7 @@ use lab::sigstore::{CodeAuthority, RECORDED, Signed, TransparencyLog};
 use oci::Digest;
 use serde_json::{Value, json};
 
-use crate::journey_policy::{POLICY, Source, accept, layers, outcome, reason};
+use crate::workflow_policy::{POLICY, Source, accept, layers, outcome, reason};
 use support::forky_skopeo::ForkySkopeo;
 use support::{PLAIN, Site, chunks};
 
@@ -157,10 +157,10 @@ fn signatures_of_gpg_keys_are_judged_as_skopeo_does_on_both_sides() {
         match accepted {
             true => assert_eq!(outcome(&ran, name), "copied", "{name}: {}", ran.out),
             false => {
-                let told = reason(&ran, name);
+                let message = reason(&ran, name);
                 assert!(
-                    told.contains("is rejected by policy") && told.contains(why),
-                    "{name}: {told}"
+                    message.contains("is rejected by policy") && message.contains(why),
+                    "{name}: {message}"
                 );
             }
         }
@@ -335,10 +335,10 @@ fn logs_and_certificates_are_judged_by_the_policy() {
         match why {
             "" => assert_eq!(outcome(&ran, name), "copied", "{name}: {}", ran.out),
             why => {
-                let told = reason(&ran, name);
+                let message = reason(&ran, name);
                 assert!(
-                    told.contains("is rejected by policy") && told.contains(why),
-                    "{name}: {told}"
+                    message.contains("is rejected by policy") && message.contains(why),
+                    "{name}: {message}"
                 );
             }
         }

@@ -11,14 +11,14 @@ use super::{Fault, runs};
 
 /// A workspace, archives, or an empty directory.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct WorkspaceDirectory {
     pub(crate) workspace: Workspace,
     /// `file://DIR`, for command lines.
     pub(crate) argument: String,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum PlaceError {
+pub enum WorkspaceDirectoryError {
     #[error("the directory {} does not exist; create it, or name another", .0.display())]
     Absent(PathBuf),
     #[error("reading {}", path.display())]
@@ -30,12 +30,12 @@ pub enum PlaceError {
     Other(PathBuf),
 }
 
-impl Place {
+impl WorkspaceDirectory {
     /// Opens a directory, which must be a workspace, hold archives, or be empty.
-    pub fn open(directory: &Path) -> Result<Self, PlaceError> {
+    pub fn open(directory: &Path) -> Result<Self, WorkspaceDirectoryError> {
         let read = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => PlaceError::Absent(directory.to_owned()),
-            _ => PlaceError::Read { path: directory.to_owned(), source },
+            io::ErrorKind::NotFound => WorkspaceDirectoryError::Absent(directory.to_owned()),
+            _ => WorkspaceDirectoryError::Read { path: directory.to_owned(), source },
         };
         let directory = fs::canonicalize(directory).map_err(read)?;
         let mut is_empty = true;
@@ -46,7 +46,7 @@ impl Place {
             is_known |= name == "working-dir" || is_archive(&name.to_string_lossy());
         }
         if !is_known && !is_empty {
-            return Err(PlaceError::Other(directory));
+            return Err(WorkspaceDirectoryError::Other(directory));
         }
         let argument = format!("file://{}", directory.display());
         Ok(Self { workspace: Workspace::open(&directory), argument })
@@ -84,16 +84,19 @@ mod tests {
     #[test]
     fn a_directory_with_other_content_is_refused_and_an_empty_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::open(dir.path()).unwrap();
+        let place = WorkspaceDirectory::open(dir.path()).unwrap();
         assert!(place.argument.starts_with("file:///"), "{}", place.argument);
         fs::write(dir.path().join("thesis.txt"), "").unwrap();
-        let error = Place::open(dir.path()).unwrap_err().to_string();
+        let error = WorkspaceDirectory::open(dir.path()).unwrap_err().to_string();
         assert!(error.contains("is not a workspace: expected a folder working-dir"), "{error}");
         fs::write(dir.path().join("mirror_000001.tar"), "").unwrap();
-        assert!(Place::open(dir.path()).is_ok());
-        assert!(matches!(Place::open(&dir.path().join("absent")), Err(PlaceError::Absent(_))));
-        let file = Place::open(&dir.path().join("thesis.txt")).unwrap_err();
-        assert!(matches!(file, PlaceError::Read { .. }), "{file}");
+        assert!(WorkspaceDirectory::open(dir.path()).is_ok());
+        assert!(matches!(
+            WorkspaceDirectory::open(&dir.path().join("absent")),
+            Err(WorkspaceDirectoryError::Absent(_))
+        ));
+        let file = WorkspaceDirectory::open(&dir.path().join("thesis.txt")).unwrap_err();
+        assert!(matches!(file, WorkspaceDirectoryError::Read { .. }), "{file}");
         assert!(!is_archive("mirror_1.tar") && !is_archive("mirror_000001.tar.sig"));
     }
 }

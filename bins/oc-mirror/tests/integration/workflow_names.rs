@@ -169,8 +169,8 @@ fn short_names_that_registries_conf_resolves_otherwise_are_rejected() {
         let conf = skopeo.write("registries.conf", &conf);
         let line = ["inspect", "--no-tags", "--tls-verify=false", "docker://busybox:1"];
         let inspected = skopeo.run(&[&["--registries-conf", &conf][..], &line].concat());
-        let told = String::from_utf8_lossy(&inspected.stdout).into_owned();
-        assert!(told.contains("\"docker.io/library/busybox\""), "{told}{inspected:?}");
+        let message = String::from_utf8_lossy(&inspected.stdout).into_owned();
+        assert!(message.contains("\"docker.io/library/busybox\""), "{message}{inspected:?}");
     }
 }
 

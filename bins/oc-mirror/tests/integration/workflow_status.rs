@@ -31,8 +31,8 @@ fn bench() -> (LabRegistry, Site, String) {
 /// The status as JSON.
 fn status(site: &Site) -> Value {
     let output = site.command("status file://data -o json").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {message}"))
 }
 
 fn outcomes(site: &Site, folder: &str, suffix: &str) -> Vec<(String, String)> {
@@ -68,17 +68,17 @@ fn a_run_can_be_watched_paused_resumed_and_stopped_by_another_process() {
     assert!(text.starts_with("Run 1 is in progress: process "), "{text}");
     assert!(text.contains("copying: 1 of 2 images"), "{text}");
 
-    let told = site.command("status file://data --pause").output().unwrap();
+    let message = site.command("status file://data --pause").output().unwrap();
     assert_eq!(
-        String::from_utf8(told.stdout).unwrap(),
+        String::from_utf8(message.stdout).unwrap(),
         "the run is paused; resume it with --resume\n"
     );
     assert_eq!(status(&site)["newest"]["isPaused"], true);
     site.command("status file://data --resume").output().unwrap();
     assert_eq!(status(&site)["newest"]["isPaused"], false);
-    let told = site.command("status file://data --stop").output().unwrap();
-    let told = String::from_utf8(told.stdout).unwrap();
-    assert!(told.starts_with("the run is stopping"), "{told}");
+    let message = site.command("status file://data --stop").output().unwrap();
+    let message = String::from_utf8(message.stdout).unwrap();
+    assert!(message.starts_with("the run is stopping"), "{message}");
     assert_eq!(run.end().code, 130);
 
     let seen = status(&site);

@@ -144,7 +144,7 @@ fn some_images_of_what_was_carried_over_may_be_pushed() {
     let to = target.address();
     let ran = site.succeeds(&format!("-c some.yaml {PLAIN} --from file://data docker://{to}"));
     assert_eq!(ran.total("images"), 1);
-    let asked = target.requests().0;
-    assert!(asked.iter().all(|request| request.path.contains("/org/two/")), "{asked:?}");
+    let requested = target.requests().0;
+    assert!(requested.iter().all(|request| request.path.contains("/org/two/")), "{requested:?}");
     site.pull(&format!("docker://{to}/org/two:v1"), &["--src-tls-verify=false"]);
 }

@@ -24,7 +24,7 @@ pub(crate) enum Edition {
     Changed,
 }
 
-pub(crate) struct Ground {
+pub(crate) struct TestBed {
     pub(crate) corpus: Corpus,
     /// The corpus with one image changed.
     pub(crate) changed: Corpus,
@@ -42,7 +42,7 @@ pub(crate) struct Destination {
     _storage: TempDir,
 }
 
-impl Ground {
+impl TestBed {
     /// Generates the corpus into the user's cache folder, unless it is there, and serves it.
     pub(crate) fn prepare(shrink: u64) -> Result<Self> {
         println!("generating the corpus");
@@ -63,7 +63,7 @@ impl Ground {
         held.put_corpus(&changed)?;
         held.put_corpus(&corpus)?;
         let settings = Settings { storage: Some(storage.clone()), ..Settings::default() };
-        let ground = Self {
+        let test_bed = Self {
             corpus,
             changed,
             source: DockerRegistry::start(&settings)?,
@@ -72,9 +72,9 @@ impl Ground {
             work,
             _lock: lock,
         };
-        ground.fill_page_cache()?;
-        ground.settle();
-        Ok(ground)
+        test_bed.fill_page_cache()?;
+        test_bed.settle();
+        Ok(test_bed)
     }
 
     pub(crate) fn source_host(&self) -> Result<RegistryHost> {

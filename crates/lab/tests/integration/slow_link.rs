@@ -1,11 +1,11 @@
-//! The slow line, measured.
+//! The slow link, measured.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::line::{Line, SlowLine};
+use lab::link::{Link, SlowLink};
 
 /// A server that sends `size` bytes to a client that sends one, and then closes.
 fn server(size: usize) -> SocketAddr {
@@ -15,8 +15,8 @@ fn server(size: usize) -> SocketAddr {
         for stream in listener.incoming() {
             thread::spawn(move || {
                 let mut stream = stream.unwrap();
-                let mut asked = [0];
-                if stream.read_exact(&mut asked).is_ok() {
+                let mut requested = [0];
+                if stream.read_exact(&mut requested).is_ok() {
                     let piece = vec![7; 64 << 10];
                     let mut left = size;
                     while left > 0 {
@@ -55,32 +55,32 @@ fn fetch(from: SocketAddr, connections: usize) -> (usize, Duration) {
 }
 
 /// Bytes per second once the handshake and the first request have passed.
-fn rate(bytes: usize, took: Duration, line: &Line) -> f64 {
-    bytes as f64 / (took - 2 * line.round_trip).as_secs_f64()
+fn rate(bytes: usize, took: Duration, link: &Link) -> f64 {
+    bytes as f64 / (took - 2 * link.round_trip).as_secs_f64()
 }
 
 #[test]
 fn one_connection_gets_its_rate_and_many_share_the_total() {
     let size = 20_000_000;
-    let line = SlowLine::start(server(size), Line::DISTANT).unwrap();
-    let (bytes, took) = fetch(line.address(), 1);
+    let link = SlowLink::start(server(size), Link::DISTANT).unwrap();
+    let (bytes, took) = fetch(link.address(), 1);
     assert_eq!(bytes, size);
-    let one = rate(bytes, took, &Line::DISTANT);
-    let (bytes, took) = fetch(line.address(), 10);
-    let many = rate(bytes, took, &Line::DISTANT);
+    let one = rate(bytes, took, &Link::DISTANT);
+    let (bytes, took) = fetch(link.address(), 10);
+    let many = rate(bytes, took, &Link::DISTANT);
     println!("one connection: {one:.0}, ten: {many:.0} bytes/s");
     // Never faster than promised. A busy machine makes it slower by any amount.
     assert!(one < 20_400_000.0, "{one}");
     assert!(many < 127_500_000.0, "{many}");
-    let traffic = line.traffic();
+    let traffic = link.traffic();
     assert_eq!((traffic.connections, traffic.up, traffic.down), (11, 11, 11 * size as u64));
 }
 
 #[test]
 fn a_request_takes_a_round_trip_and_a_new_connection_one_more() {
-    let line = Line { round_trip: Duration::from_millis(100), ..Line::DISTANT };
-    let slow = SlowLine::start(server(1), line).unwrap();
+    let link = Link { round_trip: Duration::from_millis(100), ..Link::DISTANT };
+    let slow = SlowLink::start(server(1), link).unwrap();
     let (bytes, took) = fetch(slow.address(), 1);
     assert_eq!(bytes, 1);
-    assert!(took >= 2 * line.round_trip, "{took:?}");
+    assert!(took >= 2 * link.round_trip, "{took:?}");
 }

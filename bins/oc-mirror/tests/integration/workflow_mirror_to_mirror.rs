@@ -153,9 +153,9 @@ fn a_rerun_to_disk_asks_one_question_per_tag_and_none_for_digests() {
     source.forget_requests();
     let ran = site.succeeds(&line);
     assert_eq!(ran.total("present"), 2);
-    let asked = source.requests();
-    assert_eq!((asked.heads(), asked.count()), (1, 1), "{asked:?}");
-    assert!(asked.0[0].path.ends_with("/a/tag/manifests/v1"));
+    let requested = source.requests();
+    assert_eq!((requested.heads(), requested.count()), (1, 1), "{requested:?}");
+    assert!(requested.0[0].path.ends_with("/a/tag/manifests/v1"));
 }
 
 #[test]

@@ -169,14 +169,14 @@ fn a_dry_run_from_disk_changes_neither_workspace_nor_target() {
     );
 
     // The resources it shows are those a run makes, but for the time.
-    let shown = scene.site.read("data/working-dir/dry-run/cluster-resources/itms-oc-mirror.yaml");
+    let printed = scene.site.read("data/working-dir/dry-run/cluster-resources/itms-oc-mirror.yaml");
     scene.site.succeeds(&line);
     let made = scene.site.read("data/working-dir/cluster-resources/itms-oc-mirror.yaml");
     let timeless = |text: &str| {
         let lines = text.lines().filter(|line| !line.contains("createdAt"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(timeless(&shown), timeless(&made));
+    assert_eq!(timeless(&printed), timeless(&made));
 }
 
 #[test]
@@ -191,8 +191,8 @@ fn a_dry_run_between_registries_changes_neither_workspace_nor_target() {
     assert_eq!([listing(&scene.site.path("data")), listing(scene.storage.path())], before);
     let target = format!("docker://{to}/");
     assert_eq!(scene.mapping("missing.txt"), [scene.line("plain", &target)]);
-    let shown = scene.plan();
-    let actions = shown["images"].as_array().unwrap().iter().map(|image| &image["action"]);
+    let printed = scene.plan();
+    let actions = printed["images"].as_array().unwrap().iter().map(|image| &image["action"]);
     assert_eq!(actions.collect::<Vec<_>>(), ["present", "copy"]);
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use lab::corpus::Corpus;
 use lab::docker_registry;
 
-use crate::journey_shards::{blob_gets, lasting, registry, slow_source, stored, target, world};
+use crate::workflow_shards::{blob_gets, lasting, registry, slow_source, stored, target, world};
 use support::mounted::Mounted;
 use support::under_way::UnderWay;
 use support::{PLAIN, Site, chunks, copy};

@@ -1,4 +1,4 @@
-//! A slow line to a server: a TCP proxy with latency and limited rate.
+//! A slow link to a server: a TCP proxy with latency and limited rate.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,9 +24,9 @@ const NOT_WORTH_A_WAIT: Duration = Duration::from_millis(2);
 /// How much unused time counts later. Makes good what timers oversleep.
 const CREDIT: Duration = Duration::from_millis(10);
 
-/// What a line is like. Rates are in bytes per second and hold in each direction.
+/// What a link is like. Rates are in bytes per second and hold in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line {
+pub struct Link {
     /// How long a byte and the answer to it take, at least.
     pub round_trip: Duration,
     /// The most that one connection carries.
@@ -35,8 +35,8 @@ pub struct Line {
     pub total: u64,
 }
 
-impl Line {
-    /// A good line to a distant registry: 40 ms, 20 MB/s, 125 MB/s in all.
+impl Link {
+    /// A good link to a distant registry: 40 ms, 20 MB/s, 125 MB/s in all.
     pub const DISTANT: Self = Self {
         round_trip: Duration::from_millis(40),
         per_connection: 20_000_000,
@@ -44,7 +44,7 @@ impl Line {
     };
 }
 
-/// What has passed over a line so far.
+/// What has passed over a link so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traffic {
     /// Connections made.
@@ -57,7 +57,7 @@ pub struct Traffic {
 
 /// A running proxy. It ends when dropped, and with it all its connections.
 #[derive(Debug)]
-pub struct SlowLine {
+pub struct SlowLink {
     address: SocketAddr,
     shared: Arc<Shared>,
     _background: Background,
@@ -65,34 +65,34 @@ pub struct SlowLine {
 
 #[derive(Debug)]
 struct Shared {
-    line: Line,
+    link: Link,
     server: SocketAddr,
     connections: AtomicU64,
-    up: Way,
-    down: Way,
+    up: Direction,
+    down: Direction,
 }
 
-/// One direction of the line.
+/// One direction of the link.
 #[derive(Debug)]
-struct Way {
+struct Direction {
     total: Pace,
     bytes: AtomicU64,
 }
 
-impl SlowLine {
-    /// A line to `server`, which clients reach at [`SlowLine::address`].
-    pub fn start(server: SocketAddr, line: Line) -> Result<Self> {
+impl SlowLink {
+    /// A link to `server`, which clients reach at [`SlowLink::address`].
+    pub fn start(server: SocketAddr, link: Link) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("opening a port")?;
         let address = listener.local_addr().context("reading the port")?;
-        let way = || Way { total: Pace::new(line.total), bytes: AtomicU64::new(0) };
+        let way = || Direction { total: Pace::new(link.total), bytes: AtomicU64::new(0) };
         let shared = Arc::new(Shared {
-            line,
+            link,
             server,
             connections: AtomicU64::new(0),
             up: way(),
             down: way(),
         });
-        let background = Background::start("lab-line")?;
+        let background = Background::start("lab-link")?;
         let listener = background.listener(listener)?;
         background.spawn(accept(listener, shared.clone()));
         Ok(Self { address, shared, _background: background })
@@ -124,36 +124,36 @@ async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
 /// Carries one connection until both directions have ended. What breaks on
 /// one side breaks on the other when its half is dropped.
 async fn carry(client: TcpStream, shared: Arc<Shared>) {
-    // The handshake over such a line takes a round trip; ours took none.
-    sleep(shared.line.round_trip).await;
+    // The handshake over such a link takes a round trip; ours took none.
+    sleep(shared.link.round_trip).await;
     let Ok(server) = TcpStream::connect(shared.server).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     tokio::join!(
-        direction(from_client, to_server, &shared.line, &shared.up),
-        direction(from_server, to_client, &shared.line, &shared.down),
+        direction(from_client, to_server, &shared.link, &shared.up),
+        direction(from_server, to_client, &shared.link, &shared.down),
     );
 }
 
 async fn direction(
     from: impl AsyncRead + Unpin,
     to: impl AsyncWrite + Unpin,
-    line: &Line,
-    way: &Way,
+    link: &Link,
+    way: &Direction,
 ) {
     let (sender, receiver) = mpsc::channel(PIECES_UNDER_WAY);
-    tokio::join!(depart(from, sender, line, way), arrive(to, receiver, way));
+    tokio::join!(depart(from, sender, link, way), arrive(to, receiver, way));
 }
 
-/// Reads pieces as fast as the line takes them, and notes when each arrives.
+/// Reads pieces as fast as the link takes them, and notes when each arrives.
 async fn depart(
     mut from: impl AsyncRead + Unpin,
     pieces: mpsc::Sender<(Instant, Bytes)>,
-    line: &Line,
-    way: &Way,
+    link: &Link,
+    way: &Direction,
 ) {
-    let own = Pace::new(line.per_connection);
+    let own = Pace::new(link.per_connection);
     let mut buffer = BytesMut::new();
     loop {
         buffer.reserve(PIECE);
@@ -162,7 +162,7 @@ async fn depart(
         };
         let gone = own.send(count).max(way.total.send(count));
         // Credit makes up for lost rate, never for latency.
-        let arrival = gone.max(Instant::now()) + line.round_trip / 2;
+        let arrival = gone.max(Instant::now()) + link.round_trip / 2;
         if pieces.send((arrival, buffer.split().freeze())).await.is_err() {
             return;
         }
@@ -175,7 +175,7 @@ async fn depart(
 async fn arrive(
     mut to: impl AsyncWrite + Unpin,
     mut pieces: mpsc::Receiver<(Instant, Bytes)>,
-    way: &Way,
+    way: &Direction,
 ) {
     while let Some((arrival, piece)) = pieces.recv().await {
         sleep_until(arrival).await;

@@ -123,8 +123,8 @@ fn each_image_is_judged_and_the_rest_goes_on() {
         if why.is_empty() {
             assert_eq!(outcome(&ran, name), "copied", "{name}");
         } else {
-            let told = reason(&ran, name);
-            assert!(told.contains(why), "{name}: {told}");
+            let message = reason(&ran, name);
+            assert!(message.contains(why), "{name}: {message}");
             let fetched = layers(image).iter().any(|layer| requests.blob_gets(layer) > 0);
             assert!(!fetched, "{name} was fetched");
         }
@@ -375,8 +375,8 @@ fn the_graph_image_of_an_archive_is_judged_too() {
     policy(json!({"type": "reject"}));
     let ran = push(&target);
     assert_ne!(ran.code, 0, "{}", ran.out);
-    let told = reason(&ran, "openshift/graph-image");
-    assert!(told.contains("is rejected by policy"), "{told}");
+    let message = reason(&ran, "openshift/graph-image");
+    assert!(message.contains("is rejected by policy"), "{message}");
     assert_eq!(ran.image("graph-image")["outcome"], "failed", "{}", ran.out);
     assert!(ran.total("copied") > 0);
     assert_eq!(target.requests().of(&http::Method::PUT, "graph-image").count(), 0);
