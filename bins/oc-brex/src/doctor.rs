@@ -134,7 +134,7 @@ fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
         if diagnoses.is_empty() && seen.is_empty() {
             diagnoses.push(Diagnosis {
                 severity: DiagnosisSeverity::Warning,
-                problem: "nothing is known about br-ex of this node".into(),
+                problem: "there is no information about br-ex of this node".into(),
                 because: "it has no document, no report of its first boot and no NodeNetworkState".into(),
                 remedy: "install the NMState operator, which reports NodeNetworkStates; or run `brex-firstboot gather` on the node and give its output to `oc-brex doctor`".into(),
             });
@@ -192,7 +192,7 @@ fn unseen(evidence: &Evidence) -> Option<NodeDiagnoses> {
     let hosts: Vec<&str> = hosts.into_keys().collect();
     diagnoses.push(Diagnosis {
         severity: DiagnosisSeverity::Warning,
-        problem: format!("nothing is known of {}", hosts.join(", ")),
+        problem: format!("there is no information about {}", hosts.join(", ")),
         because: "MachineConfigs have documents for them, and there is neither a state nor a report".into(),
         remedy: "if such a node never joined: log in at its console or by SSH and run `brex-firstboot gather --out DIR`".into(),
     });

@@ -31,7 +31,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ),
     (
         "OCP_SIGNATURE_URL",
-        "The directory of release signatures, instead of Red Hat's: sha256=HEX/signature-N lies below it",
+        "The directory of release signatures, instead of Red Hat's: sha256=HEX/signature-N is below it",
     ),
     (
         "OCP_SIGNATURE_VERIFICATION_PK",

@@ -17,7 +17,6 @@
 //! ```
 
 pub mod add_bridge;
-pub mod current_address;
 pub mod document_schema;
 pub mod first_network;
 pub mod folder_reader;

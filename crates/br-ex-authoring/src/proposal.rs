@@ -3,12 +3,11 @@
 
 use std::net::IpAddr;
 
+use br_ex::current_address::default_routes;
 use br_ex::layout::Family;
 use ipnet::IpNet;
 use machine_identity::Mac;
 use nmstate::{Interface, InterfaceType, NetworkState};
-
-use crate::current_address::default_routes;
 
 /// A NIC of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -38,7 +38,7 @@ pub enum NotAdopted {
     #[error("{origin} cannot be evaluated on {node}: {why}")]
     Captures { origin: String, node: String, why: String },
     #[error(
-        "{node} is not what {origin} says, so that a policy made of it would change the node: {left}"
+        "{node} differs from {origin}, so that a policy created from it would change the node: {left}"
     )]
     Differs { node: String, origin: String, left: String },
     #[error("nmstate cannot compare {origin} with {node}: {why}")]

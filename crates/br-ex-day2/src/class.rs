@@ -66,7 +66,7 @@ impl<'a> Context<'a> {
         let (class, why) = match &difference.subject {
             Subject::Interface { name, kind } => self.interface(name, kind, &difference),
             Subject::Route(_) => self.route(&difference),
-            Subject::Dns => verdict(Class::Hitless, "name servers are taken over at once"),
+            Subject::Dns => verdict(Class::Hitless, "name servers are changed at once"),
             Subject::Section(name) => section(name, &difference),
         };
         Classified { difference, class, why }
@@ -103,7 +103,7 @@ impl<'a> Context<'a> {
         let stays = below_br_ex(self.new).contains(name);
         match (self.below.contains(name), stays, is_up) {
             (true, true, false) if !difference.field.is_empty() => {
-                verdict(Class::Forbidden, "br-ex stands on it")
+                verdict(Class::Forbidden, "br-ex is on top of it")
             }
             (true, false, _) => {
                 verdict(Class::Disruptive, "br-ex stood on it and gets another way out")
@@ -163,10 +163,9 @@ impl<'a> Context<'a> {
         match field.as_slice() {
             [] => verdict(Class::Disruptive, "the port with the node's address is recreated"),
             ["mtu"] => self.mtu(difference),
-            ["mac-address"] | ["copy-mac-from"] => verdict(
-                Class::Disruptive,
-                "ovnkube knows the old MAC address, and so do switches and DHCP",
-            ),
+            ["mac-address"] | ["copy-mac-from"] => {
+                verdict(Class::Disruptive, "ovnkube, switches and DHCP use the old MAC address")
+            }
             ["ipv4", rest @ ..] => self.family(Family::V4, rest, difference),
             ["ipv6", rest @ ..] => self.family(Family::V6, rest, difference),
             ["profile-name"] | ["ethtool", ..] => {
@@ -183,7 +182,7 @@ impl<'a> Context<'a> {
         };
         match (is_on(self.old), is_on(self.new)) {
             (true, false) => {
-                let why = "the node loses an address that the cluster knows it by";
+                let why = "the node loses an address that the cluster uses for it";
                 return verdict(Class::Forbidden, why);
             }
             (false, true) => {
@@ -201,7 +200,7 @@ impl<'a> Context<'a> {
             ["auto-gateway"] if !turned_on && !has_way_out(self.new, family) => {
                 verdict(Class::Forbidden, "the node loses its default route")
             }
-            ["auto-dns"] => verdict(Class::Hitless, "name servers are taken over at once"),
+            ["auto-dns"] => verdict(Class::Hitless, "name servers are changed at once"),
             ["auto-route-metric" | "auto-routes" | "auto-gateway" | "auto-route-table-id"] => {
                 verdict(Class::Interruption, "routes are recreated")
             }
@@ -225,7 +224,7 @@ impl<'a> Context<'a> {
                 ),
                 false => verdict(
                     Class::Forbidden,
-                    "it may be the address that the cluster knows the node by",
+                    "it may be the address that the cluster uses for the node",
                 ),
             };
         }
@@ -331,7 +330,7 @@ impl<'a> Context<'a> {
             old = old.or(Some(USUAL_MTU));
         }
         let Some(new) = new else {
-            return verdict(Class::Hitless, "nothing is asked for, so it stays as it is");
+            return verdict(Class::Hitless, "nothing is requested, so it does not change");
         };
         let has_v6 = self
             .new
@@ -409,7 +408,7 @@ fn section(name: &str, difference: &Difference) -> Verdict {
             verdict(Class::Hitless, "further networks are mapped to a bridge")
         }
         "ovn" => verdict(Class::Disruptive, "pods on mapped networks may lose them"),
-        "hostname" => verdict(Class::Forbidden, "the cluster knows the node by its name"),
+        "hostname" => verdict(Class::Forbidden, "the cluster identifies the node by its name"),
         "description" => verdict(Class::Hitless, "it carries no traffic"),
         _ => verdict(Class::Interruption, "routing decisions change"),
     }

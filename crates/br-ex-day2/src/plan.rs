@@ -180,7 +180,7 @@ fn with_removals(mut desired: Value, changes: &[Classified]) -> (Value, Vec<Stri
         }
         match (subject, field.as_slice()) {
             (Subject::Interface { name, kind }, []) if kind == "ethernet" => leftovers.push(
-                format!("NIC {name} is no longer mentioned and stays as it is; say what it is to be"),
+                format!("NIC {name} is no longer mentioned and stays as it is; describe its intended state"),
             ),
             (Subject::Interface { name, kind }, []) => {
                 absent_interfaces.push(json!({"name": name, "type": kind, "state": "absent"}));

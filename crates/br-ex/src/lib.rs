@@ -20,6 +20,7 @@
 mod check;
 mod cluster_facts;
 mod current;
+pub mod current_address;
 mod document;
 mod finding;
 pub mod hosts;

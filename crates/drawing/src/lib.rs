@@ -80,11 +80,11 @@ pub struct Edge {
     pub label: String,
 }
 
-/// Whether an arrow can be followed without a thought.
+/// How a node or an arrow is drawn: as usual, or as one with known risks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Emphasis {
-    Fine,
-    Risky,
+    Normal,
+    Warning,
 }
 
 impl Drawing {

@@ -11,10 +11,6 @@ use node_network::{Cause, NetworkState, Outcome, Recovery};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     // The key that scripts read.
-    #[serde(rename = "severity")]
-    // The key that scripts read.
-    #[serde(rename = "severity")]
-    // The key that scripts read.
     #[serde(rename = "weight")]
     pub severity: DiagnosisSeverity,
     /// What is wrong.
@@ -51,9 +47,9 @@ pub fn diagnose(report: &Report) -> Vec<Diagnosis> {
     let Some(last) = report.last() else {
         return vec![Diagnosis {
             severity: DiagnosisSeverity::Warning,
-            problem: "the report says nothing".into(),
+            problem: "the report is empty".into(),
             because: format!("no command has ended in boot {}", report.boot_id),
-            remedy: "look at `systemctl status 'brex-firstboot-*'` on the node".into(),
+            remedy: "check `systemctl status 'brex-firstboot-*'` on the node".into(),
         }];
     };
     let mut all = vec![about(last)];
@@ -165,7 +161,7 @@ fn remedy(entry: &Entry) -> String {
         _ => entry.observation.as_ref(),
     };
     let Some(observation) = observation else {
-        return "look at the journal of nmstate.service and NetworkManager.service".into();
+        return "read the journal of nmstate.service and NetworkManager.service".into();
     };
     let failed = |name: FactName| {
         observation.facts.iter().any(|fact: &Fact| fact.name == name && !fact.holds)
@@ -190,7 +186,7 @@ const IN_ORDER: [FactName; 8] = [
 fn fact_remedy(name: FactName) -> &'static str {
     match name {
         FactName::Bridge => {
-            "nmstate did not apply the document: its journal (`journalctl -u nmstate`) says why"
+            "nmstate did not apply the document: its journal (`journalctl -u nmstate`) contains the reason"
         }
         FactName::Uplink => {
             "the bridge has no uplink: compare the port's name in the document with `ip link`; a name that does not exist becomes an internal port without an error"

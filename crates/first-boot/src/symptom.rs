@@ -44,7 +44,7 @@ const SYMPTOMS: [Symptom; 7] = [
     Symptom {
         marks: &["not able to connect OVS daemon"],
         problem: "Open vSwitch did not run when the document was applied",
-        remedy: "look at the journal of openvswitch.service; it must be up before nmstate.service",
+        remedy: "read the journal of openvswitch.service; it must be up before nmstate.service",
     },
 ];
 

@@ -28,7 +28,7 @@ pub enum IndexError {
     #[error("index.yaml is empty")]
     Empty,
     #[error(
-        "expected index.yaml, found an HTML page; check the URL, and whether the server wants a login"
+        "expected index.yaml, found an HTML page; check the URL, and whether the server requires a login"
     )]
     Html,
     #[error("index.yaml is not UTF-8 text")]

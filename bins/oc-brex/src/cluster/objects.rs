@@ -79,7 +79,7 @@ impl Kind {
     /// What is unknown without it.
     fn consequence(self) -> &'static str {
         match self {
-            Self::Nodes => "nothing is known about nodes",
+            Self::Nodes => "there is no information about nodes",
             Self::MachineConfigs => "documents of the nodes are unknown",
             Self::NodeStates => "the current network of nodes is unknown, and so is drift",
             Self::Policies | Self::Enactments => "policies of the nodes are unknown",

@@ -165,7 +165,7 @@ fn documents_inside_of_an_install_config_are_checked_in_its_networks() {
     assert_eq!(done.status.code(), Some(0), "{}", out(&done));
     assert!(
         out(&done).contains("install-config.yaml:20:")
-            && out(&done).contains("192.0.2.10 lies outside of the machine network"),
+            && out(&done).contains("192.0.2.10 is outside of the machine network"),
         "{}",
         out(&done)
     );

@@ -193,7 +193,7 @@ async fn a_cluster_is_shown_planned_and_diagnosed_without_a_write() {
         "br-ex did not come up; the node has its former network",
         "worker-2.yml was changed after br-ex was configured from it",
         "the node has not reported its first boot",
-        "worker-4.example.com:\n  warning: nothing is known about br-ex of this node",
+        "worker-4.example.com:\n  warning: there is no information about br-ex of this node",
     ] {
         assert!(printed.contains(expected), "{expected}: {printed}");
     }

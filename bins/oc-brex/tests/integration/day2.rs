@@ -119,7 +119,7 @@ fn a_plan_says_class_reason_order_and_outage() {
     for part in [
         "Class: hitless\nExpected outage: none\n",
         "  name servers: server: [\"192.0.2.1\"] → [\"192.0.2.53\"]\n    hitless: name servers are \
-         taken over at once\n",
+         changed at once\n",
         "     oc apply --server-side -f p/policy.yaml\n     oc wait nncp/worker-0-br-ex --for=condition=Available",
     ] {
         assert!(ended.out.contains(part), "{}", ended.out);
@@ -141,7 +141,7 @@ fn what_may_not_be_done_is_refused_and_not_written() {
         .run(&["plan", "--from", "old.yml", "--to", "new.yml", "--role", "worker", "--out", "p"]);
     assert_eq!(ended.code, 1);
     assert!(ended.out.starts_with("Class: forbidden\n"), "{}", ended.out);
-    assert!(ended.out.contains("it may be the address that the cluster knows the node by"));
+    assert!(ended.out.contains("it may be the address that the cluster uses for the node"));
     assert!(!desk.path("p").exists());
     let ended = desk.run(&["plan", "--from", "old.yml", "--to", "new.yml"]);
     assert_eq!(
@@ -213,9 +213,7 @@ fn nodes_are_adopted_when_a_policy_changes_nothing_and_only_then() {
     let ended = desk.run(&adopt);
     assert_eq!(ended.code, 1);
     assert!(
-        ended
-            .err
-            .contains("is not what /etc/nmstate/openshift/worker-0.yml of 10-br-ex-worker says"),
+        ended.err.contains("differs from /etc/nmstate/openshift/worker-0.yml of 10-br-ex-worker"),
         "{}",
         ended.err
     );

@@ -125,7 +125,7 @@ metadata:
     let unseen = weights("(not seen)");
     assert_eq!((unseen[0].as_str(), unseen.last().unwrap().as_str()), ("broken", "warning"));
     assert!(message.to_string().contains("rule B1 at worker-9.yml:1:"), "{message:#}");
-    assert!(message.to_string().contains("nothing is known of worker-9"), "{message:#}");
+    assert!(message.to_string().contains("there is no information about worker-9"), "{message:#}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn must_gather_is_evaluated_as_a_running_cluster_is() {
         "policy mtu is not in force on this node",
         "the switch drops large frames",
         "br-ex did not come up",
-        "nothing is known of worker-9",
+        "there is no information about worker-9",
     ] {
         assert!(message.contains(expected), "{expected}: {message}");
     }
@@ -235,5 +235,5 @@ fn a_small_folder_is_read_whatever_its_files_are_called() {
     let output = doctor(&[&desk.path("m")]);
     let message = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{message}");
-    assert!(message.contains("nothing is known of worker-0"), "{message}");
+    assert!(message.contains("there is no information about worker-0"), "{message}");
 }

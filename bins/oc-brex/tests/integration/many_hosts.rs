@@ -265,7 +265,7 @@ fn documents_of_hosts_that_nobody_lists_and_hosts_without_documents_are_named() 
     let ended = desk.run(&["check", "hosts", "agent-config.yaml"]);
     assert!(
         ended.out.contains(
-            "mo.yml:1:1: warning: no installer lists a host mo, so no node takes it; is m0 meant? [B30]"
+            "mo.yml:1:1: warning: no installer lists a host mo, so no node uses it; is m0 meant? [B30]"
         ),
         "{}",
         ended.out

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use br_ex::BRIDGE;
+use br_ex::current_address::{DefaultRoute, default_routes};
 use br_ex::layout::Family;
 use machine_config::yaml;
 use nmstate::{InterfaceType, NetworkState};
@@ -15,7 +16,6 @@ use super::desired::{
     self, Bridge, Captures, Config, Desired, Interface, Kind, Port, Value, captured,
 };
 use super::write::{METRIC, dhcp, interface};
-use crate::current_address::{DefaultRoute, default_routes};
 
 /// What the node's default route goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -100,7 +100,7 @@ pub(super) fn check_gateways(subject: &Subject<'_>, found: &mut Findings) {
         if !is_reachable(subject, iface, gateway.value) {
             let subnets: Vec<String> = iface.subnets().map(|net| net.to_string()).collect();
             let message = format!(
-                "gateway {} lies in no subnet of `{}` ({})",
+                "gateway {} is in no subnet of `{}` ({})",
                 gateway.value,
                 via.value,
                 subnets.join(", ")

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use br_ex::layout::Family;
 use ipnet::IpNet;
 use nmstate::NetworkState;
+
+use crate::layout::Family;
 
 /// An address and the interface it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
