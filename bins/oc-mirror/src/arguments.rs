@@ -34,9 +34,9 @@ use crate::verify_command::VerifyArguments;
 
 const EXAMPLES: &str = "\
 Examples:
-  Registries to disk, and an archive to carry:
+  Registries to disk, with an archive to transfer:
     oc-mirror -c isc.yaml file:///data
-  From what was carried into a registry:
+  From the archive into a registry:
     oc-mirror -c isc.yaml --from file:///data docker://reg.local:5000/ocp
   From registries straight into a registry:
     oc-mirror -c isc.yaml --workspace file:///data docker://reg.local:5000
@@ -47,7 +47,7 @@ Examples:
   Review a plan, then execute exactly that plan:
     oc-mirror -c isc.yaml --dry-run file:///data
     oc-mirror --plan /data/working-dir/dry-run/plan.json file:///data
-  Which releases there are, and the way from one to another:
+  Available releases, and the update path from one to another:
     oc-mirror list releases --version 4.18
     oc-mirror upgrade-path release --from 4.16.3 --to 4.18.9
   What a cluster has, and a configuration for what it needs next:
@@ -71,7 +71,7 @@ Examples:
 Exit code: 0 done; 1 wrong usage or a general failure; else the sum of what failed:
 2 releases, 4 operators, 8 additional images, 16 Helm charts. 32: stopped by --until; run again to continue. 64: damage found. 130: interrupted.";
 
-/// Carries container images across an air gap: registry to disk, disk to registry, registry to registry
+/// Mirrors container images across an air gap: registry to disk, disk to registry, registry to registry
 #[derive(Debug, Parser)]
 #[command(
     name = "oc-mirror",
@@ -89,7 +89,7 @@ pub(crate) struct Arguments {
     pub(crate) command: Option<Command>,
     #[command(flatten)]
     pub(crate) mirror: MirrorArguments,
-    /// How much to say: error, info, debug or trace
+    /// Level of the log: error, info, debug or trace
     #[arg(
         long,
         global = true,
@@ -116,7 +116,7 @@ pub(crate) struct Arguments {
 const OUTPUT: &str = "Output";
 const ARCHIVE: &str = "Archive";
 const REGISTRIES: &str = "Registries, both sides";
-const SPEED: &str = "Speed and patience";
+const SPEED: &str = "Speed and retries";
 
 /// How much the console and the log file say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -176,10 +176,10 @@ pub(crate) struct MirrorArguments {
     /// Leave signatures, attestations, SBOMs and referrers behind
     #[arg(long)]
     pub(crate) remove_signatures: bool,
-    /// Ask again for signatures of images that are held already
+    /// Request signatures again for images that are present already
     #[arg(long)]
     pub(crate) refresh_signatures: bool,
-    /// Mirror only images that a trust policy lets in, by their signatures
+    /// Mirror only images that a trust policy accepts, by their signatures
     #[arg(long)]
     pub(crate) secure_policy: bool,
     /// The trust policy to enforce with --secure-policy [default: ~/.config/containers/policy.json, else /etc/containers/policy.json]
@@ -201,14 +201,14 @@ pub(crate) struct MirrorArguments {
     /// Also render charts with this Helm program, and report images that only one of both finds
     #[arg(long, value_name = "PATH")]
     pub(crate) helm_binary: Option<PathBuf>,
-    /// Refuse keys of the configuration that other readers of these files do not know
+    /// Reject keys of the configuration that other readers of these files do not support
     #[arg(long)]
     pub(crate) strict_compat: bool,
 
     /// Build the archive on the last run before this day (yyyy-MM-dd) instead of on the last run
     #[arg(long, value_name = "DATE", help_heading = ARCHIVE)]
     pub(crate) since: Option<String>,
-    /// Make no archive: leave the workspace only
+    /// Write no archive, only the workspace
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) no_archive: bool,
     /// Who reads the archive: landfall, or oc-mirror-v2 for sites that still run oc-mirror v2 on the other side
@@ -332,9 +332,9 @@ pub(crate) enum Command {
     List(ListArguments),
     /// Show how a cluster gets from one version to another
     UpgradePath(UpgradePathArguments),
-    /// Make a configuration to start from, or one for what a cluster needs next
+    /// Write a configuration to start from, or one for what a cluster needs next
     Init(InitArguments),
-    /// Write down what a cluster has: release, channel, operators, catalogs, mirrors
+    /// Write an inventory of a cluster: release, channel, operators, catalogs, mirrors
     #[cfg(feature = "cluster")]
     Inventory(InventoryArguments),
     /// Mirror with pods of a cluster: write or create Jobs, follow, inspect and cancel them
@@ -373,7 +373,7 @@ pub(crate) struct ServeArguments {
     /// The workspace: file://DIR or DIR
     #[arg(value_name = "DIR")]
     pub(crate) dir: String,
-    /// Address and port to listen on; only this machine unless you say otherwise
+    /// Address and port to listen on; by default only this machine
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
     pub(crate) listen: String,
     /// Certificate chain (PEM), for HTTPS

@@ -37,7 +37,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT)]
 pub(crate) struct InitArguments {
-    /// The inventory of a cluster, made by `oc-mirror inventory`: the configuration is for what it needs next
+    /// The inventory of a cluster, written by `oc-mirror inventory`: the configuration is for what it needs next
     #[arg(long = "for", value_name = "FILE")]
     inventory: Option<PathBuf>,
     /// The release that the cluster is to have [default: the newest that its channel leads to without known risks]
@@ -49,7 +49,7 @@ pub(crate) struct InitArguments {
     /// The architecture of the cluster, instead of the one that its inventory names
     #[arg(long, value_name = "ARCH", value_parser = architecture, requires = "inventory")]
     arch: Option<Architecture>,
-    /// Look into the catalogs: whether they have the packages and channels, and updates from what is installed
+    /// Read the catalogs: whether they have the packages and channels, and updates from what is installed
     #[arg(long, requires = "inventory")]
     check_operators: bool,
     /// The minor version to start with, such as 4.18 [default: the newest]

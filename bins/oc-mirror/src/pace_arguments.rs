@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::problem::Problem;
 
-const SPEED: &str = "Speed and patience";
+const SPEED: &str = "Speed and retries";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PaceArguments {

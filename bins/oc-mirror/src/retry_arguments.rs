@@ -7,7 +7,7 @@ use registry::{Retry, Timeouts};
 
 use crate::go_syntax;
 
-const SPEED: &str = "Speed and patience";
+const SPEED: &str = "Speed and retries";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RetryArguments {

@@ -44,7 +44,7 @@ pub(crate) struct UpgradePathRelease {
     /// The release that the cluster is to have; without it, everything that can be reached
     #[arg(long, value_name = "VERSION", value_parser = full_version)]
     to: Option<Version>,
-    /// Channel to look in, such as eus-4.16; those of the same kind before it are looked in too [default: the stable channels]
+    /// Channel to search, such as eus-4.16; earlier channels of the same kind are searched too [default: the stable channels]
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
     /// Architecture of the releases
