@@ -15,7 +15,7 @@ const DESTINATION: &str = "Destination registry";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SourceArguments {
-    /// Check certificates; false also allows plain HTTP
+    /// Verify certificates; false also allows plain HTTP
     #[arg(
         id = "src_tls_verify",
         long = "src-tls-verify",
@@ -63,14 +63,14 @@ pub(crate) struct SourceArguments {
     /// Directory with CA (*.crt) and client certificates (*.cert, *.key)
     #[arg(id = "src_cert_dir", long = "src-cert-dir", value_name = "DIR", help_heading = SOURCE)]
     pub(crate) cert_dir: Option<PathBuf>,
-    /// Use no credentials at all
+    /// Do not use credentials
     #[arg(id = "src_no_creds", long = "src-no-creds", help_heading = SOURCE)]
     pub(crate) no_creds: bool,
 }
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DestinationArguments {
-    /// Check certificates; false also allows plain HTTP
+    /// Verify certificates; false also allows plain HTTP
     #[arg(
         id = "dest_tls_verify",
         long = "dest-tls-verify",
@@ -133,7 +133,7 @@ pub(crate) struct DestinationArguments {
         help_heading = DESTINATION
     )]
     pub(crate) cert_dir: Option<PathBuf>,
-    /// Use no credentials at all
+    /// Do not use credentials
     #[arg(id = "dest_no_creds", long = "dest-no-creds", help_heading = DESTINATION)]
     pub(crate) no_creds: bool,
     /// No effect; accepted for compatibility
@@ -144,7 +144,7 @@ pub(crate) struct DestinationArguments {
     pub(crate) dest_oci_accept_uncompressed_layers: bool,
 }
 
-/// What is said about one side, checked.
+/// Validated settings of one side.
 #[derive(Debug, Clone)]
 pub(crate) struct SideChoice {
     pub(crate) tls_verify: bool,

@@ -480,7 +480,7 @@ fn a_configuration_that_cannot_be_made_says_why() {
     site.write("isc.yaml", "kind: ImageSetConfiguration\n");
     for (line, wanted) in [
         ("--for missing.json", "reading missing.json: No such file"),
-        ("--for isc.yaml", "reading isc.yaml: it is no JSON"),
+        ("--for isc.yaml", "reading isc.yaml: expected JSON"),
         ("--for cluster.json --to 4.16", "with its patch number"),
         ("--for cluster.json --to 4.16.9", "there is no release 4.16.9"),
         ("--for cluster.json --to 4.16.0", "there is no release 4.16.0"),

@@ -331,7 +331,7 @@ impl<'a> Context<'a> {
             old = old.or(Some(USUAL_MTU));
         }
         let Some(new) = new else {
-            return verdict(Class::Hitless, "nothing is asked for, so it stays as it is");
+            return verdict(Class::Hitless, "nothing is requested, so it stays as it is");
         };
         let has_v6 = self
             .new

@@ -28,7 +28,7 @@ fn a_document_says_what_it_is_first() {
 #[test]
 fn what_is_no_inventory_is_refused_with_the_reason() {
     for (text, wanted) in [
-        ("kind: ImageSetConfiguration\n", "it is no JSON"),
+        ("kind: ImageSetConfiguration\n", "expected JSON"),
         ("[]", "it has no kind ClusterInventory. Make one"),
         (r#"{"kind": "ConfigMap"}"#, r#"it has no kind ClusterInventory, but "ConfigMap""#),
         (r#"{"kind": "ClusterInventory", "schema": 2}"#, "it has form 2 of inventories"),
