@@ -77,8 +77,22 @@ pub(crate) fn command() -> clap::Command {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
     #[test]
     fn the_command_line_is_consistent() {
         super::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_that_can_read_a_cluster_says_so_when_its_files_are_missing() {
+        for line in ["check", "doctor", "decode", "plan", "adopt", "migrate", "scale-out"] {
+            let line = ["oc-brex", line].map(OsString::from);
+            let parsed = command_line::parse::<Arguments>(command(), &line, |_, _| Ok(()));
+            let error = parsed.unwrap_err().to_string();
+            assert!(error.contains("tip: give --cluster"), "{error}");
+        }
     }
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::parser::ValueSource;
-use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgMatches, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use command_line::completion::Shell;
 
 use crate::console_command::ConsoleArguments;
 use crate::delete_command::{DeleteArguments, PruneArguments};
@@ -407,14 +408,6 @@ pub(crate) struct CompletionArguments {
     pub(crate) shell: Shell,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-    Powershell,
-}
-
 /// Arguments of a command that is not part of this version: none is looked at.
 #[derive(Debug, Args)]
 pub(crate) struct Anything {
@@ -441,23 +434,24 @@ impl Arguments {
     /// the help or version text that was asked for.
     pub(crate) fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let line: Vec<OsString> = line.into_iter().collect();
-        let mut command = command();
-        let matches = command.try_get_matches_from_mut(&line)?;
-        if let Some((name, _)) = matches.subcommand() {
-            let stray = command.get_arguments().find(|arg| {
-                !arg.is_global_set()
-                    && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
-            });
-            if let Some(arg) = stray {
-                let message = format!("{arg} has no meaning for the command `{name}`");
-                return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
-            }
-        }
-        let mut arguments =
-            Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-        arguments.former = command_line::former::warning(&command, &matches, &line);
-        Ok(arguments)
+        let (arguments, former) = command_line::parse(command(), &line, reject_stray_flags)?;
+        Ok(Self { former, ..arguments })
     }
+}
+
+/// Rejects flags of a mirror run before the name of a command.
+fn reject_stray_flags(
+    command: &mut clap::Command,
+    matches: &ArgMatches,
+) -> Result<(), clap::Error> {
+    let Some((name, _)) = matches.subcommand() else { return Ok(()) };
+    let stray = command.get_arguments().find(|arg| {
+        !arg.is_global_set()
+            && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+    });
+    let Some(arg) = stray else { return Ok(()) };
+    let message = format!("{arg} has no meaning for the command `{name}`");
+    Err(command.error(clap::error::ErrorKind::ArgumentConflict, message))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use catalog::Catalog;
 use clap::Args;
 use cluster_inventory::{Inventory, MAX_BYTES};
 use image_set::{Architecture, Distribution};
-use image_set_draft::{Operators, Releases, Wish, check, draft, operators, starter};
+use image_set_draft::{Operators, ReleaseRequest, Releases, check, draft, operators, starter};
 use mirror::{CatalogLookup, ReleaseLookup};
 use release::channel::Minor;
 use release::graph::Graph;
@@ -125,7 +125,7 @@ fn for_cluster(
         None => known_architecture(&inventory)?,
     };
     let cluster = inventory.cluster.clone().unwrap_or_default();
-    let wish = Wish::of(&cluster, arguments.to.clone(), arguments.channel.clone());
+    let wish = ReleaseRequest::of(&cluster, arguments.to.clone(), arguments.channel.clone());
     let releases = match &wish {
         None => {
             anyhow::ensure!(
@@ -169,7 +169,7 @@ async fn check_catalogs(operators: &mut Operators, lookup: &CatalogLookup) -> an
 }
 
 async fn releases(
-    wish: &Wish,
+    wish: &ReleaseRequest,
     lookup: &ReleaseLookup,
     architecture: Architecture,
     is_carried: bool,

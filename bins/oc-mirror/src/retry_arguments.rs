@@ -1,4 +1,4 @@
-//! How often and how soon a failed request is tried again.
+//! How often and how soon a failed request is retried.
 
 use std::time::Duration;
 

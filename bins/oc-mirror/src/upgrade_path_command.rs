@@ -124,7 +124,7 @@ fn channels(named: Option<&str>, query: &PathQuery) -> Vec<String> {
     };
     let Some(major) = from.or(to).map(|minor| minor.major) else { return Vec::new() };
     let (first, last) = match (from, own.or(to)) {
-        // Backwards too: that there is no way is then said of releases that are known.
+        // Backwards too: the error that there is no path then names known releases.
         (Some(from), Some(last)) => (from.minor.min(last.minor), from.minor.max(last.minor)),
         (Some(from), None) => (from.minor, from.minor + MAX_MINORS),
         (None, Some(last)) => (last.minor.saturating_sub(MAX_MINORS), last.minor),

@@ -17,7 +17,6 @@ use serde::Serialize;
 use workspace::archive::{Archives, Finding, Severity};
 use workspace::{Need, Verification, Workspace};
 
-use crate::console;
 use crate::lookup_arguments::{all, wait};
 use crate::quantity;
 use crate::request::ProcessEnvironment;
@@ -85,7 +84,7 @@ pub(crate) fn verify(arguments: &VerifyArguments, process: &ProcessEnvironment) 
                 format!("{}\n", serde_json::to_string_pretty(&result)?)
             }
         };
-        console::write_result(text.as_bytes())?;
+        command_line::write_result(text.as_bytes())?;
         Ok(result.sound)
     });
     match written {

@@ -33,7 +33,7 @@ pub struct Document {
 }
 
 /// What a server has to offer.
-pub trait Shelf: Send + Sync + 'static {
+pub trait DocumentSource: Send + Sync + 'static {
     /// The document at this path and query, if there is one.
     fn find(&self, uri: &Uri) -> Option<Document>;
 }
@@ -56,14 +56,14 @@ pub struct DocumentServer {
 }
 
 struct ServerState {
-    shelf: Arc<dyn Shelf>,
+    shelf: Arc<dyn DocumentSource>,
     faults: Faults,
     log: Arc<Log>,
 }
 
 impl DocumentServer {
     /// Serves what `shelf` has, on threads of its own.
-    pub fn start(shelf: Arc<dyn Shelf>, settings: Settings) -> Result<Self> {
+    pub fn start(shelf: Arc<dyn DocumentSource>, settings: Settings) -> Result<Self> {
         let listener = match settings.listener {
             Some(listener) => listener,
             None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("opening a port")?,

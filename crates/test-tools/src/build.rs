@@ -36,7 +36,7 @@ pub fn build(cache: &Cache, tool: Tool) -> Result<PathBuf, BuildError> {
         move |source| BuildError::Prepare { tool, path, source }
     };
     let _lock = cache.lock(&tool.entry()).map_err(prepare(&cache.root))?;
-    // Whoever had the lock may have built it.
+    // Another process or thread that had the lock may have built it.
     if let Some(path) = held(cache, tool)? {
         return Ok(path);
     }

@@ -165,7 +165,7 @@ impl Tree {
         };
         let _lock =
             cache.lock(&format!("tree-{}", purpose.name())).map_err(prepare(cache.root()))?;
-        // Whoever had the lock may have made it.
+        // Another process or thread that had the lock may have made it.
         if let Ok(tree) = Self::find(cache, purpose) {
             return Ok(tree);
         }

@@ -12,8 +12,7 @@ use super::text;
 use crate::arguments::ReportFormat;
 use crate::problem::{Problem, chain};
 use crate::retry_arguments::RetryArguments;
-use crate::secret::Secret;
-use crate::side_arguments::DestinationArguments;
+use crate::side_arguments::{DestinationArguments, SideArguments, UnusedSource};
 
 /// What both commands have.
 #[derive(Debug, Args)]
@@ -45,27 +44,8 @@ pub(crate) struct CommonArguments {
 /// Flags that every command of oc-mirror v2 takes, and that concern copying only.
 #[derive(Debug, Args)]
 struct WithoutEffect {
-    #[arg(
-        id = "src_tls_verify",
-        long = "src-tls-verify",
-        hide = true,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true
-    )]
-    source_tls_verify: Option<Option<String>>,
-    #[arg(long = "src-authfile", hide = true)]
-    source_authfile: Option<PathBuf>,
-    #[arg(long = "src-creds", alias = "screds", hide = true)]
-    source_credentials: Option<Secret>,
-    #[arg(long = "src-username", hide = true)]
-    source_username: Option<String>,
-    #[arg(long = "src-password", hide = true)]
-    source_password: Option<Secret>,
-    #[arg(long = "src-cert-dir", hide = true)]
-    source_certificates: Option<PathBuf>,
-    #[arg(long = "src-no-creds", hide = true)]
-    source_no_credentials: bool,
+    #[command(flatten)]
+    source: SideArguments<UnusedSource>,
     #[arg(long, hide = true)]
     parallel_images: Option<u16>,
     #[arg(long, hide = true)]

@@ -7,7 +7,6 @@ use mirror_job::{JobProgress, PodState, shard_states};
 use super::arguments::{LogsArguments, RunArguments};
 use super::follow::pods;
 use super::jobs;
-use crate::console;
 use crate::lookup_arguments::wait;
 use crate::request::ProcessEnvironment;
 
@@ -62,7 +61,7 @@ pub(super) fn status(run: &RunArguments, process: &ProcessEnvironment) -> anyhow
         }
         Ok(text)
     })?;
-    Ok(console::write_result(text.as_bytes())?)
+    Ok(command_line::write_result(text.as_bytes())?)
 }
 
 /// Prints the logs of pods.
@@ -92,7 +91,7 @@ pub(super) fn logs(arguments: &LogsArguments, process: &ProcessEnvironment) -> a
         }
         Ok(text)
     })?;
-    Ok(console::write_result(text.as_bytes())?)
+    Ok(command_line::write_result(text.as_bytes())?)
 }
 
 /// Deletes the Jobs of a run.

@@ -20,12 +20,12 @@ use mirror_plan::ShardPart;
 use super::follow::{other_run, pods, reasons, summary};
 use super::{JobArguments, USAGE, collection, jobs};
 use crate::arguments::ReportFormat;
-use crate::console::{self, Console};
+use crate::console::Console;
 use crate::mirror_command::{self, View};
 use crate::object_store::StoreArguments;
 use crate::pace_arguments::Pace;
 use crate::progress::Display;
-use crate::report_text::{self, Surround};
+use crate::report_text::{self, ReportContext};
 use crate::request::ProcessEnvironment;
 use crate::segment_store::{SegmentRun, SegmentStore};
 use crate::shards::process::program;
@@ -98,12 +98,12 @@ pub(super) fn start(
         tracing::error!("{problem}");
         code |= USAGE;
     }
-    let surround = Surround { log: None, chunk_sizes: &Default::default(), config: &config };
+    let surround = ReportContext { log: None, chunk_sizes: &Default::default(), config: &config };
     let text = match arguments.mirror.output {
         ReportFormat::Text => report_text::render(&report, &surround),
         ReportFormat::Json => mirror_command::json(&report, code, None)?,
     };
-    console::write_result(text.as_bytes())?;
+    command_line::write_result(text.as_bytes())?;
     Ok(code)
 }
 

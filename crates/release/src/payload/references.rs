@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_of_the_component_it_is_wrong_with() {
         let many = vec![tag("a", &pinned()); MAX_COMPONENTS + 1].join(",");
-        for (text, due) in [
+        for (text, expected) in [
             ("<html>".to_owned(), "not an ImageStream"),
             (stream("").replace("ImageStream", "List"), "of the kind \"List\""),
             (stream(""), "has no images"),
@@ -193,7 +193,7 @@ mod tests {
             (stream(&tag("cli", "quay.io/a/b")), "cli is quay.io/a/b, with neither digest nor tag"),
         ] {
             let error = ImageReferences::parse(text.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(due), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }
