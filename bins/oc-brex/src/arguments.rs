@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Plan(plan::Arguments),
     /// Write policies for what nodes have already, proved to change nothing
     Adopt(adopt::Arguments),
-    /// Make documents for nodes whose br-ex configure-ovs guessed
+    /// Write documents for nodes whose br-ex configure-ovs created
     Migrate(migrate::Arguments),
     /// Print the version of this program
     Version,

@@ -18,9 +18,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::background::Background;
 use crate::certificates::{Authority, ClientCertificates};
-use crate::registry::answer::{Answer, Body, Content, instead};
 use crate::registry::fault::Faults;
 use crate::registry::log::Log;
+use crate::registry::prepared_response::{Body, Content, PreparedResponse, instead};
 use crate::registry::{Effect, Fault, Request, Requests};
 
 /// A document as it is sent.
@@ -177,10 +177,10 @@ async fn handle(
         }
     }
     let answer = instead(&effects, &path).unwrap_or_else(|| match state.shelf.find(&parts.uri) {
-        Some(Document { kind, bytes }) => Answer::empty(StatusCode::OK)
+        Some(Document { kind, bytes }) => PreparedResponse::empty(StatusCode::OK)
             .with(header::CONTENT_TYPE, kind)
             .holding(Content::Bytes(bytes)),
-        None => Answer::empty(StatusCode::NOT_FOUND),
+        None => PreparedResponse::empty(StatusCode::NOT_FOUND),
     });
     entry.status = answer.status.as_u16();
     in_flight.answered(entry);

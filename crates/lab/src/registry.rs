@@ -43,10 +43,10 @@ use tokio_rustls::TlsAcceptor;
 use crate::background::Background;
 use crate::certificates::{Authority, ClientCertificates};
 use crate::images::Image;
-use answer::{Body, PreparedResponse};
 use api::{Api, Call};
 use auth::{Authenticator, Challenge};
 use log::Log;
+use prepared_response::{Body, PreparedResponse};
 use route::{Query, Route};
 
 pub use auth::{Auth, Bearer, Credentials};

@@ -10,7 +10,7 @@ use oci::{Descriptor, Digest, Manifest, MediaType, Pointer, RawManifest, Reposit
 use serde_json::json;
 
 use super::Behaviour;
-use super::answer::{Content, DIGEST_HEADER, PreparedResponse};
+use super::prepared_response::{Content, DIGEST_HEADER, PreparedResponse};
 use super::route::{Lost, Query, Route};
 use super::store::{BlobContent, Store, Upload};
 
