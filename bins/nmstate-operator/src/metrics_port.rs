@@ -1,5 +1,5 @@
-//! The port on which a component serves its metrics: over TLS, to the cluster's monitoring and no one
-//! else.
+//! The port on which a component serves its metrics: over TLS, to one client, by default the cluster's
+//! monitoring.
 //!
 //! Certificate, authority and terms of TLS are looked at for every connection, so that a change of
 //! any of them needs no restart. While one is missing nobody is answered, and the log says why; the
@@ -30,7 +30,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
 use crate::service_port::{self, PATIENCE, ServiceState};
 use client_authority::{AuthorityError, ClientAuthority};
 use serving_certificate::{CertificateError, ServingCertificate};
@@ -39,9 +39,8 @@ pub(crate) use terms::Terms;
 
 /// After an address could not be had.
 const BIND_AGAIN: Duration = Duration::from_secs(10);
-/// What Prometheus takes for its own format.
-const EXPOSITION: HeaderValue =
-    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const EXPOSITION: HeaderValue = HeaderValue::from_static(metrics::CONTENT_TYPE);
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Where, and under which name.
 #[derive(Debug, Clone, Args)]
@@ -63,6 +62,9 @@ pub(crate) struct Place {
         default_value = "/etc/metrics-certificate/tls.key"
     )]
     key: PathBuf,
+    /// Common name in the certificate of the only client that may read metrics
+    #[arg(long = "metrics-client", value_name = "NAME", default_value = reader::MONITORING)]
+    client: String,
 }
 
 /// Which TLS is offered.
@@ -86,6 +88,7 @@ pub(crate) async fn serve(
     let access = Arc::new(Access {
         certificate: ServingCertificate::new(&place.certificate, &place.key),
         authority: ClientAuthority::new(client),
+        reader: place.client.clone(),
         served_tls,
         closed: Mutex::default(),
     });
@@ -139,6 +142,8 @@ async fn listen(address: SocketAddr) -> TcpListener {
 struct Access {
     certificate: ServingCertificate,
     authority: ClientAuthority,
+    /// The common name of the only client.
+    reader: String,
     served_tls: watch::Receiver<ServedTls>,
     /// Why nobody gets in, as the log was told last.
     closed: Mutex<Option<String>>,
@@ -211,7 +216,7 @@ async fn answer(stream: TcpStream, access: &Access, service: &ServiceState) {
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let reader = certificates.first().and_then(reader::name);
     let answer = service_fn(|request: Request<Incoming>| {
-        let answer = respond(&request, reader.as_deref(), &service.metrics);
+        let answer = respond(&request, reader.as_deref(), &access.reader, &service.metrics);
         async move { Ok::<_, Infallible>(answer) }
     });
     // Whoever comes again shows its certificate again: what has ended since is noticed.
@@ -231,13 +236,13 @@ fn is_stranger(error: &std::io::Error) -> bool {
 fn respond<B>(
     request: &Request<B>,
     reader: Option<&str>,
+    expected: &str,
     metrics: &Metrics,
 ) -> Response<Full<Bytes>> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    let (code, text) = if reader != Some(reader::MONITORING) {
+    let (code, text) = if reader != Some(expected) {
         let name = reader.map_or_else(|| "no one".to_owned(), |name| format!("{name:?}"));
-        let text =
-            format!("metrics are for {}; your certificate names {name}\n", reader::MONITORING);
+        let text = format!("metrics are for {expected}; your certificate names {name}\n");
         (StatusCode::FORBIDDEN, text)
     } else if is_read && request.uri().path() == "/metrics" {
         (StatusCode::OK, metrics.render())
@@ -246,7 +251,8 @@ fn respond<B>(
     };
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = code;
-    response.headers_mut().insert(CONTENT_TYPE, EXPOSITION);
+    let kind = if code == StatusCode::OK { EXPOSITION } else { TEXT };
+    response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 
@@ -259,7 +265,7 @@ mod tests {
         let metrics = Metrics::default();
         let respond = |path: &str, reader| {
             let request = Request::builder().uri(path).body(()).unwrap();
-            respond(&request, reader, &metrics).status().as_u16()
+            respond(&request, reader, reader::MONITORING, &metrics).status().as_u16()
         };
         assert_eq!(respond("/metrics", Some(reader::MONITORING)), 200);
         assert_eq!(respond("/", Some(reader::MONITORING)), 404);

@@ -21,8 +21,8 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use jiff::Timestamp;
 use lab::kube::ApiServer;
-use nmstate_operator::coordinator::Coordinator;
-use nmstate_operator::handler::Handler;
+use nmstate_operator::coordinator::{Coordinator, CoordinatorMetrics};
+use nmstate_operator::handler::{Handler, HandlerMetrics};
 use nmstate_operator::service_port::ServiceState;
 use tokio::runtime::Builder;
 use tokio_util::sync::CancellationToken;
@@ -82,8 +82,8 @@ fn main() -> Result<()> {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let client = kube::Client::try_from(config)?;
-                let service = Arc::new(ServiceState::default());
-                Coordinator::new(client, "default", service).run(&stop).await
+                let metrics = CoordinatorMetrics::register(&ServiceState::default().metrics);
+                Coordinator::new(client, "default", metrics).run(&stop).await
             })
         })
     };
@@ -151,10 +151,12 @@ fn start_handlers(
                 let handlers = handlers.iter().map(|(name, config, counted)| {
                     let stop = stop.clone();
                     async move {
+                        let service = Arc::new(ServiceState::default());
                         let handler = Handler {
                             node: name.parse()?,
                             machine: Played::new(change)?,
-                            service: Arc::new(ServiceState::default()),
+                            metrics: HandlerMetrics::register(&service.metrics),
+                            service,
                         };
                         let client = match counted {
                             Some(traffic) => traffic::client(config.clone(), traffic)?,

@@ -2,7 +2,6 @@
 //! differs, each policy at most once a second.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -29,11 +28,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::announcement::{Announcement, announcement};
 use super::assignments;
-use super::features;
+use super::features::CoordinatorMetrics;
 use super::view::{PolicyFacts, PolicyNodes, View, has_begun, news, node_view};
 use crate::events::Events;
 use crate::requests::{now, within};
-use crate::service_port::ServiceState;
 
 /// Between two writes of the status of one policy.
 const WRITE_AGAIN: SignedDuration = SignedDuration::from_secs(1);
@@ -53,7 +51,7 @@ pub struct Coordinator {
     client: Client,
     namespace: String,
     events: Events,
-    service: Arc<ServiceState>,
+    metrics: CoordinatorMetrics,
     view: View,
     pace: Pace,
     /// Since when each policy has its present generation, as far as this coordinator knows.
@@ -68,13 +66,13 @@ impl std::fmt::Debug for Coordinator {
 
 impl Coordinator {
     /// A coordinator that finds values of nodes in ConfigMaps of `namespace`.
-    pub fn new(client: Client, namespace: &str, service: Arc<ServiceState>) -> Self {
+    pub fn new(client: Client, namespace: &str, metrics: CoordinatorMetrics) -> Self {
         Self {
             namespace: namespace.to_owned(),
             api: Api::all(client.clone()),
             events: Events::of_coordinator(client.clone()),
             client,
-            service,
+            metrics,
             view: View::default(),
             pace: Pace::new(WRITE_AGAIN),
             since: BTreeMap::new(),
@@ -162,7 +160,7 @@ impl Coordinator {
         if !self.tell_nodes().await {
             due = [due, later].into_iter().flatten().min();
         }
-        features::count(&self.service.metrics, &self.view);
+        self.metrics.count(&self.view);
         due
     }
 

@@ -1,7 +1,6 @@
 //! The network of the node, as the handler uses it.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -25,8 +24,7 @@ use node_policy::Attempt;
 use node_policy::verdict::{Afterwards, Fault};
 use tokio::sync::Mutex;
 
-use super::handler_metrics;
-use crate::service_port::ServiceState;
+use super::handler_metrics::HandlerMetrics;
 
 /// One change of the network.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +79,7 @@ pub(crate) struct NodeNetwork {
     pub(crate) settings: ProbeSettings,
     pub(crate) record: RecordFile,
     pub(crate) events: Mutex<Option<BoxStream<'static, ()>>>,
-    pub(crate) service: Arc<ServiceState>,
+    pub(crate) metrics: HandlerMetrics,
 }
 
 impl std::fmt::Debug for NodeNetwork {
@@ -110,7 +108,7 @@ impl Machine for NodeNetwork {
         });
         let count = |report: &CheckReport| {
             if let Some(kind) = probe_kind(report) {
-                handler_metrics::probes(&self.service.metrics, kind, &report.probes);
+                self.metrics.probes(kind, &report.probes);
             }
         };
         let network = Probed::new(readiness, self.settings.trust.as_ref(), &count);
