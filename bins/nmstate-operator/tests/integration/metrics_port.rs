@@ -2,7 +2,7 @@
 //! authority of clients in a real API server. Then the whole of it as the operator deploys it.
 
 mod profile;
-mod scene;
+pub(crate) mod scene;
 
 use std::fs;
 
