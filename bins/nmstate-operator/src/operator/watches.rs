@@ -85,41 +85,21 @@ where
 fn new_generations(
     api: Api<PartialObjectMeta<NodeNetworkConfigurationPolicy>>,
 ) -> BoxStream<'static, ()> {
-    let mut known = Generations::default();
-    watcher(api, Config::default())
-        .default_backoff()
-        .filter_map(move |event| {
-            let told = match event {
-                Ok(event) => known.is_new(&event).then_some(()),
-                Err(error) => {
-                    tracing::debug!("watching policies: {error}");
-                    None
-                }
-            };
-            async move { told }
-        })
-        .boxed()
+    generations(watcher(api, Config::default()).default_backoff())
 }
 
-/// The generations of objects as far as they were seen.
-#[derive(Debug, Default)]
-struct Generations(BTreeMap<String, Option<i64>>);
-
-impl Generations {
-    /// Whether an event is about a generation that was not seen before.
-    fn is_new<K: ResourceExt>(&mut self, event: &Event<K>) -> bool {
-        match event {
-            Event::Init | Event::InitDone => false,
-            Event::InitApply(object) | Event::Apply(object) => {
-                let generation = object.meta().generation;
-                self.0.insert(object.name_any(), generation) != Some(generation)
-            }
-            Event::Delete(object) => {
-                self.0.remove(&object.name_any());
-                false
-            }
-        }
-    }
+/// One item for each generation of each object.
+fn generations<K>(
+    events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
+) -> BoxStream<'static, ()>
+where
+    K: Resource<DynamicType = ()> + Clone + Send + 'static,
+{
+    let new = events.applied_objects().predicate_filter(predicates::generation, Default::default());
+    new.filter_map(|object| async move {
+        object.inspect_err(|error| tracing::debug!("watching policies: {error}")).ok().map(drop)
+    })
+    .boxed()
 }
 
 /// The same about what nodes took their br-ex from, and about their networks.
@@ -158,20 +138,29 @@ fn told<K>(event: Result<Event<K>, kube::runtime::watcher::Error>) -> Option<()>
 mod tests {
     use super::*;
 
-    fn policy(name: &str, generation: i64) -> NodeNetworkConfigurationPolicy {
+    fn policy(name: &str, uid: &str, generation: i64) -> NodeNetworkConfigurationPolicy {
         let mut policy = NodeNetworkConfigurationPolicy::new(name);
         policy.metadata.generation = Some(generation);
+        policy.metadata.uid = Some(uid.to_owned());
         policy
     }
 
-    #[test]
-    fn a_status_that_is_written_starts_no_reconciliation() {
-        let mut known = Generations::default();
-        assert!(known.is_new(&Event::InitApply(policy("a", 1))));
-        assert!(!known.is_new(&Event::Apply(policy("a", 1))), "only its status was written");
-        assert!(known.is_new(&Event::Apply(policy("a", 2))));
-        assert!(known.is_new(&Event::Apply(policy("b", 2))));
-        assert!(!known.is_new(&Event::Delete(policy("a", 2))));
-        assert!(known.is_new(&Event::Apply(policy("a", 2))), "it was created again");
+    async fn reconciliations(events: Vec<Event<NodeNetworkConfigurationPolicy>>) -> usize {
+        generations(stream::iter(events.into_iter().map(Ok))).count().await
+    }
+
+    #[tokio::test]
+    async fn a_status_that_is_written_starts_no_reconciliation() {
+        let first = || Event::InitApply(policy("a", "1", 1));
+        assert_eq!(reconciliations(vec![first()]).await, 1);
+        let status = Event::Apply(policy("a", "1", 1));
+        assert_eq!(reconciliations(vec![first(), status]).await, 1, "only its status was written");
+        let edit = Event::Apply(policy("a", "1", 2));
+        assert_eq!(reconciliations(vec![first(), edit]).await, 2);
+        let other = Event::Apply(policy("b", "2", 1));
+        assert_eq!(reconciliations(vec![first(), other]).await, 2);
+        let again = [Event::Delete(policy("a", "1", 1)), Event::Apply(policy("a", "3", 1))];
+        let [deleted, created] = again;
+        assert_eq!(reconciliations(vec![first(), deleted, created]).await, 2, "created again");
     }
 }
