@@ -1,6 +1,7 @@
 //! The network of the node, as the handler uses it.
 
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -38,6 +39,8 @@ pub struct Change<'a> {
     pub patience: Option<Duration>,
     /// The name that the DNS probe resolves; the default without it.
     pub dns_name: Option<&'a str>,
+    /// The address that the gateway probe pings; the default gateways without it.
+    pub ping_target: Option<IpAddr>,
 }
 
 /// What a handler works on. [`NodeNetwork`] is the network of this machine.
@@ -98,7 +101,7 @@ impl Machine for NodeNetwork {
 
     async fn change(&self, change: &Change<'_>) -> Attempt {
         let dns_name = change.dns_name.unwrap_or(&self.settings.dns_name);
-        let checks = checks(change.probes, &self.settings.api, dns_name);
+        let checks = checks(change.probes, &self.settings.api, dns_name, change.ping_target);
         let expected = ExpectedNetwork { bridge: None, checks };
         let readiness = readiness(change.probes).map(|when| Readiness {
             nodes: Api::all(self.client.clone()),
@@ -160,10 +163,18 @@ impl Machine for NodeNetwork {
 }
 
 /// The probes that must succeed after a change.
-fn checks(probes: &Probes, api: &Endpoint, dns_name: &str) -> Checks {
+fn checks(
+    probes: &Probes,
+    api: &Endpoint,
+    dns_name: &str,
+    ping_target: Option<IpAddr>,
+) -> Checks {
     let target = |kind: ProbeKind| match kind {
         ProbeKind::ApiServer => Some(Target::ApiServer(api.clone())),
-        ProbeKind::Gateway => Some(Target::DefaultGateway { interface: None }),
+        ProbeKind::Gateway => Some(match ping_target {
+            Some(address) => Target::Ping(address),
+            None => Target::DefaultGateway { interface: None },
+        }),
         ProbeKind::Dns => Some(Target::NameServers { name: dns_name.to_owned() }),
         // Checked in the cluster, not in the network.
         ProbeKind::NodeReadiness => None,
@@ -364,7 +375,7 @@ mod tests {
 
     fn asked(probes: &Probes) -> Vec<(String, When)> {
         let api = Endpoint { host: "api.example".into(), port: 6443 };
-        let checks = checks(probes, &api, "example");
+        let checks = checks(probes, &api, "example", None);
         checks.list.iter().map(|it| (it.any_of[0].to_string(), it.when)).collect()
     }
 
@@ -377,6 +388,16 @@ mod tests {
         assert!(usual[1..].iter().all(|(_, when)| *when == When::HeldBefore));
         let dns = asked(&Probes::These(BTreeSet::from([ProbeKind::Dns])));
         assert_eq!(dns[1], ("a name server answers".to_owned(), When::Always));
+    }
+
+    #[test]
+    fn a_ping_target_replaces_the_default_gateways() {
+        let api = Endpoint { host: "api.example".into(), port: 6443 };
+        let probes = Probes::These(BTreeSet::from([ProbeKind::Gateway]));
+        let target = "192.0.2.7".parse().unwrap();
+        let checks = checks(&probes, &api, "example", Some(target));
+        assert_eq!(checks.list[1].any_of, [Target::Ping(target)]);
+        assert_eq!(checks.list[1].id, ProbeKind::Gateway.name());
     }
 
     #[test]

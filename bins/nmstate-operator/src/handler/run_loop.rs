@@ -385,6 +385,7 @@ impl<M: Machine> Handler<M> {
                 persistence: self.machine.persistence(options.persistence),
                 patience: options.probe_timeout.map(|it| Duration::from_secs(it.into())),
                 dns_name: options.probe_dns_name.as_deref(),
+                ping_target: options.probe_ping_target,
             };
             self.machine.change(&change).await
         };
@@ -455,6 +456,7 @@ impl<M: Machine> Handler<M> {
                 persistence: self.machine.persistence(None),
                 patience: None,
                 dns_name: None,
+                ping_target: None,
             };
             self.machine.change(&change).await
         };
