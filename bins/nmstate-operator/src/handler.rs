@@ -34,8 +34,8 @@ use crate::stop;
 use machine::{NodeNetwork, ProbeSettings};
 use node_lock::NodeLock;
 
-pub use machine::{Change, Machine};
 pub use handler_metrics::HandlerMetrics;
+pub use machine::{Change, Machine};
 pub use run_loop::Handler;
 
 pub(crate) use machine::is_ready;

@@ -209,9 +209,8 @@ mod tests {
         let samples = check::samples(&text);
         let value = |name: &str, labels: &[(&str, &str)]| check::value(&samples, name, labels);
         assert_eq!(value("applies_total", &[("outcome", "rolled \"back\"")]), Some(2.0), "{text}");
-        let bucket = |bound: &str| {
-            value("apply_seconds_bucket", &[("outcome", "applied"), ("le", bound)])
-        };
+        let bucket =
+            |bound: &str| value("apply_seconds_bucket", &[("outcome", "applied"), ("le", bound)]);
         assert_eq!((bucket("0.1"), bucket("0.25")), (Some(0.0), Some(1.0)), "{text}");
         assert_eq!(bucket("+Inf"), Some(2.0), "{text}");
         assert_eq!(value("apply_seconds_count", &[("outcome", "applied")]), Some(2.0), "{text}");

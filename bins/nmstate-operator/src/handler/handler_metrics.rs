@@ -236,7 +236,10 @@ impl HandlerMetrics {
             *counts.entry(status).or_default() += 1;
         }
         let labels = |status| EnactmentLabels { node: node.as_str().to_owned(), status };
-        replace(&self.enactments, counts.into_iter().map(|(status, count)| (labels(status), count)));
+        replace(
+            &self.enactments,
+            counts.into_iter().map(|(status, count)| (labels(status), count)),
+        );
     }
 }
 

@@ -163,12 +163,7 @@ impl Machine for NodeNetwork {
 }
 
 /// The probes that must succeed after a change.
-fn checks(
-    probes: &Probes,
-    api: &Endpoint,
-    dns_name: &str,
-    ping_target: Option<IpAddr>,
-) -> Checks {
+fn checks(probes: &Probes, api: &Endpoint, dns_name: &str, ping_target: Option<IpAddr>) -> Checks {
     let target = |kind: ProbeKind| match kind {
         ProbeKind::ApiServer => Some(Target::ApiServer(api.clone())),
         ProbeKind::Gateway => Some(match ping_target {

@@ -1,9 +1,7 @@
 //! Watches of what the operator acts on. An event only starts a reconciliation, which reads the few
 //! objects itself.
 
-use std::collections::BTreeMap;
-
-use futures_util::stream::{self, BoxStream, StreamExt as _};
+use futures_util::stream::{self, BoxStream, Stream, StreamExt as _};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -11,9 +9,9 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::{NamespaceResourceScope, PartialObjectMeta};
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{Config, Event, watcher};
-use kube::{Client, Resource, ResourceExt};
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::runtime::{WatchStreamExt as _, predicates};
+use kube::{Client, Resource};
 use nmstate_api::{NMState, NodeNetworkConfigurationPolicy, NodeNetworkState};
 use nmstate_deployment::names::{CLUSTER_OPERATOR, NAMESPACE, PART_OF, PART_OF_LABEL};
 use nmstate_deployment::operand;
@@ -123,7 +121,7 @@ where
 
 /// A watch that failed goes on by itself after a while, and then tells everything anew. That it
 /// begins is no news: where it cannot, it does so again and again.
-fn told<K>(event: Result<Event<K>, kube::runtime::watcher::Error>) -> Option<()> {
+fn told<K>(event: Result<Event<K>, watcher::Error>) -> Option<()> {
     match event {
         Ok(Event::Init) => None,
         Ok(_) => Some(()),

@@ -127,7 +127,9 @@ fn rows(page: &str, title: &str) -> Vec<Vec<String>> {
     let (_, rest) = page.split_once(title).unwrap_or_else(|| panic!("{PAGE} has no {title}"));
     let section = rest.split_once("\n## ").map_or(rest, |(section, _)| section);
     let lines = section.lines().filter(|line| line.starts_with('|')).skip(2);
-    lines.map(|line| line.trim_matches('|').split(" | ").map(|it| it.trim().to_owned()).collect()).collect()
+    lines
+        .map(|line| line.trim_matches('|').split(" | ").map(|it| it.trim().to_owned()).collect())
+        .collect()
 }
 
 /// What a cell has between backticks.
@@ -139,7 +141,8 @@ fn quoted(cell: &str) -> Vec<&str> {
 fn every_end_to_end_test_and_example_of_kubernetes_nmstate_is_covered() {
     let page = fs::read_to_string(root().join(PAGE)).unwrap();
     let tests = tests();
-    for (title, expected) in [("## End-to-end tests", &END_TO_END[..]), ("## Examples", &EXAMPLES)] {
+    for (title, expected) in [("## End-to-end tests", &END_TO_END[..]), ("## Examples", &EXAMPLES)]
+    {
         let rows = rows(&page, title);
         for name in expected {
             let is_of = |row: &&Vec<String>| row[0] == *name || quoted(&row[0]).contains(name);

@@ -41,8 +41,7 @@ use bench::Bench;
 use pool::Pool;
 
 /// Nodes in namespaces.
-static NODES: Pool<Bench> =
-    Pool::new(|| [nodes::NAMES, nodes_without_patience::NAMES].concat());
+static NODES: Pool<Bench> = Pool::new(|| [nodes::NAMES, nodes_without_patience::NAMES].concat());
 /// Machines with a kernel of their own.
 static MACHINES: Pool<storage_networks::bench::Bench> =
     Pool::new(|| [machines_with_patience::NAMES, machines_without_patience::NAMES].concat());

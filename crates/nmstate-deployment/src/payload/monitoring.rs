@@ -156,13 +156,7 @@ fn control_plane_alerts(namespace: &str, selector: &str) -> [Value; 2] {
     ]
 }
 
-fn alert(
-    namespace: &str,
-    name: &str,
-    expression: &str,
-    summary: &str,
-    description: &str,
-) -> Value {
+fn alert(namespace: &str, name: &str, expression: &str, summary: &str, description: &str) -> Value {
     json!({
         "alert": name,
         "expr": expression,

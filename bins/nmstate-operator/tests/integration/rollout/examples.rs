@@ -212,10 +212,8 @@ pub(crate) fn detached_port(bench: &mut Bench) {
 
 pub(crate) fn two_bridges(bench: &mut Bench) {
     let [one, two] = NICS;
-    let bridges = json!([
-        bridge("br8", &json!([{"name": one}])),
-        bridge("br9", &json!([{"name": two}])),
-    ]);
+    let bridges =
+        json!([bridge("br8", &json!([{"name": one}])), bridge("br9", &json!([{"name": two}])),]);
     bench.make_true(&policy("bridges", &bridges));
     assert_eq!((controller(bench, one), controller(bench, two)), (json!("br8"), json!("br9")));
 }
@@ -241,12 +239,16 @@ fn open_vswitch_ports(bench: &Bench) -> Vec<String> {
 
 pub(crate) fn open_vswitch(bench: &mut Bench) {
     let [one, two] = NICS;
-    let both = json!([nic(one, &off()), nic(two, &off()),
-        open_vswitch_bridge(&json!([{"name": one}, {"name": two}]))]);
+    let both = json!([
+        nic(one, &off()),
+        nic(two, &off()),
+        open_vswitch_bridge(&json!([{"name": one}, {"name": two}]))
+    ]);
     bench.make_true(&policy("switched", &both));
     assert_eq!(open_vswitch_ports(bench), [one, two]);
     let internal = json!([
-        nic(one, &off()), nic(two, &off()),
+        nic(one, &off()),
+        nic(two, &off()),
         open_vswitch_bridge(&json!([{"name": one}, {"name": "ovs7"}])),
         open_vswitch_interface(&fixed("203.0.113.12")),
     ]);
@@ -262,8 +264,11 @@ pub(crate) fn open_vswitch_bonds(bench: &mut Bench) {
     let [one, two] = NICS;
     let of_both = json!({"mode": "balance-slb", "port": [{"name": one}, {"name": two}]});
     let own = json!([
-        nic(one, &off()), nic(two, &off()),
-        open_vswitch_bridge(&json!([{"name": "lag7", "link-aggregation": of_both}, {"name": "ovs7"}])),
+        nic(one, &off()),
+        nic(two, &off()),
+        open_vswitch_bridge(
+            &json!([{"name": "lag7", "link-aggregation": of_both}, {"name": "ovs7"}])
+        ),
         open_vswitch_interface(&off()),
     ]);
     bench.make_true(&policy("own-bond", &own));
@@ -341,7 +346,13 @@ ovs-vsctl --timeout=60 add-br lldp-switch -- add-port lldp-switch lldp0 \\
 
 pub(crate) fn lldp(bench: &mut Bench) {
     bench.succeed(NEIGHBOUR);
-    bench.make_true(&policy("wired", &json!([nic(NICS[0], &off())])));
+    bench.make_true(&policy(
+        "wired",
+        &json!([{
+            "name": "lldp0", "type": "veth", "state": "up", "veth": {"peer": "lldp1"},
+            "ipv4": off(), "ipv6": off(),
+        }]),
+    ));
     let desired = json!({"interfaces": [{
         "name": "{{ capture.wired.interfaces.0.name }}", "type": "ethernet", "state": "up",
         "lldp": {"enabled": true},

@@ -235,8 +235,7 @@ async fn a_hosted_control_plane_serves_its_guest_and_leaves_the_cluster_it_runs_
         "nmstate_operator_operand_wanted 1\n",
         "kubernetes_nmstate_policies_status{status=\"Available\"} 1\n",
     ]) {
-        let address =
-            management.kubelet.borrow().machine(component).wait_for_ipv4("nic0").unwrap();
+        let address = management.kubelet.borrow().machine(component).wait_for_ipv4("nic0").unwrap();
         let request =
             |client: &Identity| request_metrics(&lan, address, component, &serving, client);
         guest
