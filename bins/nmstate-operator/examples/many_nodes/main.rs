@@ -12,6 +12,7 @@ mod memory;
 mod played;
 mod record;
 mod traffic;
+mod vlans;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +49,9 @@ struct Arguments {
     /// Measure what handlers receive with so many nodes that have a policy each, and compare
     #[arg(long, value_name = "NODES,NODES", value_delimiter = ',', requires = "program")]
     each: Vec<usize>,
+    /// Measure the memory of a handler that applies so many VLANs
+    #[arg(long, value_name = "COUNT,…", value_delimiter = ',', requires = "program")]
+    vlans: Vec<usize>,
     /// The program whose memory is measured
     #[arg(long)]
     program: Option<PathBuf>,
@@ -68,6 +72,9 @@ fn main() -> Result<()> {
             Ok(measured)
         };
         return each::compare(&measure(*small)?, &measure(*large)?);
+    }
+    if let ([_, ..], Some(program)) = (&arguments.vlans[..], &arguments.program) {
+        return arguments.vlans.iter().try_for_each(|it| vlans::measure(&runtime, *it, program));
     }
     let server = runtime.block_on(ApiServer::start_audited()).context("starting a server")?;
     let cluster = runtime.block_on(Cluster::prepare(&server, arguments.nodes))?;
