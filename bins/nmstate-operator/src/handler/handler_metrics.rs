@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nmstate_api::annotations::ProbeKind;
 use nmstate_api::{NetworkDocument, NodeName, NodeNetworkConfigurationEnactment as Enactment};
+use node_network::Cause;
 use node_network::probe::ProbeReport;
-use node_policy::verdict::Fault;
 use node_policy::{Attempt, Phase};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -47,7 +47,7 @@ struct CauseLabels {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FailedProbeLabels {
-    probe: String,
+    probe: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -133,7 +133,7 @@ impl HandlerMetrics {
             drop(new.rollbacks.get_or_create(&CauseLabels { cause }));
         }
         for probe in ProbeKind::ALL {
-            let labels = FailedProbeLabels { probe: probe.name().to_owned() };
+            let labels = FailedProbeLabels { probe: probe.name() };
             drop(new.failed_probes.get_or_create(&labels));
         }
         new
@@ -150,25 +150,19 @@ impl HandlerMetrics {
     }
 
     pub(crate) fn attempt(&self, attempt: &Attempt, took: Duration) {
-        let failed_probe = |probe: &str| {
-            self.failed_probes.get_or_create(&FailedProbeLabels { probe: probe.to_owned() }).inc();
-        };
         let outcome = match attempt {
             Attempt::Applied | Attempt::NothingDiffers => "applied",
-            Attempt::RolledBack { fault, .. } => {
-                let cause = match fault {
-                    Fault::Apply => "apply",
-                    Fault::Verification => "verification",
-                    Fault::Probe(probe) => {
-                        failed_probe(probe.as_deref().unwrap_or("unknown"));
+            Attempt::RolledBack { cause, probe, .. } => {
+                let cause = match cause {
+                    Cause::Apply => "apply",
+                    Cause::Verification => "verification",
+                    Cause::Facts | Cause::Probes => {
+                        let probe = probe.map_or("unknown", ProbeKind::name);
+                        self.failed_probes.get_or_create(&FailedProbeLabels { probe }).inc();
                         "probe"
                     }
-                    Fault::ApiServer => {
-                        failed_probe(ProbeKind::ApiServer.name());
-                        "probe"
-                    }
-                    Fault::Expired => "expired",
-                    Fault::Persist => "persist",
+                    Cause::Expired => "expired",
+                    Cause::Persist => "persist",
                 };
                 self.rollbacks.get_or_create(&CauseLabels { cause }).inc();
                 "rolled_back"
@@ -335,9 +329,11 @@ mod tests {
     #[test]
     fn a_rollback_is_counted_with_its_cause_and_probe() {
         let rolled_back = Attempt::RolledBack {
-            fault: Fault::Probe(Some("api-server".into())),
+            cause: Cause::Probes,
+            probe: Some(ProbeKind::ApiServer),
+            is_outage: false,
             why: "why".into(),
-            now: node_policy::verdict::Afterwards::Works,
+            recovery: node_network::Recovery::Works,
         };
         let samples = counted(|metrics| metrics.attempt(&rolled_back, Duration::from_secs(3)));
         let rollbacks = "nmstate_handler_rollbacks_total";

@@ -18,11 +18,11 @@ use node_network::probe::{
 use node_network::recovery::RecoveryError;
 use node_network::transaction::Phase;
 use node_network::{
-    ApiTrust, Cause, Checkpoint, ExpectedNetwork, Host, Network, Outcome, RecordFile, Recovered,
-    Recovery, Timing, Transaction, events, recover,
+    ApiTrust, Checkpoint, ExpectedNetwork, Host, Network, RecordFile, Recovered, Timing,
+    Transaction, events, recover,
 };
 use node_policy::Attempt;
-use node_policy::verdict::{Afterwards, Fault};
+use node_policy::verdict::probe_kind;
 use tokio::sync::Mutex;
 
 use super::handler_metrics::HandlerMetrics;
@@ -123,7 +123,7 @@ impl Machine for NodeNetwork {
             timing: change.patience.map_or(self.settings.timing, Timing::patient),
             record: &self.record,
         };
-        attempt(&Box::pin(transaction.run(&network)).await)
+        Attempt::of(&Box::pin(transaction.run(&network)).await)
     }
 
     async fn recover(&self) -> Result<Recovered, RecoveryError> {
@@ -189,55 +189,11 @@ fn checks(probes: &Probes, api: &Endpoint, dns_name: &str, ping_target: Option<I
     checks
 }
 
-fn probe_kind(report: &CheckReport) -> Option<ProbeKind> {
-    ProbeKind::ALL.into_iter().find(|kind| kind.name() == report.id)
-}
-
 fn readiness(probes: &Probes) -> Option<When> {
     match probes {
         Probes::WhatAnsweredBefore => Some(When::HeldBefore),
         Probes::These(these) => these.contains(&ProbeKind::NodeReadiness).then_some(When::Always),
     }
-}
-
-fn attempt(outcome: &Outcome) -> Attempt {
-    match outcome {
-        Outcome::Committed { .. } => Attempt::Applied,
-        Outcome::Refused { reason } => Attempt::NotBegun { why: reason.to_string() },
-        Outcome::RolledBack { cause, message, after, recovery } => {
-            let silent = after.probes.iter().find(|check| !check.holds);
-            let silent = silent.and_then(probe_kind).map(|kind| kind.name().to_owned());
-            Attempt::RolledBack {
-                fault: match cause {
-                    Cause::Apply => Fault::Apply,
-                    Cause::Verification => Fault::Verification,
-                    Cause::Probes if only_the_api_server_is_silent(&after.probes) => {
-                        Fault::ApiServer
-                    }
-                    Cause::Facts | Cause::Probes => Fault::Probe(silent),
-                    Cause::Expired => Fault::Expired,
-                    Cause::Persist => Fault::Persist,
-                },
-                why: message.to_string(),
-                now: match recovery {
-                    Recovery::Works => Afterwards::Works,
-                    Recovery::Differs { message } => Afterwards::Differs(message.to_string()),
-                    Recovery::Pending { message } => Afterwards::Pending(message.to_string()),
-                },
-            }
-        }
-    }
-}
-
-/// Whether the node reaches everything else: the API server itself may be down then. Readiness is
-/// reported by the API server, so it says nothing.
-fn only_the_api_server_is_silent(reports: &[CheckReport]) -> bool {
-    let is = |report: &CheckReport, kind: ProbeKind| probe_kind(report) == Some(kind);
-    let depends =
-        |it: &CheckReport| is(it, ProbeKind::ApiServer) || is(it, ProbeKind::NodeReadiness);
-    let (of_api, others): (Vec<_>, Vec<_>) = reports.iter().partition(|it| depends(it));
-    let is_silent = of_api.iter().any(|it| is(it, ProbeKind::ApiServer) && !it.holds);
-    is_silent && !others.is_empty() && others.iter().all(|it| it.holds)
 }
 
 /// This machine, with one more probe: whether the cluster considers the node ready.
@@ -393,49 +349,5 @@ mod tests {
         let checks = checks(&probes, &api, "example", Some(target));
         assert_eq!(checks.list[1].any_of, [Target::Ping(target)]);
         assert_eq!(checks.list[1].id, ProbeKind::Gateway.name());
-    }
-
-    #[test]
-    fn an_api_server_that_is_down_differs_from_a_node_that_is_cut_off() {
-        let check = |kind: ProbeKind, holds| CheckReport {
-            id: kind.name().to_owned(),
-            about: "x".into(),
-            holds,
-            probes: vec![],
-        };
-        let silent = |others: &[(ProbeKind, bool)]| {
-            let mut reports = vec![check(ProbeKind::ApiServer, false)];
-            reports.extend(others.iter().map(|(kind, holds)| check(*kind, *holds)));
-            only_the_api_server_is_silent(&reports)
-        };
-        assert!(silent(&[(ProbeKind::Gateway, true), (ProbeKind::NodeReadiness, false)]));
-        assert!(!silent(&[(ProbeKind::Gateway, true), (ProbeKind::Dns, false)]));
-        assert!(!silent(&[]), "no other probe tells that the network works");
-    }
-
-    #[test]
-    fn a_change_that_was_rolled_back_names_the_probe_that_failed() {
-        let check = |kind: ProbeKind, holds| CheckReport {
-            id: kind.name().to_owned(),
-            about: "the text does not matter".into(),
-            holds,
-            probes: vec![],
-        };
-        let after = node_network::Observation {
-            probes: vec![check(ProbeKind::ApiServer, true), check(ProbeKind::Gateway, false)],
-            ..Default::default()
-        };
-        let outcome = Outcome::RolledBack {
-            cause: Cause::Probes,
-            message: "why".into(),
-            after,
-            recovery: Recovery::Works,
-        };
-        let expected = Attempt::RolledBack {
-            fault: Fault::Probe(Some("gateway".into())),
-            why: "why".into(),
-            now: Afterwards::Works,
-        };
-        assert_eq!(attempt(&outcome), expected);
     }
 }
