@@ -346,13 +346,7 @@ ovs-vsctl --timeout=60 add-br lldp-switch -- add-port lldp-switch lldp0 \\
 
 pub(crate) fn lldp(bench: &mut Bench) {
     bench.succeed(NEIGHBOUR);
-    bench.make_true(&policy(
-        "wired",
-        &json!([{
-            "name": "lldp0", "type": "veth", "state": "up", "veth": {"peer": "lldp1"},
-            "ipv4": off(), "ipv6": off(),
-        }]),
-    ));
+    bench.make_true(&policy("wired", &json!([nic(NICS[0], &off())])));
     let desired = json!({"interfaces": [{
         "name": "{{ capture.wired.interfaces.0.name }}", "type": "ethernet", "state": "up",
         "lldp": {"enabled": true},
