@@ -103,10 +103,10 @@ pub(crate) type DestinationArguments = SideArguments<Destination>;
 pub(crate) struct SideArguments<S> {
     pub(crate) tls_verify: bool,
     authfile: Option<PathBuf>,
-    creds: Option<Secret>,
+    pub(crate) creds: Option<Secret>,
     username: Option<String>,
-    password: Option<Secret>,
-    registry_token: Option<Secret>,
+    pub(crate) password: Option<Secret>,
+    pub(crate) registry_token: Option<Secret>,
     pub(crate) cert_dir: Option<PathBuf>,
     no_creds: bool,
     side: PhantomData<S>,

@@ -9,6 +9,7 @@ use machine_config::{
     Outcome, Pool, Role, difference,
 };
 
+use crate::folder_reader;
 use crate::inventory::DocumentName;
 use crate::render::path_of;
 
