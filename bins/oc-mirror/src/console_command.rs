@@ -41,7 +41,7 @@ pub(crate) struct ConsoleArguments {
     /// The workspace, archives, or an empty directory for a new workspace
     #[arg(value_name = "file://DIR", default_value = "file://.")]
     dir: String,
-    /// Address and port to listen on; port 0 is a free one
+    /// Address and port to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8443")]
     listen: String,
     /// Open the console in the browser of this desktop
@@ -59,7 +59,7 @@ pub(crate) struct ConsoleArguments {
     /// Name under which browsers reach this machine; may be repeated [default: the address of --listen]
     #[arg(long, value_name = "NAME", value_parser = hostname)]
     hostname: Vec<String>,
-    /// Credentials for the runs that are started, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
+    /// Credentials file of podman or docker for the started runs [default: $REGISTRY_AUTH_FILE, else the default files of podman and docker]
     #[arg(long, value_name = "FILE")]
     authfile: Option<PathBuf>,
     /// Check certificates of source registries; false also allows plain HTTP

@@ -39,7 +39,7 @@ pub(crate) struct RepairArguments {
     /// The image set configuration to replay when content must be collected again [default: those of the recorded runs]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Credentials, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
+    /// Credentials file of podman or docker [default: $REGISTRY_AUTH_FILE, else the default files of podman and docker]
     #[arg(long, value_name = "FILE")]
     authfile: Option<PathBuf>,
     #[command(flatten)]

@@ -91,7 +91,7 @@ pub(crate) fn mode(
                         "a destination of docker:// needs --from or --workspace to say what is mirrored",
                     )
                     .with_hint(
-                        "--from file://DIR pushes archives; \
+                        "--from file://DIR pushes transferred content; \
                          --workspace file://DIR mirrors from the registries themselves",
                     ),
                 ),

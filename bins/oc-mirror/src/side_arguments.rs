@@ -103,10 +103,10 @@ pub(crate) type DestinationArguments = SideArguments<Destination>;
 pub(crate) struct SideArguments<S> {
     pub(crate) tls_verify: bool,
     authfile: Option<PathBuf>,
-    creds: Option<Secret>,
+    pub(crate) creds: Option<Secret>,
     username: Option<String>,
-    password: Option<Secret>,
-    registry_token: Option<Secret>,
+    pub(crate) password: Option<Secret>,
+    pub(crate) registry_token: Option<Secret>,
     pub(crate) cert_dir: Option<PathBuf>,
     no_creds: bool,
     side: PhantomData<S>,
@@ -159,7 +159,7 @@ impl SideFlagNames {
             flag(name, help).action(ArgAction::Set).value_name(value)
         };
         let mut arguments = vec![
-            value(self.tls_verify, "BOOL", "Check certificates; false also allows plain HTTP")
+            value(self.tls_verify, "BOOL", "Verify certificates; false also allows plain HTTP")
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_value("true")
@@ -179,7 +179,7 @@ impl SideFlagNames {
                 "Directory with CA (*.crt) and client certificates (*.cert, *.key)",
             )
             .value_parser(value_parser!(PathBuf)),
-            flag(self.no_creds, "Use no credentials at all").action(ArgAction::SetTrue),
+            flag(self.no_creds, "Do not use credentials").action(ArgAction::SetTrue),
         ];
         arguments.extend(self.without_effect.iter().map(|name| {
             Arg::new(*name)

@@ -31,7 +31,7 @@ pub(crate) struct StatusArguments {
     /// The workspace
     #[arg(value_name = "file://DIR")]
     dir: String,
-    /// text, json or yaml
+    /// Output format: text, json or yaml
     #[arg(
         short,
         long,

@@ -29,19 +29,19 @@ pub(crate) struct UpgradePathArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UpgradePathCommand {
-    /// Show how a cluster gets from one release to another: hops, channels, known risks
+    /// Show the upgrade path from one release to another: hops, channels, known risks
     Release(UpgradePathRelease),
-    /// Show how OLM gets an operator from one version to another inside a channel
+    /// Show how OLM upgrades an operator from one version to another within a channel
     Operator(UpgradePathOperator),
 }
 
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("ends").args(["from", "to"]).required(true).multiple(true)))]
 pub(crate) struct UpgradePathRelease {
-    /// The release that the cluster has; without it, every release that leads to --to
+    /// The current release of the cluster; without it, every release with a path to --to
     #[arg(long, value_name = "VERSION", value_parser = full_version)]
     from: Option<Version>,
-    /// The release that the cluster is to have; without it, everything that can be reached
+    /// The wanted release; without it, every reachable one
     #[arg(long, value_name = "VERSION", value_parser = full_version)]
     to: Option<Version>,
     /// Channel to search, such as eus-4.16; earlier channels of the same kind are searched too [default: the stable channels]

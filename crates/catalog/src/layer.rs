@@ -1,6 +1,6 @@
 //! Layers of a rebuilt catalog: the same files give the same bytes, on every machine.
 
-use std::io;
+use std::io::{self, Write as _};
 
 use image_layer::gzip::GzipWriter;
 use oci::{Digest, HashingWriter};

@@ -13,7 +13,7 @@ struct Symptom {
 const SYMPTOMS: [Symptom; 7] = [
     Symptom {
         marks: &["VerificationError"],
-        problem: "nmstate made the change and took it back: the result was not what the document asks for",
+        problem: "nmstate made the change and rolled it back: the result was not what the document requests",
         remedy: "compare the document with what the line names; `oc-brex check --nns` tries it against the state of the node",
     },
     Symptom {

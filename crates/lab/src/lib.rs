@@ -26,6 +26,7 @@
 //! asynchronous caller, and everything works with one.
 
 mod background;
+mod bound;
 pub mod catalogs;
 pub mod certificates;
 pub mod chart_repository;
@@ -50,6 +51,7 @@ pub mod sigstore;
 pub mod update_service;
 
 pub use ::data_tier::{data_tier, record_skip};
+pub use bound::bound_command;
 pub use eventually::eventually;
 /// The programs that tests run, and where they are.
 pub use test_tools as tools;

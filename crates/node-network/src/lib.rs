@@ -36,6 +36,7 @@ mod api_trust;
 mod api_trust;
 pub mod demand;
 mod dns_query;
+mod echo;
 pub mod events;
 pub mod facts;
 mod host;

@@ -77,7 +77,7 @@ pub(crate) struct JobArguments {
     /// Wait for the end of the run; print its report and exit with its exit code
     #[arg(long, requires = "submit", help_heading = PODS)]
     pub(crate) follow: bool,
-    /// The container image of oc-mirror, of this version
+    /// Container image of oc-mirror; it must be of this version
     #[arg(long, value_name = "IMAGE", help_heading = PODS)]
     pub(crate) image: Option<String>,
     /// Secret with credentials for both sides (.dockerconfigjson)

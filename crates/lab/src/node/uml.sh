@@ -23,7 +23,7 @@ mount -t hostfs none /usr/lib/modules -o "$UMLMODULES" 2> /dev/null ||
   mount -t hostfs none /usr/lib/modules -o "hostfs=$UMLMODULES" || fail "no kernel modules"
 mount --bind /host/.lab/log /log
 modprobe bonding max_bonds=0 || fail "no module bonding"
-for module in openvswitch 8021q veth tun bridge; do
+for module in openvswitch 8021q veth tun bridge vrf; do
   modprobe "$module" || fail "no module $module"
 done
 # What the first start brings along. Owners and modes of the host's files mean nothing here.

@@ -176,7 +176,7 @@ mod tests {
     fn what_is_wrong_is_said_of_the_component_it_is_wrong_with() {
         let many = vec![tag("a", &pinned()); MAX_COMPONENTS + 1].join(",");
         for (text, expected) in [
-            ("<html>".to_owned(), "no ImageStream"),
+            ("<html>".to_owned(), "not an ImageStream"),
             (stream("").replace("ImageStream", "List"), "of the kind \"List\""),
             (stream(""), "has no images"),
             (r#"{"kind":"ImageStream"}"#.to_owned(), "has no images"),

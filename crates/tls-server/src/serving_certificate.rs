@@ -1,5 +1,5 @@
-//! The certificate that is shown to those who ask for numbers. The cluster puts a new one into its
-//! place from time to time; it is then shown from the next connection on.
+//! The serving certificate. A new one may replace it at any time; it is used from the next connection
+//! on.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,10 +11,13 @@ use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::{self, PemObject as _};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::server::chain;
+
 /// Chains of certificates are a few kilobytes.
 const LARGEST: u64 = 256 * 1024;
 
-pub(super) struct ServingCertificate {
+/// A certificate and its key, in files.
+pub struct ServingCertificate {
     certificate: PathBuf,
     key: PathBuf,
     held: Mutex<Option<Held>>,
@@ -34,8 +37,9 @@ struct Files {
     key: Vec<u8>,
 }
 
+/// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CertificateError {
+pub enum CertificateError {
     #[error("reading {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("reading {}: it has more than {LARGEST} bytes", path.display())]
@@ -48,14 +52,26 @@ pub(super) enum CertificateError {
     Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
 }
 
+impl std::fmt::Debug for ServingCertificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServingCertificate")
+            .field("certificate", &self.certificate)
+            .finish_non_exhaustive()
+    }
+}
+
 impl ServingCertificate {
-    pub(super) fn new(certificate: &Path, key: &Path) -> Self {
+    pub fn new(certificate: &Path, key: &Path) -> Self {
         Self { certificate: certificate.into(), key: key.into(), held: Mutex::default() }
     }
 
     /// What is shown now. Files that are not good, such as those of a change that is half done, leave
     /// it as it was.
-    pub(super) fn current(&self) -> Result<Arc<CertifiedKey>, CertificateError> {
+    ///
+    /// # Errors
+    ///
+    /// If there never was a good pair.
+    pub fn current(&self) -> Result<Arc<CertifiedKey>, CertificateError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let read = self.read();
         if let (Ok(files), Some(held)) = (&read, held.as_mut())
@@ -74,7 +90,7 @@ impl ServingCertificate {
                 Ok(key)
             }
             (Err(error), Some(held)) => {
-                let complaint = format!("{:#}", anyhow::Error::from(error));
+                let complaint = chain(&error);
                 if held.complaint.as_ref() != Some(&complaint) {
                     tracing::warn!("{complaint}; showing the former certificate");
                     held.complaint = Some(complaint);
@@ -155,7 +171,7 @@ mod tests {
         let identity = Authority::generate().unwrap().server().unwrap();
         let told = || {
             let error = ServingCertificate::new(&certificate, &key).current().unwrap_err();
-            format!("{:#}", anyhow::Error::from(error))
+            chain(&error)
         };
         assert!(told().contains("tls.crt: No such file"), "{}", told());
         std::fs::write(&certificate, "").unwrap();
