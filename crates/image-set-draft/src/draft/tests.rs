@@ -111,7 +111,7 @@ fn reasons_are_comments_beside_and_open_decisions_are_at_the_top() {
     }
     let undecided = draft.undecided.join("\n");
     assert!(undecided.contains("CatalogSource site-catalog"), "{undecided}");
-    assert!(undecided.contains("--arch names another"), "{undecided}");
+    assert!(undecided.contains("Set another with --arch"), "{undecided}");
 }
 
 #[test]
