@@ -193,7 +193,7 @@ fn several_default_routes_are_an_error_that_names_them() {
     let output: Vec<&str> = findings.iter().map(|it| it.message.as_str()).collect();
     assert_eq!(
         output,
-        ["capture `default-route` finds 2 routes.running (eth0, eth1), and the first is taken"]
+        ["capture `default-route` finds 2 routes.running (eth0, eth1), and the first is used"]
     );
 }
 
