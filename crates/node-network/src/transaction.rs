@@ -23,6 +23,7 @@ use crate::persistence;
 use crate::probe::{CheckProbes, CheckReport};
 use crate::record::{Record, RecordError, RecordFile, Stage};
 use crate::recovery;
+use crate::revert::revert;
 
 /// The network that a [`Transaction`] changes. [`crate::Host`] is this machine.
 ///
@@ -251,7 +252,7 @@ impl Transaction<'_> {
         self.others_are_done(network).await?;
         let reading = |error: NmstateError| format!("reading the network state: {error}");
         let state = network.state_with_secrets().await.map_err(reading)?;
-        let revert = self.desired.generate_revert(&state).map_err(|error| error.to_string())?;
+        let revert = revert(self.desired, &state).map_err(|error| error.to_string())?;
         let mut record = self.record.draft(self.label, self.desired, revert, self.memory_only);
         record.manager = Some(network.manager().await.map_err(|error| with_causes(&error))?);
         Ok(Before { state, record })
