@@ -276,19 +276,21 @@ impl Transaction<'_> {
         }
     }
 
-    /// Applies in memory. Where nmstate finds that impossible, the change is tried on disk: the
-    /// record is then what restores the former network after a reboot.
+    /// Applies in memory. Where that is impossible, the change is tried on disk: the record is then what
+    /// restores the former network after a reboot.
     async fn try_out(
         &self,
         network: &impl Network,
         before: &NetworkState,
         record: &mut Record,
     ) -> Result<(), NmstateError> {
-        let trial = persistence::trial(self.desired, before);
-        let tried = self.apply(network, &trial, record).await;
-        let Err(error) = &tried else { return tried };
-        if self.memory_only || record.checkpoint.is_some() || !is_refusal(error.kind()) {
-            return tried;
+        if self.memory_only || !persistence::needs_disk(self.desired, before) {
+            let trial = persistence::trial(self.desired, before);
+            let tried = self.apply(network, &trial, record).await;
+            let Err(error) = &tried else { return tried };
+            if self.memory_only || record.checkpoint.is_some() || !is_refusal(error.kind()) {
+                return tried;
+            }
         }
         record.on_disk = true;
         if let Err(error) = self.record.write(record) {
