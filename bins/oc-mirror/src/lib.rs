@@ -11,6 +11,7 @@ mod cluster_survey;
 mod configuration;
 mod console;
 mod console_command;
+mod default_workspace;
 mod delete_command;
 mod gc_command;
 mod go_syntax;
@@ -83,7 +84,7 @@ const WORKER_THREADS: usize = 3;
 
 /// Runs the program with this command line, the program's name first.
 pub fn run(line: &[OsString], process: &ProcessEnvironment) -> ExitCode {
-    let arguments = match Arguments::read(line.iter().cloned()) {
+    let mut arguments = match Arguments::read(line.iter().cloned()) {
         Ok(arguments) => arguments,
         Err(error) => return command_line::end_parsing(&error, USAGE),
     };
@@ -96,6 +97,18 @@ pub fn run(line: &[OsString], process: &ProcessEnvironment) -> ExitCode {
     let former = arguments.former.iter().cloned();
     for warning in former.chain(arguments.ignored.warnings(reads_cache)) {
         tracing::warn!("{warning}");
+    }
+    let state = process.state.as_deref();
+    let chosen = match &mut arguments.command {
+        None => arguments.mirror.choose_workspace(state, false),
+        #[cfg(feature = "cluster")]
+        Some(Command::Job(job)) if job.command.is_none() => {
+            job.mirror.choose_workspace(state, true)
+        }
+        Some(_) => None,
+    };
+    if let Some(directory) = chosen {
+        tracing::info!("the workspace is {}", directory.display());
     }
     let cache = arguments
         .ignored

@@ -140,16 +140,25 @@ pub(crate) fn mirror(
         tell_pinned(&report, &working_dir);
     }
     let mut code = if lenient { lenient_exit_code(&report) } else { report.exit_code() };
+    let mut stored_in = None;
     if let Some(Transfer::Store(place)) = &transfer
         && matches!(report.ending, Ending::Complete | Ending::Partial)
-        && let Err(problem) = arguments.store.store(place, &directory)
     {
-        tracing::error!("{problem}");
-        code |= USAGE;
+        match arguments.store.store(place, &directory) {
+            Ok(()) => stored_in = Some(place.to_string()),
+            Err(problem) => {
+                tracing::error!("{problem}");
+                code |= USAGE;
+            }
+        }
     }
     let chunk_sizes = chunk_sizes(&report);
-    let surround =
-        ReportContext { log: log_path.as_deref(), chunk_sizes: &chunk_sizes, config: &config };
+    let surround = ReportContext {
+        log: log_path.as_deref(),
+        chunk_sizes: &chunk_sizes,
+        config: &config,
+        stored_in,
+    };
     let text = report_text::render(&report, &surround);
     log.append(&text);
     let written = match arguments.output {

@@ -20,6 +20,8 @@ pub(crate) struct ReportContext<'a> {
     pub(crate) chunk_sizes: &'a BTreeMap<PathBuf, u64>,
     /// The configuration the run was given, for the command on the other side.
     pub(crate) config: &'a Path,
+    /// Where the archives of the run were stored, besides the workspace.
+    pub(crate) stored_in: Option<String>,
 }
 
 /// The kinds as users count them.
@@ -219,12 +221,18 @@ fn archive(text: &mut String, report: &Report, archive: &ArchiveLine, context: &
         }
         None => String::new(),
     };
-    let _ = writeln!(text, "Carry these chunks to the other side{also}. There, run:");
-    let _ = writeln!(
-        text,
-        "  oc-mirror -c {} --from file://DIRECTORY docker://REGISTRY",
-        context.config.display()
-    );
+    let from = match &context.stored_in {
+        Some(place) => {
+            let _ = writeln!(text, "They are in {place}. On the other side, run:");
+            place.as_str()
+        }
+        None => {
+            let _ = writeln!(text, "Carry these chunks to the other side{also}. There, run:");
+            "file://DIRECTORY"
+        }
+    };
+    let config = context.config.display();
+    let _ = writeln!(text, "  oc-mirror -c {config} --from {from} docker://REGISTRY");
 }
 
 fn files(text: &mut String, report: &Report, log: Option<&Path>) {

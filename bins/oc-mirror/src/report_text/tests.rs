@@ -48,8 +48,14 @@ fn show(report: &Report) -> String {
         log: Some(Path::new("/data/working-dir/logs/oc-mirror-20260102_030405.log")),
         chunk_sizes: &chunk_sizes,
         config: Path::new("isc.yaml"),
+        stored_in: None,
     };
-    render(report, &context)
+    let text = render(report, &context);
+    // An object store takes the place of what is carried.
+    let stored = ReportContext { stored_in: Some("s3://b/x".to_owned()), ..context };
+    let carried = text.contains("--from file://DIRECTORY");
+    assert_eq!(render(report, &stored).contains("--from s3://b/x docker://REGISTRY"), carried);
+    text
 }
 
 #[test]

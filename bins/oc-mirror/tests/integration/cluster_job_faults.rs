@@ -16,7 +16,7 @@ use support::under_way::UnderWay;
 use support::{PLAIN, Site};
 
 /// What clients of a registry see, without runs.
-fn visible(registry: &LabRegistry) -> BTreeSet<String> {
+pub(crate) fn visible(registry: &LabRegistry) -> BTreeSet<String> {
     let content = registry.content().into_iter();
     content.filter(|line| !line.contains(" blob ") && !line.contains("oc-mirror-runs")).collect()
 }

@@ -4,6 +4,7 @@
 
 mod cluster_job_archives;
 mod cluster_job_faults;
+mod cluster_job_input;
 mod cluster_jobs;
 mod command_line;
 mod console_access;

@@ -12,6 +12,7 @@ use http::Method;
 use lab::corpus::Corpus;
 use lab::docker_registry::{self, DockerRegistry};
 use lab::images::SigningKey;
+use lab::object_store::ObjectStore;
 use lab::operators::{CATALOG, HOST, Operators, TAG};
 use lab::registry::{Effect, Fault, LabRegistry, Settings};
 use rustix::process::{Pid, Signal, kill_process};
@@ -116,9 +117,18 @@ fn images_a_release_and_a_catalog_arrive_as_they_do_with_one_process() {
     let expected = stored(&site.path("registry-single"));
     assert!(expected.keys().filter(|path| path.ends_with("current/link")).count() > 15);
 
+    // A registry whose content is in an object store, which has it as files.
+    let store = ObjectStore::start().unwrap();
+    let bucket = store.bucket("registry").unwrap();
+    let distribution_3 = || docker_registry::Settings::distribution_3().unwrap();
+    let in_bucket = docker_registry::Settings {
+        bucket: Some((store.url(), "registry".to_owned())),
+        ..distribution_3()
+    };
     for (name, settings) in
-        [("sharded", debian()), ("sharded-3", docker_registry::Settings::distribution_3().unwrap())]
+        [("sharded", debian()), ("sharded-3", distribution_3()), ("sharded-s3", in_bucket)]
     {
+        let is_in_bucket = settings.bucket.is_some();
         world.forget_requests();
         let storage = format!("registry-{name}");
         let sharded = target(&site, &storage, settings);
@@ -128,7 +138,8 @@ fn images_a_release_and_a_catalog_arrive_as_they_do_with_one_process() {
             lasting(&ran, &places(&sharded), &site.path(name).display().to_string()),
             lasting(&alone, &places(&single), &site.path("single").display().to_string()),
         );
-        assert_eq!(stored(&site.path(&storage)), expected, "{name}");
+        let content = if is_in_bucket { bucket.clone() } else { site.path(&storage) };
+        assert_eq!(stored(&content), expected, "{name}");
         assert_eq!(blob_gets(&world.quay), requested, "no byte is requested twice");
         for image in ran.report()["images"].as_array().unwrap() {
             let place = image["destination"].as_str().unwrap();
@@ -206,6 +217,10 @@ fn killed_shards_are_started_again_and_leave_the_same_result() {
     assert!(ran.err.contains("starting it again"), "{}", ran.err);
     assert_eq!(ran.report()["warnings"], json!([]));
     assert_eq!(target.content(), expected);
+    // What processes sent that were killed is counted too.
+    let blobs = Corpus::shaped(4000).unwrap().blobs();
+    assert_eq!(ran.total("blobs"), blobs.len() as u64);
+    assert_eq!(ran.total("bytes"), blobs.values().sum::<u64>());
     let again = site.succeeds(&one_by_one(&target));
     assert_eq!((again.total("copied"), again.total("failed")), (0, 0));
 }
@@ -358,6 +373,12 @@ fn metrics_of_a_run_are_in_the_file_when_it_has_ended() {
     assert_eq!(value("oc_mirror_images{state=\"copied\"}"), 12);
     assert_eq!(value("oc_mirror_bytes_transferred_total"), ran.total("bytes"));
     assert_eq!(value("oc_mirror_bytes_planned"), ran.total("bytes"));
+    for shard in ["{shard=\"0\"}", "{shard=\"1\"}"] {
+        assert_eq!(value(&format!("oc_mirror_shard_attempts_total{shard}")), 1);
+        assert_eq!(value(&format!("oc_mirror_shard_running{shard}")), 0);
+        let progress = value(&format!("oc_mirror_shard_last_progress_time_seconds{shard}"));
+        assert!(progress >= value("oc_mirror_start_time_seconds"), "{text}");
+    }
     assert_eq!(
         (value("oc_mirror_exit_code"), value("oc_mirror_running{mode=\"mirrorToMirror\"}")),
         (0, 0)
