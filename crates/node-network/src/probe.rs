@@ -8,13 +8,15 @@ use nmstate::NetworkState;
 use serde::{Deserialize, Serialize};
 
 use crate::message::Message;
-use crate::view::{Family, default_routes, global_addresses, kernel_interface, name_servers};
+use crate::view::{
+    DefaultRoute, Family, default_routes, global_addresses, kernel_interface, name_servers,
+};
 
 /// What to probe, before its addresses are known. The same target can result in different probes
 /// before and after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// The gateways of default routes, probed by ARP or neighbour discovery. ICMP may be
+    /// The gateways of the default routes in use, probed by ARP or neighbour discovery. ICMP may be
     /// filtered, these cannot be. With an interface: only its gateways.
     DefaultGateway { interface: Option<String> },
     /// An address, probed by an ICMP echo request.
@@ -138,13 +140,22 @@ impl CheckProbes {
 impl Target {
     fn probes(&self, state: &NetworkState) -> Vec<Probe> {
         match self {
-            Self::DefaultGateway { interface: wanted } => default_routes(state)
-                .into_iter()
-                .filter(|route| wanted.as_ref().is_none_or(|name| *name == route.interface))
-                .filter_map(|route| {
-                    Some(Probe::Neighbour { interface: route.interface, address: route.gateway? })
-                })
-                .collect(),
+            Self::DefaultGateway { interface: wanted } => {
+                let mut routes = default_routes(state);
+                routes.retain(|route| wanted.as_ref().is_none_or(|it| *it == route.interface));
+                // The kernel uses the routes with the lowest metric of a family. A gateway of another
+                // route does not show that packets reach anything.
+                let lowest = |family: Family| {
+                    let metrics = routes.iter().filter(|it| it.family == family);
+                    metrics.map(|it| it.metric).min()
+                };
+                let used = routes.iter().filter(|it| Some(it.metric) == lowest(it.family));
+                let probe = |route: &DefaultRoute| {
+                    let interface = route.interface.clone();
+                    Some(Probe::Neighbour { interface, address: route.gateway? })
+                };
+                used.filter_map(probe).collect()
+            }
             Self::Ping(address) => vec![Probe::Echo(*address)],
             Self::NameServers { name } => name_servers(state)
                 .into_iter()
@@ -296,6 +307,17 @@ dns-resolver: {running: {server: [198.51.100.53]}}
                 "own address 198.51.100.10",
             ]
         );
+    }
+
+    #[test]
+    fn only_gateways_of_routes_in_use_are_probed() {
+        let state = NetworkState::new_from_yaml(STATE).unwrap();
+        let probes = |interface: Option<&str>| {
+            let target = Target::DefaultGateway { interface: interface.map(str::to_owned) };
+            target.probes(&state).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(probes(None), ["gateway 198.51.100.1 on br-ex by ARP"]);
+        assert_eq!(probes(Some("nic1")), ["gateway 192.0.2.1 on nic1 by ARP"]);
     }
 
     #[test]
