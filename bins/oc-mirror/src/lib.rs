@@ -50,6 +50,8 @@ mod request;
 mod retry_arguments;
 mod route;
 mod secret;
+// Pods read what only `job` writes.
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "`job` needs a cluster"))]
 mod segment_store;
 mod serve_command;
 mod shards;
