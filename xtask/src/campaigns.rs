@@ -109,12 +109,11 @@ pub(crate) fn torture(mut arguments: Vec<OsString>) -> Result<()> {
         tools::run(&["packages"])?;
         tools::run(&["build", "test"])?;
     }
-    if what == "node" {
-        if !arguments.iter().any(|argument| argument == "--short" || argument == "--progress") {
-            // A campaign that is stopped continues at the next call.
-            let file = repository::kept("torture")?.join("node.json");
-            arguments.extend(["--progress".into(), file.into_os_string()]);
-        }
+    let keeps_progress = |argument: &OsString| argument == "--short" || argument == "--progress";
+    if what == "node" && !arguments.iter().any(keeps_progress) {
+        // A campaign that is stopped continues at the next call.
+        let file = repository::kept("torture")?.join("node.json");
+        arguments.extend(["--progress".into(), file.into_os_string()]);
     }
     let makes_image = what == "jobs" && !arguments.iter().any(|argument| argument == "--image");
     let mut targets = vec![
