@@ -9,7 +9,8 @@
 //! let name = ShortName::of("worker-0.example.com").expect("a name");
 //! assert_eq!(name.as_str(), "worker-0");
 //! assert_eq!(ShortName::of("localhost.localdomain"), None);
-//! assert_eq!("52-54-00-AB-CD-EF".parse::<Mac>()?, "52:54:00:ab:cd:ef".parse()?);
+//! let mac: Mac = "52:54:00:ab:cd:ef".parse()?;
+//! assert_eq!("52-54-00-AB-CD-EF".parse::<Mac>()?, mac);
 //! # Ok::<(), machine_identity::MacError>(())
 //! ```
 
