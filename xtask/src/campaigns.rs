@@ -97,31 +97,47 @@ pub(crate) fn short_benchmarks(build: &Build) -> Result<()> {
 
 /// `cargo xtask torture …`.
 pub(crate) fn torture(mut arguments: Vec<OsString>) -> Result<()> {
-    ensure!(!arguments.is_empty(), "expected `mirror` or `node`");
+    ensure!(!arguments.is_empty(), "expected `mirror`, `jobs` or `node`");
     let what = arguments.remove(0);
     let (what, program) = match what.to_str() {
         Some("mirror") => ("mirror", "oc-mirror"),
+        Some("jobs") => ("jobs", "oc-mirror"),
         Some("node") => ("node", "nmstate-operator"),
-        _ => bail!("expected `mirror` or `node`, found `{}`", what.display()),
+        _ => bail!("expected `mirror`, `jobs` or `node`, found `{}`", what.display()),
     };
-    if what == "node" {
+    if what != "mirror" {
         tools::run(&["packages"])?;
         tools::run(&["build", "test"])?;
-        if !arguments.iter().any(|argument| argument == "--short" || argument == "--progress") {
-            // A campaign that is stopped continues at the next call.
-            let file = repository::kept("torture")?.join("node.json");
-            arguments.extend(["--progress".into(), file.into_os_string()]);
-        }
     }
-    let programs = build::targets(
-        &[
-            Target::Program { package: program, name: program },
-            Target::Program { package: "torture", name: "torture" },
-        ],
-        Profile::Development,
-    )?;
-    let [killed, torture] = &programs[..] else { bail!("{program} was not built") };
-    repository::run_interactive(torture_command(torture, what, killed).args(arguments))
+    let keeps_progress = |argument: &OsString| argument == "--short" || argument == "--progress";
+    if what == "node" && !arguments.iter().any(keeps_progress) {
+        // A campaign that is stopped continues at the next call.
+        let file = repository::kept("torture")?.join("node.json");
+        arguments.extend(["--progress".into(), file.into_os_string()]);
+    }
+    let makes_image = what == "jobs" && !arguments.iter().any(|argument| argument == "--image");
+    let mut targets = vec![
+        Target::Program { package: program, name: program },
+        Target::Program { package: "torture", name: "torture" },
+    ];
+    if makes_image {
+        targets.push(Target::Program { package: "dist", name: "dist" });
+    }
+    let programs = build::targets(&targets, Profile::Development)?;
+    let [killed, torture, dist @ ..] = &programs[..] else { bail!("{program} was not built") };
+    let mut command = torture_command(torture, what, killed);
+    if let [dist, ..] = dist {
+        command.arg("--image").arg(crate::dist::debug_image(dist, killed)?);
+    }
+    repository::run_interactive(command.args(arguments))
+}
+
+/// The variant that CI runs: pods run from the image of a release, with a debug program in it.
+pub(crate) fn short_torture_of_jobs(build: &Build) -> Result<()> {
+    let (torture, oc_mirror) = (build.program("torture")?, build.program("oc-mirror")?);
+    let image = crate::dist::debug_image(build.program("dist")?, oc_mirror)?;
+    let mut command = torture_command(torture, "jobs", oc_mirror);
+    repository::run(command.arg("--short").arg("--image").arg(image))
 }
 
 /// The variant that CI runs.

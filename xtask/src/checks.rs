@@ -44,7 +44,7 @@ const STEPS: [Step<Context>; 11] = [
 ];
 
 /// The short campaigns.
-const CAMPAIGNS: [Step<Context>; 8] = [
+const CAMPAIGNS: [Step<Context>; 9] = [
     Step {
         name: "dist",
         about: "package, install and run what sites download, from debug programs",
@@ -53,6 +53,11 @@ const CAMPAIGNS: [Step<Context>; 8] = [
     Step { name: "demo", about: "run the demos", run: run_demos },
     Step { name: "bench", about: "run the short benchmarks", run: short_benchmarks },
     Step { name: "torture", about: "kill some runs at random moments", run: short_torture },
+    Step {
+        name: "torture-jobs",
+        about: "kill pods of a run in a cluster",
+        run: short_torture_of_jobs,
+    },
     Step {
         name: "torture-node",
         about: "kill a handler, NetworkManager and a node during changes",
@@ -64,8 +69,17 @@ const CAMPAIGNS: [Step<Context>; 8] = [
 ];
 
 /// Those that run beside the tests, one after the other.
-const BESIDE_TESTS: [&str; 8] =
-    ["dist", "demo", "bench", "torture", "torture-node", "fuzz", "machine", "coverage"];
+const BESIDE_TESTS: [&str; 9] = [
+    "dist",
+    "demo",
+    "bench",
+    "torture",
+    "torture-jobs",
+    "torture-node",
+    "fuzz",
+    "machine",
+    "coverage",
+];
 
 /// A tier of its own, because emulated machines take minutes to start.
 const MACHINE_STEPS: [Step<Context>; 3] = [
@@ -243,6 +257,11 @@ fn short_benchmarks(context: &mut Context) -> Result<Outcome> {
 
 fn short_torture(context: &mut Context) -> Result<Outcome> {
     crate::campaigns::short_torture(context.build()?)?;
+    Ok(Outcome::Done)
+}
+
+fn short_torture_of_jobs(context: &mut Context) -> Result<Outcome> {
+    crate::campaigns::short_torture_of_jobs(context.build()?)?;
     Ok(Outcome::Done)
 }
 

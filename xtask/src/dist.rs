@@ -75,6 +75,23 @@ fn short_command(dist: &Path, oc_mirror: &Path, node: &Path) -> Result<Command> 
     Ok(command)
 }
 
+/// The image of oc-mirror as an archive, with a debug program in it.
+pub(crate) fn debug_image(dist: &Path, oc_mirror: &Path) -> Result<PathBuf> {
+    let folder = oc_mirror.parent().context("oc-mirror is not in a folder")?;
+    let out = repository::scratch("image")?;
+    let mut command = Command::new(dist);
+    command.args(["--only-images", "--program", "oc-mirror", "--debug-programs"]).arg(folder);
+    repository::run(command.arg("--out").arg(&out))?;
+    let listing = || format!("listing {}", out.display());
+    for entry in fs::read_dir(&out).with_context(listing)? {
+        let path = entry.with_context(listing)?.path();
+        if path.extension().is_some_and(|extension| extension == "tar") {
+            return Ok(path);
+        }
+    }
+    bail!("dist wrote no image into {}", out.display())
+}
+
 /// Builds it and returns where it is.
 pub(crate) fn build() -> Result<PathBuf> {
     let (mut cargo, program) = command();

@@ -39,6 +39,7 @@ Campaigns; `--short` is a variant of a few minutes (`test` runs those of dist an
   bench mirror|shards|catalog|helm|operator [--short] [OPTIONS]   Compare with peers and print ratios
   dist [--out DIR] [--arch ARCH] [--key FILE] [--check] [--short]   Build what a site downloads; check it
   torture mirror [--kills N] [--seed N] [--short]     Kill runs at random moments; nothing may be lost
+  torture jobs [--kills N] [--seed N] [--short]       Kill pods of a run in a cluster; same registry and report
   torture node [--kills N] [--seed N] [--short]       Kill handler, NetworkManager and node during changes
   fuzz [--minutes N] [--target NAME] [--short]        Feed the parsers of untrusted input; nothing may panic
   coverage [--short]                                  Measure which lines the tests run; fails below the floor

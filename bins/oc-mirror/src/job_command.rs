@@ -5,6 +5,7 @@ mod arguments;
 mod follow;
 mod inspect;
 mod segments;
+mod shard_watch;
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,13 +14,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use archive_store::Place;
 use cluster_connection::{Connection, KubeconfigPaths, ObjectError};
 use mirror::{DryRun, Ending, RunStore, StoredPlan, Workflow};
 use mirror_job::{Manifest, Run, RunName, manifests};
-use oci::Digest;
+use mirror_plan::Target;
+use oci::{Digest, ImageRef};
 use serde_json::Value;
 use workspace::Workspace;
 
+use crate::USAGE;
 use crate::carried_archives::CarriedArchives;
 use crate::console::Console;
 use crate::lookup_arguments::wait;
@@ -31,9 +35,9 @@ use crate::request::ProcessEnvironment;
 use crate::route;
 use crate::shards::process::program;
 
-pub(crate) use arguments::{JobArguments, JobCommand};
+use shard_watch::WatchSettings;
 
-const USAGE: u8 = 1;
+pub(crate) use arguments::{JobArguments, JobCommand};
 
 /// Runs a job command to its exit code.
 pub(crate) fn job(
@@ -69,8 +73,8 @@ fn start(
         problems.iter().for_each(|problem| tracing::error!("{problem}"));
         return Ok(USAGE);
     }
-    let (Some(shards), Some(image)) = (arguments.mirror.shards.shards, &arguments.image) else {
-        bail!("--shards N and --image IMAGE are required");
+    let Some(shards) = arguments.mirror.shards.shards else {
+        bail!("--shards N is required");
     };
     if arguments.submit {
         // A kubeconfig that cannot be used is reported before time is spent on planning.
@@ -92,13 +96,20 @@ fn start(
     let (Workflow::MirrorToMirror { dir, target } | Workflow::DiskToMirror { dir, target }) =
         settings.workflow.clone()
     else {
-        let Some(Transfer::Store(place)) = fetched(arguments) else {
-            bail!(
-                "pods cannot write to a directory: use s3://BUCKET[/PREFIX], or --shards without `job`"
-            );
+        let place = match fetched(arguments) {
+            Some(Transfer::Store(place)) => place,
+            _ => Place::Directory(
+                std::path::absolute(settings.workflow.directory())
+                    .context("finding the directory of the archives")?,
+            ),
         };
-        let pods = arguments.pods(image.clone(), shards, line)?;
+        let image = arguments.image.clone().context("--image IMAGE is required")?;
+        let pods = arguments.pods(image, shards, line)?;
         return segments::start(arguments, (settings, &pace), (place, pods), process, console);
+    };
+    let image = match &arguments.image {
+        Some(image) => image.clone(),
+        None => wait(async { image_at(&target, &settings.destination).await })?,
     };
     settings.shards = None;
     settings.dry_run = DryRun::Plan;
@@ -128,7 +139,7 @@ fn start(
     tracing::info!("the plan is stored as {stored}");
     let plan = format!("docker://{stored}");
     let run = Run { name, plan, target: target.to_string(), shards, has_publish_job: true };
-    let pods = arguments.pods(image.clone(), shards, line)?;
+    let pods = arguments.pods(image, shards, line)?;
     let objects = manifests(&run, &pods);
     if let Some(out) = &arguments.out {
         write(out, &objects)?;
@@ -153,13 +164,34 @@ fn start(
                 let cluster = connect(arguments, process).await?;
                 let store = RunStore::of_target(&target, &destination)?;
                 let output = (dir.as_path(), arguments.mirror.output);
-                follow::follow(&cluster, &namespace, &run, &store, output).await
+                let watch = WatchSettings {
+                    start_timeout: arguments.start_timeout,
+                    metrics: arguments.mirror.metrics_file.clone(),
+                };
+                follow::follow(&cluster, &namespace, &run, &store, output, watch).await
             });
         }
         tracing::info!("see its progress with `oc-mirror job status {} -n {namespace}`", run.name);
     }
-    crate::console::write_result(format!("{}\n", run.name).as_bytes())?;
+    command_line::write_result(format!("{}\n", run.name).as_bytes())?;
     Ok(0)
+}
+
+/// The image of this version at the destination, where every node can pull it.
+async fn image_at(target: &Target, settings: &registry::Settings) -> anyhow::Result<String> {
+    let (target, version) = (target.to_string(), build_info::NUMBER);
+    let text = format!("{target}/oc-mirror:{version}");
+    let image: ImageRef = text.parse().with_context(|| format!("using the image {text}"))?;
+    let client = registry::Client::open(settings.clone())?;
+    let found = client.manifest(&image).await;
+    match found.with_context(|| format!("looking for the image of oc-mirror, {text}"))? {
+        Some(_) => Ok(text),
+        None => bail!(
+            "the container image that pods run, {text}, does not exist: push it with \
+             `skopeo copy --all oci-archive:oc-mirror-{version}-oci.tar docker://{text}`, \
+             or name another one with --image"
+        ),
+    }
 }
 
 /// What is done with an object store.

@@ -8,10 +8,10 @@ mod carried_archives;
 mod catalog_arguments;
 #[cfg(feature = "cluster")]
 mod cluster_survey;
-mod completion;
 mod configuration;
 mod console;
 mod console_command;
+mod default_workspace;
 mod delete_command;
 mod gc_command;
 mod go_syntax;
@@ -50,6 +50,8 @@ mod request;
 mod retry_arguments;
 mod route;
 mod secret;
+// Pods read what only `job` writes.
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "`job` needs a cluster"))]
 mod segment_store;
 mod serve_command;
 mod shards;
@@ -65,7 +67,7 @@ use std::io;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
-use command_line::quantity;
+use command_line::{completion, quantity};
 use console::Console;
 use log::{Log, Verbosity};
 use mirror_command::OfV2;
@@ -74,20 +76,19 @@ pub use release_sources::ReleaseVariables;
 pub use request::ProcessEnvironment;
 pub use secret::Secret;
 
+/// The exit code of wrong usage and of commands that could not be started, as in oc-mirror v2; 2 means
+/// that releases failed.
+const USAGE: u8 = 1;
+
 /// Threads that run tasks. Transfers wait most of the time, and each thread
 /// costs memory; hashing and files have threads of their own.
 const WORKER_THREADS: usize = 3;
 
 /// Runs the program with this command line, the program's name first.
 pub fn run(line: &[OsString], process: &ProcessEnvironment) -> ExitCode {
-    let arguments = match Arguments::read(line.iter().cloned()) {
+    let mut arguments = match Arguments::read(line.iter().cloned()) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are results; everything else is wrong usage.
-            // A closed pipe leaves nobody to tell.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-        }
+        Err(error) => return command_line::end_parsing(&error, USAGE),
     };
     let console = Console::default();
     // What a shard has to tell, it reports to its run.
@@ -98,6 +99,18 @@ pub fn run(line: &[OsString], process: &ProcessEnvironment) -> ExitCode {
     let former = arguments.former.iter().cloned();
     for warning in former.chain(arguments.ignored.warnings(reads_cache)) {
         tracing::warn!("{warning}");
+    }
+    let state = process.state.as_deref();
+    let chosen = match &mut arguments.command {
+        None => arguments.mirror.choose_workspace(state, false),
+        #[cfg(feature = "cluster")]
+        Some(Command::Job(job)) if job.command.is_none() => {
+            job.mirror.choose_workspace(state, true)
+        }
+        Some(_) => None,
+    };
+    if let Some(directory) = chosen {
+        tracing::info!("the workspace is {}", directory.display());
     }
     let cache = arguments
         .ignored
@@ -143,7 +156,9 @@ pub fn run(line: &[OsString], process: &ProcessEnvironment) -> ExitCode {
         Some(Command::Version(arguments)) => {
             print(version::text(arguments).map(String::into_bytes))
         }
-        Some(Command::Completion(arguments)) => print(Ok(completion::script(arguments.shell))),
+        Some(Command::Completion(arguments)) => {
+            print(Ok(completion::script(arguments.shell, arguments::command())))
+        }
         Some(Command::GenerateDocs { out }) => print(reference::write(out).map(|()| Vec::new())),
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
@@ -155,10 +170,9 @@ pub fn run(line: &[OsString], process: &ProcessEnvironment) -> ExitCode {
     }
 }
 
-/// Writes a result to standard output, or says why there is none.
+/// Writes a result to standard output, or logs why there is none.
 fn print(result: anyhow::Result<Vec<u8>>) -> ExitCode {
-    let written = result.and_then(|bytes| Ok(console::write_result(&bytes)?));
-    match written {
+    match result.and_then(command_line::print) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");

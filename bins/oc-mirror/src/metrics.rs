@@ -1,14 +1,15 @@
 //! `--metrics-file`: how far a run is, in the text format of Prometheus, for the textfile collector
 //! of node-exporter or another agent that reads files.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mirror::{Event, ImageDone, Observer, Outcome};
+use mirror::{Event, ImageDone, Observer, Outcome, ShardActivity};
 use workspace::atomic_file::{self, Durability};
 
 use crate::problem::chain;
@@ -39,11 +40,22 @@ struct Counts {
     failed_attempts: u64,
     bytes_planned: u64,
     bytes: u64,
+    shards: BTreeMap<u32, ShardCounts>,
     /// Exit code and time of the end.
     ended: Option<(u8, i64)>,
 }
 
-fn now() -> i64 {
+/// How far one shard is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShardCounts {
+    pub(crate) is_running: bool,
+    /// Processes or pods so far.
+    pub(crate) attempts: u32,
+    /// When something last arrived, in Unix time.
+    pub(crate) progressed: i64,
+}
+
+pub(crate) fn now() -> i64 {
     Timestamp::now().as_second()
 }
 
@@ -75,12 +87,17 @@ impl Metrics {
     /// A file that cannot be written does not end the run; the user is warned once.
     fn write(&self) {
         let text = render(&self.counts(), self.mode);
-        let written = atomic_file::write(&self.path, text.as_bytes(), Durability::Later);
-        if let Err(error) = written
-            && !self.has_failed.swap(true, Ordering::Relaxed)
-        {
-            tracing::warn!("writing the metrics: {}", chain(&error));
-        }
+        write(&self.path, &text, &self.has_failed);
+    }
+}
+
+/// Writes a file of metrics. `has_failed` keeps a second warning from being printed.
+pub(crate) fn write(path: &Path, text: &str, has_failed: &AtomicBool) {
+    let written = atomic_file::write(path, text.as_bytes(), Durability::Later);
+    if let Err(error) = written
+        && !has_failed.swap(true, Ordering::Relaxed)
+    {
+        tracing::warn!("writing the metrics: {}", chain(&error));
     }
 }
 
@@ -114,6 +131,19 @@ impl Counts {
             | Event::BlobStarted { .. }
             | Event::ImageStarted { .. }
             | Event::Warning { .. } => return,
+            Event::Shard { shard, activity } => {
+                let nothing = ShardCounts { is_running: false, attempts: 0, progressed: now };
+                let counts = self.shards.entry(*shard).or_insert(nothing);
+                match activity {
+                    ShardActivity::Started => {
+                        (counts.is_running, counts.progressed) = (true, now);
+                        counts.attempts += 1;
+                    }
+                    ShardActivity::Progressed => counts.progressed = now,
+                    ShardActivity::Ended => counts.is_running = false,
+                }
+                return;
+            }
         }
         self.progressed = now;
     }
@@ -122,11 +152,7 @@ impl Counts {
 fn render(counts: &Counts, mode: &str) -> String {
     let mut text = String::new();
     let mut metric = |name: &str, kind: &str, help: &str, values: &[(&str, i128)]| {
-        // Writing to a text cannot fail.
-        let _ = writeln!(text, "# HELP oc_mirror_{name} {help}\n# TYPE oc_mirror_{name} {kind}");
-        for (labels, value) in values {
-            let _ = writeln!(text, "oc_mirror_{name}{labels} {value}");
-        }
+        metric(&mut text, name, kind, help, values);
     };
     let is_running = i128::from(counts.ended.is_none());
     let mode = format!("{{mode=\"{mode}\"}}");
@@ -168,7 +194,54 @@ fn render(counts: &Counts, mode: &str) -> String {
         metric("exit_code", "gauge", "Exit code of the run.", &[("", code.into())]);
         metric("end_time_seconds", "gauge", "When the run ended.", &[("", time.into())]);
     }
+    render_shards(&mut text, &counts.shards);
     text
+}
+
+/// Adds a metric to a text in the format of Prometheus.
+pub(crate) fn metric(
+    text: &mut String,
+    name: &str,
+    kind: &str,
+    help: &str,
+    values: &[(&str, i128)],
+) {
+    // Writing to a text cannot fail.
+    let _ = writeln!(text, "# HELP oc_mirror_{name} {help}\n# TYPE oc_mirror_{name} {kind}");
+    for (labels, value) in values {
+        let _ = writeln!(text, "oc_mirror_{name}{labels} {value}");
+    }
+}
+
+/// Adds the metrics of each shard, if there are any.
+pub(crate) fn render_shards(text: &mut String, shards: &BTreeMap<u32, ShardCounts>) {
+    if shards.is_empty() {
+        return;
+    }
+    type Value = fn(&ShardCounts) -> i128;
+    let metrics: [(&str, &str, &str, Value); 3] = [
+        ("shard_running", "gauge", "Whether the shard is under way.", |counts| {
+            counts.is_running.into()
+        }),
+        ("shard_attempts_total", "counter", "Processes or pods of the shard so far.", |counts| {
+            counts.attempts.into()
+        }),
+        (
+            "shard_last_progress_time_seconds",
+            "gauge",
+            "When content of the shard last arrived.",
+            |counts| counts.progressed.into(),
+        ),
+    ];
+    for (name, kind, help, value) in metrics {
+        let labels: Vec<(String, i128)> = shards
+            .iter()
+            .map(|(shard, counts)| (format!("{{shard=\"{shard}\"}}"), value(counts)))
+            .collect();
+        let values: Vec<(&str, i128)> =
+            labels.iter().map(|(labels, value)| (labels.as_str(), *value)).collect();
+        metric(text, name, kind, help, &values);
+    }
 }
 
 #[cfg(test)]
@@ -192,6 +265,22 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(!text.contains("exit_code") && text.ends_with('\n'));
+        assert!(!text.contains("shard"), "a run without shards has no metrics of them");
+        let activities =
+            [ShardActivity::Started, ShardActivity::Progressed, ShardActivity::Started];
+        for (time, activity) in (20..).zip(activities) {
+            counts.apply(&Event::Shard { shard: 3, activity }, time);
+        }
+        let text = render(&counts, "mirrorToMirror");
+        for line in [
+            "oc_mirror_shard_running{shard=\"3\"} 1",
+            "oc_mirror_shard_attempts_total{shard=\"3\"} 2",
+            "oc_mirror_shard_last_progress_time_seconds{shard=\"3\"} 22",
+            // A shard that starts is no content that arrives.
+            "oc_mirror_last_progress_time_seconds 7",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
         counts.ended = Some((8, 9));
         let text = render(&counts, "mirrorToMirror");
         assert!(

@@ -156,6 +156,8 @@ impl StoreArguments {
         names.sort();
         wait(async {
             let store = open(place, &self.settings())?;
+            // What a process left that was killed while it stored archives.
+            store.abort_unfinished().await.map_err(|error| problem(&error))?;
             let stored = store.list().await.map_err(|error| problem(&error))?;
             for name in names {
                 let path = directory.join(&name);

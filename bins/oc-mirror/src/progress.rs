@@ -114,7 +114,10 @@ fn speak(event: &Event) {
             Outcome::Pending => tracing::debug!("not copied {origin}"),
         },
         Event::Warning { message } => tracing::warn!("{message}"),
-        Event::Moved { .. } | Event::Archived { .. } | Event::Verified { .. } => {}
+        Event::Moved { .. }
+        | Event::Archived { .. }
+        | Event::Verified { .. }
+        | Event::Shard { .. } => {}
     }
 }
 

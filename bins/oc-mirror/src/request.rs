@@ -31,6 +31,8 @@ pub struct ProcessEnvironment {
     pub cache_variable: Option<OsString>,
     /// `JOB_COMPLETION_INDEX`
     pub completion_index: Option<u32>,
+    /// Whether an earlier pod of the same shard failed, by the variables of [`mirror_job::FAILURES`]
+    pub is_repeated_pod: bool,
     /// `COSIGN_PASSWORD`
     pub cosign_password: Option<Secret>,
     pub registries: registry::Environment,
@@ -50,6 +52,9 @@ impl ProcessEnvironment {
             completion_index: std::env::var("JOB_COMPLETION_INDEX")
                 .ok()
                 .and_then(|index| index.parse().ok()),
+            is_repeated_pod: mirror_job::FAILURES.iter().any(|(variable, _)| {
+                std::env::var(variable).is_ok_and(|count| !matches!(count.as_str(), "" | "0"))
+            }),
             cosign_password: std::env::var("COSIGN_PASSWORD").ok().map(Secret::new),
             registries: registry::Environment::from_process(),
             releases: ReleaseVariables::of_process(),

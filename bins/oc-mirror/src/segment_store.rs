@@ -1,4 +1,4 @@
-//! A run whose archive pods write, in the bucket that the archive goes to.
+//! A run whose archive pods write, in the bucket or volume that the archive goes to.
 //!
 //! ```text
 //! PREFIX/oc-mirror-runs/NAME/run.json        digests of the files below
@@ -41,7 +41,9 @@ pub(crate) struct SegmentRun {
 pub(crate) enum SegmentStoreError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("invalid value for --run: expected s3://BUCKET/PREFIX@DIGEST, found {0:?}")]
+    #[error(
+        "invalid value for --run: expected s3://BUCKET/PREFIX@DIGEST or file://DIR@DIGEST, found {0:?}"
+    )]
     Name(String),
     #[error("{name} of the run was modified: expected the digest {expected}, found {found}")]
     Modified { name: String, expected: Digest, found: Digest },
@@ -228,11 +230,13 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Removes what a run left that is complete.
+    /// Removes what a run left that is complete, also parts of uploads of killed pods.
     pub(crate) async fn remove(&self) -> Result<(), SegmentStoreError> {
+        self.store.abort_unfinished().await?;
         for file in self.store.list().await? {
             self.store.remove(&file.name).await?;
         }
+        self.store.remove_directory();
         Ok(())
     }
 }

@@ -11,7 +11,6 @@ pub(crate) mod pod;
 pub(crate) mod process;
 mod segment_pod;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -22,8 +21,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mirror::{Event, ShardEnding, ShardReport, ShardRunner, ShardWatch, StoredPart};
-use oci::Digest;
+use mirror::{Event, ShardActivity, ShardEnding, ShardReport, ShardRunner, ShardWatch, StoredPart};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinSet;
@@ -99,15 +97,14 @@ struct Attempt {
     report: Option<ShardReport>,
     /// Why the shard cannot do its part.
     rejected: Option<String>,
-    /// Blobs that arrived, with their sizes.
-    arrived: BTreeMap<Digest, u64>,
+    /// Whether a blob arrived.
+    has_progressed: bool,
 }
 
 impl LocalShards {
     /// Runs one shard until it has done its part. A process that is killed is started again.
     async fn shard(&self, part: &StoredPart, watch: &ShardWatch) -> Option<ShardReport> {
         let number = part.shard;
-        let mut before: BTreeMap<Digest, u64> = BTreeMap::new();
         let mut fruitless = 0;
         let mut is_repeated = false;
         let why = loop {
@@ -115,12 +112,9 @@ impl LocalShards {
                 Ok(attempt) => attempt,
                 Err(error) => break format!("starting {}: {error}", self.program.display()),
             };
-            if let Some(mut report) = attempt.report
+            if let Some(report) = attempt.report
                 && (report.ending != ShardEnding::Interrupted || watch.cancel.is_cancelled())
             {
-                // What processes moved that left no report.
-                report.blobs += before.len() as u64;
-                report.bytes += before.values().sum::<u64>();
                 return Some(report);
             }
             if watch.cancel.is_cancelled() {
@@ -129,8 +123,7 @@ impl LocalShards {
             if let Some(rejected) = attempt.rejected {
                 break rejected;
             }
-            fruitless = if attempt.arrived.is_empty() { fruitless + 1 } else { 0 };
-            before.extend(attempt.arrived);
+            fruitless = if attempt.has_progressed { 0 } else { fruitless + 1 };
             if fruitless == ATTEMPTS {
                 break format!(
                     "its process ended {ATTEMPTS} times without progress: {}",
@@ -162,12 +155,16 @@ impl LocalShards {
             command.arg("--shard-repeated");
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let tell = |activity| {
+            watch.observer.notice(Event::Shard { shard: part.shard, activity });
+        };
         let mut child = command.kill_on_drop(true).spawn()?;
+        tell(ShardActivity::Started);
         let input = child.stdin.take();
         let mut output = child.stdout.take().map(|output| BufReader::new(output).lines());
         let mut errors = child.stderr.take().map(|errors| BufReader::new(errors).lines());
         let (mut report, mut rejected) = (None, None);
-        let (mut sizes, mut arrived) = (BTreeMap::new(), BTreeMap::new());
+        let mut has_progressed = false;
         let read = async {
             while let Some(lines) = &mut output
                 && let Ok(Some(text)) = lines.next_line().await
@@ -177,17 +174,19 @@ impl LocalShards {
                     Line::Report(ended) => report = Some(ended),
                     Line::Rejected { message } => rejected = Some(message),
                     Line::Started { digest, size } => {
-                        sizes.insert(digest, size);
                         watch.observer.notice(Event::BlobStarted { digest, size });
                     }
                     Line::Done { digest } => {
-                        arrived.insert(digest, sizes.get(&digest).copied().unwrap_or_default());
+                        has_progressed = true;
                         watch.observer.notice(Event::BlobDone { digest });
                     }
                     Line::Failed { digest, error } => {
                         watch.observer.notice(Event::BlobFailed { digest, error });
                     }
-                    Line::Moved { bytes } => watch.observer.notice(Event::Moved { bytes }),
+                    Line::Moved { bytes } => {
+                        watch.observer.notice(Event::Moved { bytes });
+                        tell(ShardActivity::Progressed);
+                    }
                     Line::Warning { message } => {
                         watch.observer.notice(Event::Warning { message });
                     }
@@ -202,7 +201,8 @@ impl LocalShards {
             }
         };
         let ((), (), status) = tokio::join!(read, log, until_ended(&mut child, input, watch));
-        Ok(Attempt { status: status?, report, rejected, arrived })
+        tell(ShardActivity::Ended);
+        Ok(Attempt { status: status?, report, rejected, has_progressed })
     }
 }
 

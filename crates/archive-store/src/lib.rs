@@ -3,37 +3,36 @@
 //! The objects are the files of a workspace, with their names below a prefix: a workstation can
 //! copy them with any other tool. Content is not checked here: archives are, when they are pushed.
 
+mod credentials_file;
 mod place;
+mod upload;
 
 use std::error::Error;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use futures_util::stream::{self, TryStreamExt};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
-use object_store::{
-    Certificate, ClientOptions, GetOptions, ObjectStore, ObjectStoreExt, WriteMultipart,
-};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use object_store::{Certificate, ClientOptions, GetOptions, ObjectStore, ObjectStoreExt};
+use tokio::io::AsyncWriteExt;
 
+use credentials_file::CredentialsFile;
 pub use place::{Place, PlaceError};
 
-/// Size of a part. S3 allows 10,000 parts: objects of up to 312 GiB.
-const PART: usize = 32 << 20;
-/// Parts under way at the same time.
-const PARTS_AT_ONCE: usize = 4;
 /// Ranges of a file that are fetched at the same time.
 const RANGES_AT_ONCE: usize = 8;
 /// Code of a server whose bucket does not exist.
 const NO_BUCKET: &str = "NoSuchBucket";
-/// Read from a file at once.
-const PIECE: usize = 1 << 20;
 
-/// How a store is connected to. Credentials come from the environment: `AWS_ACCESS_KEY_ID` and
-/// `AWS_SECRET_ACCESS_KEY`, or a web identity, or the metadata service of a machine.
+/// How a store is connected to. Credentials come from the environment (`AWS_ACCESS_KEY_ID` and
+/// `AWS_SECRET_ACCESS_KEY`), from a web identity, from the file of the AWS tools
+/// (`AWS_SHARED_CREDENTIALS_FILE`, else `~/.aws/credentials`), or from the metadata service of a
+/// machine: the first of these that exists.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// None: that of AWS, or `AWS_ENDPOINT_URL`.
@@ -94,10 +93,12 @@ pub struct StoredFile {
     pub size: u64,
 }
 
-/// A prefix of a bucket.
+/// A prefix of a bucket, or a directory that stands for one: a volume that several nodes mount.
 #[derive(Debug)]
 pub struct ArchiveStore {
-    store: AmazonS3,
+    store: Arc<dyn ObjectStore>,
+    /// The same store, where files are stored in parts.
+    bucket: Option<AmazonS3>,
     place: Place,
 }
 
@@ -107,35 +108,23 @@ impl ArchiveStore {
     /// # Errors
     /// The settings cannot be used.
     pub fn open(place: &Place, settings: &Settings) -> Result<Self, StoreError> {
-        let mut options = ClientOptions::new();
-        if let Some(path) = &settings.ca {
-            let pem = std::fs::read(path)
-                .map_err(|source| StoreError::Read { path: path.clone(), source })?;
-            let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| {
-                StoreError::Certificates { path: path.clone(), reason: explain(&error) }
-            })?;
-            for certificate in certificates {
-                options = options.with_root_certificate(certificate);
-            }
-        }
-        let mut builder = AmazonS3Builder::from_env()
-            .with_bucket_name(&place.bucket)
-            .with_virtual_hosted_style_request(settings.virtual_hosted);
-        if let Some(endpoint) = &settings.endpoint {
-            builder = builder.with_endpoint(endpoint);
-        }
-        // A user who names an http:// endpoint wants it.
-        let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
-        let is_plain = endpoint.is_some_and(|url| url.starts_with("http://"));
-        builder = builder.with_client_options(options.with_allow_http(is_plain));
-        if let Some(region) = &settings.region {
-            builder = builder.with_region(region);
-        }
-        let store = builder.build().map_err(|error| StoreError::Settings {
+        let unusable = |error: object_store::Error| StoreError::Settings {
             place: place.to_string(),
             reason: explain(&error),
-        })?;
-        Ok(Self { store, place: place.clone() })
+        };
+        match place {
+            Place::Bucket { bucket, .. } => {
+                let bucket = open_bucket(bucket, settings, unusable)?;
+                let store = Arc::new(bucket.clone());
+                Ok(Self { store, bucket: Some(bucket), place: place.clone() })
+            }
+            Place::Directory(path) => {
+                std::fs::create_dir_all(path)
+                    .map_err(|source| StoreError::Write { path: path.clone(), source })?;
+                let store = LocalFileSystem::new_with_prefix(path).map_err(unusable)?;
+                Ok(Self { store: Arc::new(store), bucket: None, place: place.clone() })
+            }
+        }
     }
 
     /// The files below the prefix, in the order of their names.
@@ -143,8 +132,8 @@ impl ArchiveStore {
     /// # Errors
     /// The bucket does not exist, or cannot be listed.
     pub async fn list(&self) -> Result<Vec<StoredFile>, StoreError> {
-        let prefix = self.place.prefix.as_deref().map(Key::from);
-        let listed = self.store.list(prefix.as_ref()).try_collect::<Vec<_>>().await;
+        let prefix = self.place.prefix().map(Key::from);
+        let listed = self.store.list_with_delimiter(prefix.as_ref()).await;
         let listed = listed.map_err(|error| {
             let (place, reason) = (self.place.to_string(), explain(&error));
             match reason.contains(NO_BUCKET) {
@@ -161,45 +150,12 @@ impl ArchiveStore {
             };
             <[String; 1]>::try_from(rest).ok().map(|[name]| name)
         };
-        let files = listed.into_iter().filter_map(|object| {
+        let files = listed.objects.into_iter().filter_map(|object| {
             Some(StoredFile { name: directly(&object.location)?, size: object.size })
         });
         let mut files: Vec<StoredFile> = files.collect();
         files.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(files)
-    }
-
-    /// Stores a file under its name. A store that fails leaves no object, and no parts.
-    ///
-    /// # Errors
-    /// The file cannot be read, or the store does not accept it.
-    pub async fn upload(&self, path: &Path, name: &str) -> Result<(), StoreError> {
-        let failed = |error: object_store::Error| StoreError::Store {
-            name: name.to_owned(),
-            place: self.place.to_string(),
-            reason: explain(&error),
-        };
-        let unreadable = |source| StoreError::Read { path: path.to_owned(), source };
-        let mut file = tokio::fs::File::open(path).await.map_err(unreadable)?;
-        let upload = self.store.put_multipart(&self.key(name)).await.map_err(failed)?;
-        let mut upload = WriteMultipart::new_with_chunk_size(upload, PART);
-        let mut piece = vec![0; PIECE];
-        let written = async {
-            loop {
-                upload.wait_for_capacity(PARTS_AT_ONCE).await.map_err(failed)?;
-                match file.read(&mut piece).await.map_err(unreadable)? {
-                    0 => return Ok(()),
-                    count => upload.write(&piece[..count]),
-                }
-            }
-        };
-        let written: Result<(), StoreError> = written.await;
-        if let Err(error) = written {
-            // Parts of an upload that is not completed cost space and are not listed.
-            let _ = upload.abort().await;
-            return Err(error);
-        }
-        upload.finish().await.map(drop).map_err(failed)
     }
 
     /// Fetches a file into `directory`. It has its name once it is complete.
@@ -320,6 +276,15 @@ impl ArchiveStore {
         }
     }
 
+    /// Removes a directory that has no files any more. A bucket has none.
+    pub fn remove_directory(&self) {
+        if let Place::Directory(path) = &self.place {
+            // Another run may use it.
+            let _ = std::fs::remove_dir(path);
+            let _ = path.parent().map(std::fs::remove_dir);
+        }
+    }
+
     fn unwritten(&self, name: &str, error: &object_store::Error) -> StoreError {
         let (name, place) = (name.to_owned(), self.place.to_string());
         StoreError::Store { name, place, reason: explain(error) }
@@ -334,11 +299,50 @@ impl ArchiveStore {
     }
 
     fn key(&self, name: &str) -> Key {
-        match &self.place.prefix {
+        match self.place.prefix() {
             Some(prefix) => Key::from(format!("{prefix}/{name}")),
             None => Key::from(name),
         }
     }
+}
+
+fn open_bucket(
+    bucket: &str,
+    settings: &Settings,
+    unusable: impl FnOnce(object_store::Error) -> StoreError,
+) -> Result<AmazonS3, StoreError> {
+    let mut options = ClientOptions::new();
+    if let Some(path) = &settings.ca {
+        let pem = std::fs::read(path)
+            .map_err(|source| StoreError::Read { path: path.clone(), source })?;
+        let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| {
+            StoreError::Certificates { path: path.clone(), reason: explain(&error) }
+        })?;
+        for certificate in certificates {
+            options = options.with_root_certificate(certificate);
+        }
+    }
+    let mut builder = AmazonS3Builder::from_env()
+        .with_bucket_name(bucket)
+        .with_virtual_hosted_style_request(settings.virtual_hosted);
+    if let Some(endpoint) = &settings.endpoint {
+        builder = builder.with_endpoint(endpoint);
+    }
+    // A user who names an http:// endpoint wants it.
+    let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+    let is_plain = endpoint.is_some_and(|url| url.starts_with("http://"));
+    builder = builder.with_client_options(options.with_allow_http(is_plain));
+    if let Some(region) = &settings.region {
+        builder = builder.with_region(region);
+    }
+    let is_given = |key| builder.get_config_value(&key).is_some();
+    let has_other_credentials = is_given(AmazonS3ConfigKey::AccessKeyId)
+        || is_given(AmazonS3ConfigKey::SecretAccessKey)
+        || is_given(AmazonS3ConfigKey::WebIdentityTokenFile);
+    if !has_other_credentials && let Some(file) = CredentialsFile::of_process() {
+        builder = builder.with_credentials(Arc::new(file));
+    }
+    builder.build().map_err(unusable)
 }
 
 /// What the store reports, without what surrounds it: errors of the library repeat their causes,

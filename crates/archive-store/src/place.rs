@@ -1,14 +1,16 @@
-//! `s3://BUCKET[/PREFIX]`
+//! `s3://BUCKET[/PREFIX]`, or `file://DIRECTORY`
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A bucket, and a prefix in it.
+/// Where archives are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    pub bucket: String,
-    /// Without slashes at its ends.
-    pub prefix: Option<String>,
+pub enum Place {
+    /// A bucket, and a prefix in it without slashes at its ends.
+    Bucket { bucket: String, prefix: Option<String> },
+    /// A directory: a volume that several nodes mount.
+    Directory(PathBuf),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +22,10 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Self, PlaceError> {
         let error = || PlaceError(text.to_owned());
+        if let Some(path) = text.strip_prefix("file://") {
+            let path = PathBuf::from(path);
+            return if path.is_absolute() { Ok(Self::Directory(path)) } else { Err(error()) };
+        }
         let rest = text.strip_prefix("s3://").ok_or_else(error)?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let is_name =
@@ -30,7 +36,7 @@ impl FromStr for Place {
             return Err(error());
         }
         let prefix = (!prefix.is_empty()).then(|| prefix.to_owned());
-        Ok(Self { bucket: bucket.to_owned(), prefix })
+        Ok(Self::Bucket { bucket: bucket.to_owned(), prefix })
     }
 }
 
@@ -38,20 +44,33 @@ impl Place {
     /// A place below this one.
     #[must_use]
     pub fn join(&self, name: &str) -> Self {
-        let prefix = match &self.prefix {
-            Some(prefix) => format!("{prefix}/{name}"),
-            None => name.to_owned(),
-        };
-        Self { bucket: self.bucket.clone(), prefix: Some(prefix) }
+        match self {
+            Self::Bucket { bucket, prefix } => {
+                let prefix = match prefix {
+                    Some(prefix) => format!("{prefix}/{name}"),
+                    None => name.to_owned(),
+                };
+                Self::Bucket { bucket: bucket.clone(), prefix: Some(prefix) }
+            }
+            Self::Directory(path) => Self::Directory(path.join(name)),
+        }
+    }
+
+    /// What keys start with.
+    pub(crate) fn prefix(&self) -> Option<&str> {
+        match self {
+            Self::Bucket { prefix, .. } => prefix.as_deref(),
+            Self::Directory(_) => None,
+        }
     }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "s3://{}", self.bucket)?;
-        match &self.prefix {
-            Some(prefix) => write!(f, "/{prefix}"),
-            None => Ok(()),
+        match self {
+            Self::Bucket { bucket, prefix: Some(prefix) } => write!(f, "s3://{bucket}/{prefix}"),
+            Self::Bucket { bucket, prefix: None } => write!(f, "s3://{bucket}"),
+            Self::Directory(path) => write!(f, "file://{}", path.display()),
         }
     }
 }
@@ -61,14 +80,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_a_bucket_and_a_prefix() {
+    fn a_place_is_a_bucket_and_a_prefix_or_a_directory() {
         let place = |text: &str| text.parse::<Place>();
-        assert_eq!(place("s3://b").unwrap().prefix, None);
-        assert_eq!(place("s3://b/").unwrap().prefix, None);
+        assert_eq!(place("s3://b").unwrap().prefix(), None);
+        assert_eq!(place("s3://b/").unwrap().prefix(), None);
         assert_eq!(place("s3://b/x/y/").unwrap().to_string(), "s3://b/x/y");
         assert_eq!(place("s3://b/x").unwrap().join("y").to_string(), "s3://b/x/y");
         assert_eq!(place("s3://b").unwrap().join("y").to_string(), "s3://b/y");
-        for text in ["s3://", "s3:///x", "b/x", "s3://B", "s3://b/../x", "s3://b/x//y"] {
+        assert_eq!(place("file:///a/b").unwrap().join("y").to_string(), "file:///a/b/y");
+        for text in ["s3://", "s3:///x", "b/x", "s3://B", "s3://b/../x", "s3://b/x//y", "file://b"]
+        {
             assert!(place(text).is_err(), "{text}");
         }
     }

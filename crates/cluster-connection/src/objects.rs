@@ -85,13 +85,20 @@ impl Connection {
         }
     }
 
-    /// The log of a pod in the collection at `path`.
+    /// The log of a pod in the collection at `path`: all of it, or its last lines.
     ///
     /// # Errors
     /// The pod has none yet, the server does not respond, or the account may not read it.
-    pub async fn logs(&self, path: &str, pod: &str) -> Result<String, ObjectError> {
+    pub async fn logs(
+        &self,
+        path: &str,
+        pod: &str,
+        last_lines: Option<u32>,
+    ) -> Result<String, ObjectError> {
         let what = format!("reading the log of {pod}");
-        let request = Request::new(path).logs(pod, &LogParams::default());
+        let tail_lines = last_lines.map(i64::from);
+        let parameters = LogParams { tail_lines, ..LogParams::default() };
+        let request = Request::new(path).logs(pod, &parameters);
         let request =
             request.map_err(|error| self.failure(&what, &kube::Error::BuildRequest(error)))?;
         self.client().request_text(request).await.map_err(|error| self.failure(&what, &error))

@@ -33,6 +33,8 @@ pub(crate) struct Job {
     pub(crate) effort: Effort,
     /// Programs for this machine that are packaged instead of compiling any.
     pub(crate) debug_programs: Option<DebugPrograms>,
+    /// Whether archives, packages and manifests are left out.
+    pub(crate) only_images: bool,
     /// Where the archives will be downloaded from; part of the manifests for krew.
     pub(crate) url: String,
     /// The private key of cosign that signs the checksums.
@@ -156,7 +158,7 @@ impl Job {
             .with_context(|| format!("creating a folder in {}", self.target.display()))?;
         let built = self.compile(release, toolchain, work.path())?;
         let contents = self.collect(release, toolchain, &built, work.path())?;
-        for one in &contents {
+        for one in contents.iter().filter(|_| !self.only_images) {
             self.archive(one, release, out)?;
             self.packages(one, release, out, work.path())?;
             if let Some(text) = &one.sbom {
@@ -164,7 +166,9 @@ impl Job {
                 write(&out.join(name), text)?;
             }
         }
-        self.krew(&contents, release, out)?;
+        if !self.only_images {
+            self.krew(&contents, release, out)?;
+        }
         let images = self.images(&contents, release, out, work.path())?;
         Ok((contents, images, work))
     }

@@ -41,6 +41,7 @@ Options:
   --url URL          Where the archives will be downloaded from, for the manifests of plugins
   --key FILE         Sign the checksums with this private key of cosign; COSIGN_PASSWORD unlocks it
   --check            Check the artefacts: run, install, upgrade, remove, unpack; needs root
+  --only-images      Write the container images alone
   --quick            Compile without optimization and compress less: for a trial, not for a release
   --reproducible     Build again from a clone in another folder, and compare
   --short            Package and check debug programs for this machine only; about two minutes";
@@ -85,7 +86,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Options>> {
     let root = root();
     let (mut out, mut url, mut key) = (PathBuf::from("dist"), URL.to_owned(), None);
     let (mut architectures, mut selected) = (Vec::new(), Vec::new());
-    let (mut check, mut reproducible) = (false, false);
+    let (mut check, mut reproducible, mut only_images) = (false, false, false);
     let (mut effort, mut debug_programs, mut node) = (Effort::Release, None, None);
     let mut parser = lexopt::Parser::from_args(arguments);
     while let Some(argument) = parser.next()? {
@@ -102,6 +103,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Options>> {
             lexopt::Arg::Long("key") => key = Some(PathBuf::from(parser.value()?)),
             lexopt::Arg::Long("check") => check = true,
             lexopt::Arg::Long("reproducible") => reproducible = true,
+            lexopt::Arg::Long("only-images") => only_images = true,
             lexopt::Arg::Long("quick") => effort = Effort::Check,
             // xtask replaces `--short` by the folder of the programs that it built.
             lexopt::Arg::Long("debug-programs") => {
@@ -133,7 +135,19 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<Options>> {
         .map_or_else(|| root.join("target"), |folder| root.join(folder));
     let out = std::path::absolute(out).context("reading --out")?;
     let debug_programs = debug_programs.map(|folder| DebugPrograms { folder, node });
-    let job = Job { root, target, out, architectures, programs, effort, debug_programs, url, key };
+    ensure!(!(check && only_images), "--check needs all artefacts, so not --only-images");
+    let job = Job {
+        root,
+        target,
+        out,
+        architectures,
+        programs,
+        effort,
+        debug_programs,
+        only_images,
+        url,
+        key,
+    };
     Ok(Some(Options { job, check, reproducible }))
 }
 

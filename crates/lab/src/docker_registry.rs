@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use crate::certificates::Authority;
 use crate::images::Image;
 use crate::netns::Isolated;
+use crate::object_store::ObjectStore;
 use crate::registry::Credentials;
 
 pub use storage::Storage;
@@ -31,11 +32,13 @@ const START_DEADLINE: Duration = Duration::from_secs(300);
 pub struct Settings {
     /// TLS with a certificate of this authority; without one, plain HTTP.
     pub tls: Option<Arc<Authority>>,
-    /// The only user it lets in; without one, everybody.
+    /// The only user that is accepted; without one, all are.
     pub credentials: Option<Credentials>,
     /// Where it keeps its content; without one, in a temporary directory.
     /// Content that is there already is served.
     pub storage: Option<PathBuf>,
+    /// The URL of a [`crate::object_store::ObjectStore`] and a bucket that keep its content instead.
+    pub bucket: Option<(String, String)>,
     /// The port of 127.0.0.1 to listen on; without one, a free port.
     pub port: Option<u16>,
     /// Rejects every deletion with 405, as it does unless it is configured otherwise.
@@ -207,13 +210,13 @@ fn configuration(settings: &Settings, files: &Path, storage: &Path) -> Result<St
         "version: 0.1
 log: {{level: info, accesslog: {{disabled: false}}}}
 storage:
-  filesystem: {{rootdirectory: {:?}}}
+  {}
   delete: {{enabled: {}}}
 http:
   addr: 127.0.0.1:{port}
   secret: lab
 ",
-        storage.display().to_string(),
+        driver(settings, storage),
         !settings.deletion_disabled
     );
     if let Some(authority) = &settings.tls {
@@ -232,6 +235,18 @@ http:
         text += &format!("auth:\n  htpasswd: {{realm: lab, path: {path:?}}}\n");
     }
     Ok(text)
+}
+
+/// Where content is kept. Clients get content of a bucket from the registry, not by redirects.
+fn driver(settings: &Settings, storage: &Path) -> String {
+    match &settings.bucket {
+        None => format!("filesystem: {{rootdirectory: {:?}}}", storage.display().to_string()),
+        Some((url, bucket)) => format!(
+            "s3: {{accesskey: {}, secretkey: {}, region: us-east-1, regionendpoint: {url:?}, bucket: {bucket}, forcepathstyle: true, secure: false}}\n  redirect: {{disable: true}}",
+            ObjectStore::ACCESS_KEY,
+            ObjectStore::SECRET_KEY,
+        ),
+    }
 }
 
 /// One line of a password file, hashed by the tool that administrators use.

@@ -6,6 +6,7 @@
 //! kube-controller-manager beside it.
 
 mod client;
+mod container;
 mod controllers;
 mod crds;
 mod credentials;
@@ -27,6 +28,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use client::{ApiError, Client, FieldValidation, Persistence};
+pub use container::ImageRoot;
 pub use crds::open_crd;
 pub use document::DocumentError;
 pub use pod_runner::{PodOptions, PodRunner};

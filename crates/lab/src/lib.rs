@@ -13,7 +13,7 @@
 //! | [`signature_store`] | signatures of releases |
 //! | [`releases`] | releases like OpenShift's, and the keys that sign them |
 //! | [`certificates`] | a private authority for servers and clients on loopback |
-//! | [`mod@line`] | a TCP proxy with latency and limited rate |
+//! | [`link`] | a TCP proxy with latency and limited rate |
 //! | [`proxy`] | a web proxy that tunnels |
 //! | [`operators`] | a small operator catalog with images for all that it lists |
 //! | [`netns`] | a network namespace without any route |
@@ -36,7 +36,7 @@ pub mod document_server;
 mod eventually;
 pub mod images;
 pub mod kube;
-pub mod line;
+pub mod link;
 pub mod netns;
 pub mod node;
 pub mod object_store;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+use crate::certificates::Authority;
 use crate::tools::{self, Tool};
 
 /// It takes a few milliseconds on an idle machine.
@@ -19,6 +20,7 @@ const START_DEADLINE: Duration = Duration::from_secs(300);
 pub struct ObjectStore {
     child: Child,
     address: SocketAddr,
+    scheme: &'static str,
     folder: TempDir,
 }
 
@@ -28,6 +30,15 @@ impl ObjectStore {
 
     /// Starts a store without buckets.
     pub fn start() -> Result<Self> {
+        Self::launch(None)
+    }
+
+    /// Starts one with TLS, with a certificate of this authority.
+    pub fn start_with_tls(authority: &Authority) -> Result<Self> {
+        Self::launch(Some(authority))
+    }
+
+    fn launch(authority: Option<&Authority>) -> Result<Self> {
         let program = tools::path(Tool::Versitygw)?;
         let folder = TempDir::new().context("making a folder for an object store")?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
@@ -35,7 +46,14 @@ impl ObjectStore {
         let data = folder.path().join("buckets");
         fs::create_dir(&data).context("making a folder for buckets")?;
         let log = fs::File::create(folder.path().join("versitygw.log"))?;
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        let mut scheme = "http";
+        if let Some(authority) = authority {
+            let server = authority.server()?.write(folder.path(), "server")?;
+            command.arg("--cert").arg(server.certificate).arg("--key").arg(server.key);
+            scheme = "https";
+        }
+        let child = command
             .env("ROOT_ACCESS_KEY", Self::ACCESS_KEY)
             .env("ROOT_SECRET_KEY", Self::SECRET_KEY)
             .args(["--port", &address.to_string(), "posix"])
@@ -45,7 +63,7 @@ impl ObjectStore {
             .stderr(log)
             .spawn()
             .context("starting versitygw")?;
-        let mut store = Self { child, address, folder };
+        let mut store = Self { child, address, scheme, folder };
         let deadline = Instant::now() + START_DEADLINE;
         while TcpStream::connect(address).is_err() {
             if let Some(status) = store.child.try_wait()? {
@@ -69,7 +87,7 @@ impl ObjectStore {
 
     /// Its URL.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 }
 

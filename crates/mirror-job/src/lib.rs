@@ -26,8 +26,10 @@ mod manifests;
 mod progress;
 mod run_name;
 
-pub use manifests::{Manifest, PodArchives, PodSettings, Run, manifests};
-pub use progress::{Condition, JobProgress, PodState, ShardState, shard_states};
+pub use manifests::{ARCHIVES, FAILURES, Manifest, PodArchives, PodSettings, Run, manifests};
+pub use progress::{
+    Condition, JobProgress, LogProgress, PodState, ShardState, log_progress, shard_states,
+};
 pub use run_name::{RunName, RunNameError};
 
 /// Exit codes of pods. The failure policies of the Jobs follow from them.

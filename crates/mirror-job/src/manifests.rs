@@ -13,9 +13,24 @@ const DEST_CA_DIR: &str = "/etc/oc-mirror/dest-ca";
 const STORE_CA_DIR: &str = "/etc/oc-mirror/store-ca";
 /// The file of a ConfigMap with the CA of an object store.
 const STORE_CA_FILE: &str = "ca.crt";
-const ARCHIVES: &str = "/archives";
+/// Where a claim with archives is mounted.
+pub const ARCHIVES: &str = "/archives";
+const STORE_SECRET_DIR: &str = "/etc/oc-mirror/store";
+/// The file of a Secret with credentials in the format of the AWS tools.
+const STORE_SECRET_FILE: &str = "credentials";
+const IDENTITY_DIR: &str = "/etc/oc-mirror/identity";
+const IDENTITY_FILE: &str = "token";
+/// Whom the token of a web identity is for.
+const IDENTITY_AUDIENCE: &str = "sts.amazonaws.com";
+const IDENTITY_SECONDS: u32 = 3600;
 const WORKSPACE: &str = "/workspace";
 const CONTAINER: &str = "oc-mirror";
+/// Variables of pods with the number of earlier pods of the same shard that failed, and the
+/// annotations that have it: failures that count, and those that do not.
+pub const FAILURES: [(&str, &str); 2] = [
+    ("OC_MIRROR_SHARD_FAILURES", "batch.kubernetes.io/job-index-failure-count"),
+    ("OC_MIRROR_SHARD_DISRUPTIONS", "batch.kubernetes.io/job-index-ignored-failure-count"),
+];
 /// How often a shard is repeated after failures that a later attempt may not meet.
 const ATTEMPTS: u32 = 6;
 /// Finished Jobs stay for a week, with their pods and logs.
@@ -66,11 +81,16 @@ pub struct PodSettings {
 pub enum PodArchives {
     /// A PersistentVolumeClaim that several nodes can read.
     Claim(String),
+    /// A PersistentVolumeClaim that several nodes can write to: pods write archives into it.
+    WritableClaim(String),
     Store {
         /// `s3://BUCKET[/PREFIX]`; none where pods read nothing but their plan from it.
         url: Option<String>,
-        /// A Secret with the environment of the object store's client: `AWS_ACCESS_KEY_ID` and others.
+        /// A Secret with the environment of the object store's client (`AWS_ACCESS_KEY_ID` and
+        /// others), or with the file `credentials`.
         secret: Option<String>,
+        /// The role that pods have by the token of their ServiceAccount.
+        role: Option<String>,
         /// A ConfigMap with `ca.crt`.
         ca_config_map: Option<String>,
     },
@@ -215,6 +235,14 @@ fn template(run: &Run, pods: &PodSettings, phase: Phase) -> Value {
         arguments.extend([flag.to_owned(), directory.to_owned()]);
     }
     let mut environment_from = Vec::new();
+    // A home for what the image does not let a user write.
+    let mut environment = vec![json!({ "name": "HOME", "value": WORKSPACE })];
+    // A pod that is repeated is told so by the annotations that the Job controller gives it.
+    for (name, annotation) in FAILURES {
+        let path = format!("metadata.annotations['{annotation}']");
+        environment
+            .push(json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } }));
+    }
     match &pods.archives {
         Some(PodArchives::Claim(claim)) => {
             let source = json!({ "claimName": claim, "readOnly": true });
@@ -222,12 +250,43 @@ fn template(run: &Run, pods: &PodSettings, phase: Phase) -> Value {
             mounts.push(json!({ "name": "archives", "mountPath": ARCHIVES, "readOnly": true }));
             arguments.extend(["--from".into(), format!("file://{ARCHIVES}")]);
         }
-        Some(PodArchives::Store { url, secret, ca_config_map }) => {
+        Some(PodArchives::WritableClaim(claim)) => {
+            let source = json!({ "claimName": claim });
+            volumes.push(json!({ "name": "archives", "persistentVolumeClaim": source }));
+            mounts.push(json!({ "name": "archives", "mountPath": ARCHIVES }));
+        }
+        Some(PodArchives::Store { url, secret, role, ca_config_map }) => {
             if let Some(url) = url {
                 arguments.extend(["--from".into(), url.clone()]);
             }
             if let Some(secret) = secret {
                 environment_from.push(json!({ "secretRef": { "name": secret } }));
+                // A mounted Secret follows its object, so that credentials can be replaced while
+                // pods run; the environment of a process cannot.
+                volumes.push(json!({ "name": "store", "secret": { "secretName": secret } }));
+                let mount =
+                    json!({ "name": "store", "mountPath": STORE_SECRET_DIR, "readOnly": true });
+                mounts.push(mount);
+                environment.push(json!({
+                    "name": "AWS_SHARED_CREDENTIALS_FILE",
+                    "value": format!("{STORE_SECRET_DIR}/{STORE_SECRET_FILE}"),
+                }));
+            }
+            if let Some(role) = role {
+                let token = json!({ "serviceAccountToken": {
+                    "audience": IDENTITY_AUDIENCE,
+                    "expirationSeconds": IDENTITY_SECONDS,
+                    "path": IDENTITY_FILE,
+                } });
+                volumes.push(json!({ "name": "identity", "projected": { "sources": [token] } }));
+                let mount =
+                    json!({ "name": "identity", "mountPath": IDENTITY_DIR, "readOnly": true });
+                mounts.push(mount);
+                environment.push(json!({ "name": "AWS_ROLE_ARN", "value": role }));
+                environment.push(json!({
+                    "name": "AWS_WEB_IDENTITY_TOKEN_FILE",
+                    "value": format!("{IDENTITY_DIR}/{IDENTITY_FILE}"),
+                }));
             }
             if let Some(name) = ca_config_map {
                 volumes.push(json!({ "name": "store-ca", "configMap": { "name": name } }));
@@ -269,8 +328,7 @@ fn template(run: &Run, pods: &PodSettings, phase: Phase) -> Value {
                 "name": CONTAINER,
                 "image": pods.image,
                 "args": arguments,
-                // A home for what the image does not let a user write.
-                "env": [{ "name": "HOME", "value": WORKSPACE }],
+                "env": environment,
                 "envFrom": environment_from,
                 "resources": { "requests": requests, "limits": { "memory": pods.memory } },
                 "securityContext": {
@@ -378,12 +436,32 @@ mod tests {
         let store = pod(PodArchives::Store {
             url: Some("s3://b/x".into()),
             secret: Some("bucket".into()),
+            role: Some("arn:aws:iam::1:role/mirror".into()),
             ca_config_map: Some("ca".into()),
         });
         let line = words(&store);
         assert!(line.contains("--from s3://b/x --s3-ca /etc/oc-mirror/store-ca/ca.crt"), "{line}");
         let from = &store["containers"][0]["envFrom"];
         assert_eq!(*from, json!([{ "secretRef": { "name": "bucket" } }]));
+        let environment = store["containers"][0]["env"].as_array().unwrap();
+        let value = |name: &str| {
+            let variable = environment.iter().find(|variable| variable["name"] == name);
+            variable.map(|variable| variable["value"].as_str().unwrap()).unwrap()
+        };
+        // Variables lead to files that are mounted.
+        let mounted = |path: &str| {
+            let mounts = store["containers"][0]["volumeMounts"].as_array().unwrap();
+            mounts.iter().any(|mount| {
+                path.strip_prefix(mount["mountPath"].as_str().unwrap())
+                    .is_some_and(|rest| rest.starts_with('/'))
+            })
+        };
+        assert!(mounted(value("AWS_SHARED_CREDENTIALS_FILE")), "{store}");
+        assert!(mounted(value("AWS_WEB_IDENTITY_TOKEN_FILE")), "{store}");
+        assert_eq!(value("AWS_ROLE_ARN"), "arn:aws:iam::1:role/mirror");
+        let written = pod(PodArchives::WritableClaim("archives".into()));
+        assert!(!words(&written).contains("--from"), "{written}");
+        assert!(!written.to_string().contains("\"claimName\":\"archives\",\"readOnly\""));
     }
 
     #[test]

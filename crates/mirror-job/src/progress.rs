@@ -74,6 +74,41 @@ pub struct ShardState {
     pub reason: Option<String>,
 }
 
+/// How far a shard is, as its pod logs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogProgress {
+    pub percent: u8,
+    /// `1.2 GB of 4.0 GB`
+    pub amount: String,
+}
+
+impl LogProgress {
+    /// Of an amount in bytes, as text.
+    pub fn new((done, all): (u64, u64), text: impl Fn(u64) -> String) -> Self {
+        let percent = match all {
+            0 => 100,
+            // At most 100, so it fits.
+            _ => u8::try_from(u128::from(done.min(all)) * 100 / u128::from(all)).unwrap_or(100),
+        };
+        Self { percent, amount: format!("{} of {}", text(done.min(all)), text(all)) }
+    }
+
+    /// The line of the log, without time and level.
+    pub fn line(&self, shard: u32) -> String {
+        format!("shard {shard}: {} %, {}", self.percent, self.amount)
+    }
+}
+
+/// The last progress that the log of a shard's pod tells.
+pub fn log_progress(log: &str, shard: u32) -> Option<LogProgress> {
+    let label = format!("shard {shard}: ");
+    log.lines().rev().find_map(|line| {
+        let (_, rest) = line.split_once(&label)?;
+        let (percent, amount) = rest.split_once(" %, ")?;
+        Some(LogProgress { percent: percent.parse().ok()?, amount: amount.trim().to_owned() })
+    })
+}
+
 /// The state of each shard that has a pod, by index.
 pub fn shard_states(pods: &[Value]) -> Vec<ShardState> {
     let mut newest: std::collections::BTreeMap<u32, (String, ShardState)> =
@@ -188,6 +223,24 @@ mod tests {
             JobProgress::of(&json!({})),
             JobProgress { completions: 1, ..JobProgress::default() }
         );
+    }
+
+    #[test]
+    fn the_progress_of_a_shard_is_read_from_its_log() {
+        let at = |done| LogProgress::new((done, 200), |bytes| format!("{bytes} B"));
+        assert_eq!(at(63).line(3), "shard 3: 31 %, 63 B of 200 B");
+        assert_eq!(
+            (at(500).percent, LogProgress::new((0, 0), |b| b.to_string()).percent),
+            (100, 100)
+        );
+        let log = format!(
+            "2026/01/01 [INFO] : shard 3 of run x: 200 B\n[INFO] : {}\n[INFO] : {}\n[WARN] : slow\n",
+            at(2).line(3),
+            at(63).line(3)
+        );
+        assert_eq!(log_progress(&log, 3), Some(at(63)));
+        assert_eq!(log_progress(&log, 30), None);
+        assert_eq!(log_progress("shard 3: 7 blobs, 1 mounted", 3), None);
     }
 
     #[test]

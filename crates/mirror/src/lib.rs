@@ -48,7 +48,7 @@ pub use delete::{
     What, execute as execute_deletion, garbage_collection, plan as plan_deletion,
 };
 pub use plan::stored_plan::{StoredPlan, StoredPlanError};
-pub use progress::{Event, ImageDone, Observer, Unobserved};
+pub use progress::{Event, ImageDone, Observer, ShardActivity, Unobserved};
 pub use reason::{Reason, Remedy};
 pub use repair_workspace::{NotRepaired, Repaired, repair_workspace};
 pub use report::{ArchiveLine, BrokenBundle, Ending, Failure, ImageLine, Outcome, Report, Totals};

@@ -55,9 +55,23 @@ pub enum Event {
         bytes: u64,
         of: u64,
     },
+    /// What one of several processes that transfer blobs does.
+    Shard {
+        shard: u32,
+        activity: ShardActivity,
+    },
     Warning {
         message: String,
     },
+}
+
+/// What a shard does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardActivity {
+    Started,
+    /// Bytes arrived.
+    Progressed,
+    Ended,
 }
 
 impl Event {

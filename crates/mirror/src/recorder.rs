@@ -58,7 +58,8 @@ impl Recorder {
             Event::Collected { .. }
             | Event::ImageStarted { .. }
             | Event::Archived { .. }
-            | Event::Verified { .. } => return Ok(()),
+            | Event::Verified { .. }
+            | Event::Shard { .. } => return Ok(()),
         };
         self.journal.append(event)
     }

@@ -1,6 +1,6 @@
 //! What can be asked for beyond the API of kubernetes-nmstate: annotations under one prefix.
 //!
-//! A value that cannot be honoured is an error, as is a name under the prefix that nobody knows:
+//! A value that cannot be honoured is an error, as is an unknown name under the prefix:
 //! a policy whose author believes in a canary must not roll out without one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ pub const DRIFT: &str = "nmstate.landfall.dev/drift";
 pub const MEMORY_ONLY: &str = "nmstate.landfall.dev/memory-only";
 /// On a policy: seconds that the network may take to be good after a change.
 pub const PROBE_TIMEOUT: &str = "nmstate.landfall.dev/probe-timeout";
-/// On a policy: try again where it failed. A new value asks anew; names of nodes after a space
+/// On a policy: try again where it failed. A new value is a new request; names of nodes after a space
 /// restrict it to these.
 pub const RETRY: &str = "nmstate.landfall.dev/retry";
 /// On a policy: the name that name servers are asked about after a change.
@@ -522,9 +522,9 @@ mod tests {
     #[test]
     fn an_annotation_of_the_other_kind_is_not_known() {
         assert!(policy(OFF, "true").is_err());
-        let asked = annotations(&[(CANARY, "1"), (OFF, "true")]);
-        assert!(NMStateOptions::parse(Some(&asked)).unwrap().off);
-        let unknown = NMStateOptions::unknown(Some(&asked)).unwrap().to_string();
+        let requested = annotations(&[(CANARY, "1"), (OFF, "true")]);
+        assert!(NMStateOptions::parse(Some(&requested)).unwrap().off);
+        let unknown = NMStateOptions::unknown(Some(&requested)).unwrap().to_string();
         assert!(unknown.contains("nmstate.landfall.dev/canary is not known here"), "{unknown}");
         assert_eq!(NMStateOptions::unknown(Some(&annotations(&[(OFF, "true")]))), None);
     }

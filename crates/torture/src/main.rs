@@ -1,6 +1,7 @@
 //! Kills programs at random moments and checks that nothing is lost. `cargo xtask torture` builds
 //! and runs it.
 
+mod jobs;
 mod mirror;
 mod node;
 mod random;
@@ -22,6 +23,9 @@ struct Torture {
 enum Command {
     /// Kill oc-mirror in all three modes, then let it finish and compare the registries
     Mirror(Mirror),
+    /// Kill the pods of a run in a cluster, and compare the registry and the report with those of one
+    /// process
+    Jobs(Jobs),
     /// Kill the handler, NetworkManager and the node during changes of the network, and compare the
     /// network with what is reported
     Node(Node),
@@ -36,6 +40,25 @@ struct Mirror {
     #[arg(long, value_name = "N", default_value_t = 300)]
     kills: usize,
     /// 12 kills
+    #[arg(long, conflicts_with = "kills")]
+    short: bool,
+    /// Repeats the moments of an earlier campaign
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+#[derive(clap::Args)]
+struct Jobs {
+    /// The oc-mirror to run
+    #[arg(long, value_name = "FILE")]
+    program: PathBuf,
+    /// The archive of a release with the image that pods run [default: pods run the program]
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+    /// How many pods are killed
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    kills: usize,
+    /// 8 kills
     #[arg(long, conflicts_with = "kills")]
     short: bool,
     /// Repeats the moments of an earlier campaign
@@ -68,6 +91,12 @@ fn main() -> ExitCode {
             let kills = if arguments.short { 12 } else { arguments.kills };
             mirror::run(&arguments.program, kills, arguments.seed)
         }
+        Command::Jobs(arguments) => jobs::run(&jobs::Plan {
+            program: &arguments.program,
+            image: arguments.image.as_deref(),
+            kills: if arguments.short { 8 } else { arguments.kills },
+            seed: arguments.seed,
+        }),
         Command::Node(arguments) => node::run(&node::Plan {
             program: &arguments.program,
             kills: if arguments.short { 5 } else { arguments.kills },

@@ -19,18 +19,21 @@ lets pods of a cluster transfer the content: one Indexed Job with a pod per shar
 Nothing can be pulled before all blobs are there.
 
   Manifests, to review and apply:
-    oc-mirror job -c isc.yaml --workspace file:///data --shards 16 --image REG/oc-mirror:TAG --auth-secret pull \\
-      --out job/ docker://reg.example/ocp
+    oc-mirror job -c isc.yaml --shards 16 --auth-secret pull --out job/ docker://reg.example/ocp
   Create and follow them:
-    oc-mirror job -c isc.yaml --workspace file:///data --shards 16 --image REG/oc-mirror:TAG --auth-secret pull \\
-      --submit --follow docker://reg.example/ocp
+    oc-mirror job -c isc.yaml --shards 16 --auth-secret pull --submit --follow \\
+      docker://reg.example/ocp
+  How far it is, what pods log, and how to end it:
+    oc-mirror job status [NAME]
+    oc-mirror job logs NAME [--shard N]
+    oc-mirror job cancel NAME
 
   An archive in an object store, each pod writing its own files:
-    oc-mirror job -c isc.yaml --workspace file:///data --shards 16 --image REG/oc-mirror:TAG --store-secret bucket \\
-      --auth-secret pull --submit --follow s3://BUCKET/PREFIX
+    oc-mirror job -c isc.yaml --shards 16 --image REG/oc-mirror:TAG --auth-secret pull \\
+      --store-secret bucket --submit --follow s3://BUCKET/PREFIX
   Archives of an object store, with pods of the disconnected side:
-    oc-mirror job -c isc.yaml --from s3://BUCKET/PREFIX --workspace file:///data --shards 16 --image REG/oc-mirror:TAG \\
-      --store-secret bucket --auth-secret pull --submit --follow docker://reg.example/ocp
+    oc-mirror job -c isc.yaml --from s3://BUCKET/PREFIX --shards 16 --auth-secret pull \\
+      --store-secret bucket --submit --follow docker://reg.example/ocp
 
 Credentials come from a Secret of the type kubernetes.io/dockerconfigjson, CAs from ConfigMaps with *.crt files. \
 docs/cluster-jobs.md has more.";
@@ -77,7 +80,10 @@ pub(crate) struct JobArguments {
     /// Wait for the end of the run; print its report and exit with its exit code
     #[arg(long, requires = "submit", help_heading = PODS)]
     pub(crate) follow: bool,
-    /// The container image of oc-mirror, of this version
+    /// Fail if no pod has started after this time, such as 10m (0: no limit); does not apply while Kueue has not admitted the Jobs
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = crate::go_syntax::parse_duration, requires = "follow", help_heading = PODS)]
+    pub(crate) start_timeout: std::time::Duration,
+    /// Container image of oc-mirror; it must be of this version [default: oc-mirror:VERSION at the destination registry]
     #[arg(long, value_name = "IMAGE", help_heading = PODS)]
     pub(crate) image: Option<String>,
     /// Secret with credentials for both sides (.dockerconfigjson)
@@ -89,12 +95,15 @@ pub(crate) struct JobArguments {
     /// ConfigMap with CAs of the destination registry (*.crt)
     #[arg(long, value_name = "NAME", help_heading = PODS)]
     dest_ca: Option<String>,
-    /// PersistentVolumeClaim that has the archives of --from file://DIR; several nodes must be able to read it
+    /// PersistentVolumeClaim that is the directory of --from file://DIR or of the destination file://DIR; several nodes must be able to mount it
     #[arg(long, value_name = "NAME", help_heading = PODS)]
     archives_claim: Option<String>,
-    /// Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and other variables for s3://
+    /// Secret for s3:// with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or with a file `credentials` of the AWS tools, which can be replaced while pods run
     #[arg(long, value_name = "NAME", help_heading = PODS)]
     store_secret: Option<String>,
+    /// Role for s3:// that pods get with the token of their ServiceAccount (web identity), such as arn:aws:iam::ACCOUNT:role/NAME
+    #[arg(long, value_name = "ARN", conflicts_with = "store_secret", help_heading = PODS)]
+    store_role: Option<String>,
     /// ConfigMap with the CA of the object store (ca.crt)
     #[arg(long, value_name = "NAME", help_heading = PODS)]
     store_ca: Option<String>,
@@ -134,12 +143,24 @@ pub(crate) struct ClusterArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobCommand {
-    /// Show the progress of each shard, and why shards wait or fail
-    Status(RunArguments),
+    /// Show the progress of each shard, and why shards wait or fail; without NAME, list the runs of a namespace
+    Status(StatusArguments),
     /// Print the logs of the pods of a run
     Logs(LogsArguments),
     /// Delete the Jobs of a run; what they transferred stays at the destination, invisible until a later run publishes it
     Cancel(RunArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {
+    /// The run, such as oc-mirror-0123456789ab [default: list all runs]
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<RunName>,
+    /// Namespace of the Jobs [default: that of the kubeconfig's context]
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArguments,
 }
 
 #[derive(Debug, Args)]
@@ -170,7 +191,8 @@ impl JobArguments {
         if self.mirror.shards.shards.is_none() {
             problems.push(Problem::new("--shards N is required: how many pods transfer content"));
         }
-        if self.image.as_ref().is_none_or(|image| image.trim().is_empty()) {
+        let to_registry = self.mirror.destinations.iter().any(|to| to.starts_with("docker://"));
+        if self.image.is_none() && !to_registry && !self.mirror.destinations.is_empty() {
             problems.push(
                 Problem::new("--image IMAGE is required: the container image that pods run")
                     .with_hint(
@@ -183,30 +205,38 @@ impl JobArguments {
         }
         let from = self.mirror.from.as_deref().unwrap_or_default();
         let is_store = from.starts_with("s3://");
-        match (&self.archives_claim, from.is_empty() || is_store) {
+        let writes_claim = self.mirror.destinations.iter().any(|to| to.starts_with("file://"));
+        match (&self.archives_claim, (from.is_empty() || is_store) && !writes_claim) {
+            (None, false) if writes_claim => problems.push(
+                Problem::new("a destination of file://DIR needs --archives-claim NAME: pods write the archive into a volume")
+                    .with_hint("mount a volume that several nodes can write to at DIR; or use s3://BUCKET/PREFIX, or --shards without `job`"),
+            ),
             (None, false) => problems.push(
                 Problem::new("--from file://DIR needs --archives-claim NAME: pods read the archives from a volume")
                     .with_hint("put the archives into a volume that several nodes can read, or into an object store (--from s3://BUCKET/PREFIX)"),
             ),
             (Some(_), true) => problems.push(Problem::new(
-                "--archives-claim has an effect only together with --from file://DIR: it is the volume that has this directory",
+                "--archives-claim has an effect only together with --from file://DIR or a destination of file://DIR: it is the volume that has this directory",
             )),
             _ => {}
         }
         let writes_store = self.mirror.destinations.iter().any(|to| to.starts_with("s3://"));
-        for (flag, given) in
-            [("--store-secret", &self.store_secret), ("--store-ca", &self.store_ca)]
-        {
+        for (flag, given) in [
+            ("--store-secret", &self.store_secret),
+            ("--store-role", &self.store_role),
+            ("--store-ca", &self.store_ca),
+        ] {
             if given.is_some() && !is_store && !writes_store {
                 problems.push(Problem::new(format!(
                     "{flag} has an effect only together with s3://BUCKET"
                 )));
             }
         }
-        if writes_store && (self.out.is_some() || !self.follow) {
-            problems.push(Problem::new(
-                "a destination of s3:// needs --submit --follow, without --out: the command adds the archive to the bucket once all pods have written their files",
-            ));
+        if (writes_store || writes_claim) && (self.out.is_some() || !self.follow) {
+            let scheme = if writes_store { "s3://" } else { "file://" };
+            problems.push(Problem::new(format!(
+                "a destination of {scheme} needs --submit --follow, without --out: the command completes the archive once all pods have written their files",
+            )));
         }
         let (source, destination) = (&self.mirror.source, &self.mirror.destination);
         for (flag, given) in [
@@ -268,15 +298,23 @@ impl JobArguments {
     /// Where pods read archives.
     fn archives(&self) -> Option<PodArchives> {
         if let Some(claim) = &self.archives_claim {
-            return Some(PodArchives::Claim(claim.clone()));
+            let writes = self.mirror.destinations.iter().any(|to| to.starts_with("file://"));
+            return Some(match writes {
+                true => PodArchives::WritableClaim(claim.clone()),
+                false => PodArchives::Claim(claim.clone()),
+            });
         }
         let is_store = |text: &String| text.starts_with("s3://");
         let url = self.mirror.from.clone().filter(is_store);
         if url.is_none() && !self.mirror.destinations.iter().any(is_store) {
             return None;
         }
-        let (secret, ca_config_map) = (self.store_secret.clone(), self.store_ca.clone());
-        Some(PodArchives::Store { url, secret, ca_config_map })
+        Some(PodArchives::Store {
+            url,
+            secret: self.store_secret.clone(),
+            role: self.store_role.clone(),
+            ca_config_map: self.store_ca.clone(),
+        })
     }
 }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use cluster_connection::{Connection, Listing};
 use mirror::{Files, RunStore};
-use mirror_job::{JobProgress, RUN_LABEL, Run, ShardState, TARGET_ANNOTATION, shard_states};
+use mirror_job::{JobProgress, RUN_LABEL, Run, ShardState, TARGET_ANNOTATION};
 use serde_json::Value;
 use workspace::Workspace;
 use workspace::atomic_file::{self, Durability};
 
 use super::jobs;
+use super::shard_watch::{Watch, WatchSettings, states};
 use crate::arguments::ReportFormat;
-use crate::console;
 use crate::shards::pod::{EXIT_CODE, REPORT_JSON, REPORT_TEXT, RESOURCES};
 
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -87,62 +87,55 @@ pub(super) async fn follow(
     run: &Run,
     store: &RunStore,
     (directory, format): (&Path, ReportFormat),
+    settings: WatchSettings,
 ) -> anyhow::Result<u8> {
+    let mut watch = Watch::new(run.name.clone(), namespace, settings);
+    let ended = until_ended(cluster, namespace, run, store, &mut watch).await;
+    let ended = ended.and_then(|files| conclude(&files, directory, format));
+    watch.end(*ended.as_ref().unwrap_or(&super::USAGE));
+    ended
+}
+
+/// Waits for the end of a run. Returns the files of its result.
+async fn until_ended(
+    cluster: &Connection,
+    namespace: &str,
+    run: &Run,
+    store: &RunStore,
+    watch: &mut Watch,
+) -> anyhow::Result<Files> {
     let (blobs, publish) = (run.name.blobs_job(), run.name.publish_job());
-    let mut told = (String::new(), Vec::new());
+    let existing = async |job: &str| {
+        let object = cluster.get(&jobs(namespace), job).await?;
+        let object = object.with_context(|| {
+            format!("the Job {job} does not exist any more: the run was cancelled")
+        })?;
+        anyhow::Ok(JobProgress::of(&object))
+    };
     loop {
-        for (job, what) in [(&blobs, "shards"), (&publish, "publishing")] {
-            let Some(object) = cluster.get(&jobs(namespace), job).await? else {
-                bail!("the Job {job} does not exist any more: the run was cancelled");
-            };
-            let progress = JobProgress::of(&object);
-            if job == &blobs {
-                let shards = shard_states(&pods(cluster, namespace, job).await?);
-                let text = summary(&progress);
-                let why = reasons(&shards);
-                if told != (text.clone(), why.clone()) {
-                    tracing::info!("{what}: {text}");
-                    why.iter().for_each(|line| tracing::warn!("{line}"));
-                    told = (text, why.clone());
-                }
-                if progress.has_failed() {
-                    // The second Job would wait for the first forever.
-                    cluster.delete(&jobs(namespace), &publish).await?;
-                    let condition =
-                        progress.ended.map(|ended| format!("{}: {}", ended.reason, ended.message));
-                    bail!(
-                        "the Job {job} failed ({}); nothing was published\n{}",
-                        condition.unwrap_or_default(),
-                        why.join("\n")
-                    );
-                }
-            } else if progress.ended.is_some() {
-                return match store.result(run.name.as_str()).await? {
-                    Some(files) => conclude(&files, directory, format),
-                    None => {
-                        let shards = shard_states(&pods(cluster, namespace, job).await?);
-                        bail!(
-                            "the Job {job} failed and left no report\n{}",
-                            reasons(&shards).join("\n")
-                        )
-                    }
-                };
+        let progress = existing(&blobs).await?;
+        let shards = states(cluster, namespace, &blobs).await?;
+        let why = watch.observe(cluster, &progress, &shards).await?;
+        if progress.has_failed() {
+            // The second Job would wait for the first forever.
+            cluster.delete(&jobs(namespace), &publish).await?;
+            let condition =
+                progress.ended.map(|ended| format!("{}: {}", ended.reason, ended.message));
+            bail!(
+                "the Job {blobs} failed ({}); nothing was published\n{}",
+                condition.unwrap_or_default(),
+                why.join("\n")
+            );
+        }
+        if existing(&publish).await?.ended.is_some() {
+            if let Some(files) = store.result(run.name.as_str()).await? {
+                return Ok(files);
             }
+            let shards = states(cluster, namespace, &publish).await?;
+            bail!("the Job {publish} failed and left no report\n{}", reasons(&shards).join("\n"));
         }
         tokio::time::sleep(INTERVAL).await;
     }
-}
-
-pub(super) fn summary(progress: &JobProgress) -> String {
-    let JobProgress { completions, active, succeeded, .. } = progress;
-    let mut text = format!("{succeeded} of {completions} done, {active} active");
-    if progress.failed_pods > 0 {
-        text += &format!(", {} pods failed and were repeated", progress.failed_pods);
-    }
-    if progress.is_suspended {
-        text += ", suspended";
-    }
-    text
 }
 
 /// Writes the cluster resources into the workspace, and the report to standard output.
@@ -161,7 +154,7 @@ fn conclude(files: &Files, directory: &Path, format: ReportFormat) -> anyhow::Re
         ReportFormat::Json => REPORT_JSON,
     };
     let report = files.get(report).context("the result of the run has no report")?;
-    console::write_result(report)?;
+    command_line::write_result(report)?;
     let code = files.get(EXIT_CODE).and_then(|code| std::str::from_utf8(code).ok()?.parse().ok());
     code.context("the result of the run has no exit code")
 }

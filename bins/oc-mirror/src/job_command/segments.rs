@@ -1,4 +1,5 @@
-//! `oc-mirror job … s3://BUCKET`: pods write the archive, each the files with the content it owns.
+//! `oc-mirror job … s3://BUCKET`, or `file://DIR` with a volume: pods write the archive, each the
+//! files with the content it owns.
 //! The command plans, waits, writes the file with manifests and documents, and stores it last: an
 //! archive without it is not complete for its readers.
 
@@ -14,18 +15,19 @@ use anyhow::{Context as _, bail};
 use archive_store::Place;
 use cluster_connection::{Connection, KubeconfigPaths, ObjectError};
 use mirror::{Ending, SegmentIndex, SegmentRunner, Settings, ShardReport, ShardWatch};
-use mirror_job::{JobProgress, Manifest, PodSettings, Run, RunName, manifests, shard_states};
+use mirror_job::{ARCHIVES, JobProgress, Manifest, PodSettings, Run, RunName, manifests};
 use mirror_plan::ShardPart;
 
-use super::follow::{other_run, pods, reasons, summary};
+use super::follow::other_run;
+use super::shard_watch::{Watch, WatchSettings, states};
 use super::{JobArguments, USAGE, collection, jobs};
 use crate::arguments::ReportFormat;
-use crate::console::{self, Console};
+use crate::console::Console;
 use crate::mirror_command::{self, View};
 use crate::object_store::StoreArguments;
 use crate::pace_arguments::Pace;
 use crate::progress::Display;
-use crate::report_text::{self, Surround};
+use crate::report_text::{self, ReportContext};
 use crate::request::ProcessEnvironment;
 use crate::segment_store::{SegmentRun, SegmentStore};
 use crate::shards::process::program;
@@ -46,6 +48,7 @@ struct PodSegments {
     kubeconfig: Option<PathBuf>,
     kubeconfigs: Vec<PathBuf>,
     context: Option<String>,
+    watch: WatchSettings,
 }
 
 // A kubeconfig may have secrets in its name.
@@ -77,6 +80,11 @@ pub(super) fn start(
         kubeconfig: arguments.cluster.kubeconfig.clone(),
         kubeconfigs: process.kubeconfigs.clone(),
         context: arguments.cluster.context.clone(),
+        watch: WatchSettings {
+            start_timeout: arguments.start_timeout,
+            // The run itself writes the metrics.
+            metrics: None,
+        },
     }));
     let directory = settings.workflow.directory().to_owned();
     let config = settings.configuration.path.clone();
@@ -93,17 +101,21 @@ pub(super) fn start(
     let mut code = report.exit_code();
     if matches!(report.ending, Ending::Complete | Ending::Partial)
         && report.archive.is_some()
+        // What this command wrote is in its place already where that is a directory.
+        && matches!(archives, Place::Bucket { .. })
         && let Err(problem) = arguments.mirror.store.store(&archives, &directory)
     {
         tracing::error!("{problem}");
         code |= USAGE;
     }
-    let surround = Surround { log: None, chunk_sizes: &Default::default(), config: &config };
+    let stored_in = (code == 0).then(|| archives.to_string());
+    let chunk_sizes = &Default::default();
+    let surround = ReportContext { log: None, chunk_sizes, config: &config, stored_in };
     let text = match arguments.mirror.output {
         ReportFormat::Text => report_text::render(&report, &surround),
         ReportFormat::Json => mirror_command::json(&report, code, None)?,
     };
-    console::write_result(text.as_bytes())?;
+    command_line::write_result(text.as_bytes())?;
     Ok(code)
 }
 
@@ -145,6 +157,14 @@ impl PodSegments {
         let name = RunName::of(&index.digest);
         let store = SegmentStore::of_run(&self.archives, name.as_str(), &self.store)?;
         let plan = store.store(parts, (index.text, index.digest), index.files).await?;
+        let plan = match &self.archives {
+            Place::Bucket { .. } => plan,
+            // Pods have the directory elsewhere.
+            Place::Directory(_) => {
+                let rest = plan.strip_prefix(&self.archives.to_string()).unwrap_or_default();
+                format!("file://{ARCHIVES}{rest}")
+            }
+        };
         let (shards, has_publish_job) = (u32::try_from(parts.len())?, false);
         let shards = NonZeroU32::new(shards).context("there is nothing to write")?;
         let target = self.archives.to_string();
@@ -161,7 +181,8 @@ impl PodSegments {
         }
         self.create(&cluster, &namespace, &run).await?;
         tracing::info!("run {} started in the namespace {namespace}", run.name);
-        follow(&cluster, &namespace, &run).await?;
+        let mut watch = Watch::new(run.name.clone(), &namespace, self.watch.clone());
+        follow(&cluster, &namespace, &run, &mut watch).await?;
         let mut reports = Vec::new();
         for shard in 0..shards.get() {
             let report = store.report(shard).await?;
@@ -214,28 +235,27 @@ impl PodSegments {
 }
 
 /// Waits for the end of the Job.
-async fn follow(cluster: &Connection, namespace: &str, run: &Run) -> anyhow::Result<()> {
+async fn follow(
+    cluster: &Connection,
+    namespace: &str,
+    run: &Run,
+    watch: &mut Watch,
+) -> anyhow::Result<()> {
     let job = run.name.blobs_job();
-    let mut told = (String::new(), Vec::new());
     loop {
         let Some(object) = cluster.get(&jobs(namespace), &job).await? else {
             bail!("the Job {job} does not exist any more: the run was cancelled");
         };
         let progress = JobProgress::of(&object);
-        let why = reasons(&shard_states(&pods(cluster, namespace, &job).await?));
-        let now = (summary(&progress), why);
-        if told != now {
-            tracing::info!("shards: {}", now.0);
-            now.1.iter().for_each(|line| tracing::warn!("{line}"));
-            told = now;
-        }
+        let shards = states(cluster, namespace, &job).await?;
+        let why = watch.observe(cluster, &progress, &shards).await?;
         if let Some(ended) = &progress.ended {
             if progress.has_failed() {
                 bail!(
                     "the Job {job} failed ({}: {}); nothing was added to the archives\n{}",
                     ended.reason,
                     ended.message,
-                    told.1.join("\n")
+                    why.join("\n")
                 );
             }
             return Ok(());

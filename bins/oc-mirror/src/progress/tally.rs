@@ -79,6 +79,7 @@ impl Tally {
             | Event::BlobStarted { .. }
             | Event::BlobDone { .. }
             | Event::BlobFailed { .. }
+            | Event::Shard { .. }
             | Event::Warning { .. } => {}
         }
     }

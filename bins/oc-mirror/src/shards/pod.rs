@@ -16,7 +16,7 @@ use mirror::{
     Event, Files, Observer, Outcome, Remedy, Report, RunStore, ShardEnding, ShardReport,
     ShardRunner, ShardSettings, ShardWatch, StoredPart, transfer_shard,
 };
-use mirror_job::{RunName, exit};
+use mirror_job::{LogProgress, RunName, exit};
 use mirror_plan::{RunIdentity, ShardPart};
 use oci::{Digest, ImageRef};
 use tokio::sync::watch;
@@ -27,20 +27,22 @@ use super::process::program;
 use super::segment_pod;
 use crate::arguments::MirrorArguments;
 use crate::carried_archives::{CarriedArchives, CarriedError};
-use crate::console::{self, Console};
+use crate::console::Console;
 use crate::interrupt::{self, Ended};
 use crate::mirror_command::{self, View};
 use crate::object_store::StoreArguments;
 use crate::pace_arguments::Pace;
 use crate::pacing;
 use crate::problem::{Problem, chain};
-use crate::progress::{Display, PLAIN_INTERVAL};
-use crate::report_text::{self, Surround};
+use crate::progress::Display;
+use crate::report_text::{self, ReportContext};
 use crate::request::{self, ProcessEnvironment};
 use crate::route;
 
 /// The time between two checks whether shards have ended.
 const INTERVAL: Duration = Duration::from_secs(5);
+/// The time between two lines about the progress of a shard. `job status` reads them.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Where the plan is written in the workspace of a pod.
 const PLAN_FILE: &str = "run-plan.json";
 /// Names of the files of a result.
@@ -51,7 +53,7 @@ pub(crate) const RESOURCES: &str = "cluster-resources/";
 
 #[derive(Debug, Args)]
 pub(crate) struct PodArguments {
-    /// The run: docker://REGISTRY/REPOSITORY@DIGEST or s3://BUCKET/PREFIX@DIGEST
+    /// The run: docker://REGISTRY/REPOSITORY@DIGEST, s3://BUCKET/PREFIX@DIGEST or file://DIR@DIGEST
     #[arg(long, value_name = "RUN")]
     pub(super) run: String,
     /// Publish the run once all shards have ended, instead of transferring the blobs of one
@@ -102,7 +104,9 @@ pub(crate) fn run(
     let runtime =
         crate::runtime().map_err(|error| Failure::permanent(format!("starting threads: {error}")));
     let ended = runtime.and_then(|runtime| {
-        let code = match (arguments.run.starts_with("s3://"), arguments.publish) {
+        let is_archive =
+            ["s3://", "file://"].iter().any(|scheme| arguments.run.starts_with(scheme));
+        let code = match (is_archive, arguments.publish) {
             (true, _) => runtime.block_on(segment_pod::write(arguments, process)),
             (false, false) => prepare(arguments, process)
                 .and_then(|pod| runtime.block_on(transfer(&pod, arguments, process))),
@@ -136,6 +140,8 @@ pub(super) struct Links {
     source: registry::Settings,
     destination: registry::Settings,
     pace: Pace,
+    /// Whether an earlier pod worked on the same part.
+    is_repeated: bool,
 }
 
 impl Links {
@@ -153,7 +159,8 @@ impl Links {
         let mirror = (&arguments.mirror, arguments.sharing);
         let (source, destination) = request::registries(mirror, process, &pace)
             .map_err(|problems| Failure::of(&problems))?;
-        Ok(Self { directory, source, destination, pace })
+        let is_repeated = process.is_repeated_pod;
+        Ok(Self { directory, source, destination, pace, is_repeated })
     }
 }
 
@@ -266,7 +273,7 @@ pub(super) async fn move_blobs(
         parallel_layers: request::at_least_one(arguments.mirror.parallel_layers.into()),
         transfer_timeout: arguments.mirror.image_timeout.filter(|limit| !limit.is_zero()),
         cache: None,
-        is_repeated: true,
+        is_repeated: links.is_repeated,
     };
     let counting = Arc::new(Counting::default());
     let work = |cancel: CancellationToken| {
@@ -307,11 +314,11 @@ struct Counting {
 impl Counting {
     /// Logs how far the shard is, now and then. Never ends.
     async fn follow(&self, index: u32, bytes: u64) {
-        let bytes = crate::quantity::bytes(bytes);
         loop {
-            tokio::time::sleep(PLAIN_INTERVAL).await;
-            let moved = crate::quantity::bytes(self.moved.load(Ordering::Relaxed));
-            tracing::info!("shard {index}: {moved} / {bytes}");
+            tokio::time::sleep(LOG_INTERVAL).await;
+            let moved = self.moved.load(Ordering::Relaxed);
+            let progress = LogProgress::new((moved, bytes), crate::quantity::bytes);
+            tracing::info!("{}", progress.line(index));
         }
     }
 }
@@ -401,10 +408,11 @@ fn publish(
     };
     add(&mut report, &shards);
     let code = report.exit_code();
-    let surround = Surround { log: None, chunk_sizes: &Default::default(), config: &config };
+    let chunk_sizes = &Default::default();
+    let surround = ReportContext { log: None, chunk_sizes, config: &config, stored_in: None };
     let text = report_text::render(&report, &surround);
     // For the log of the pod; the report is stored too.
-    let _ = console::write_result(text.as_bytes());
+    let _ = command_line::write_result(text.as_bytes());
     let files = result(&report, code, &text, &pod.links.directory)?;
     let stored = runtime.block_on(pod.store.store_result(name.as_str(), &files));
     stored.map_err(|error| Failure::of_store(&error))?;

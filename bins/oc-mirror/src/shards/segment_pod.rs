@@ -47,7 +47,8 @@ pub(super) async fn write(
         // An earlier pod ended between its last file and its report.
         if store.report(index).await.map_err(failed)?.is_none() {
             let done = ShardEnding::Complete;
-            let report = ShardReport::without_transfers(part.run.plan, index, done);
+            let mut report = ShardReport::without_transfers(part.run.plan, index, done);
+            (report.blobs, report.bytes) = (part.blobs.len() as u64, part.bytes());
             store.store_report(&report).await.map_err(failed)?;
         }
         return Ok(exit::DONE);

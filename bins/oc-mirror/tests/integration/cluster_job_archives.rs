@@ -14,7 +14,7 @@ use lab::object_store::ObjectStore;
 use lab::registry::{Effect, Fault};
 
 use crate::cluster_jobs::{cluster, pod_options, without_runs};
-use crate::journey_shards::{blob_gets, lasting, stored, target, world};
+use crate::workflow_shards::{blob_gets, lasting, stored, target, world};
 use support::releases::World;
 use support::{PLAIN, Ran, Site, copy};
 
@@ -32,13 +32,6 @@ fn job((world, site): (&World, &Site), server: &ApiServer, more: &str) -> Comman
         server.kubeconfig().display()
     );
     world.command(site, &line)
-}
-
-/// The report without what differs by place and by who sent blobs.
-fn comparable(ran: &Ran, to: &str, workspace: &str) -> serde_json::Value {
-    let mut report = lasting(ran, to, workspace);
-    report["totals"].as_object_mut().unwrap().retain(|key, _| !key.starts_with('b'));
-    report
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +56,7 @@ async fn pods_push_archives_of_a_bucket_and_of_a_volume_as_one_process_does() {
     let single = target(&site, "registry-single", Default::default());
     let line = format!("-c isc.yaml {PLAIN} --from file://carried docker://{}/ocp", place(&single));
     let alone = world.succeeds(&site, &line);
-    let expected = comparable(&alone, &place(&single), &here("carried"));
+    let expected = lasting(&alone, &place(&single), &here("carried"));
 
     let store = ObjectStore::start().unwrap();
     let bucket = store.bucket("mirror").unwrap();
@@ -92,7 +85,7 @@ async fn pods_push_archives_of_a_bucket_and_of_a_volume_as_one_process_does() {
         let ran =
             Ran::of(job((&world, &site), &server, &more).envs(variables(&store)).output().unwrap());
         assert_eq!(ran.code, 0, "{name}: {}\n{}", ran.err, ran.out);
-        assert_eq!(comparable(&ran, &place(&to), &here(workspace)), expected, "{name}");
+        assert_eq!(lasting(&ran, &place(&to), &here(workspace)), expected, "{name}");
         assert_eq!(
             without_runs(&site.path(&storage)),
             stored(&site.path("registry-single")),
@@ -238,4 +231,45 @@ async fn pods_write_an_archive_into_a_bucket_and_a_workstation_pushes_it() {
 
 fn sizes(directory: &std::path::Path) -> u64 {
     support::chunks(directory).iter().map(|path| fs::metadata(path).unwrap().len()).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_write_an_archive_into_a_volume_and_a_workstation_pushes_it() {
+    let (world, site) = world();
+    let place = |registry: &docker_registry::DockerRegistry| registry.address().to_string();
+    world.succeeds(&site, &format!("-c isc.yaml {PLAIN} file://alone"));
+    let requested = blob_gets(&world.quay);
+    let single = target(&site, "registry-single", Default::default());
+    world.succeeds(
+        &site,
+        &format!("-c isc.yaml {PLAIN} --from file://alone docker://{}/ocp", place(&single)),
+    );
+    world.forget_requests();
+    let server = cluster(true).await;
+    let mut options = pod_options(&site);
+    fs::create_dir(site.path("volume")).unwrap();
+    options.mounts.push(("/archives".to_owned(), site.path("volume")));
+    let pods = PodRunner::start(&server, options).unwrap();
+    let more = "--shards 3 --archives-claim archives --submit --follow --output json file://volume";
+    let ran = Ran::of(job((&world, &site), &server, more).output().unwrap());
+    assert_eq!(ran.code, 0, "{}\n{}\n{:?}", ran.err, ran.out, pods.problem());
+    assert_eq!(blob_gets(&world.quay), requested, "no byte is requested twice");
+    // One file of the command and one of each shard; nothing is left of the run.
+    let names = support::visible_names(&site.path("volume"));
+    let expected: Vec<String> = (1..=4).map(|n| format!("mirror_{n:06}.tar")).collect();
+    assert_eq!(names, [&expected[..], &["working-dir".to_owned()]].concat());
+
+    fs::create_dir(site.path("carried")).unwrap();
+    for chunk in support::chunks(&site.path("volume")) {
+        copy(&chunk, &site.path("carried"));
+    }
+    let to = target(&site, "registry-volume", Default::default());
+    let line = format!("-c isc.yaml {PLAIN} --from file://carried docker://{}/ocp", place(&to));
+    world.succeeds(&site, &line);
+    assert_eq!(stored(&site.path("registry-volume")), stored(&site.path("registry-single")));
+
+    let more = "--shards 3 --submit --follow file://volume";
+    let ran = Ran::of(job((&world, &site), &server, more).output().unwrap());
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("needs --archives-claim NAME"), "{}", ran.err);
 }

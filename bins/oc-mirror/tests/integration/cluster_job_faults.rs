@@ -11,12 +11,12 @@ use lab::corpus::Corpus;
 use lab::registry::{Effect, Fault, LabRegistry};
 
 use crate::cluster_jobs::{cluster, job_line, run, runner};
-use crate::journey_shards::{registry, slow_source, target};
+use crate::workflow_shards::{registry, slow_source, target};
 use support::under_way::UnderWay;
 use support::{PLAIN, Site};
 
 /// What clients of a registry see, without runs.
-fn visible(registry: &LabRegistry) -> BTreeSet<String> {
+pub(crate) fn visible(registry: &LabRegistry) -> BTreeSet<String> {
     let content = registry.content().into_iter();
     content.filter(|line| !line.contains(" blob ") && !line.contains("oc-mirror-runs")).collect()
 }

@@ -1,34 +1,34 @@
-//! Runs the pods of Jobs as a scheduler and kubelets would: binds them to nodes, starts the container
-//! of each as a process of this machine, writes their status, and serves their logs.
+//! Runs the pods of Jobs as a scheduler and kubelets would: binds them to nodes, provides their
+//! volumes, starts the container of each as a process, writes their status, and serves their logs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::num::NonZeroUsize;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::client::{Client, send};
+use super::container::{Container, ImageRoot, Process, open_folder};
 use super::{ApiError, ApiServer};
 use crate::background::Background;
 use crate::certificates::Authority;
-use crate::document_server::{Document, DocumentServer, Settings, Shelf};
+use crate::document_server::{Document, DocumentServer, DocumentSource, Settings};
 
 /// Names of nodes start like this; a number follows.
 const NODE: &str = "worker-";
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Part of the name of an image that cannot be pulled.
 const MISSING: &str = "missing";
-/// Where pods have their scratch space.
-const SCRATCH: &str = "/workspace";
 
 /// Pods of one namespace, running. Dropped, all processes are gone.
 #[derive(Debug)]
@@ -48,6 +48,8 @@ struct Pods {
     logs: BTreeMap<String, PathBuf>,
     bound: usize,
     running: BTreeMap<String, Running>,
+    /// Scratch volumes of pods to come that are small: part of the name, KiB, and how many.
+    small: Option<(String, u64, usize)>,
     ended: usize,
     problem: Option<String>,
 }
@@ -56,7 +58,7 @@ struct Pods {
 struct Running {
     name: String,
     node: String,
-    child: Child,
+    process: Process,
     log: PathBuf,
     is_killed: bool,
     is_evicted: bool,
@@ -68,6 +70,9 @@ pub struct PodOptions {
     pub namespace: String,
     /// Stands for the entry point of every image.
     pub program: PathBuf,
+    /// The unpacked image that pods run from, each in a network namespace of its own; without one,
+    /// `program` runs as a process of this machine.
+    pub root: Option<ImageRoot>,
     /// Besides those in the pod.
     pub environment: Vec<(String, OsString)>,
     /// Folders of this machine that volumes stand for, by the paths they are mounted at.
@@ -79,12 +84,22 @@ pub struct PodOptions {
 /// The logs of pods.
 struct Logs(Arc<Mutex<Pods>>);
 
-impl Shelf for Logs {
+impl DocumentSource for Logs {
     fn find(&self, uri: &http::Uri) -> Option<Document> {
         // /containerLogs/NAMESPACE/POD/CONTAINER
         let name = uri.path().strip_prefix("/containerLogs/")?.split('/').nth(1)?;
         let pods = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = fs::read(pods.logs.get(name)?).ok()?;
+        let mut bytes = fs::read(pods.logs.get(name)?).ok()?;
+        let last = uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("tailLines=")?.parse::<usize>().ok());
+        if let Some(last) = last {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let lines: Vec<&str> = text.lines().collect();
+            bytes = lines[lines.len().saturating_sub(last)..].join("\n").into_bytes();
+        }
         Some(Document { kind: "text/plain", bytes: bytes.into() })
     }
 }
@@ -154,7 +169,7 @@ impl PodRunner {
         match fitting.get_mut(choice % count.max(1)) {
             Some(pod) => {
                 (pod.is_killed, pod.is_evicted) = (true, is_evicted);
-                pod.child.kill().is_ok()
+                pod.process.child.kill().is_ok()
             }
             None => false,
         }
@@ -175,11 +190,21 @@ impl PodRunner {
             .collect();
         for uid in there {
             if let Some(mut pod) = pods.running.remove(&uid) {
-                let _ = pod.child.kill();
-                let _ = pod.child.wait();
+                let _ = pod.process.child.kill();
+                let _ = pod.process.child.wait();
             }
         }
         Some(node)
+    }
+
+    /// The next pods whose names contain `part` have a scratch volume of so many KiB.
+    pub fn shrink_scratch(&self, part: &str, kib: u64, pods: usize) {
+        self.pods().small = Some((part.to_owned(), kib, pods));
+    }
+
+    /// Pods of which part of the name is this that run now.
+    pub fn running(&self, part: &str) -> usize {
+        self.pods().running.values().filter(|pod| pod.name.contains(part)).count()
     }
 
     /// What went wrong in running pods.
@@ -191,8 +216,8 @@ impl PodRunner {
 impl Drop for PodRunner {
     fn drop(&mut self) {
         for pod in self.pods().running.values_mut() {
-            let _ = pod.child.kill();
-            let _ = pod.child.wait();
+            let _ = pod.process.child.kill();
+            let _ = pod.process.child.wait();
         }
     }
 }
@@ -206,6 +231,30 @@ struct Worker {
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Where a pod has its scratch space.
+fn scratch(pod: &Value) -> Option<String> {
+    let volumes = pod["spec"]["volumes"].as_array()?;
+    let scratch = volumes.iter().find(|volume| volume["emptyDir"].is_object())?;
+    let mounts = pod["spec"]["containers"][0]["volumeMounts"].as_array()?;
+    let mount = mounts.iter().find(|mount| mount["name"] == scratch["name"])?;
+    mount["mountPath"].as_str().map(str::to_owned)
+}
+
+/// The variables that a pod names, values and annotations.
+fn variables(pod: &Value, container: &Value) -> Vec<(String, OsString)> {
+    let variables = container["env"].as_array().into_iter().flatten();
+    let variables = variables.map(|variable| {
+        let path = text(variable, "/valueFrom/fieldRef/fieldPath");
+        let annotation = path
+            .strip_prefix("metadata.annotations['")
+            .and_then(|rest| rest.strip_suffix("']"))
+            .and_then(|name| pod["metadata"]["annotations"][name].as_str());
+        let value = annotation.unwrap_or_else(|| text(variable, "/value"));
+        (text(variable, "/name").to_owned(), OsString::from(value))
+    });
+    variables.collect()
 }
 
 impl Worker {
@@ -247,7 +296,10 @@ impl Worker {
             } else if !self.pods().running.contains_key(uid)
                 && text(pod, "/status/phase") == "Pending"
             {
-                self.start(pod, name, uid);
+                if let Err(error) = self.start(pod, name, uid).await {
+                    self.pods().problem = Some(format!("starting {name}: {error:?}"));
+                    continue;
+                }
                 let running = json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } });
                 self.tell(pod, "Running", &running).await?;
             }
@@ -285,55 +337,125 @@ impl Worker {
     /// A pod whose process has ended, and its exit code.
     fn ended(&self, uid: &str) -> Option<(i32, Running)> {
         let mut pods = self.pods();
-        let status = pods.running.get_mut(uid)?.child.try_wait().ok()??;
+        let status = pods.running.get_mut(uid)?.process.child.try_wait().ok()??;
         let pod = pods.running.remove(uid)?;
         pods.ended += 1;
         let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(-1);
         Some((code, pod))
     }
 
-    fn start(&self, pod: &Value, name: &str, uid: &str) {
-        let scratch = self.folder.join(uid);
+    async fn start(&self, pod: &Value, name: &str, uid: &str) -> Result<()> {
+        let folder = self.folder.join(uid);
         let log = self.folder.join(format!("{uid}.log"));
-        let started = fs::create_dir_all(&scratch).and_then(|()| {
-            let output = File::create(&log)?;
-            let here = |word: &str| {
-                let word = word.replace(SCRATCH, &scratch.display().to_string());
-                self.options.mounts.iter().fold(word, |word, (at, folder)| {
-                    word.replace(&format!("file://{at}"), &format!("file://{}", folder.display()))
-                })
-            };
-            let container = &pod["spec"]["containers"][0];
-            let words = container["args"].as_array().into_iter().flatten();
-            let index = "/metadata/annotations/batch.kubernetes.io~1job-completion-index";
-            Command::new(&self.options.program)
-                .args(words.map(|word| here(word.as_str().unwrap_or_default())))
-                .env_clear()
-                .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-                .env("HOME", &scratch)
-                .env("JOB_COMPLETION_INDEX", text(pod, index))
-                .envs(self.options.environment.iter().cloned())
-                .stdin(Stdio::null())
-                .stdout(output.try_clone()?)
-                .stderr(output)
-                .spawn()
-        });
-        let mut pods = self.pods();
-        match started {
-            Ok(child) => {
-                pods.logs.insert(name.to_owned(), log.clone());
-                let running = Running {
-                    name: name.to_owned(),
-                    node: text(pod, "/spec/nodeName").to_owned(),
-                    child,
-                    log,
-                    is_killed: false,
-                    is_evicted: false,
-                };
-                pods.running.insert(uid.to_owned(), running);
-            }
-            Err(error) => pods.problem = Some(format!("starting {name}: {error}")),
+        let container = &pod["spec"]["containers"][0];
+        let mounts = self.volumes(pod, &folder).await?;
+        let scratch = scratch(pod);
+        let small_scratch = self.take_small(name).zip(scratch);
+        let index = "/metadata/annotations/batch.kubernetes.io~1job-completion-index";
+        let mut environment: Vec<(String, OsString)> =
+            vec![("JOB_COMPLETION_INDEX".to_owned(), text(pod, index).into())];
+        environment.extend(self.secret_variables(container).await?);
+        environment.extend(variables(pod, container));
+        environment.extend(self.options.environment.iter().cloned());
+        let arguments = container["args"].as_array().into_iter().flatten();
+        let process = Container {
+            root: self.options.root.as_ref(),
+            program: &self.options.program,
+            arguments: arguments.map(|word| word.as_str().unwrap_or_default().to_owned()).collect(),
+            environment,
+            mounts,
+            small_scratch,
+            log: &log,
         }
+        .start()?;
+        let mut pods = self.pods();
+        pods.logs.insert(name.to_owned(), log.clone());
+        let running = Running {
+            name: name.to_owned(),
+            node: text(pod, "/spec/nodeName").to_owned(),
+            process,
+            log,
+            is_killed: false,
+            is_evicted: false,
+        };
+        pods.running.insert(uid.to_owned(), running);
+        Ok(())
+    }
+
+    fn take_small(&self, name: &str) -> Option<u64> {
+        let mut pods = self.pods();
+        let (part, kib, left) = pods.small.as_mut()?;
+        if *left == 0 || !name.contains(part.as_str()) {
+            return None;
+        }
+        *left -= 1;
+        Some(*kib)
+    }
+
+    /// The folders of a pod's volumes, by the paths they are mounted at.
+    async fn volumes(&self, pod: &Value, folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
+        let mut mounts = BTreeMap::new();
+        for mount in pod["spec"]["containers"][0]["volumeMounts"].as_array().into_iter().flatten() {
+            let (name, path) = (text(mount, "/name"), text(mount, "/mountPath"));
+            let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+            let volume = volumes.into_iter().find(|volume| volume["name"] == name);
+            let Some(volume) = volume else { continue };
+            let at = folder.join(name);
+            open_folder(&at)?;
+            if let Some(secret) = volume.pointer("/secret/secretName").and_then(Value::as_str) {
+                for (key, value) in self.secret(secret).await? {
+                    fs::write(at.join(key), value).context("writing a Secret")?;
+                }
+            } else if let Some(map) = volume.pointer("/configMap/name").and_then(Value::as_str) {
+                let map = self.object("configmaps", map).await?;
+                for (key, value) in map["data"].as_object().into_iter().flatten() {
+                    let value = value.as_str().unwrap_or_default();
+                    fs::write(at.join(key), value).context("writing a ConfigMap")?;
+                }
+            } else if let Some(token) = volume.pointer("/projected/sources/0/serviceAccountToken") {
+                let account = text(pod, "/spec/serviceAccountName");
+                let value =
+                    self.client.service_account_token(&self.options.namespace, account).await?;
+                fs::write(at.join(text(token, "/path")), value).context("writing a token")?;
+            } else if volume["persistentVolumeClaim"].is_object() {
+                let known = self.options.mounts.iter().find(|(known, _)| known == path);
+                let (_, claimed) =
+                    known.with_context(|| format!("no folder stands for the claim at {path}"))?;
+                mounts.insert(path.to_owned(), claimed.clone());
+                continue;
+            }
+            mounts.insert(path.to_owned(), at);
+        }
+        for (path, folder) in &self.options.mounts {
+            mounts.entry(path.clone()).or_insert_with(|| folder.clone());
+        }
+        Ok(mounts)
+    }
+
+    async fn object(&self, kind: &str, name: &str) -> Result<Value> {
+        let path = format!("/api/v1/namespaces/{}/{kind}/{name}", self.options.namespace);
+        Ok(self.client.get(&path).await?)
+    }
+
+    async fn secret(&self, name: &str) -> Result<BTreeMap<String, Vec<u8>>> {
+        let secret = self.object("secrets", name).await?;
+        let mut content = BTreeMap::new();
+        for (key, value) in secret["data"].as_object().into_iter().flatten() {
+            let value = STANDARD.decode(value.as_str().unwrap_or_default());
+            content.insert(key.clone(), value.context("reading a Secret")?);
+        }
+        Ok(content)
+    }
+
+    /// Variables from whole Secrets.
+    async fn secret_variables(&self, container: &Value) -> Result<Vec<(String, OsString)>> {
+        let mut variables = Vec::new();
+        for source in container["envFrom"].as_array().into_iter().flatten() {
+            for (key, value) in self.secret(text(source, "/secretRef/name")).await? {
+                variables.push((key, String::from_utf8_lossy(&value).into_owned().into()));
+            }
+        }
+        Ok(variables)
     }
 
     async fn tell_end(&self, pod: &Value, code: i32, ended: &Running) -> Result<(), ApiError> {
@@ -397,8 +519,8 @@ impl Worker {
     async fn remove(&self, name: &str, uid: &str) -> Result<(), ApiError> {
         let running = self.pods().running.remove(uid);
         if let Some(mut running) = running {
-            let _ = running.child.kill();
-            let _ = running.child.wait();
+            let _ = running.process.child.kill();
+            let _ = running.process.child.wait();
         }
         let path = self.path(&format!("/{name}"));
         let mut url = self.client.url(path.split('/').filter(|part| !part.is_empty()));

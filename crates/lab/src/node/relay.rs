@@ -1,4 +1,5 @@
-//! A port of a LAN's router that leads to a server of the host, such as an API server.
+//! A port of another network namespace that leads to a server of the host: of a LAN's router to an
+//! API server, of a pod to a registry.
 
 use std::fs::File;
 use std::io;
@@ -39,8 +40,13 @@ impl Relay {
             };
             scope.spawn(inside).join().map_err(|_| anyhow!("a thread ended badly"))?
         })?;
+        Self::of(listener, to)
+    }
+
+    /// Leads from a listener, which may belong to any network namespace, to a port of this host.
+    pub fn of(listener: TcpListener, to: SocketAddr) -> Result<Self> {
         let listener = Arc::new(listener);
-        let address = listener.local_addr().context("reading the port of a router")?;
+        let address = listener.local_addr().context("reading the port of a relay")?;
         let is_over = Arc::new(AtomicBool::new(false));
         let acceptor = thread::spawn({
             let (listener, is_over) = (Arc::clone(&listener), Arc::clone(&is_over));
@@ -49,7 +55,7 @@ impl Relay {
         Ok(Self { address, is_over, listener, acceptor: Some(acceptor) })
     }
 
-    /// Where nodes find it.
+    /// Where clients find it.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -350,6 +350,7 @@ impl<'a> Push<'a> {
                 held_elsewhere,
                 source_retries: context.settings.source.retry.times,
                 observer: Arc::clone(&context.observer),
+                counts_present: false,
                 tally: Tally::default(),
             },
             plan: Arc::clone(&plan),

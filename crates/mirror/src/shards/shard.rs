@@ -40,8 +40,8 @@ pub struct ShardSettings {
     pub transfer_timeout: Option<Duration>,
     /// Content of oc-mirror v2 on this machine.
     pub cache: Option<CacheChoice>,
-    /// An earlier process may have worked on the same part: repositories that were new may have
-    /// content.
+    /// An earlier process worked on the same part: repositories that were new may have content, and
+    /// what is there counts as transferred, so that the report does not depend on failures.
     pub is_repeated: bool,
 }
 
@@ -112,6 +112,7 @@ pub async fn transfer_shard(
                 spool: Spool::new(workspace.blobs().clone()),
                 held_elsewhere: held.collect::<HashMap<Digest, _>>(),
                 source_retries: settings.source.retry.times,
+                counts_present: settings.is_repeated,
                 observer,
                 tally: Tally::default(),
             });
@@ -134,10 +135,15 @@ pub async fn transfer_shard(
             // What cannot be examined is fetched, and meets the same error then.
             let is_missing =
                 |blob: &BlobRef| !blobs.has(&blob.digest, Some(blob.size)).unwrap_or(false);
+            let present = match settings.is_repeated {
+                true => part.blobs.iter().filter(|blob| !is_missing(&blob.blob)).collect(),
+                false => Vec::new(),
+            };
+            let present_bytes: u64 = present.iter().map(|blob| blob.blob.size).sum();
             let ended = transfer.run(Arc::clone(&disk), is_missing).await;
             let moved = Moved {
-                blobs: disk.blobs_moved.load(Ordering::Relaxed),
-                bytes: disk.bytes_moved.load(Ordering::Relaxed),
+                blobs: disk.blobs_moved.load(Ordering::Relaxed) + present.len() as u64,
+                bytes: disk.bytes_moved.load(Ordering::Relaxed) + present_bytes,
                 mounted: 0,
             };
             (ended, moved)

@@ -45,6 +45,9 @@ pub(crate) struct BlobTarget {
     pub(crate) held_elsewhere: HashMap<Digest, Repository>,
     /// How often wrong bytes are asked for again.
     pub(crate) source_retries: u32,
+    /// What is there already was brought by an earlier process of the same shard, and counts as
+    /// transferred.
+    pub(crate) counts_present: bool,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) tally: Tally,
 }
@@ -64,6 +67,16 @@ impl Tally {
             blobs: self.blobs.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             mounted: self.mounted.load(Ordering::Relaxed),
+        }
+    }
+
+    fn count(&self, uploaded: Uploaded, blob: BlobRef) {
+        match uploaded {
+            Uploaded::Mounted => _ = self.mounted.fetch_add(1, Ordering::Relaxed),
+            Uploaded::Sent => {
+                self.bytes.fetch_add(blob.size, Ordering::Relaxed);
+                self.blobs.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -114,6 +127,12 @@ impl BlobTarget {
         if !to.is_new && self.client.has_blob(&at, &blob.digest).await.map_err(Cause::Target)? {
             self.observer.notice(Event::Moved { bytes: blob.size });
             self.spool.discard(blob);
+            if self.counts_present {
+                match held.is_some_and(|held| *held != to.repository) {
+                    true => self.tally.count(Uploaded::Mounted, blob),
+                    false => self.tally.count(Uploaded::Sent, blob),
+                }
+            }
             return Ok(());
         }
         let held = held.filter(|held| **held != to.repository);
@@ -184,13 +203,7 @@ impl BlobTarget {
                 uploaded => break uploaded,
             }
         };
-        match uploaded.map_err(Cause::of_upload)? {
-            Uploaded::Mounted => self.tally.mounted.fetch_add(1, Ordering::Relaxed),
-            Uploaded::Sent => {
-                self.tally.bytes.fetch_add(blob.size, Ordering::Relaxed);
-                self.tally.blobs.fetch_add(1, Ordering::Relaxed)
-            }
-        };
+        self.tally.count(uploaded.map_err(Cause::of_upload)?, blob);
         Ok(())
     }
 
