@@ -112,8 +112,8 @@ async fn shards_of_another_version_fail_at_once_and_nothing_is_published() {
     };
     assert!(status.contains("the plan was made by oc-mirror 0.0.1"), "{status}");
     assert!(status.contains("all shards of a run must have the same version"), "{status}");
-    let job = server.client().get(&format!("/apis/batch/v1/namespaces/mirror/jobs/{name}-blobs"));
-    let job = job.await.unwrap();
+    let path = format!("/apis/batch/v1/namespaces/mirror/jobs/{name}-blobs");
+    let job = server.client().get(&path).await.unwrap();
     // At once: no pod was repeated.
     assert_eq!(job["status"]["failed"], 2, "{job}");
     assert!(visible(&to).is_empty());
