@@ -62,6 +62,9 @@ fn bench_operator(mut arguments: Vec<OsString>) -> Result<()> {
         let sizes = if short { "5,20" } else { "500,2000" };
         let mut each = operator_command(many_nodes, operator);
         repository::run_interactive(each.args(["--each", sizes]))?;
+        let vlans = if short { "5" } else { "100,1500" };
+        let mut many = operator_command(many_nodes, operator);
+        repository::run_interactive(many.args(["--vlans", vlans]))?;
     }
     Ok(())
 }
@@ -86,7 +89,10 @@ pub(crate) fn short_benchmarks(build: &Build) -> Result<()> {
     }
     let (example, operator) = (build.program("many_nodes")?, build.program("nmstate-operator")?);
     repository::run(operator_command(example, operator).args(["--nodes", "5"]))?;
-    repository::run(operator_command(example, operator).args(["--each", "4,8", "--change", "100"]))
+    repository::run(
+        operator_command(example, operator).args(["--each", "4,8", "--change", "100"]),
+    )?;
+    repository::run(operator_command(example, operator).args(["--vlans", "5"]))
 }
 
 /// `cargo xtask torture …`.

@@ -29,7 +29,7 @@ pub(crate) enum Command {
     /// Stage, apply and confirm in one transaction, without nmstate.service
     Apply(ApplyArguments),
     /// Restore saved profiles after an attempt that a power failure interrupted
-    Recover(Place),
+    Recover(RootArguments),
     /// Collect what is needed to diagnose br-ex, without secrets
     Gather(GatherArguments),
     /// Write man pages and the reference of commands
@@ -42,7 +42,7 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Place {
+pub(crate) struct RootArguments {
     /// The folder that holds /etc, /run, /var, /sys and /proc of the node
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
@@ -51,7 +51,7 @@ pub(crate) struct Place {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Choosing {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RootArguments,
     /// Fail if there is no document for this node, instead of leaving br-ex to configure-ovs
     #[arg(long)]
     pub(crate) required: bool,
@@ -85,7 +85,7 @@ pub(crate) struct StageArguments {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ConfirmArguments {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RootArguments,
     #[command(flatten)]
     pub(crate) waiting: Waiting,
 }
@@ -101,7 +101,7 @@ pub(crate) struct ApplyArguments {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GatherArguments {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RootArguments,
     /// Folder to write to; `-` writes a tar archive to standard output
     #[arg(long, short_alias = 'o', alias = "output", value_name = "DIR")]
     pub(crate) out: PathBuf,

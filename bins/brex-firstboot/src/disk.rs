@@ -95,7 +95,7 @@ impl Disk {
         };
         let mut names = Vec::new();
         for entry in entries {
-            // Nobody's profile or document has a name that is not text.
+            // No profile or document has a name that is not text.
             names.extend(entry.at("listing", &full)?.file_name().into_string().ok());
         }
         names.sort();

@@ -50,7 +50,7 @@ pub(crate) fn machine(disk: &Disk, hostname: &str) -> Result<Machine> {
         // Bonds and VLANs have the MAC of a NIC; a generated one identifies nothing.
         let bytes = disk.read(&format!("{NICS}/{nic}/address")).ok().flatten();
         let mac = bytes.and_then(|bytes| String::from_utf8_lossy(&bytes).parse::<Mac>().ok());
-        macs.extend(mac.filter(|mac| mac.is_of_a_card()));
+        macs.extend(mac.filter(|mac| mac.is_unicast()));
     }
     // Virtual machines may have no such file.
     let serial = disk.read(SERIAL).ok().flatten();

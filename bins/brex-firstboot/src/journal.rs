@@ -8,7 +8,7 @@ use first_boot::Event;
 
 const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// Tells the journal of an event. Where there is no journal, standard error has said it already.
+/// Writes an event to the journal. If there is no journal, standard error has it already.
 pub(crate) fn send(event: Event, message: &str, fields: &[(&str, &str)]) {
     let datagram = encode(event, message, fields);
     let socket = Path::new(SOCKET);

@@ -38,7 +38,7 @@ use first_boot::Event;
 use first_boot::report::{self, Ending, Entry};
 use jiff::Timestamp;
 
-use arguments::{Arguments, Choosing, Command, Place, Waiting};
+use arguments::{Arguments, Choosing, Command, RootArguments, Waiting};
 use disk::Disk;
 use node::{Node as _, ThisNode};
 use prepare::Rules;
@@ -100,8 +100,8 @@ struct Subject<'a> {
     hostname: Option<&'a str>,
 }
 
-impl<'a> From<&'a Place> for Subject<'a> {
-    fn from(place: &'a Place) -> Self {
+impl<'a> From<&'a RootArguments> for Subject<'a> {
+    fn from(place: &'a RootArguments) -> Self {
         Self { root: &place.root, hostname: None }
     }
 }

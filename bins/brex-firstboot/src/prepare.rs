@@ -122,7 +122,7 @@ pub(crate) fn choose(
     let tried = saved::tries(disk)?.of(&candidate.hash);
     if begun.is_none() && tried >= rules.tries {
         let message = format!(
-            "{} was tried {tried} times without success and is not tried again; change it, or remove {}",
+            "{} failed {tried} times and is not retried; change it, or remove {}",
             candidate.file,
             crate::layout::TRIES
         );

@@ -30,7 +30,7 @@ pub(crate) fn write(out: &Path) -> anyhow::Result<()> {
         );
     }
     reference.push_str(
-        "\n## Exit codes\n\n0: done, or nothing to do. 1: br-ex was not made; the report says why. 2: wrong usage.\n",
+        "\n## Exit codes\n\n0: done, or nothing to do. 1: br-ex was not configured; the report contains the reason. 2: wrong usage.\n",
     );
     manual::write(out, &command, &reference)
 }

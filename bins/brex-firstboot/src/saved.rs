@@ -59,7 +59,7 @@ pub(crate) fn current(disk: &Disk) -> Result<Option<Attempt>> {
         serde_json::from_slice(&bytes).with_context(|| format!("reading {path}"))?;
     if attempt.version != Attempt::VERSION {
         bail!(
-            "{path} has version {}, this program knows {}; use the program that began the attempt",
+            "{path} has version {}, this program supports {}; use the program that started the attempt",
             attempt.version,
             Attempt::VERSION
         );

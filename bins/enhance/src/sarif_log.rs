@@ -1,7 +1,7 @@
 //! Findings as SARIF, which code hosts display beside the lines.
 
+use command_line::sarif::{self, Level};
 use enhancement::{Rule, Severity};
-use sarif::Level;
 
 use crate::lint_command::LintResult;
 

@@ -21,6 +21,7 @@ use crate::requests;
 use crate::service_port::{self, ServiceState};
 use crate::stop;
 
+pub use features::CoordinatorMetrics;
 pub use run_loop::Coordinator;
 
 /// The name of the lease.
@@ -57,7 +58,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let service = Arc::new(ServiceState::default());
     let served_tls = watch::Sender::new(ServedTls::Tls(arguments.terms.settings()?));
     let client = requests::client(requests::config().await?)?;
-    let metrics =
+    let metrics = CoordinatorMetrics::register(&service.metrics);
+    let metrics_port =
         metrics_port::serve(&arguments.metrics, client.clone(), served_tls.subscribe(), &service);
     let work = async {
         let candidate = Candidate {
@@ -70,13 +72,13 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         service.set_ready(true);
         leadership::lead(&leases, &candidate, &stop, async |stop| {
             let namespace = &arguments.namespace;
-            Coordinator::new(client, namespace, Arc::clone(&service)).run(&stop).await
+            Coordinator::new(client, namespace, metrics).run(&stop).await
         })
         .await
     };
     tokio::select! {
         done = work => done,
         served = service_port::serve(arguments.listen, Arc::clone(&service)) => match served? {},
-        never = metrics => match never {},
+        never = metrics_port => match never {},
     }
 }

@@ -34,6 +34,7 @@ use crate::stop;
 use machine::{NodeNetwork, ProbeSettings};
 use node_lock::NodeLock;
 
+pub use handler_metrics::HandlerMetrics;
 pub use machine::{Change, Machine};
 pub use run_loop::Handler;
 
@@ -95,7 +96,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let api = endpoint(&config)?;
     let trust = trust(&config)?;
     let client = requests::client(config)?;
-    let metrics =
+    let metrics = HandlerMetrics::register(&service.metrics);
+    let metrics_port =
         metrics_port::serve(&arguments.metrics, client.clone(), served_tls.subscribe(), &service);
     let work = async {
         let _lock = tokio::select! {
@@ -120,17 +122,21 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             },
             record: RecordFile::new(folder.join(RECORD), boot.trim()),
             events: Mutex::new(None),
-            service: Arc::clone(&service),
+            metrics: metrics.clone(),
         };
-        let handler =
-            Handler { node: arguments.node_name.clone(), machine, service: Arc::clone(&service) };
+        let handler = Handler {
+            node: arguments.node_name.clone(),
+            machine,
+            service: Arc::clone(&service),
+            metrics,
+        };
         tracing::info!(node = %arguments.node_name, "handling policies");
         Box::pin(handler.run(client, &stop)).await
     };
     tokio::select! {
         done = work => done,
         served = service_port::serve(arguments.listen, Arc::clone(&service)) => match served? {},
-        never = metrics => match never {},
+        never = metrics_port => match never {},
     }
 }
 

@@ -1,173 +1,239 @@
-//! Numbers about a running program, in the text format that Prometheus reads.
+//! Metrics of a running component: a registry, rendered in the format of OpenMetrics.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
+
+/// The content type of [`Metrics::render`].
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Upper bounds of histograms, in seconds.
 const BUCKETS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
 
-/// A family of series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Family {
-    pub name: &'static str,
-    pub help: &'static str,
-    pub kind: Kind,
+/// Histograms of durations by labels.
+pub(crate) type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
+
+pub(crate) fn durations<L: Clone + Eq + std::hash::Hash>() -> Durations<L> {
+    Family::new_with_constructor(|| Histogram::new(BUCKETS))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Gauge,
-    Counter,
-    Histogram,
-}
-
-/// Labels of a series, in the order they are shown in.
-pub type Labels<'a> = &'a [(&'a str, &'a str)];
-
-/// All series of a program.
+/// All metrics of a component.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    families: Mutex<Families>,
-}
-
-/// By name, with their series by labels.
-type Families = BTreeMap<&'static str, (Family, BTreeMap<String, Series>)>;
-
-#[derive(Debug, Clone)]
-enum Series {
-    Number(f64),
-    Distribution { counts: [u64; BUCKETS.len()], count: u64, sum: f64 },
+    registry: Mutex<Registry>,
 }
 
 impl Metrics {
-    /// Shows a family before anything happened in it.
-    pub fn declare(&self, family: Family) {
-        self.lock().entry(family.name).or_insert_with(|| (family, BTreeMap::new()));
+    /// Adds a metric. Names of counters are given without `_total`, which the format adds.
+    pub(crate) fn register<M: Metric + Clone>(&self, name: &str, help: &str, metric: M) -> M {
+        self.lock().register(name, help, metric.clone());
+        metric
     }
 
-    /// Shows a counter before anything was counted, so that its first step is seen.
-    pub fn start(&self, family: Family, labels: Labels<'_>) {
-        let mut families = self.lock();
-        let (_, series) = families.entry(family.name).or_insert_with(|| (family, BTreeMap::new()));
-        series.entry(text(labels)).or_insert(Series::Number(0.0));
-    }
-
-    pub fn add(&self, family: Family, labels: Labels<'_>) {
-        let mut families = self.lock();
-        let (_, series) = families.entry(family.name).or_insert_with(|| (family, BTreeMap::new()));
-        if let Series::Number(number) = series.entry(text(labels)).or_insert(Series::Number(0.0)) {
-            *number += 1.0;
-        }
-    }
-
-    /// Replaces all series of a family, so that none outlives what it speaks of.
-    pub fn replace(&self, family: Family, all: impl IntoIterator<Item = (String, f64)>) {
-        let series = all.into_iter().map(|(labels, number)| (labels, Series::Number(number)));
-        self.lock().insert(family.name, (family, series.collect()));
-    }
-
-    pub fn observe(&self, family: Family, labels: Labels<'_>, seconds: f64) {
-        let mut families = self.lock();
-        let (_, series) = families.entry(family.name).or_insert_with(|| (family, BTreeMap::new()));
-        let empty = Series::Distribution { counts: [0; BUCKETS.len()], count: 0, sum: 0.0 };
-        if let Series::Distribution { counts, count, sum } =
-            series.entry(text(labels)).or_insert(empty)
-        {
-            for (bound, counted) in BUCKETS.iter().zip(counts) {
-                *counted += u64::from(seconds <= *bound);
-            }
-            *count += 1;
-            *sum += seconds;
-        }
-    }
-
-    /// All of it as text.
+    /// All metrics as text.
     pub fn render(&self) -> String {
         let mut out = String::new();
-        for (name, (family, series)) in self.lock().iter() {
-            let kind = match family.kind {
-                Kind::Gauge => "gauge",
-                Kind::Counter => "counter",
-                Kind::Histogram => "histogram",
-            };
-            let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", family.help);
-            for (labels, series) in series {
-                match series {
-                    Series::Number(number) => {
-                        let _ = writeln!(out, "{name}{} {number}", braced(labels));
-                    }
-                    Series::Distribution { counts, count, sum } => {
-                        let comma = if labels.is_empty() { "" } else { "," };
-                        for (bound, counted) in BUCKETS.iter().zip(counts) {
-                            let _ = writeln!(
-                                out,
-                                "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {counted}"
-                            );
-                        }
-                        let _ =
-                            writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {count}");
-                        let _ = writeln!(out, "{name}_sum{} {sum}", braced(labels));
-                        let _ = writeln!(out, "{name}_count{} {count}", braced(labels));
-                    }
-                }
-            }
-        }
+        // Writing to a string cannot fail.
+        let _ = text::encode(&mut out, &self.lock());
         out
     }
 
-    fn lock(&self) -> MutexGuard<'_, Families> {
-        self.families.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Labels as they are written between braces.
-pub fn text(labels: Labels<'_>) -> String {
-    let escape =
-        |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    let pairs = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value)));
-    pairs.collect::<Vec<_>>().join(",")
+/// Replaces all series of a family, so that none outlives what it is about.
+///
+/// A scrape cannot see the family half filled: each component runs on one thread, and nothing is
+/// awaited in between.
+pub(crate) fn replace<L>(family: &Family<L, Gauge>, series: impl IntoIterator<Item = (L, i64)>)
+where
+    L: EncodeLabelSet + Clone + Eq + std::hash::Hash,
+{
+    family.clear();
+    for (labels, number) in series {
+        family.get_or_create(&labels).set(number);
+    }
 }
 
-fn braced(labels: &str) -> String {
-    if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
+/// A gauge without labels that is absent until its first value is known.
+#[derive(Clone, Default)]
+pub(crate) struct LateGauge(Arc<OnceLock<Gauge>>);
+
+impl LateGauge {
+    pub(crate) fn set(&self, number: i64) {
+        self.0.get_or_init(Gauge::default).set(number);
+    }
+}
+
+impl fmt::Debug for LateGauge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LateGauge").field(&self.0.get()).finish()
+    }
+}
+
+impl EncodeMetric for LateGauge {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> fmt::Result {
+        self.0.get().map_or(Ok(()), |gauge| gauge.encode(encoder))
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Gauge
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.get().is_none()
+    }
+}
+
+/// Checks metrics by the rules of OpenMetrics that scrapers depend on.
+#[cfg(test)]
+pub(crate) mod check {
+    use std::collections::BTreeMap;
+
+    /// One sample: its name, its labels, its value.
+    pub(crate) type Samples = BTreeMap<(String, BTreeMap<String, String>), f64>;
+
+    /// Suffixes of the samples of each type of metric.
+    fn suffixes(kind: &str) -> &'static [&'static str] {
+        match kind {
+            "counter" => &["_total"],
+            "gauge" => &[""],
+            "histogram" => &["_bucket", "_sum", "_count"],
+            other => panic!("unexpected type {other}"),
+        }
+    }
+
+    /// Reads an exposition. Fails if a sample is not of the family before it, occurs twice, or has
+    /// labels that cannot be read; if a family lacks HELP or TYPE, or occurs twice; or if the end is
+    /// missing.
+    pub(crate) fn samples(text: &str) -> Samples {
+        let body = text.strip_suffix("# EOF\n").expect("the last line is # EOF");
+        let mut families: BTreeMap<&str, (Option<&str>, Option<&str>)> = BTreeMap::new();
+        let mut current = "";
+        let mut samples = Samples::new();
+        for line in body.lines() {
+            if let Some(comment) = line.strip_prefix("# ") {
+                let (keyword, rest) = comment.split_once(' ').unwrap();
+                let (name, value) = rest.split_once(' ').unwrap();
+                assert!(current == name || !families.contains_key(name), "{name} occurs twice");
+                current = name;
+                let family = families.entry(name).or_default();
+                match keyword {
+                    "HELP" => family.0 = Some(value),
+                    "TYPE" => family.1 = Some(value),
+                    other => panic!("unexpected comment {other}: {line}"),
+                }
+                continue;
+            }
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = match series.split_once('{') {
+                Some((name, labels)) => (name, read_labels(labels)),
+                None => (series, BTreeMap::new()),
+            };
+            let (Some(_), Some(kind)) = families[current] else {
+                panic!("{current} lacks HELP or TYPE")
+            };
+            let is_of = suffixes(kind).iter().any(|it| format!("{current}{it}") == name);
+            assert!(is_of, "{name} is not a sample of the {kind} {current}");
+            let value = value.parse().unwrap();
+            let former = samples.insert((name.to_owned(), labels), value);
+            assert_eq!(former, None, "{line} occurs twice");
+        }
+        samples
+    }
+
+    /// Labels up to the closing brace.
+    fn read_labels(text: &str) -> BTreeMap<String, String> {
+        let mut labels = BTreeMap::new();
+        let mut rest = text;
+        while rest != "}" {
+            let (name, after) = rest.split_once("=\"").unwrap();
+            let mut value = String::new();
+            let mut characters = after.char_indices();
+            let end = loop {
+                match characters.next().expect("the value ends") {
+                    (at, '"') => break at,
+                    (_, '\\') => match characters.next().unwrap().1 {
+                        'n' => value.push('\n'),
+                        other => value.push(other),
+                    },
+                    (_, other) => value.push(other),
+                }
+            };
+            assert_eq!(labels.insert(name.to_owned(), value), None, "{name} occurs twice");
+            rest = &after[end + 1..];
+            rest = rest.strip_prefix(',').unwrap_or(rest);
+        }
+        labels
+    }
+
+    /// The value of a series.
+    pub(crate) fn value(samples: &Samples, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        samples.get(&(name.to_owned(), labels.collect())).copied()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::metrics::counter::Counter;
+
     use super::*;
 
-    const COUNTER: Family =
-        Family { name: "applies_total", help: "Changes made.", kind: Kind::Counter };
-    const TIMES: Family =
-        Family { name: "apply_seconds", help: "How long.", kind: Kind::Histogram };
+    type Labels = Vec<(&'static str, String)>;
 
-    #[test]
-    fn numbers_are_shown_as_prometheus_reads_them() {
-        let metrics = Metrics::default();
-        metrics.add(COUNTER, &[("outcome", "rolled \"back\"")]);
-        metrics.add(COUNTER, &[("outcome", "rolled \"back\"")]);
-        metrics.observe(TIMES, &[], 0.2);
-        metrics.observe(TIMES, &[], 500.0);
-        let text = metrics.render();
-        assert!(text.contains("# TYPE applies_total counter\n"), "{text}");
-        assert!(text.contains("applies_total{outcome=\"rolled \\\"back\\\"\"} 2\n"), "{text}");
-        assert!(text.contains("apply_seconds_bucket{le=\"0.1\"} 0\n"), "{text}");
-        assert!(text.contains("apply_seconds_bucket{le=\"0.25\"} 1\n"), "{text}");
-        assert!(text.contains("apply_seconds_bucket{le=\"+Inf\"} 2\n"), "{text}");
-        assert!(text.contains("apply_seconds_count 2\n"), "{text}");
+    fn outcome(value: &str) -> Labels {
+        vec![("outcome", value.to_owned())]
     }
 
     #[test]
-    fn what_is_gone_is_not_shown_any_more() {
+    fn metrics_are_rendered_as_prometheus_reads_them() {
         let metrics = Metrics::default();
-        let gauge = Family { kind: Kind::Gauge, ..COUNTER };
-        metrics.replace(gauge, [(super::text(&[("type", "bond")]), 1.0)]);
-        metrics.replace(gauge, [(super::text(&[("type", "vlan")]), 2.0)]);
+        let applies: Family<Labels, Counter> =
+            metrics.register("applies", "Changes made", Family::default());
+        let seconds: Durations<Labels> =
+            metrics.register("apply_seconds", "Durations of changes", durations());
+        applies.get_or_create(&outcome("rolled \"back\"")).inc();
+        applies.get_or_create(&outcome("rolled \"back\"")).inc();
+        seconds.get_or_create(&outcome("applied")).observe(0.2);
+        seconds.get_or_create(&outcome("applied")).observe(500.0);
         let text = metrics.render();
-        assert!(
-            !text.contains("bond") && text.contains("applies_total{type=\"vlan\"} 2"),
-            "{text}"
-        );
+        assert!(text.contains("# HELP applies Changes made.\n# TYPE applies counter\n"), "{text}");
+        let samples = check::samples(&text);
+        let value = |name: &str, labels: &[(&str, &str)]| check::value(&samples, name, labels);
+        assert_eq!(value("applies_total", &[("outcome", "rolled \"back\"")]), Some(2.0), "{text}");
+        let bucket =
+            |bound: &str| value("apply_seconds_bucket", &[("outcome", "applied"), ("le", bound)]);
+        assert_eq!((bucket("0.1"), bucket("0.25")), (Some(0.0), Some(1.0)), "{text}");
+        assert_eq!(bucket("+Inf"), Some(2.0), "{text}");
+        assert_eq!(value("apply_seconds_count", &[("outcome", "applied")]), Some(2.0), "{text}");
+        assert_eq!(value("apply_seconds_sum", &[("outcome", "applied")]), Some(500.2), "{text}");
+    }
+
+    #[test]
+    fn series_of_what_is_gone_are_removed() {
+        let metrics = Metrics::default();
+        let family: Family<Labels, Gauge> = metrics.register("nics", "NICs", Family::default());
+        replace(&family, [(outcome("bond"), 1)]);
+        replace(&family, [(outcome("vlan"), 2)]);
+        let samples = check::samples(&metrics.render());
+        assert_eq!(check::value(&samples, "nics", &[("outcome", "vlan")]), Some(2.0));
+        assert_eq!(samples.len(), 1);
+    }
+
+    #[test]
+    fn a_gauge_is_absent_until_its_value_is_known() {
+        let metrics = Metrics::default();
+        let up = metrics.register("up", "Whether it responds", LateGauge::default());
+        assert_eq!(metrics.render(), "# EOF\n");
+        up.set(0);
+        assert_eq!(check::value(&check::samples(&metrics.render()), "up", &[]), Some(0.0));
     }
 }

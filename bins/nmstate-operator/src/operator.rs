@@ -77,7 +77,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop::requested()?;
     let service = Arc::new(ServiceState::default());
     let client = requests::client(requests::config().await?)?;
-    let port = OwnPort::new(Arc::clone(&service));
+    let port = OwnPort::new(&service);
     let metrics =
         metrics_port::serve(&arguments.metrics, client.clone(), port.served_tls(), &service);
     let work = async {

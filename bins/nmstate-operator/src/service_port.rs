@@ -2,11 +2,9 @@
 //! Metrics are in `metrics_port`.
 
 use std::convert::Infallible;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use http_body_util::Full;
@@ -14,15 +12,9 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tls_server::{REQUEST_TIMEOUT, bind, each_connection};
 
 use crate::metrics::Metrics;
-
-/// Connections at a time. Kubelet and Prometheus need one each.
-const CONNECTIONS: usize = 16;
-/// How long a client may take, from its first byte to our last.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The readiness and the metrics of a component.
 #[derive(Debug, Default)]
@@ -54,54 +46,12 @@ pub async fn serve(address: SocketAddr, service: Arc<ServiceState>) -> Result<In
             // A client that disconnects is not an error.
             let _ = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
+                .header_read_timeout(REQUEST_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), answer)
                 .await;
         }
     });
     match never.await {}
-}
-
-/// Listens. All addresses are those of IPv4 where the kernel knows no IPv6.
-pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    match TcpListener::bind(address).await {
-        Err(error)
-            if address.is_ipv6()
-                && address.ip().is_unspecified()
-                && error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) =>
-        {
-            let all = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            TcpListener::bind(SocketAddr::new(all, address.port())).await
-        }
-        result => result,
-    }
-}
-
-/// Serves every connection, a few at a time.
-pub(crate) async fn each_connection<F>(
-    listener: &TcpListener,
-    serve: impl Fn(TcpStream) -> F,
-) -> Infallible
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        if connections.len() >= CONNECTIONS {
-            connections.join_next().await;
-            continue;
-        }
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                connections.spawn(serve(stream));
-            }
-            Err(error) => {
-                tracing::warn!("taking a connection: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
 }
 
 fn answer<B>(request: &Request<B>, service: &ServiceState) -> Response<Full<Bytes>> {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use br_ex::day2::{self, Adoption, NotAdopted};
+use br_ex_day2::{Adoption, NotAdopted};
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::Role;
@@ -101,7 +101,7 @@ fn of_files(arguments: &Arguments) -> Result<Vec<Outcome>> {
     for path in &arguments.nns {
         for node in reading::states(path)? {
             let name = node.name.clone().unwrap_or_default();
-            outcomes.push((name, day2::adopt(&node, &configs, arguments.role.as_ref())));
+            outcomes.push((name, br_ex_day2::adopt(&node, &configs, arguments.role.as_ref())));
         }
     }
     Ok(outcomes)
@@ -128,7 +128,7 @@ fn of_cluster(objects: &Objects, names: &[String]) -> Result<Vec<Outcome>> {
         };
         let states = objects.states_of(&[node])?;
         let state = states.first().context("one node has one state")?;
-        let outcome = day2::adopt_document(state, &document.file, &document.bytes);
+        let outcome = br_ex_day2::adopt_document(state, &document.file, &document.bytes);
         outcomes.push((node.name.clone(), outcome));
     }
     if outcomes.is_empty() {

@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Plan(plan::Arguments),
     /// Write policies for what nodes have already, proved to change nothing
     Adopt(adopt::Arguments),
-    /// Make documents for nodes whose br-ex configure-ovs guessed
+    /// Write documents for nodes whose br-ex configure-ovs created
     Migrate(migrate::Arguments),
     /// Print the version of this program
     Version,
@@ -77,8 +77,22 @@ pub(crate) fn command() -> clap::Command {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
     #[test]
     fn the_command_line_is_consistent() {
         super::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_that_can_read_a_cluster_says_so_when_its_files_are_missing() {
+        for line in ["check", "doctor", "decode", "plan", "adopt", "migrate", "scale-out"] {
+            let line = ["oc-brex", line].map(OsString::from);
+            let parsed = command_line::parse::<Arguments>(command(), &line, |_, _| Ok(()));
+            let error = parsed.unwrap_err().to_string();
+            assert!(error.contains("tip: give --cluster"), "{error}");
+        }
     }
 }

@@ -33,10 +33,10 @@ pub(crate) struct Arguments {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     source: ClusterSource,
-    /// The role of hosts whose folder or name does not tell
+    /// The role of hosts whose folder or name does not contain it
     #[arg(long, value_name = "ROLE")]
     role: Option<Role>,
-    /// What reads the documents on the nodes: mco or brex-firstboot [default: what the units in the MachineConfigs tell]
+    /// What reads the documents on the nodes: mco or brex-firstboot [default: determined by the units in the MachineConfigs]
     #[arg(long, value_name = "PROGRAM", hide_possible_values = true)]
     first_boot: Option<FirstBoot>,
     /// State of nodes to check on: NodeNetworkState objects, or the output of `nmstatectl show`; may be repeated

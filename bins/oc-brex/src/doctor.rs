@@ -9,18 +9,34 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use br_ex::inventory::short_name;
 use br_ex::{ClusterFacts, Document, Severity};
+use br_ex_authoring::inventory::short_name;
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print};
-use first_boot::diagnosis::{Diagnosis, Weight, diagnose, diagnose_flag, diagnose_state};
+use evidence::{Evidence, NodeEvidence};
+use first_boot::diagnosis::{
+    Diagnosis, DiagnosisSeverity, diagnose, diagnose_flag, diagnose_state,
+};
 use first_boot::symptom::symptoms;
 use serde::Serialize;
 
 use crate::cluster::{ClusterSource, Kind};
-use evidence::{Evidence, NodeEvidence};
+
+const EXAMPLES: &str = "\
+Examples:
+  The nodes of the running cluster:
+    oc-brex doctor --cluster
+  A node that did not join, from the report on its disk:
+    oc-brex doctor /var/log/brex-firstboot/report.json
+  What `brex-firstboot gather` collected on a node, or a must-gather of the cluster:
+    oc-brex doctor worker-0.gather/ must-gather.local.1234/
+  For scripts:
+    oc-brex doctor --cluster -o json
+
+Exit code: 0 nothing is broken; 1 a node is broken; 2 the input could not be read.";
 
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Reports of brex-firstboot, folders of `brex-firstboot gather`, must-gather folders
     #[arg(value_name = "PATH", required_unless_present = "cluster")]
@@ -71,28 +87,29 @@ pub(crate) fn doctor(arguments: &Arguments) -> Result<Ending> {
             names.join(", ")
         );
     }
-    let patients = examine(&evidence);
+    let nodes = examine(&evidence);
     match arguments.output {
-        Format::Text => print(text(&patients))?,
+        Format::Text => print(text(&nodes))?,
         Format::Json => {
-            let result = Findings { version: 1, nodes: &patients };
+            let result = Findings { version: 1, nodes: &nodes };
             print(format!("{}\n", serde_json::to_string_pretty(&result)?))?;
         }
     }
-    let broken =
-        |patient: &NodeDiagnoses| patient.diagnoses.iter().any(|d| d.weight == Weight::Broken);
-    Ok(if patients.iter().any(broken) { Ending::Findings } else { Ending::Good })
+    let broken = |node: &NodeDiagnoses| {
+        node.diagnoses.iter().any(|d| d.severity == DiagnosisSeverity::Broken)
+    };
+    Ok(if nodes.iter().any(broken) { Ending::Findings } else { Ending::Good })
 }
 
 /// One entry per node, the worst first in each.
 fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
-    let patient = |(node, seen): (&String, &NodeEvidence)| {
+    let diagnoses_of = |(node, seen): (&String, &NodeEvidence)| {
         let mut diagnoses = Vec::new();
         diagnoses.extend(seen.report.iter().flat_map(diagnose));
         diagnoses.extend(seen.state.iter().flat_map(diagnose_state));
         let document = seen.document(node, &evidence.documents).unwrap_or_else(|problem| {
             diagnoses.push(Diagnosis {
-                weight: Weight::Broken,
+                severity: DiagnosisSeverity::Broken,
                 problem: "no document can be selected for this node".into(),
                 because: problem,
                 remedy: "correct the MachineConfigs of its pool".into(),
@@ -113,18 +130,18 @@ fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
         }
         let journals = seen.journals.iter();
         diagnoses.extend(journals.flat_map(|(name, text)| symptoms(name, text)));
-        diagnoses.sort_by_key(|diagnosis| diagnosis.weight);
+        diagnoses.sort_by_key(|diagnosis| diagnosis.severity);
         if diagnoses.is_empty() && seen.is_empty() {
             diagnoses.push(Diagnosis {
-                weight: Weight::Warning,
-                problem: "nothing is known about br-ex of this node".into(),
+                severity: DiagnosisSeverity::Warning,
+                problem: "there is no information about br-ex of this node".into(),
                 because: "it has no document, no report of its first boot and no NodeNetworkState".into(),
                 remedy: "install the NMState operator, which reports NodeNetworkStates; or run `brex-firstboot gather` on the node and give its output to `oc-brex doctor`".into(),
             });
         }
         if diagnoses.is_empty() {
             diagnoses.push(Diagnosis {
-                weight: Weight::Fine,
+                severity: DiagnosisSeverity::Fine,
                 problem: "nothing is wrong with br-ex".into(),
                 because: seen.looked_at(),
                 remedy: "nothing to do".into(),
@@ -132,18 +149,18 @@ fn examine(evidence: &Evidence) -> Vec<NodeDiagnoses> {
         }
         NodeDiagnoses { node: node.clone(), diagnoses }
     };
-    let mut patients: Vec<NodeDiagnoses> = evidence.nodes.iter().map(patient).collect();
-    patients.extend(unseen(evidence));
-    patients
+    let mut nodes: Vec<NodeDiagnoses> = evidence.nodes.iter().map(diagnoses_of).collect();
+    nodes.extend(unseen(evidence));
+    nodes
 }
 
 /// What the rules report about a document of a node.
 fn diagnose_document(file: &str, bytes: &[u8]) -> Vec<Diagnosis> {
     let findings = br_ex::check(&Document::parse(bytes), &ClusterFacts::default());
     let diagnosis = |finding: &br_ex::Finding| Diagnosis {
-        weight: match finding.severity {
-            Severity::Error => Weight::Broken,
-            _ => Weight::Warning,
+        severity: match finding.severity {
+            Severity::Error => DiagnosisSeverity::Broken,
+            _ => DiagnosisSeverity::Warning,
         },
         problem: finding.message.clone(),
         because: format!(
@@ -174,22 +191,22 @@ fn unseen(evidence: &Evidence) -> Option<NodeDiagnoses> {
     let mut diagnoses: Vec<Diagnosis> = hosts.values().flat_map(document).collect();
     let hosts: Vec<&str> = hosts.into_keys().collect();
     diagnoses.push(Diagnosis {
-        weight: Weight::Warning,
-        problem: format!("nothing is known of {}", hosts.join(", ")),
+        severity: DiagnosisSeverity::Warning,
+        problem: format!("there is no information about {}", hosts.join(", ")),
         because: "MachineConfigs have documents for them, and there is neither a state nor a report".into(),
         remedy: "if such a node never joined: log in at its console or by SSH and run `brex-firstboot gather --out DIR`".into(),
     });
-    diagnoses.sort_by_key(|diagnosis| diagnosis.weight);
+    diagnoses.sort_by_key(|diagnosis| diagnosis.severity);
     Some(NodeDiagnoses { node: "(not seen)".into(), diagnoses })
 }
 
-fn text(patients: &[NodeDiagnoses]) -> String {
+fn text(nodes: &[NodeDiagnoses]) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    for patient in patients {
-        let _ = writeln!(text, "{}:", patient.node);
-        for Diagnosis { weight, problem, because, remedy } in &patient.diagnoses {
-            let _ = writeln!(text, "  {}: {problem}", weight.name());
+    for node in nodes {
+        let _ = writeln!(text, "{}:", node.node);
+        for Diagnosis { severity, problem, because, remedy } in &node.diagnoses {
+            let _ = writeln!(text, "  {}: {problem}", severity.name());
             let _ = writeln!(text, "    because {because}");
             let _ = writeln!(text, "    do: {remedy}");
         }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use br_ex::{Finding, RULES, Severity};
-use sarif::Level;
+use command_line::quantity;
+use command_line::sarif::{self, Level};
 use serde::Serialize;
 
 /// What the JSON form is, and its version.
@@ -132,7 +133,7 @@ pub(crate) fn sarif(checked: &[Checked]) -> String {
         .map(|(document, finding)| (document, finding, message(document, finding)))
         .collect();
     let findings = messages.iter().map(|(document, finding, message)| {
-        // A line inside of encoded contents is no line of the file.
+        // A line of encoded contents is not a line of the file.
         let at = match document.inner {
             Some(_) => located_yaml::Position::START,
             None => finding.at,
@@ -171,15 +172,11 @@ pub(crate) fn summary(checked: &[Checked]) -> String {
         let findings = checked.iter().flat_map(|document| &document.findings);
         findings.filter(|finding| finding.severity == severity).count()
     };
-    let plural = |number: usize, word: &str| match number {
-        1 => format!("1 {word}"),
-        _ => format!("{number} {word}s"),
-    };
     format!(
         "{} checked: {}, {}, {}",
-        plural(checked.len(), "document"),
-        plural(count(Severity::Error), "error"),
-        plural(count(Severity::Warning), "warning"),
-        plural(count(Severity::Info), "remark"),
+        quantity::count(checked.len(), "document"),
+        quantity::count(count(Severity::Error), "error"),
+        quantity::count(count(Severity::Warning), "warning"),
+        quantity::count(count(Severity::Info), "remark"),
     )
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use br_ex::host_table::{HostFile, Table, TableProblem, host_files, problem_of_line};
 use br_ex::hosts::Reader;
 use br_ex::{ClusterFacts, Severity};
+use br_ex_authoring::host_table::{HostFile, Table, TableProblem, host_files, problem_of_line};
 use clap::Args;
 use command_line::{Ending, print, say};
 

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use br_ex::host_list::{self, ListedHost};
 use br_ex::hosts::{HostDocument, Naming, check_hosts};
-use br_ex::inventory::DocumentName;
-use br_ex::lift::lift;
-use br_ex::{ClusterFacts, Document, Severity, install_config};
+use br_ex::{ClusterFacts, Document, Severity};
+use br_ex_authoring::add_bridge::add_bridge;
+use br_ex_authoring::host_list::{self, ListedHost};
+use br_ex_authoring::install_config;
+use br_ex_authoring::inventory::DocumentName;
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::Role;
@@ -78,8 +79,8 @@ pub(crate) fn import(arguments: &Arguments) -> Result<Ending> {
                 continue;
             };
             let network = Document::of_installation(network);
-            let text =
-                lift(&network, arguments.uplink.as_deref(), &host.macs).with_context(of_host)?;
+            let text = add_bridge(&network, arguments.uplink.as_deref(), &host.macs)
+                .with_context(of_host)?;
             let name = file_name(host, arguments.role.as_ref()).with_context(of_host)?;
             if !names.insert(name.clone()) {
                 bail!("{}: another host has this name", of_host());

@@ -8,17 +8,17 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use br_ex::proposal::Proposal;
 use br_ex::{ClusterFacts, Document, Severity};
+use br_ex_authoring::proposal::Proposal;
 use clap::Args;
 use command_line::{Ending, print, say};
 use ipnet::IpNet;
 use nmstate::NetworkState;
+use prompt::{Prompt, Silent, Terminal};
+use questions::Given;
 
 use crate::cluster::ClusterArguments;
 use crate::{reading, writing};
-use prompt::{Prompt, Silent, Terminal};
-use questions::Given;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use br_ex::hosts::{HostDocument, Naming, Reader};
-use br_ex::inventory::{FileProblem, FoundFile, InventoryDocument, Placement, place_files};
-use br_ex::{ClusterFacts, Document, Finding, RuleId, Severity, host_list, install_config};
+use br_ex::{ClusterFacts, Document, Finding, RuleId, Severity};
+use br_ex_authoring::inventory::{
+    FileProblem, FoundFile, InventoryDocument, Placement, place_files,
+};
+use br_ex_authoring::{folder_reader, host_list, install_config};
 use command_line::say;
 use located_yaml::{Keys, Node, Position, load};
 use machine_config::{MachineConfig, Pool, Role};
@@ -57,7 +60,7 @@ pub(crate) struct Inputs {
     configs: Vec<(PathBuf, MachineConfig)>,
     /// The hosts that installers list.
     pub(crate) listed: BTreeSet<String>,
-    /// Inputs that hold no document of br-ex, and that is no mistake.
+    /// Inputs without a br-ex document, which is not an error.
     without_documents: usize,
 }
 
@@ -184,7 +187,7 @@ impl Inputs {
         for (path, config) in &self.configs {
             let all = self.configs.iter().map(|(_, config)| config);
             let of_pool = || match &config.role {
-                Some(role) => Reader::of_pool(&Pool::new(role, all)),
+                Some(role) => folder_reader::of_pool(&Pool::new(role, all)),
                 None => Reader::Unknown,
             };
             let reader = reader.unwrap_or_else(of_pool);

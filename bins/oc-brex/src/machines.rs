@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use br_ex::hosts::{HostDocument, Naming, Reader};
-use br_ex::inventory::short_name;
 use br_ex::node_state::NodeState;
 use br_ex::{Finding, RuleId, Severity};
+use br_ex_authoring::inventory::short_name;
 use first_boot::Mac;
 use first_boot::matching::{Match, MatchError, matches};
 use located_yaml::Position;
@@ -110,7 +110,7 @@ pub(crate) fn unlisted(documents: &[Named], listed: &BTreeSet<String>) -> Vec<(u
         let distance = |known: &&String| strsim::levenshtein(known, host);
         let nearest = listed.iter().min_by_key(distance).filter(|it| distance(it) <= 2);
         let meant = nearest.map(|known| format!("; is {known} meant?")).unwrap_or_default();
-        let message = format!("no installer lists a host {host}, so no node takes it{meant}");
+        let message = format!("no installer lists a host {host}, so no node uses it{meant}");
         let (at, severity) = (Position::START, Severity::Warning);
         Some((number, Finding { at, rule: RuleId::B30, severity, message }))
     };

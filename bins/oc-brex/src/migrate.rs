@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use br_ex::day2::{self, Migration};
-use br_ex::inventory::{DocumentName, FoundFile, place_files, short_name};
 use br_ex::node_state::NodeState;
-use br_ex::render::machine_configs;
 use br_ex::{ClusterFacts, Document, Severity};
+use br_ex_authoring::inventory::{DocumentName, FoundFile, place_files, short_name};
+use br_ex_authoring::render::machine_configs;
+use br_ex_day2::Migration;
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::{Encoding, MachineConfig, Role};
@@ -66,7 +66,7 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
     let mut names = BTreeSet::new();
     let mut problems = Vec::new();
     for node in &nodes {
-        let Migration { node: name, text, way_back, notes } = day2::migrate(node)?;
+        let Migration { node: name, text, way_back, notes } = br_ex_day2::migrate(node)?;
         let short = short_name(&name).to_owned();
         if !names.insert(short.clone()) {
             bail!("two nodes are called {short}; a document is chosen by the short name");
@@ -111,7 +111,7 @@ pub(crate) fn migrate(arguments: &Arguments) -> Result<Ending> {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("{}", lines.join("; "))
     })?;
-    let reboot = day2::force_reboot(role)?;
+    let reboot = br_ex_day2::force_reboot(role)?;
     let configs = machine_configs(&inventory, Encoding::Plain)?;
     let [documents] = configs.as_slice() else { bail!("expected nodes of one role") };
     for config in [documents, &reboot] {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use br_ex::Document;
-use br_ex::day2::{self, Basis, Class, Masquerade, Nodes, Plan, PlanOptions, State};
 use br_ex::hosts::Reader;
 use br_ex::node_state::{self, NodeState};
-use br_ex::picture::Picture;
+use br_ex_authoring::picture::Picture;
+use br_ex_day2::{Basis, Class, Masquerade, Nodes, Plan, PlanOptions, State};
 use clap::Args;
 use command_line::{Ending, print, say};
 use ipnet::IpNet;
@@ -107,7 +107,7 @@ fn plan_files(arguments: &Arguments, old: &Path, to: &Path, reader: Reader) -> R
     let file = folder.join("policy.yaml").display().to_string();
     let cluster_mtu = arguments.cluster_mtu.or(cluster_mtu);
     let options = PlanOptions { nodes, masquerade, cluster_mtu, file, reader };
-    let plan = day2::plan(&old, &new, &options)
+    let plan = br_ex_day2::plan(&old, &new, &options)
         .with_context(|| format!("planning the change to {}", to.display()))?;
     print(text(&plan, to))?;
     if plan.class().is_some() {

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use br_ex::inventory::FoundFile;
 use br_ex::node_state::{self, NodeState};
+use br_ex_authoring::inventory::FoundFile;
 use command_line::say;
 
 /// Lists of all MachineConfigs of a cluster are large; what is larger is something else.

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use br_ex::hosts::Reader;
-use br_ex::inventory::{self, Inventory};
-use br_ex::render::{EXTRA_MANIFESTS, OnFailure, extra_manifests, machine_configs, service};
-use br_ex::{ClusterFacts, Finding, Platform, Severity, host_list, install_config};
+use br_ex::{ClusterFacts, Finding, Platform, Severity};
+use br_ex_authoring::inventory::{self, Inventory};
+use br_ex_authoring::render::{
+    EXTRA_MANIFESTS, OnFailure, extra_manifests, machine_configs, service,
+};
+use br_ex_authoring::{host_list, install_config};
 use clap::{ArgGroup, Args, ValueEnum};
 use command_line::{Ending, print, say};
 use machine_config::{Encoding, Fit, MachineConfig, MachineConfigName, Pool, Role, Size};

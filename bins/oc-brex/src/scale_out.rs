@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
-use br_ex::first_network::first_network;
 use br_ex::hosts::Reader;
-use br_ex::inventory::{DocumentName, short_name};
-use br_ex::scale_out::{Addition, Bmc, Machine, add, check_beside, manifests};
 use br_ex::{ClusterFacts, Document, Finding, Severity};
+use br_ex_authoring::first_network::first_network;
+use br_ex_authoring::inventory::{DocumentName, short_name};
+use br_ex_authoring::scale_out::{Addition, Bmc, Machine, add, check_beside, manifests};
 use clap::Args;
 use command_line::{Ending, print, say};
 use machine_config::{

@@ -4,5 +4,5 @@ use anyhow::Result;
 
 /// The JSON schema of documents.
 pub(crate) fn text() -> Result<String> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(&br_ex::document_schema::schema())?))
+    Ok(format!("{}\n", serde_json::to_string_pretty(&br_ex_authoring::document_schema::schema())?))
 }

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use br_ex::Document;
-use br_ex::node_state;
-use br_ex::picture::Picture;
+use br_ex::{Document, node_state};
+use br_ex_authoring::picture::Picture;
 use clap::{Args, ValueEnum};
 use command_line::{Ending, print, say};
 

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
-use br_ex::topology::auto::{Policy, Shape, Source};
-use br_ex::topology::{
+use br_ex::{ClusterFacts, Document, Finding, Severity};
+use br_ex_authoring::topology::auto::{Policy, Shape, Source};
+use br_ex_authoring::topology::{
     Addressing, Bond, BondMode, Families, InterfaceName, SecondAddresses, SecondBridge,
     StaticAddresses, StaticRoute, Topology, Uplink, VlanId,
 };
-use br_ex::{ClusterFacts, Document, Finding, Severity};
 use clap::{Args, Subcommand, ValueEnum};
 use command_line::{Ending, print, say};
 use ipnet::IpNet;
@@ -86,7 +86,7 @@ struct BondArguments {
     bond: InterfaceName,
     /// How it shares its NICs: active-backup, 802.3ad or balance-xor
     #[arg(long, value_name = "MODE", default_value = "active-backup", hide_possible_values = true)]
-    mode: Mode,
+    mode: BondModeArgument,
     /// An option of the bond, lacp_rate=fast; may be repeated [default: miimon=100]
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     bond_option: Vec<(String, String)>,
@@ -174,7 +174,7 @@ struct AutoArguments {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Mode {
+enum BondModeArgument {
     ActiveBackup,
     #[value(name = "802.3ad", alias = "lacp")]
     Lacp,
@@ -258,9 +258,9 @@ pub(crate) fn topology(arguments: &Arguments) -> Result<Ending> {
 impl BondArguments {
     fn bond(&self) -> Bond {
         let mode = match self.mode {
-            Mode::ActiveBackup => BondMode::ActiveBackup,
-            Mode::Lacp => BondMode::Lacp,
-            Mode::BalanceXor => BondMode::BalanceXor,
+            BondModeArgument::ActiveBackup => BondMode::ActiveBackup,
+            BondModeArgument::Lacp => BondMode::Lacp,
+            BondModeArgument::BalanceXor => BondMode::BalanceXor,
         };
         Bond {
             name: self.bond.clone(),

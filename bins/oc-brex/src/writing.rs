@@ -49,7 +49,7 @@ fn temporary(path: &Path, bytes: &[u8]) -> Result<NamedTempFile> {
     let writing = || format!("writing {}", path.display());
     let parent = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
-    // Manifests are for everybody to read, as any file an editor makes.
+    // Manifests are readable by all users, like files that an editor creates.
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::parser::ValueSource;
-use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgMatches, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use command_line::completion::Shell;
 
 use crate::console_command::ConsoleArguments;
 use crate::delete_command::{DeleteArguments, PruneArguments};
@@ -33,11 +34,11 @@ use crate::verify_command::VerifyArguments;
 
 const EXAMPLES: &str = "\
 Examples:
-  Registries to disk, and an archive to carry:
+  Mirror to disk, and write an archive to transfer:
     oc-mirror -c isc.yaml file:///data
-  From what was carried into a registry:
+  Push the transferred content to a registry:
     oc-mirror -c isc.yaml --from file:///data docker://reg.local:5000/ocp
-  From registries straight into a registry:
+  Mirror from registries to a registry directly:
     oc-mirror -c isc.yaml --workspace file:///data docker://reg.local:5000
   The same with four processes:
     oc-mirror -c isc.yaml --workspace file:///data --shards 4 docker://reg.local:5000
@@ -46,31 +47,31 @@ Examples:
   Review a plan, then execute exactly that plan:
     oc-mirror -c isc.yaml --dry-run file:///data
     oc-mirror --plan /data/working-dir/dry-run/plan.json file:///data
-  Which releases there are, and the way from one to another:
+  List releases, and show the upgrade path from one to another:
     oc-mirror list releases --version 4.18
     oc-mirror upgrade-path release --from 4.16.3 --to 4.18.9
-  What a cluster has, and a configuration for what it needs next:
+  Write the inventory of a cluster, and a configuration for its next upgrade:
     oc-mirror inventory --out cluster.json
     oc-mirror init --for cluster.json --out isc.yaml
-  What a run is doing, and what is missing:
+  Show progress of a run, and missing content:
     oc-mirror status file:///data --follow
-  Delete what is no longer needed, first as a plan:
+  Write a list of images to delete, then delete them:
     oc-mirror delete --generate -c disc.yaml --workspace file:///data docker://reg.local:5000/ocp
     oc-mirror delete --delete-yaml-file /data/working-dir/delete/delete-images.yaml docker://reg.local:5000/ocp
   Continue after oc-mirror v2, without downloading its content again:
     oc-mirror migrate file:///old-workspace file:///data
-  Check a workspace, and fetch what is damaged:
+  Verify a workspace, and download what is damaged:
     oc-mirror verify file:///data
     oc-mirror repair file:///data
-  The workspace itself as a read-only registry:
+  Serve the workspace as a read-only registry:
     oc-mirror serve file:///data --listen 127.0.0.1:5000
-  The workspace in a browser:
+  Open the workspace in a browser:
     oc-mirror console file:///data
 
-Exit code: 0 done; 1 wrong usage or a general failure; else the sum of what failed:
+Exit code: 0: success; 1: usage error or general failure; otherwise the sum of what failed:
 2 releases, 4 operators, 8 additional images, 16 Helm charts. 32: stopped by --until; run again to continue. 64: damage found. 130: interrupted.";
 
-/// Carries container images across an air gap: registry to disk, disk to registry, registry to registry
+/// Mirror releases, operator catalogs, Helm charts and images: registry to disk, disk to registry, registry to registry
 #[derive(Debug, Parser)]
 #[command(
     name = "oc-mirror",
@@ -88,7 +89,7 @@ pub(crate) struct Arguments {
     pub(crate) command: Option<Command>,
     #[command(flatten)]
     pub(crate) mirror: MirrorArguments,
-    /// How much to say: error, info, debug or trace
+    /// Log level: error, info, debug or trace
     #[arg(
         long,
         global = true,
@@ -115,7 +116,7 @@ pub(crate) struct Arguments {
 const OUTPUT: &str = "Output";
 const ARCHIVE: &str = "Archive";
 const REGISTRIES: &str = "Registries, both sides";
-const SPEED: &str = "Speed and patience";
+const SPEED: &str = "Performance and retries";
 
 /// How much the console and the log file say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -145,72 +146,72 @@ pub(crate) enum ArchiveFormatArgument {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MirrorArguments {
-    /// Where to: file://DIR, docker://REGISTRY[/NAMESPACE], or s3://BUCKET[/PREFIX] for archives in an object store
+    /// Destination: file://DIR, docker://REGISTRY[/NAMESPACE], or s3://BUCKET[/PREFIX] for archives in an object store
     #[arg(value_name = "DESTINATION", num_args = 0..)]
     pub(crate) destinations: Vec<String>,
     /// The image set configuration
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Execute a stored plan, of working-dir/plans or of a dry run, instead of making one from a configuration
+    /// Execute a stored plan (from working-dir/plans or from a dry run) instead of planning from a configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
-    /// Disk to mirror: the directory that was carried over, with archives or a whole workspace, or s3://BUCKET[/PREFIX] with archives
+    /// Disk to mirror: the transferred directory, with archives or a whole workspace, or s3://BUCKET[/PREFIX] with archives
     #[arg(long, value_name = "file://DIR")]
     pub(crate) from: Option<String>,
-    /// Mirror to mirror: the directory that keeps manifests, plan and log; with s3://, the directory of the workspace and its archives
+    /// Mirror to mirror: directory for manifests, plans and logs. With s3://: directory of the workspace and its archives
     #[arg(long, value_name = "file://DIR")]
     pub(crate) workspace: Option<String>,
-    /// Mirror to mirror: keep all content in the workspace too, instead of copying it directly
+    /// Mirror to mirror: also keep all content in the workspace, instead of copying it directly
     #[arg(long, requires = "workspace")]
     pub(crate) through_workspace: bool,
-    /// Write what would be done below working-dir/dry-run; change nothing else
+    /// Write the plan below working-dir/dry-run; change nothing else
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// The same, with a mapping line for each manifest of a list
+    /// As --dry-run, with a line in mapping.txt for each manifest of a manifest list
     #[arg(long)]
     pub(crate) dry_run_manifest_lists: bool,
-    /// Exit with a failure when a dry run cannot find an image
+    /// Fail if a dry run does not find an image
     #[arg(long)]
     pub(crate) strict_dry_run: bool,
-    /// Leave signatures, attestations, SBOMs and referrers behind
+    /// Do not mirror signatures, attestations, SBOMs and referrers
     #[arg(long)]
     pub(crate) remove_signatures: bool,
-    /// Ask again for signatures of images that are held already
+    /// Request signatures again for images that are already in the workspace
     #[arg(long)]
     pub(crate) refresh_signatures: bool,
-    /// Mirror only images that a trust policy lets in, by their signatures
+    /// Mirror only images whose signatures satisfy the trust policy
     #[arg(long)]
     pub(crate) secure_policy: bool,
     /// The trust policy to enforce with --secure-policy [default: ~/.config/containers/policy.json, else /etc/containers/policy.json]
     #[arg(long, value_name = "FILE")]
     // Empty means none, as ever; a path must not be empty.
     pub(crate) policy: Option<OsString>,
-    /// Mirror the release named by platform.release without a valid signature; noted in report and audit log
+    /// Mirror the release in platform.release even without a valid signature; recorded in the report and the audit log
     #[arg(long)]
     pub(crate) ignore_release_signature: bool,
-    /// Longest path of a repository at the destination; further parts are joined by '-' (0: no limit)
+    /// Maximum number of path components of a repository at the destination; further ones are joined with '-' (0: no limit)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) max_nested_paths: usize,
     /// Also write an ImageContentSourcePolicy, for clusters before 4.13
     #[arg(long)]
     pub(crate) icsp: bool,
-    /// Leave bundles out of mirrored catalogs when an image that they need cannot be had
+    /// Omit bundles from mirrored catalogs if an image that they need is not available
     #[arg(long)]
     pub(crate) skip_broken_bundles: bool,
-    /// Also render charts with this Helm program, and report images that only one of both finds
+    /// Also render charts with this Helm program, and report images that only one of the two finds
     #[arg(long, value_name = "PATH")]
     pub(crate) helm_binary: Option<PathBuf>,
-    /// Refuse keys of the configuration that other readers of these files do not know
+    /// Reject keys of the configuration that oc-mirror v2 does not know
     #[arg(long)]
     pub(crate) strict_compat: bool,
 
-    /// Build the archive on the last run before this day (yyyy-MM-dd) instead of on the last run
+    /// Include in the archive all content since this date (yyyy-MM-dd) instead of since the last run
     #[arg(long, value_name = "DATE", help_heading = ARCHIVE)]
     pub(crate) since: Option<String>,
-    /// Make no archive: leave the workspace only
+    /// Do not write an archive; only fill the workspace
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) no_archive: bool,
-    /// Who reads the archive: landfall, or oc-mirror-v2 for sites that still run oc-mirror v2 on the other side
+    /// Format of the archive: landfall, or oc-mirror-v2 if the disconnected side still runs oc-mirror v2
     #[arg(
         long,
         value_enum,
@@ -220,7 +221,7 @@ pub(crate) struct MirrorArguments {
         help_heading = ARCHIVE
     )]
     pub(crate) archive_format: ArchiveFormatArgument,
-    /// Sign the archive with this private key of cosign (cosign.key; password in $COSIGN_PASSWORD): writes mirror_NNNNNN.tar.sig
+    /// Sign the archive with this cosign private key (cosign.key; password in $COSIGN_PASSWORD); writes mirror_NNNNNN.tar.sig
     #[arg(long, value_name = "KEY", help_heading = ARCHIVE)]
     pub(crate) sign_archive: Option<PathBuf>,
     /// Disk to mirror: push only archives that are signed with this public key (cosign.pub)
@@ -229,20 +230,20 @@ pub(crate) struct MirrorArguments {
     /// Remove archives of runs before this one, once the new archive is complete
     #[arg(long, value_name = "RUN", help_heading = ARCHIVE)]
     pub(crate) remove_archives_before: Option<u64>,
-    /// Write an archive of what has arrived when --until stops the run; the other side reads it with --allow-incomplete
+    /// If --until stops the run, write an archive of what was transferred; the disconnected side reads it with --allow-incomplete
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) archive_partial: bool,
-    /// Push archives of a paused or interrupted run as far as they go
+    /// Push what is complete in archives of a paused or interrupted run
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) allow_incomplete: bool,
-    /// Fail if a blob is larger than archiveSize; has an effect only with --archive-format oc-mirror-v2, as other archives split blobs
+    /// Fail if a blob is larger than archiveSize; effective only with --archive-format oc-mirror-v2, as other archives split blobs
     #[arg(long, help_heading = ARCHIVE)]
     pub(crate) strict_archive: bool,
 
-    /// Credentials, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
+    /// Credentials file of podman or docker [default: $REGISTRY_AUTH_FILE, else the default files of podman and docker]
     #[arg(long, value_name = "FILE", help_heading = REGISTRIES)]
     pub(crate) authfile: Option<PathBuf>,
-    /// Directory with the addresses of lookaside servers for signatures; read with --secure-policy [default: ~/.config/containers/registries.d, else /etc/containers/registries.d]
+    /// Directory that configures lookaside servers for signatures; read with --secure-policy [default: ~/.config/containers/registries.d, else /etc/containers/registries.d]
     #[arg(long = "registries.d", value_name = "DIR", help_heading = REGISTRIES)]
     pub(crate) registries_d: Option<PathBuf>,
 
@@ -251,10 +252,10 @@ pub(crate) struct MirrorArguments {
     #[command(flatten)]
     pub(crate) destination: DestinationArguments,
 
-    /// Images copied at once
+    /// Images to copy at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = at_once, help_heading = SPEED)]
     pub(crate) parallel_images: u16,
-    /// Layers copied at once, of each image
+    /// Layers to copy at the same time for each image
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_once, help_heading = SPEED)]
     pub(crate) parallel_layers: u16,
     #[command(flatten)]
@@ -265,7 +266,7 @@ pub(crate) struct MirrorArguments {
     pub(crate) retry: RetryArguments,
     #[command(flatten)]
     pub(crate) pace: PaceArguments,
-    /// Longest time for one blob or manifest, retries included [default: none; a stalled connection ends by itself]
+    /// Maximum time for one blob or manifest, including retries [default: none; --stall-timeout ends stalled connections]
     #[arg(
         long,
         value_name = "DURATION",
@@ -274,13 +275,13 @@ pub(crate) struct MirrorArguments {
     )]
     pub(crate) image_timeout: Option<Duration>,
 
-    /// Wait while another process uses the workspace, instead of ending with an error
+    /// If another process uses the workspace, wait for it instead of failing
     #[arg(long, help_heading = SPEED)]
     pub(crate) wait: bool,
-    /// No progress; only errors and the report
+    /// Print only errors and the report, no progress
     #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
-    /// How the report is written to standard output: text or json
+    /// Output format of the report: text or json
     #[arg(
         short,
         long,
@@ -292,7 +293,7 @@ pub(crate) struct MirrorArguments {
     )]
     pub(crate) output: ReportFormat,
 
-    /// Keep metrics of the run in this file, in the text format of Prometheus; it is rewritten every 5 seconds
+    /// Write metrics of the run to this file in the Prometheus text format, every 5 seconds
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) metrics_file: Option<PathBuf>,
 
@@ -309,34 +310,34 @@ fn at_once(text: &str) -> Result<u16, String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Convert a workspace, cache and history of oc-mirror v2; the old files are only read
+    /// Convert a workspace, cache and history of oc-mirror v2; the old files are not changed
     Migrate(MigrateArguments),
-    /// Delete images from a registry: first a plan, then its execution
+    /// Delete images from a registry, in two phases: write a plan, execute it
     Delete(Box<DeleteArguments>),
-    /// Delete what is no longer needed from a registry, after a confirmation
+    /// Delete images that are no longer needed from a registry, after confirmation
     Prune(Box<PruneArguments>),
-    /// Serve a workspace as a read-only registry, under the names a target would have
+    /// Serve a workspace as a read-only registry, with the names that images have at a destination
     Serve(ServeArguments),
-    /// Work with a workspace in a browser: configurations, runs and their progress, images, archives
+    /// Open a workspace in a browser: configurations, runs, progress, images, archives
     Console(ConsoleArguments),
-    /// Show the runs of a workspace, live progress, and what is missing; pause, resume or stop a run
+    /// Show runs of a workspace, progress and missing content; pause, resume or stop a run
     Status(StatusArguments),
-    /// Check a workspace, archives or a registry: every byte against its digest, every reference
+    /// Verify the digests and references of a workspace, archives or a registry
     Verify(Box<VerifyArguments>),
-    /// Check a workspace, and fetch only what is damaged or missing
+    /// Verify a workspace, and download what is damaged or missing
     Repair(Box<RepairArguments>),
-    /// Free content of a workspace that nothing needs any more
+    /// Remove content of a workspace that is no longer referenced
     Gc(GcArguments),
-    /// List what there is to mirror
+    /// List releases, operators, charts and images that can be mirrored
     List(ListArguments),
-    /// Show how a cluster gets from one version to another
+    /// Show the upgrade path from one version to another
     UpgradePath(UpgradePathArguments),
-    /// Make a configuration to start from, or one for what a cluster needs next
+    /// Write a starting configuration, or one for the next upgrade of a cluster
     Init(InitArguments),
-    /// Write down what a cluster has: release, channel, operators, catalogs, mirrors
+    /// Write the inventory of a cluster: release, channel, operators, catalogs, mirrors
     #[cfg(feature = "cluster")]
     Inventory(InventoryArguments),
-    /// Mirror with pods of a cluster: write or create Jobs, follow, inspect and cancel them
+    /// Mirror with pods of a cluster: write or create Jobs; follow, inspect and cancel them
     #[cfg(feature = "cluster")]
     Job(Box<JobArguments>),
     /// Work as a pod of a run in a cluster
@@ -346,7 +347,7 @@ pub(crate) enum Command {
     Version(VersionArguments),
     /// Print a completion script for a shell
     Completion(CompletionArguments),
-    /// Write man pages and the reference of flags
+    /// Write man pages and the command reference
     #[command(hide = true)]
     GenerateDocs {
         /// Directory to write man/ and reference/ into
@@ -372,7 +373,7 @@ pub(crate) struct ServeArguments {
     /// The workspace: file://DIR or DIR
     #[arg(value_name = "DIR")]
     pub(crate) dir: String,
-    /// Address and port to listen on; only this machine unless you say otherwise
+    /// Address and port to listen on; by default only this machine can connect
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
     pub(crate) listen: String,
     /// Certificate chain (PEM), for HTTPS
@@ -392,27 +393,19 @@ pub(crate) enum VersionFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct VersionArguments {
-    /// json or yaml, instead of a line of text
+    /// Output format: json or yaml [default: one line of text]
     #[arg(short, long, value_enum, hide_possible_values = true, value_name = "FORMAT")]
     pub(crate) output: Option<VersionFormat>,
-    /// Only the number
+    /// Print only the version number
     #[arg(long)]
     pub(crate) short: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionArguments {
-    /// bash, zsh, fish or powershell
+    /// Shell: bash, zsh, fish or powershell
     #[arg(hide_possible_values = true)]
     pub(crate) shell: Shell,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-    Powershell,
 }
 
 /// Arguments of a command that is not part of this version: none is looked at.
@@ -441,23 +434,24 @@ impl Arguments {
     /// the help or version text that was asked for.
     pub(crate) fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let line: Vec<OsString> = line.into_iter().collect();
-        let mut command = command();
-        let matches = command.try_get_matches_from_mut(&line)?;
-        if let Some((name, _)) = matches.subcommand() {
-            let stray = command.get_arguments().find(|arg| {
-                !arg.is_global_set()
-                    && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
-            });
-            if let Some(arg) = stray {
-                let message = format!("{arg} has no meaning for the command `{name}`");
-                return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
-            }
-        }
-        let mut arguments =
-            Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-        arguments.former = command_line::former::warning(&command, &matches, &line);
-        Ok(arguments)
+        let (arguments, former) = command_line::parse(command(), &line, reject_stray_flags)?;
+        Ok(Self { former, ..arguments })
     }
+}
+
+/// Rejects flags of a mirror run before the name of a command.
+fn reject_stray_flags(
+    command: &mut clap::Command,
+    matches: &ArgMatches,
+) -> Result<(), clap::Error> {
+    let Some((name, _)) = matches.subcommand() else { return Ok(()) };
+    let stray = command.get_arguments().find(|arg| {
+        !arg.is_global_set()
+            && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+    });
+    let Some(arg) = stray else { return Ok(()) };
+    let message = format!("{arg} has no meaning for the command `{name}`");
+    Err(command.error(clap::error::ErrorKind::ArgumentConflict, message))
 }
 
 #[cfg(test)]

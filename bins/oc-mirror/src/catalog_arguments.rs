@@ -13,7 +13,7 @@ pub(crate) struct PackageArguments {
     /// The catalog: an image with tag or digest, or an image layout oci://DIR
     #[arg(long, value_name = "IMAGE", value_parser = source)]
     pub(crate) catalog: ImageSource,
-    /// The package, which is the operator
+    /// The package (operator)
     #[arg(long, value_name = "NAME")]
     pub(crate) package: String,
     /// The channel [default: the package's default channel]
@@ -40,7 +40,7 @@ pub(crate) fn source(text: &str) -> Result<ImageSource, String> {
     }
 }
 
-/// Opens a catalog. Of one that was not carried, those that were are named.
+/// Opens a catalog. If it was not transferred, the error lists those that were.
 pub(crate) async fn open(
     lookup: &CatalogLookup,
     source: &ImageSource,
@@ -59,7 +59,7 @@ pub(crate) async fn open(
     }
 }
 
-/// The package of this name; of a mistyped one, the nearest are named.
+/// The package of this name. The error for an unknown one lists similar names.
 pub(crate) fn package<'a, 'b>(
     catalog: &'b Catalog<'a>,
     name: &str,

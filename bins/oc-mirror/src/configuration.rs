@@ -21,7 +21,7 @@ pub(crate) enum ConfigurationError {
         MAX_BYTES / 1024 / 1024
     )]
     TooLarge { path: PathBuf },
-    #[error("the configuration {} is not text: byte {at} is no UTF-8", .path.display())]
+    #[error("the configuration {} is not text: byte {at} is not valid UTF-8", .path.display())]
     NotText { path: PathBuf, at: usize },
     #[error("{0}")]
     Invalid(image_set::Findings),

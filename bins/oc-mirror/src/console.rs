@@ -1,5 +1,4 @@
-//! Lines of the log, and results on standard output. A closed pipe ends neither in a panic nor in
-//! a failure.
+//! Lines of the log on the screen, beside progress bars. A closed pipe is not an error.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,14 +48,5 @@ impl Console {
             Some(bars) => bars.suspend(print),
             None => print(),
         }
-    }
-}
-
-/// Writes a result to standard output. A reader who has gone away wanted no more.
-pub(crate) fn write_result(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
     }
 }

@@ -10,7 +10,9 @@ use clap::{ArgAction, Args};
 use mirror::CatalogLookup;
 use registry::{CredentialSource, Side};
 use tempfile::NamedTempFile;
-use web_console::{Console, Lookups, Place, RegistryFlags, Settings, SideFlags, Token};
+use web_console::{
+    Console, Lookups, RegistryFlags, Settings, SideFlags, Token, WorkspaceDirectory,
+};
 
 use crate::go_syntax;
 use crate::interrupt::{self, Ended};
@@ -39,7 +41,7 @@ pub(crate) struct ConsoleArguments {
     /// The workspace, archives, or an empty directory for a new workspace
     #[arg(value_name = "file://DIR", default_value = "file://.")]
     dir: String,
-    /// Address and port to listen on; port 0 is a free one
+    /// Address and port to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8443")]
     listen: String,
     /// Open the console in the browser of this desktop
@@ -57,7 +59,7 @@ pub(crate) struct ConsoleArguments {
     /// Name under which browsers reach this machine; may be repeated [default: the address of --listen]
     #[arg(long, value_name = "NAME", value_parser = hostname)]
     hostname: Vec<String>,
-    /// Credentials for the runs that are started, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
+    /// Credentials file of podman or docker for the started runs [default: $REGISTRY_AUTH_FILE, else the default files of podman and docker]
     #[arg(long, value_name = "FILE")]
     authfile: Option<PathBuf>,
     /// Check certificates of source registries; false also allows plain HTTP
@@ -155,7 +157,7 @@ pub(crate) fn console(arguments: &ConsoleArguments, process: &ProcessEnvironment
 fn try_console(arguments: &ConsoleArguments, process: &ProcessEnvironment) -> anyhow::Result<()> {
     let directory =
         route::served_directory(&arguments.dir).map_err(|problem| anyhow::anyhow!("{problem}"))?;
-    let place = Place::open(&directory)?;
+    let place = WorkspaceDirectory::open(&directory)?;
     let address = listener::address(&arguments.listen)?;
     let tls = listener::tls(arguments.tls_cert.as_deref(), arguments.tls_key.as_deref())?;
     let token = match &arguments.token_file {
@@ -171,7 +173,7 @@ fn try_console(arguments: &ConsoleArguments, process: &ProcessEnvironment) -> an
     let ended = runtime.block_on(async {
         let console = Console::bind(settings, arguments.token_file.is_some()).await?;
         // A result: scripts read it from standard output. The log does not contain the token.
-        crate::console::write_result(format!("{}\n", console.url()).as_bytes())?;
+        command_line::write_result(format!("{}\n", console.url()).as_bytes())?;
         tracing::info!("showing {}; end with Ctrl-C", directory.display());
         let page = match arguments.open {
             true => open(console.url()),

@@ -1,4 +1,4 @@
-//! `oc-mirror delete` and `oc-mirror prune`: what is no longer needed goes from a target registry.
+//! `oc-mirror delete` and `oc-mirror prune`: delete what is no longer needed from a target registry.
 //! Deleting takes two commands, a plan and its execution; pruning is both after a confirmation.
 
 mod arguments;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use mirror::{Configuration, DeleteRequest, Failure, PlannedDeletion, What};
 use mirror_plan::Target;
 
-use crate::console;
+use crate::USAGE;
 use crate::log::Log;
 use crate::problem::Problem;
 use crate::request::ProcessEnvironment;
@@ -24,9 +24,6 @@ use run::Runner;
 
 pub(crate) use arguments::{DeleteArguments, PruneArguments};
 pub(crate) use find_workspace::remember;
-
-/// Exit code of a request that could not be started.
-const USAGE: u8 = 1;
 
 /// Why a command ends without a report.
 pub(crate) enum Refusal {
@@ -222,6 +219,6 @@ fn confirmed(planned: &PlannedDeletion, target: &Target) -> Result<bool, Refusal
 }
 
 fn written(text: &str) -> Result<(), Refusal> {
-    console::write_result(text.as_bytes())
+    command_line::write_result(text.as_bytes())
         .map_err(|error| Problem::new(format!("writing to standard output: {error}")).into())
 }

@@ -17,10 +17,10 @@ pub(crate) struct GcArguments {
     /// The workspace
     #[arg(value_name = "file://DIR")]
     dir: String,
-    /// Print what would be freed; change nothing
+    /// Print what would be removed; change nothing
     #[arg(long)]
     dry_run: bool,
-    /// How the result is written to standard output: text or json
+    /// Output format of the result: text or json
     #[arg(
         short,
         long,

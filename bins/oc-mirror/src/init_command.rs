@@ -11,7 +11,7 @@ use catalog::Catalog;
 use clap::Args;
 use cluster_inventory::{Inventory, MAX_BYTES};
 use image_set::{Architecture, Distribution};
-use image_set_draft::{Operators, Releases, Wish, check, draft, operators, starter};
+use image_set_draft::{Operators, ReleaseRequest, Releases, check, draft, operators, starter};
 use mirror::{CatalogLookup, ReleaseLookup};
 use release::channel::Minor;
 use release::graph::Graph;
@@ -37,19 +37,19 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT)]
 pub(crate) struct InitArguments {
-    /// The inventory of a cluster, made by `oc-mirror inventory`: the configuration is for what it needs next
+    /// Inventory of a cluster, written by `oc-mirror inventory`: the configuration is for its next upgrade
     #[arg(long = "for", value_name = "FILE")]
     inventory: Option<PathBuf>,
-    /// The release that the cluster is to have [default: the newest that its channel leads to without known risks]
+    /// The wanted release [default: the newest one that its channel reaches without known risks]
     #[arg(long, value_name = "VERSION", value_parser = full_version, requires = "inventory")]
     to: Option<Version>,
-    /// The channel that the cluster is in, instead of the one that its inventory names
+    /// The channel of the cluster, instead of the one in its inventory
     #[arg(long, value_name = "CHANNEL", requires = "inventory")]
     channel: Option<String>,
-    /// The architecture of the cluster, instead of the one that its inventory names
+    /// The architecture of the cluster, instead of the one in its inventory
     #[arg(long, value_name = "ARCH", value_parser = architecture, requires = "inventory")]
     arch: Option<Architecture>,
-    /// Look into the catalogs: whether they have the packages and channels, and updates from what is installed
+    /// Check that the catalogs have the packages, the channels, and updates from the installed versions
     #[arg(long, requires = "inventory")]
     check_operators: bool,
     /// The minor version to start with, such as 4.18 [default: the newest]
@@ -58,7 +58,7 @@ pub(crate) struct InitArguments {
     /// Write the configuration to this file instead of standard output
     #[arg(long, short_alias = 'o', alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Replace the file when it is there already
+    /// Replace the file if it exists
     #[arg(long, requires = "out")]
     force: bool,
     /// Read the update graphs from archives or a transferred workspace in this directory, without network access
@@ -125,7 +125,7 @@ fn for_cluster(
         None => known_architecture(&inventory)?,
     };
     let cluster = inventory.cluster.clone().unwrap_or_default();
-    let wish = Wish::of(&cluster, arguments.to.clone(), arguments.channel.clone());
+    let wish = ReleaseRequest::of(&cluster, arguments.to.clone(), arguments.channel.clone());
     let releases = match &wish {
         None => {
             anyhow::ensure!(
@@ -169,7 +169,7 @@ async fn check_catalogs(operators: &mut Operators, lookup: &CatalogLookup) -> an
 }
 
 async fn releases(
-    wish: &Wish,
+    wish: &ReleaseRequest,
     lookup: &ReleaseLookup,
     architecture: Architecture,
     is_carried: bool,

@@ -23,6 +23,7 @@ use oci::{Digest, ImageRef};
 use serde_json::Value;
 use workspace::Workspace;
 
+use crate::USAGE;
 use crate::carried_archives::CarriedArchives;
 use crate::console::Console;
 use crate::lookup_arguments::wait;
@@ -37,8 +38,6 @@ use crate::shards::process::program;
 use shard_watch::WatchSettings;
 
 pub(crate) use arguments::{JobArguments, JobCommand};
-
-const USAGE: u8 = 1;
 
 /// Runs a job command to its exit code.
 pub(crate) fn job(
@@ -174,7 +173,7 @@ fn start(
         }
         tracing::info!("see its progress with `oc-mirror job status {} -n {namespace}`", run.name);
     }
-    crate::console::write_result(format!("{}\n", run.name).as_bytes())?;
+    command_line::write_result(format!("{}\n", run.name).as_bytes())?;
     Ok(0)
 }
 

@@ -8,7 +8,6 @@ mod carried_archives;
 mod catalog_arguments;
 #[cfg(feature = "cluster")]
 mod cluster_survey;
-mod completion;
 mod configuration;
 mod console;
 mod console_command;
@@ -66,7 +65,7 @@ use std::io;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
-use command_line::quantity;
+use command_line::{completion, quantity};
 use console::Console;
 use log::{Log, Verbosity};
 use mirror_command::OfV2;
@@ -74,6 +73,10 @@ use mirror_command::OfV2;
 pub use release_sources::ReleaseVariables;
 pub use request::ProcessEnvironment;
 pub use secret::Secret;
+
+/// The exit code of wrong usage and of commands that could not be started, as in oc-mirror v2; 2 means
+/// that releases failed.
+const USAGE: u8 = 1;
 
 /// Threads that run tasks. Transfers wait most of the time, and each thread
 /// costs memory; hashing and files have threads of their own.
@@ -83,12 +86,7 @@ const WORKER_THREADS: usize = 3;
 pub fn run(line: &[OsString], process: &ProcessEnvironment) -> ExitCode {
     let mut arguments = match Arguments::read(line.iter().cloned()) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are results; everything else is wrong usage.
-            // A closed pipe leaves nobody to tell.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-        }
+        Err(error) => return command_line::end_parsing(&error, USAGE),
     };
     let console = Console::default();
     // What a shard has to tell, it reports to its run.
@@ -156,7 +154,9 @@ pub fn run(line: &[OsString], process: &ProcessEnvironment) -> ExitCode {
         Some(Command::Version(arguments)) => {
             print(version::text(arguments).map(String::into_bytes))
         }
-        Some(Command::Completion(arguments)) => print(Ok(completion::script(arguments.shell))),
+        Some(Command::Completion(arguments)) => {
+            print(Ok(completion::script(arguments.shell, arguments::command())))
+        }
         Some(Command::GenerateDocs { out }) => print(reference::write(out).map(|()| Vec::new())),
         Some(missing) => {
             let name = missing.missing().unwrap_or("this command");
@@ -168,10 +168,9 @@ pub fn run(line: &[OsString], process: &ProcessEnvironment) -> ExitCode {
     }
 }
 
-/// Writes a result to standard output, or says why there is none.
+/// Writes a result to standard output, or logs why there is none.
 fn print(result: anyhow::Result<Vec<u8>>) -> ExitCode {
-    let written = result.and_then(|bytes| Ok(console::write_result(&bytes)?));
-    match written {
+    match result.and_then(command_line::print) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");

@@ -19,7 +19,7 @@ pub(crate) struct ListCharts {
     /// The repository: https://…, http://… or oci://…
     #[arg(long, value_name = "URL")]
     repository: Option<String>,
-    /// List the versions of this chart. A registry (oci://) needs it
+    /// List the versions of this chart; required for a registry (oci://)
     #[arg(long, value_name = "NAME", requires = "repository")]
     chart: Option<String>,
     #[command(flatten)]
@@ -38,16 +38,16 @@ pub(crate) struct ChartArguments {
     /// Version or range of the chart [default: the newest]
     #[arg(long, value_name = "VERSION", requires = "chart")]
     version: Option<String>,
-    /// Values to render the chart with; each file wins over those before it
+    /// Values to render the chart with; later files take precedence; may be repeated
     #[arg(long, value_name = "FILE", requires = "chart")]
     values: Vec<PathBuf>,
-    /// A Kubernetes JSONPath that leads to images, beside pod specs
+    /// Kubernetes JSONPath of images outside of pod specs
     #[arg(long, value_name = "JSONPATH", requires = "chart")]
     image_path: Vec<String>,
     /// An environment variable of containers whose value is an image
     #[arg(long, value_name = "NAME", requires = "chart")]
     environment_variable: Vec<String>,
-    /// Also render the chart with this Helm program, and report images that only one of both finds
+    /// Also render the chart with this Helm program, and report images that only one of the two finds
     #[arg(long, value_name = "PATH", requires = "chart")]
     helm_binary: Option<PathBuf>,
 }
@@ -81,7 +81,7 @@ pub(crate) fn charts(
         let carried = ChartLookup::carried(&directory)?.into_iter();
         let carried: Vec<Carried> =
             carried.map(|(name, version)| Carried { name, version }).collect();
-        anyhow::ensure!(!carried.is_empty(), "no charts were carried here");
+        anyhow::ensure!(!carried.is_empty(), "no charts were transferred");
         return rendered(output, &carried, || {
             let rows: Vec<[String; 2]> =
                 carried.iter().map(|chart| [chart.name.clone(), chart.version.clone()]).collect();

@@ -67,7 +67,7 @@ pub(crate) struct ListImages {
     /// A version such as 4.16.3, or a payload such as quay.io/openshift-release-dev/ocp-release:4.16.3-x86_64
     #[arg(long, value_name = "RELEASE")]
     release: Option<String>,
-    /// Architecture of the release, where a version is given
+    /// Architecture of the release, if --release is a version
     #[arg(long, value_name = "ARCH", value_parser = architecture, default_value = "amd64")]
     arch: Architecture,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use crate::request::ProcessEnvironment;
 /// Flags of every list.
 #[derive(Debug, Args)]
 pub(crate) struct ListOptions {
-    /// text, json or yaml
+    /// Output format: text, json or yaml
     #[arg(
         short,
         long,

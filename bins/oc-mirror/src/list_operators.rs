@@ -27,7 +27,7 @@ const RED_HAT: &str = "registry.redhat.io/redhat";
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("what").args(["catalogs", "catalog"]).required(true)))]
 pub(crate) struct ListOperators {
-    /// List Red Hat's catalogs for --version; with --from, those that were carried over
+    /// List Red Hat's catalogs for --version; with --from, the transferred ones
     #[arg(long)]
     catalogs: bool,
     /// Minor version of OpenShift, such as 4.16
@@ -71,7 +71,7 @@ async fn catalogs(arguments: &ListOperators, lookup: &CatalogLookup) -> anyhow::
         (Some(minor), _) => (known(minor, lookup).await?, format!("OpenShift {minor}:\n")),
         (None, true) => {
             let carried = lookup.carried()?;
-            anyhow::ensure!(!carried.is_empty(), "no catalogs were carried here");
+            anyhow::ensure!(!carried.is_empty(), "no catalogs were transferred");
             (carried.iter().map(ToString::to_string).collect(), String::new())
         }
         (None, false) => anyhow::bail!("--catalogs needs --version, such as --version 4.16"),

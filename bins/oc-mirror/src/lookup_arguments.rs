@@ -16,7 +16,7 @@ use crate::side_arguments::SourceArguments;
 
 #[derive(Debug, Args)]
 pub(crate) struct LookupArguments {
-    /// Credentials, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
+    /// Credentials file of podman or docker [default: $REGISTRY_AUTH_FILE, else the default files of podman and docker]
     #[arg(long, value_name = "FILE")]
     pub(crate) authfile: Option<PathBuf>,
     #[command(flatten)]
@@ -26,8 +26,8 @@ pub(crate) struct LookupArguments {
 }
 
 impl LookupArguments {
-    /// Opens what the flags and the environment say: `carried` is a directory
-    /// that was carried over, and the flag that named it. Then nobody is asked.
+    /// Opens the sources that flags and environment select. `carried` is a transferred directory
+    /// and the flag that named it; with it, no request is sent.
     pub(crate) fn open(
         &self,
         carried: (&str, Option<&str>),
@@ -73,7 +73,7 @@ impl LookupArguments {
     }
 }
 
-/// The directory that was carried over, where a flag names one.
+/// The transferred directory, if a flag names one.
 pub(crate) fn directory(
     (flag, directory): (&str, Option<&str>),
 ) -> anyhow::Result<Option<PathBuf>> {
@@ -122,7 +122,7 @@ pub(crate) fn minor(text: &str) -> Result<release::channel::Minor, String> {
     }
 }
 
-/// Runs what waits for answers.
+/// Runs a future to its end.
 pub(crate) fn wait<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     crate::runtime().context("starting threads")?.block_on(work)
 }

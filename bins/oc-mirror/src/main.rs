@@ -1,4 +1,4 @@
-//! `oc-mirror`: carries container images across an air gap.
+//! `oc-mirror`: mirrors container images across an air gap.
 
 use std::process::ExitCode;
 

@@ -18,7 +18,7 @@ use crate::route;
 
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArguments {
-    /// Directory that oc-mirror v2 was given as file://DIR or with --workspace; it is only read
+    /// Directory that oc-mirror v2 used as file://DIR or --workspace; it is not changed
     #[arg(value_name = "OLD")]
     old: String,
     /// Directory of the new workspace: file://DIR
@@ -27,7 +27,7 @@ pub(crate) struct MigrateArguments {
     /// Configuration that selects the images to convert [default: the newest isc_pinned_*.yaml of OLD]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How the report is written to standard output: text or json
+    /// Output format of the report: text or json
     #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "FORMAT")]
     output: ReportFormat,
 }

@@ -19,10 +19,11 @@ use registry::ShortNames;
 use serde::Serialize;
 use workspace::Workspace;
 
+use crate::USAGE;
 use crate::archive_keys;
 use crate::arguments::{MirrorArguments, ReportFormat};
 use crate::configuration::{self, Checked, Compatibility, ConfigurationError};
-use crate::console::{self, Console};
+use crate::console::Console;
 use crate::interrupt::{self, Ended};
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -34,12 +35,9 @@ use crate::problem::{Problem, chain};
 use crate::progress::{Display, PLAIN_INTERVAL, Progress};
 use crate::registries_d;
 use crate::release_sources::ReleaseVariables;
-use crate::report_text::{self, Surround};
+use crate::report_text::{self, ReportContext};
 use crate::request::{ProcessEnvironment, SelectionFile, request};
 use crate::shards::{self, LocalShards};
-
-/// Exit code of a request that could not be started.
-const USAGE: u8 = 1;
 
 /// What oc-mirror v2 left on this machine.
 #[derive(Debug, Default)]
@@ -108,7 +106,7 @@ pub(crate) fn mirror(
     }
 
     let config = settings.configuration.path.clone();
-    // What a policy rejects, or what was not carried over, does not turn up later.
+    // What a policy rejects, or what is not in the archives, does not become available later.
     let lenient = settings.dry_run != DryRun::No
         && !arguments.strict_dry_run
         && settings.trust.is_none()
@@ -155,7 +153,7 @@ pub(crate) fn mirror(
         }
     }
     let chunk_sizes = chunk_sizes(&report);
-    let surround = Surround {
+    let surround = ReportContext {
         log: log_path.as_deref(),
         chunk_sizes: &chunk_sizes,
         config: &config,
@@ -164,9 +162,9 @@ pub(crate) fn mirror(
     let text = report_text::render(&report, &surround);
     log.append(&text);
     let written = match arguments.output {
-        ReportFormat::Text => console::write_result(text.as_bytes()),
+        ReportFormat::Text => command_line::write_result(text.as_bytes()),
         ReportFormat::Json => json(&report, code, log_path.as_deref())
-            .and_then(|json| console::write_result(json.as_bytes())),
+            .and_then(|json| command_line::write_result(json.as_bytes())),
     };
     match written {
         Ok(()) => ExitCode::from(code),

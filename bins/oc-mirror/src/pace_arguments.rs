@@ -12,29 +12,29 @@ use tokio::sync::watch;
 
 use crate::problem::Problem;
 
-const SPEED: &str = "Speed and patience";
+const SPEED: &str = "Performance and retries";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PaceArguments {
-    /// Most bytes per second of all transfers together, such as 20MiB, 500kB or 10Mbit [default: no limit]
+    /// Maximum bytes per second of all transfers together, such as 20MiB, 500kB or 10Mbit [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = SPEED)]
     pub(crate) limit_rate: Option<BytesPerSecond>,
-    /// Most bytes per second from source registries [default: no limit]
+    /// Maximum bytes per second from source registries [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = SPEED)]
     src_limit_rate: Option<BytesPerSecond>,
-    /// Most bytes per second to the destination registry [default: no limit]
+    /// Maximum bytes per second to the destination registry [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = SPEED)]
     dest_limit_rate: Option<BytesPerSecond>,
-    /// Most requests under way at one source registry, of all processes or pods together; each gets an equal part, at least 1 [default: --parallel-images × --parallel-layers each]
+    /// Maximum concurrent requests to one source registry, of all processes or pods together; divided equally among them, at least 1 each [default: --parallel-images × --parallel-layers each]
     #[arg(long, value_name = "N", help_heading = SPEED)]
     src_limit_requests: Option<NonZeroUsize>,
-    /// Most requests under way at the destination registry, of all processes or pods together; each gets an equal part, at least 1 [default: --parallel-images × --parallel-layers each]
+    /// Maximum concurrent requests to the destination registry, of all processes or pods together; divided equally among them, at least 1 each [default: --parallel-images × --parallel-layers each]
     #[arg(long, value_name = "N", help_heading = SPEED)]
     dest_limit_requests: Option<NonZeroUsize>,
-    /// What the destination registry bears; --dest-limit-requests takes precedence
+    /// Limits for a kind of destination registry; --dest-limit-requests takes precedence
     #[arg(long, value_name = "PROFILE", value_enum, default_value = "standard", help_heading = SPEED)]
     dest_profile: Profile,
-    /// Rates by time, such as "00:00-04:00 full, 04:00-06:00 2MiB, Sat-Sun full, else pause" [default: the configuration's timetable]
+    /// Rates by time of day, such as "00:00-04:00 full, 04:00-06:00 2MiB, Sat-Sun full, else pause" [default: the configuration's timetable]
     #[arg(long, value_name = "TEXT", value_parser = parse_timetable, help_heading = SPEED)]
     timetable: Option<Timetable>,
     /// Time zone of --timetable and --until, such as Europe/Oslo [default: the configuration's timezone, else this machine's]
@@ -45,17 +45,17 @@ pub(crate) struct PaceArguments {
     until: Option<String>,
 }
 
-/// What a registry bears.
+/// Limits for a kind of registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
-    /// No limit of its own
+    /// No limit
     Standard,
     /// Quay that stores content on a local disk: one upload at a time
     QuayLocalStorage,
 }
 
 impl Profile {
-    /// Requests under way, of each kind.
+    /// Concurrent requests, of each kind.
     fn requests(self) -> Option<NonZeroUsize> {
         match self {
             Self::Standard => None,
@@ -100,7 +100,7 @@ pub(crate) struct Schedule {
 }
 
 impl PaceArguments {
-    /// Most requests under way at a registry of a side, of all processes together.
+    /// Maximum concurrent requests to a registry of a side, of all processes together.
     pub(crate) fn requests(&self, side: Side) -> Option<NonZeroUsize> {
         match side {
             Side::Source => self.src_limit_requests,

@@ -24,7 +24,7 @@ enum PathFormat {
 /// Flags of every way.
 #[derive(Debug, Args)]
 pub(crate) struct PathOptions {
-    /// table, json, yaml, dot (Graphviz), mermaid or svg
+    /// Output format: table, json, yaml, dot (Graphviz), mermaid or svg
     #[arg(
         short,
         long,

@@ -18,7 +18,7 @@ use timetable::BytesPerSecond;
 use workspace::{Need, RecordedFile, Verification, Workspace};
 
 use crate::arguments::Arguments;
-use crate::console::{self, Console};
+use crate::console::Console;
 use crate::log::Log;
 use crate::lookup_arguments::{all, wait};
 use crate::mirror_command::{self, OfV2};
@@ -39,7 +39,7 @@ pub(crate) struct RepairArguments {
     /// The image set configuration to replay when content must be collected again [default: those of the recorded runs]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Credentials, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
+    /// Credentials file of podman or docker [default: $REGISTRY_AUTH_FILE, else the default files of podman and docker]
     #[arg(long, value_name = "FILE")]
     authfile: Option<PathBuf>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(crate) struct RepairArguments {
 }
 
 /// Repairs a workspace. Content that can be fetched by its digest is; what only a run can build
-/// again, such as a filtered catalog, makes its configuration run once more, without an archive.
+/// again, such as a filtered catalog, makes its configuration run again, without an archive.
 pub(crate) fn repair(
     arguments: &RepairArguments,
     command_line: &[OsString],
@@ -111,7 +111,7 @@ fn try_repair(
     for finding in &archives {
         let _ = writeln!(text, "archive: {finding}");
     }
-    console::write_result(text.as_bytes())?;
+    command_line::write_result(text.as_bytes())?;
     if repaired.failed.is_empty() && records.is_empty() {
         return Ok(if archives.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) });
     }
@@ -128,7 +128,7 @@ fn try_repair(
     let progress = Progress::default();
     let rest = workspace.verify(&|done, of| progress.tell(done, of))?;
     if rest.is_sound() {
-        console::write_result(b"the workspace is complete\n")?;
+        command_line::write_result(b"the workspace is complete\n")?;
         return Ok(ExitCode::SUCCESS);
     }
     for blob in &rest.damaged {

@@ -13,7 +13,7 @@ use crate::quantity;
 
 /// What the report does not know itself.
 #[derive(Debug)]
-pub(crate) struct Surround<'a> {
+pub(crate) struct ReportContext<'a> {
     /// The log of the run, where there is one.
     pub(crate) log: Option<&'a Path>,
     /// Sizes of the archive's chunks, as far as they can be told.
@@ -33,7 +33,7 @@ const GROUPS: [(Exit, &str); 4] = [
 ];
 
 /// Renders the report.
-pub(crate) fn render(report: &Report, surround: &Surround<'_>) -> String {
+pub(crate) fn render(report: &Report, context: &ReportContext<'_>) -> String {
     let mut text = String::from("=== Results ===\n");
     match report.ending {
         Ending::Planned => planned(&mut text, report),
@@ -45,9 +45,9 @@ pub(crate) fn render(report: &Report, surround: &Surround<'_>) -> String {
     list(&mut text, "Notes", &report.notes);
     list(&mut text, "Warnings", &report.warnings);
     if let Some(archive) = &report.archive {
-        self::archive(&mut text, report, archive, surround);
+        self::archive(&mut text, report, archive, context);
     }
-    files(&mut text, report, surround.log);
+    files(&mut text, report, context.log);
     ending(&mut text, report);
     text
 }
@@ -188,7 +188,7 @@ fn list(text: &mut String, title: &str, lines: &[String]) {
     }
 }
 
-fn archive(text: &mut String, report: &Report, archive: &ArchiveLine, surround: &Surround<'_>) {
+fn archive(text: &mut String, report: &Report, archive: &ArchiveLine, context: &ReportContext<'_>) {
     let missing = match report.ending {
         Ending::Partial => "; it lacks the images that failed, and its index lists them",
         Ending::Paused => "; it holds what has arrived so far: push it with --allow-incomplete",
@@ -206,7 +206,7 @@ fn archive(text: &mut String, report: &Report, archive: &ArchiveLine, surround: 
         quantity::bytes(archive.bytes)
     );
     for chunk in &archive.chunks {
-        let _ = match surround.chunk_sizes.get(chunk) {
+        let _ = match context.chunk_sizes.get(chunk) {
             Some(size) => writeln!(text, "  {}  {}", chunk.display(), quantity::bytes(*size)),
             None => writeln!(text, "  {}", chunk.display()),
         };
@@ -221,7 +221,7 @@ fn archive(text: &mut String, report: &Report, archive: &ArchiveLine, surround: 
         }
         None => String::new(),
     };
-    let from = match &surround.stored_in {
+    let from = match &context.stored_in {
         Some(place) => {
             let _ = writeln!(text, "They are in {place}. On the other side, run:");
             place.as_str()
@@ -231,7 +231,7 @@ fn archive(text: &mut String, report: &Report, archive: &ArchiveLine, surround: 
             "file://DIRECTORY"
         }
     };
-    let config = surround.config.display();
+    let config = context.config.display();
     let _ = writeln!(text, "  oc-mirror -c {config} --from {from} docker://REGISTRY");
 }
 

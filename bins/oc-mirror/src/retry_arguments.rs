@@ -1,4 +1,4 @@
-//! How often and how soon a failed request is tried again.
+//! How often and how soon a failed request is retried.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use registry::{Retry, Timeouts};
 
 use crate::go_syntax;
 
-const SPEED: &str = "Speed and patience";
+const SPEED: &str = "Performance and retries";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RetryArguments {
-    /// How often a failed request is tried again
+    /// Number of retries of a failed request
     #[arg(long, value_name = "N", default_value_t = 5, help_heading = SPEED)]
     retry_times: u32,
-    /// Pause before trying again, such as 500ms or 10s (0: 1 s, then twice as long each time)
+    /// Delay before a retry, such as 500ms or 10s (0: 1 s, doubled after each retry)
     #[arg(
         long,
         value_name = "DURATION",
@@ -23,7 +23,7 @@ pub(crate) struct RetryArguments {
         help_heading = SPEED
     )]
     retry_delay: Duration,
-    /// How long a connection may be silent before it is dropped; there is no limit on the whole of a transfer
+    /// Close connections that transfer nothing for this long; the total time of a transfer is not limited
     #[arg(
         long,
         value_name = "DURATION",

@@ -91,7 +91,7 @@ pub(crate) fn mode(
                         "a destination of docker:// needs --from or --workspace to say what is mirrored",
                     )
                     .with_hint(
-                        "--from file://DIR pushes what was carried over; \
+                        "--from file://DIR pushes transferred content; \
                          --workspace file://DIR mirrors from the registries themselves",
                     ),
                 ),
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn destination_from_and_workspace_decide_the_mode() {
-        for (line, wanted) in [
+        for (line, expected) in [
             ("file:///data", "mirrorToDisk /data"),
             ("file:///data/", "mirrorToDisk /data"),
             ("file:///data//x/./y/", "mirrorToDisk /data/x/y"),
@@ -206,7 +206,7 @@ mod tests {
             ("workspace=file:///data/working-dir docker://reg", "mirrorToMirror /data reg"),
             ("from= workspace=file:///w docker://reg", "mirrorToMirror /w reg"),
         ] {
-            assert_eq!(find(line).as_deref(), Ok(wanted), "{line}");
+            assert_eq!(find(line).as_deref(), Ok(expected), "{line}");
         }
     }
 
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_is_no_mode_is_refused_with_the_reason() {
-        for (line, wanted) in [
+        for (line, expected) in [
             ("", "no destination"),
             ("file:///a file:///b", "expected one destination, found 2"),
             ("file://", "names no directory"),
@@ -236,7 +236,7 @@ mod tests {
             ("lst", "neither file:// nor docker://, and no command"),
         ] {
             let error = find(line).unwrap_err();
-            assert!(error.contains(wanted), "{line}: {error}");
+            assert!(error.contains(expected), "{line}: {error}");
         }
     }
 

@@ -13,7 +13,7 @@ impl Secret {
         Self(text)
     }
 
-    /// The text itself, for whoever checks it.
+    /// The text itself, for the code that checks it.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,8 +1,9 @@
-//! Flags that concern one side, source or destination. The two never mix.
+//! Flags for the registries of one side, source or destination.
 
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use registry::{CredentialSource, Side};
 
 use crate::go_syntax;
@@ -10,141 +11,188 @@ use crate::problem::Problem;
 use crate::request::ProcessEnvironment;
 use crate::secret::Secret;
 
-const SOURCE: &str = "Source registries";
-const DESTINATION: &str = "Destination registry";
-
-#[derive(Debug, Clone, Args)]
-pub(crate) struct SourceArguments {
-    /// Check certificates; false also allows plain HTTP
-    #[arg(
-        id = "src_tls_verify",
-        long = "src-tls-verify",
-        action = ArgAction::Set,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "true",
-        default_missing_value = "true",
-        value_parser = go_syntax::parse_bool,
-        help_heading = SOURCE
-    )]
-    pub(crate) tls_verify: bool,
-    /// Credentials file, instead of --authfile
-    #[arg(id = "src_authfile", long = "src-authfile", value_name = "FILE", help_heading = SOURCE)]
-    pub(crate) authfile: Option<PathBuf>,
-    /// User name and password
-    #[arg(
-        id = "src_creds",
-        long = "src-creds",
-        alias = "screds",
-        value_name = "USER:PASSWORD",
-        help_heading = SOURCE
-    )]
-    pub(crate) creds: Option<Secret>,
-    /// User name
-    #[arg(id = "src_username", long = "src-username", value_name = "USER", help_heading = SOURCE)]
-    pub(crate) username: Option<String>,
-    /// Password
-    #[arg(
-        id = "src_password",
-        long = "src-password",
-        value_name = "PASSWORD",
-        help_heading = SOURCE
-    )]
-    pub(crate) password: Option<Secret>,
-    /// Bearer token
-    #[arg(
-        id = "src_registry_token",
-        long = "src-registry-token",
-        value_name = "TOKEN",
-        help_heading = SOURCE
-    )]
-    pub(crate) registry_token: Option<Secret>,
-    /// Directory with CA (*.crt) and client certificates (*.cert, *.key)
-    #[arg(id = "src_cert_dir", long = "src-cert-dir", value_name = "DIR", help_heading = SOURCE)]
-    pub(crate) cert_dir: Option<PathBuf>,
-    /// Use no credentials at all
-    #[arg(id = "src_no_creds", long = "src-no-creds", help_heading = SOURCE)]
-    pub(crate) no_creds: bool,
+/// A flag: its id among the arguments, and its name without the dashes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flag {
+    id: &'static str,
+    long: &'static str,
 }
 
-#[derive(Debug, Clone, Args)]
-pub(crate) struct DestinationArguments {
-    /// Check certificates; false also allows plain HTTP
-    #[arg(
-        id = "dest_tls_verify",
-        long = "dest-tls-verify",
-        action = ArgAction::Set,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "true",
-        default_missing_value = "true",
-        value_parser = go_syntax::parse_bool,
-        help_heading = DESTINATION
-    )]
-    pub(crate) tls_verify: bool,
-    /// Credentials file, instead of --authfile
-    #[arg(
-        id = "dest_authfile",
-        long = "dest-authfile",
-        value_name = "FILE",
-        help_heading = DESTINATION
-    )]
-    pub(crate) authfile: Option<PathBuf>,
-    /// User name and password
-    #[arg(
-        id = "dest_creds",
-        long = "dest-creds",
-        alias = "dcreds",
-        value_name = "USER:PASSWORD",
-        help_heading = DESTINATION
-    )]
-    pub(crate) creds: Option<Secret>,
-    /// User name
-    #[arg(
-        id = "dest_username",
-        long = "dest-username",
-        value_name = "USER",
-        help_heading = DESTINATION
-    )]
-    pub(crate) username: Option<String>,
-    /// Password
-    #[arg(
-        id = "dest_password",
-        long = "dest-password",
-        value_name = "PASSWORD",
-        help_heading = DESTINATION
-    )]
-    pub(crate) password: Option<Secret>,
-    /// Bearer token
-    #[arg(
-        id = "dest_registry_token",
-        long = "dest-registry-token",
-        value_name = "TOKEN",
-        help_heading = DESTINATION
-    )]
-    pub(crate) registry_token: Option<Secret>,
-    /// Directory with CA (*.crt) and client certificates (*.cert, *.key)
-    #[arg(
-        id = "dest_cert_dir",
-        long = "dest-cert-dir",
-        value_name = "DIR",
-        help_heading = DESTINATION
-    )]
-    pub(crate) cert_dir: Option<PathBuf>,
-    /// Use no credentials at all
-    #[arg(id = "dest_no_creds", long = "dest-no-creds", help_heading = DESTINATION)]
-    pub(crate) no_creds: bool,
-    /// No effect; accepted for compatibility
-    #[arg(long = "dest-precompute-digests", hide = true)]
-    pub(crate) dest_precompute_digests: bool,
-    /// No effect; accepted for compatibility
-    #[arg(long = "dest-oci-accept-uncompressed-layers", hide = true)]
-    pub(crate) dest_oci_accept_uncompressed_layers: bool,
+/// How the flags of a side are called and described.
+#[derive(Debug)]
+pub(crate) struct SideFlagNames {
+    prefix: &'static str,
+    heading: &'static str,
+    is_hidden: bool,
+    /// A second name of `creds`, as in oc-mirror v2.
+    creds_alias: &'static str,
+    /// Switches that are accepted and have no effect.
+    without_effect: &'static [&'static str],
+    tls_verify: Flag,
+    authfile: Flag,
+    creds: Flag,
+    username: Flag,
+    password: Flag,
+    registry_token: Flag,
+    cert_dir: Flag,
+    no_creds: Flag,
 }
 
-/// What is said about one side, checked.
+/// [`SideFlagNames`] whose names begin with this prefix. A macro, because clap needs names that are known
+/// at compile time.
+macro_rules! side_flags {
+    ($prefix:literal, $heading:literal) => {
+        SideFlagNames {
+            prefix: $prefix,
+            heading: $heading,
+            is_hidden: false,
+            creds_alias: "",
+            without_effect: &[],
+            tls_verify: side_flags!(@ $prefix, "_tls_verify", "-tls-verify"),
+            authfile: side_flags!(@ $prefix, "_authfile", "-authfile"),
+            creds: side_flags!(@ $prefix, "_creds", "-creds"),
+            username: side_flags!(@ $prefix, "_username", "-username"),
+            password: side_flags!(@ $prefix, "_password", "-password"),
+            registry_token: side_flags!(@ $prefix, "_registry_token", "-registry-token"),
+            cert_dir: side_flags!(@ $prefix, "_cert_dir", "-cert-dir"),
+            no_creds: side_flags!(@ $prefix, "_no_creds", "-no-creds"),
+        }
+    };
+    (@ $prefix:literal, $id:literal, $long:literal) => {
+        Flag { id: concat!($prefix, $id), long: concat!($prefix, $long) }
+    };
+}
+
+/// One of the two sides, as a type: flags of one are never read as those of the other.
+pub(crate) trait RegistrySide {
+    const FLAGS: &'static SideFlagNames;
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Source;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Destination;
+
+/// The source of commands that read nothing from it. Its flags are accepted, as by oc-mirror v2.
+#[derive(Debug, Clone)]
+pub(crate) struct UnusedSource;
+
+impl RegistrySide for Source {
+    const FLAGS: &'static SideFlagNames =
+        &SideFlagNames { creds_alias: "screds", ..side_flags!("src", "Source registries") };
+}
+
+impl RegistrySide for Destination {
+    const FLAGS: &'static SideFlagNames = &SideFlagNames {
+        creds_alias: "dcreds",
+        without_effect: &["dest-precompute-digests", "dest-oci-accept-uncompressed-layers"],
+        ..side_flags!("dest", "Destination registry")
+    };
+}
+
+impl RegistrySide for UnusedSource {
+    const FLAGS: &'static SideFlagNames = &SideFlagNames { is_hidden: true, ..*Source::FLAGS };
+}
+
+pub(crate) type SourceArguments = SideArguments<Source>;
+pub(crate) type DestinationArguments = SideArguments<Destination>;
+
+/// The flags of one side.
+#[derive(Debug, Clone)]
+pub(crate) struct SideArguments<S> {
+    pub(crate) tls_verify: bool,
+    authfile: Option<PathBuf>,
+    pub(crate) creds: Option<Secret>,
+    username: Option<String>,
+    pub(crate) password: Option<Secret>,
+    pub(crate) registry_token: Option<Secret>,
+    pub(crate) cert_dir: Option<PathBuf>,
+    no_creds: bool,
+    side: PhantomData<S>,
+}
+
+impl<S: RegistrySide> Args for SideArguments<S> {
+    fn augment_args(command: Command) -> Command {
+        command.args(S::FLAGS.arguments())
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<S: RegistrySide> FromArgMatches for SideArguments<S> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let flags = S::FLAGS;
+        let path = |flag: Flag| matches.get_one::<PathBuf>(flag.id).cloned();
+        let secret = |flag: Flag| matches.get_one::<Secret>(flag.id).cloned();
+        Ok(Self {
+            tls_verify: matches.get_flag(flags.tls_verify.id),
+            authfile: path(flags.authfile),
+            creds: secret(flags.creds),
+            username: matches.get_one::<String>(flags.username.id).cloned(),
+            password: secret(flags.password),
+            registry_token: secret(flags.registry_token),
+            cert_dir: path(flags.cert_dir),
+            no_creds: matches.get_flag(flags.no_creds.id),
+            side: PhantomData,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl SideFlagNames {
+    fn arguments(&self) -> Vec<Arg> {
+        let flag = |flag: Flag, help: &'static str| {
+            Arg::new(flag.id)
+                .long(flag.long)
+                .help(help)
+                .help_heading(self.heading)
+                .hide(self.is_hidden)
+        };
+        let value = |name: Flag, value: &'static str, help: &'static str| {
+            flag(name, help).action(ArgAction::Set).value_name(value)
+        };
+        let mut arguments = vec![
+            value(self.tls_verify, "BOOL", "Verify certificates; false also allows plain HTTP")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_value("true")
+                .default_missing_value("true")
+                .value_parser(go_syntax::parse_bool),
+            value(self.authfile, "FILE", "Credentials file, instead of --authfile")
+                .value_parser(value_parser!(PathBuf)),
+            value(self.creds, "USER:PASSWORD", "User name and password")
+                .alias(self.creds_alias)
+                .value_parser(value_parser!(Secret)),
+            value(self.username, "USER", "User name"),
+            value(self.password, "PASSWORD", "Password").value_parser(value_parser!(Secret)),
+            value(self.registry_token, "TOKEN", "Bearer token").value_parser(value_parser!(Secret)),
+            value(
+                self.cert_dir,
+                "DIR",
+                "Directory with CA (*.crt) and client certificates (*.cert, *.key)",
+            )
+            .value_parser(value_parser!(PathBuf)),
+            flag(self.no_creds, "Do not use credentials").action(ArgAction::SetTrue),
+        ];
+        arguments.extend(self.without_effect.iter().map(|name| {
+            Arg::new(*name)
+                .long(*name)
+                .help("No effect; accepted for compatibility")
+                .hide(true)
+                .action(ArgAction::SetTrue)
+        }));
+        arguments
+    }
+}
+
+/// The checked flags of one side.
 #[derive(Debug, Clone)]
 pub(crate) struct SideChoice {
     pub(crate) tls_verify: bool,
@@ -153,7 +201,7 @@ pub(crate) struct SideChoice {
 }
 
 impl SideChoice {
-    /// Settings of a client for this side. Whatever its flags do not concern is as by default.
+    /// Settings of a client for this side. Other settings have their defaults.
     pub(crate) fn settings(self, side: Side, process: &ProcessEnvironment) -> registry::Settings {
         registry::Settings {
             tls_verify: self.tls_verify,
@@ -165,58 +213,19 @@ impl SideChoice {
     }
 }
 
-/// The flags of a side as given, under the names both sides share.
-struct Given<'a> {
-    prefix: &'static str,
-    authfile: Option<&'a PathBuf>,
-    creds: Option<&'a Secret>,
-    username: Option<&'a String>,
-    password: Option<&'a Secret>,
-    token: Option<&'a Secret>,
-    no_creds: bool,
-}
-
-impl SourceArguments {
-    /// Checks the flags; `authfile` is what both sides use unless told otherwise.
+impl<S: RegistrySide> SideArguments<S> {
+    /// Checks the flags. `authfile` is that of both sides, which a side's own overrides.
     pub(crate) fn side(&self, authfile: Option<&PathBuf>) -> Result<SideChoice, Vec<Problem>> {
-        let credentials = Given {
-            prefix: "src",
-            authfile: self.authfile.as_ref(),
-            creds: self.creds.as_ref(),
-            username: self.username.as_ref(),
-            password: self.password.as_ref(),
-            token: self.registry_token.as_ref(),
-            no_creds: self.no_creds,
-        }
-        .credentials(authfile)?;
+        let credentials = self.credentials(authfile)?;
         Ok(SideChoice { tls_verify: self.tls_verify, credentials, cert_dir: self.cert_dir.clone() })
     }
-}
 
-impl DestinationArguments {
-    /// Checks the flags; `authfile` is what both sides use unless told otherwise.
-    pub(crate) fn side(&self, authfile: Option<&PathBuf>) -> Result<SideChoice, Vec<Problem>> {
-        let credentials = Given {
-            prefix: "dest",
-            authfile: self.authfile.as_ref(),
-            creds: self.creds.as_ref(),
-            username: self.username.as_ref(),
-            password: self.password.as_ref(),
-            token: self.registry_token.as_ref(),
-            no_creds: self.no_creds,
-        }
-        .credentials(authfile)?;
-        Ok(SideChoice { tls_verify: self.tls_verify, credentials, cert_dir: self.cert_dir.clone() })
-    }
-}
-
-impl Given<'_> {
     fn credentials(&self, shared: Option<&PathBuf>) -> Result<CredentialSource, Vec<Problem>> {
-        let side = self.prefix;
+        let side = S::FLAGS.prefix;
         let names = [
             ("creds", self.creds.is_some()),
             ("username", self.username.is_some() || self.password.is_some()),
-            ("registry-token", self.token.is_some()),
+            ("registry-token", self.registry_token.is_some()),
             ("no-creds", self.no_creds),
         ];
         let given: Vec<&str> =
@@ -230,7 +239,7 @@ impl Given<'_> {
                 ))
             })
             .collect();
-        match (self.username, self.password) {
+        match (&self.username, &self.password) {
             (Some(_), None) => problems.push(Problem::new(format!(
                 "--{side}-username needs --{side}-password: the password is missing"
             ))),
@@ -239,12 +248,12 @@ impl Given<'_> {
             ))),
             _ => {}
         }
-        let pair = self.creds.map(|creds| CredentialSource::from_pair(creds.reveal()));
+        let pair = self.creds.as_ref().map(|creds| CredentialSource::from_pair(creds.reveal()));
         if let Some(None) = pair {
             // The text is not repeated: it may be a password.
             problems.push(Problem::new(format!("--{side}-creds must be USER:PASSWORD")));
         }
-        if self.token.is_some_and(Secret::is_empty) {
+        if self.registry_token.as_ref().is_some_and(Secret::is_empty) {
             problems.push(Problem::new(format!("--{side}-registry-token is empty")));
         }
         if !problems.is_empty() {
@@ -253,17 +262,17 @@ impl Given<'_> {
         if self.no_creds {
             return Ok(CredentialSource::Anonymous);
         }
-        if let Some(token) = self.token {
+        if let Some(token) = &self.registry_token {
             return Ok(CredentialSource::Token(token.reveal().to_owned()));
         }
         if let Some(pair) = pair.flatten() {
             return Ok(pair);
         }
-        if let (Some(name), Some(password)) = (self.username, self.password) {
+        if let (Some(name), Some(password)) = (&self.username, &self.password) {
             let password = password.reveal().to_owned();
             return Ok(CredentialSource::User { name: name.clone(), password });
         }
-        Ok(match self.authfile.or(shared) {
+        Ok(match self.authfile.as_ref().or(shared) {
             Some(file) => CredentialSource::File(file.clone()),
             None => CredentialSource::Search,
         })
@@ -290,7 +299,7 @@ mod tests {
 
     #[test]
     fn credentials_that_contradict_each_other_are_refused() {
-        for (flags, wanted) in [
+        for (flags, expected) in [
             ("--src-creds a:b --src-no-creds", "--src-creds and --src-no-creds cannot"),
             (
                 "--dest-username a --dest-password b --dest-no-creds",
@@ -307,12 +316,12 @@ mod tests {
         ] {
             let found = problems(flags);
             assert_eq!(found.len(), 1, "{flags}: {found:?}");
-            assert!(found[0].contains(wanted), "{flags}: {found:?}");
+            assert!(found[0].contains(expected), "{flags}: {found:?}");
         }
     }
 
     #[test]
-    fn a_password_may_hold_colons_and_is_never_shown() {
+    fn a_password_may_contain_colons_and_is_never_printed() {
         let arguments = read("--src-creds me:s3:cret --dest-registry-token t0ken");
         let source = arguments.mirror.source.side(None).unwrap();
         let destination = arguments.mirror.destination.side(None).unwrap();
@@ -321,12 +330,12 @@ mod tests {
             CredentialSource::User { name, password } if name == "me" && password == "s3:cret"
         ));
         assert!(matches!(&destination.credentials, CredentialSource::Token(t) if t == "t0ken"));
-        let shown = format!("{arguments:?} {source:?} {destination:?}");
-        assert!(!shown.contains("cret") && !shown.contains("t0ken"), "{shown}");
+        let printed = format!("{arguments:?} {source:?} {destination:?}");
+        assert!(!printed.contains("cret") && !printed.contains("t0ken"), "{printed}");
     }
 
     #[test]
-    fn one_side_never_leaks_into_the_other() {
+    fn flags_of_one_side_do_not_apply_to_the_other() {
         let arguments = read("--dest-tls-verify=false --dest-cert-dir /c --dest-creds a:b");
         let source = arguments.mirror.source.side(None).unwrap();
         assert!(source.tls_verify);

@@ -16,7 +16,6 @@ use workspace::{
     JournalReader, RunProgress, RunRecord, RunStatus, Workspace,
 };
 
-use crate::console;
 use crate::list_format::{ListFormat, rendered};
 use crate::quantity;
 use crate::route;
@@ -32,7 +31,7 @@ pub(crate) struct StatusArguments {
     /// The workspace
     #[arg(value_name = "file://DIR")]
     dir: String,
-    /// text, json or yaml
+    /// Output format: text, json or yaml
     #[arg(
         short,
         long,
@@ -106,11 +105,11 @@ fn try_status(arguments: &StatusArguments) -> anyhow::Result<()> {
             ControlState::Paused => "the run is paused; resume it with --resume\n",
             ControlState::Stopping => "the run is stopping; the same command continues it\n",
         };
-        console::write_result(text.as_bytes())?;
+        command_line::write_result(text.as_bytes())?;
     } else if !arguments.follow {
         let status = read(&workspace, &dir)?;
         let text = rendered(arguments.output, &status, || status_text(&status))?;
-        console::write_result(text.as_bytes())?;
+        command_line::write_result(text.as_bytes())?;
     }
     if arguments.follow {
         follow(&workspace, &dir, arguments.output)?;
@@ -189,7 +188,7 @@ fn follow(workspace: &Workspace, dir: &Path, format: ListFormat) -> anyhow::Resu
                     format!("{}\n", serde_json::to_string(&progress)?)
                 }
             };
-            console::write_result(text.as_bytes())?;
+            command_line::write_result(text.as_bytes())?;
             shown = Some(progress.clone());
         }
         if progress.status.is_some() || !is_running {

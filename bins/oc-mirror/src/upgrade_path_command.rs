@@ -29,22 +29,22 @@ pub(crate) struct UpgradePathArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UpgradePathCommand {
-    /// Show how a cluster gets from one release to another: hops, channels, known risks
+    /// Show the upgrade path from one release to another: hops, channels, known risks
     Release(UpgradePathRelease),
-    /// Show how OLM gets an operator from one version to another inside a channel
+    /// Show how OLM upgrades an operator from one version to another within a channel
     Operator(UpgradePathOperator),
 }
 
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("ends").args(["from", "to"]).required(true).multiple(true)))]
 pub(crate) struct UpgradePathRelease {
-    /// The release that the cluster has; without it, every release that leads to --to
+    /// The current release of the cluster; without it, every release with a path to --to
     #[arg(long, value_name = "VERSION", value_parser = full_version)]
     from: Option<Version>,
-    /// The release that the cluster is to have; without it, everything that can be reached
+    /// The wanted release; without it, every reachable one
     #[arg(long, value_name = "VERSION", value_parser = full_version)]
     to: Option<Version>,
-    /// Channel to look in, such as eus-4.16; those of the same kind before it are looked in too [default: the stable channels]
+    /// Channel to search, such as eus-4.16; earlier channels of the same kind are searched too [default: the stable channels]
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
     /// Architecture of the releases
@@ -124,7 +124,7 @@ fn channels(named: Option<&str>, query: &PathQuery) -> Vec<String> {
     };
     let Some(major) = from.or(to).map(|minor| minor.major) else { return Vec::new() };
     let (first, last) = match (from, own.or(to)) {
-        // Backwards too: that there is no way is then said of releases that are known.
+        // Backwards too: the error that there is no path then names known releases.
         (Some(from), Some(last)) => (from.minor.min(last.minor), from.minor.max(last.minor)),
         (Some(from), None) => (from.minor, from.minor + MAX_MINORS),
         (None, Some(last)) => (last.minor.saturating_sub(MAX_MINORS), last.minor),

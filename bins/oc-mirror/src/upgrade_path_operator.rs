@@ -25,10 +25,10 @@ Without --from and --to: every version of the channel, and how it gets to the he
 pub(crate) struct UpgradePathOperator {
     #[command(flatten)]
     wanted: PackageArguments,
-    /// The version that the cluster has; without it, every version that leads to --to
+    /// The installed version; without it, every version with a path to --to
     #[arg(long, value_name = "VERSION", value_parser = version)]
     from: Option<Version>,
-    /// The version that the cluster is to have; without it, everything that can be reached
+    /// The wanted version; without it, every reachable one
     #[arg(long, value_name = "VERSION", value_parser = version)]
     to: Option<Version>,
     #[command(flatten)]

@@ -17,7 +17,6 @@ use serde::Serialize;
 use workspace::archive::{Archives, Finding, Severity};
 use workspace::{Need, Verification, Workspace};
 
-use crate::console;
 use crate::lookup_arguments::{all, wait};
 use crate::quantity;
 use crate::request::ProcessEnvironment;
@@ -36,7 +35,7 @@ pub(crate) struct VerifyArguments {
     /// A workspace (file://DIR), archives (mirror_*.tar), or a registry (docker://REGISTRY[/NAMESPACE])
     #[arg(value_name = "WHAT", required = true, num_args = 1..)]
     what: Vec<String>,
-    /// How the result is written to standard output: text or json
+    /// Output format of the result: text or json
     #[arg(
         short,
         long,
@@ -46,7 +45,7 @@ pub(crate) struct VerifyArguments {
         value_name = "FORMAT"
     )]
     output: crate::arguments::ReportFormat,
-    /// Credentials, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
+    /// Credentials file of podman or docker [default: $REGISTRY_AUTH_FILE, else the default files of podman and docker]
     #[arg(long, value_name = "FILE")]
     authfile: Option<PathBuf>,
     #[command(flatten)]
@@ -85,7 +84,7 @@ pub(crate) fn verify(arguments: &VerifyArguments, process: &ProcessEnvironment) 
                 format!("{}\n", serde_json::to_string_pretty(&result)?)
             }
         };
-        console::write_result(text.as_bytes())?;
+        command_line::write_result(text.as_bytes())?;
         Ok(result.sound)
     });
     match written {

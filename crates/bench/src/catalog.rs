@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     program: PathBuf,
 }
 
-/// What somebody without oc-mirror does for the first case: renders the catalog, then cuts it down.
+/// The first case without oc-mirror: render the catalog, then filter it.
 const BY_HAND: &str =
     r#""$0" render --output json "$1" | jq --compact-output --argjson wanted "$2" "$3""#;
 const EDIT: &str = r#"
@@ -50,7 +50,7 @@ struct Case {
 
 /// What the program prints about a run. Times are seconds since its start of reading.
 #[derive(Debug, Clone, Deserialize)]
-struct Told {
+struct RunFigures {
     bytes: u64,
     bundles: usize,
     result: u64,
@@ -87,8 +87,8 @@ pub(crate) fn catalog(arguments: &Arguments) -> Result<()> {
             samples.push(run(&invocation, work.path())?);
         }
         let best = samples.iter().min_by(|a, b| a.1.select.total_cmp(&b.1.select));
-        let (usage, told) = best.context("no run was made")?;
-        lines.push(line(case.name, usage, told));
+        let (usage, figures) = best.context("no run was made")?;
+        lines.push(line(case.name, usage, figures));
         verdicts.extend(judge(case.name, &samples));
     }
     lines.push(by_hand(&opm, &folder, shape, runs.min(3), work.path())?);
@@ -158,41 +158,42 @@ fn cases(shape: Shape) -> Vec<Case> {
     ]
 }
 
-fn run(invocation: &Invocation, work: &Path) -> Result<(Usage, Told)> {
+fn run(invocation: &Invocation, work: &Path) -> Result<(Usage, RunFigures)> {
     let log = work.join("log");
     let usage = launch::measure(invocation, &log)?;
     let text = fs::read_to_string(&log).context("reading what the program printed")?;
     let last = text.lines().last().unwrap_or_default();
-    let told = serde_json::from_str(last).with_context(|| format!("reading {last:?}"))?;
-    Ok((usage, told))
+    let figures = serde_json::from_str(last).with_context(|| format!("reading {last:?}"))?;
+    Ok((usage, figures))
 }
 
-fn line(name: &str, usage: &Usage, told: &Told) -> Vec<String> {
+fn line(name: &str, usage: &Usage, figures: &RunFigures) -> Vec<String> {
     let second = |time: f64| format!("{time:.3}");
     let megabyte = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
     vec![
         name.to_owned(),
-        second(told.load),
-        second(told.select),
-        second(told.pack),
-        told.bundles.to_string(),
-        megabyte(told.result),
-        megabyte(told.layer),
+        second(figures.load),
+        second(figures.select),
+        second(figures.pack),
+        figures.bundles.to_string(),
+        megabyte(figures.result),
+        megabyte(figures.layer),
         seconds(usage.wall),
         seconds(usage.cpu),
         megabytes(usage.peak),
     ]
 }
 
-fn judge(name: &str, samples: &[(Usage, Told)]) -> Vec<Vec<String>> {
-    let rates = samples.iter().map(|(_, told)| told.bytes as f64 / told.select);
+fn judge(name: &str, samples: &[(Usage, RunFigures)]) -> Vec<Vec<String>> {
+    let rates = samples.iter().map(|(_, figures)| figures.bytes as f64 / figures.select);
     let (mut best, mut worst) = (0.0_f64, f64::INFINITY);
     for rate in rates {
         (best, worst) = (best.max(rate), worst.min(rate));
     }
-    let beyond = samples.iter().map(|(usage, told)| usage.peak.saturating_sub(told.bytes)).max();
+    let beyond =
+        samples.iter().map(|(usage, figures)| usage.peak.saturating_sub(figures.bytes)).max();
     let beyond = beyond.unwrap_or_default();
-    let same = samples.iter().all(|(_, told)| told.digest == samples[0].1.digest);
+    let same = samples.iter().all(|(_, figures)| figures.digest == samples[0].1.digest);
     let met = |met: bool| if met { "met" } else { "**not met**" }.to_owned();
     vec![
         vec![

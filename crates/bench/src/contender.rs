@@ -54,7 +54,7 @@ pub(crate) struct Task<'a> {
     pub(crate) state: State,
 }
 
-/// The namespace that everybody mirrors into.
+/// The namespace that all contenders mirror into.
 const NAMESPACE: &str = "bench";
 
 /// Where `skopeo copy` keeps layouts on the disk: all of the first edition, and the changed one.

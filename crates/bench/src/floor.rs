@@ -7,25 +7,25 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use oci::Hasher;
 
-use crate::ground::Ground;
 use crate::launch::{self, Invocation, Usage};
+use crate::test_bed::TestBed;
 
 /// One reader, one buffer: there is no quicker way without special calls.
 const BUFFER: usize = 1 << 20;
 
 /// Measures it on the blobs of the corpus, as the source registry holds them.
-pub(crate) fn measure(ground: &Ground, runs: usize) -> Result<Vec<Usage>> {
+pub(crate) fn measure(test_bed: &TestBed, runs: usize) -> Result<Vec<Usage>> {
     println!("hashing and copying, without network");
     (0..runs)
         .map(|_| {
-            let place = ground.place()?;
+            let place = test_bed.place()?;
             let list = place.path().join("list");
-            fs::write(&list, ground.blob_files()?.join("\n"))
+            fs::write(&list, test_bed.blob_files()?.join("\n"))
                 .with_context(|| format!("writing {}", list.display()))?;
             let to = place.path().join("copy");
             let (list, to) = (list.display().to_string(), to.display().to_string());
             let invocation = Invocation::of_ourselves(&["hash-and-copy", &list, &to])?;
-            ground.settle();
+            test_bed.settle();
             launch::measure(&invocation, &place.path().join("log"))
         })
         .collect()

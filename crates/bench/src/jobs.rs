@@ -12,9 +12,9 @@ use oci::RegistryHost;
 use tempfile::TempDir;
 
 use crate::contender::{CHANGED, Contender, Programs, Task};
-use crate::ground::{Destination, Edition, Ground, forget_blob_info};
 use crate::launch;
 use crate::results::{Job, Row, Sample, State};
+use crate::test_bed::{Destination, Edition, TestBed, forget_blob_info};
 use crate::traffic::{Traffic, Watch};
 
 /// A peer's setting that took this many times as long as the best peer is not measured again.
@@ -26,9 +26,9 @@ const FIRST_ARCHIVE: &str = "mirror_000001.tar";
 const SECOND_ARCHIVE: &str = "mirror_000002.tar";
 
 /// Measures all contenders at one job. They take turns, so that a machine that becomes slower or
-/// busier does so for everybody.
+/// busier does so for all contenders.
 pub(crate) fn measure(
-    ground: &Ground,
+    test_bed: &TestBed,
     programs: &Programs,
     job: Job,
     runs: usize,
@@ -41,7 +41,7 @@ pub(crate) fn measure(
     if job == Job::FromDisk {
         for contender in &contenders {
             if !carried.iter().any(|carried| carried.suits(*contender)) {
-                carried.push(Carried::prepare(ground, programs, *contender)?);
+                carried.push(Carried::prepare(test_bed, programs, *contender)?);
             }
         }
     }
@@ -53,7 +53,7 @@ pub(crate) fn measure(
             }
             println!("{job}, {contender}, run {run} of {runs}");
             let carried = carried.iter().find(|carried| carried.suits(*contender));
-            let stand = Stand::new(ground, programs, job, *contender, carried)?;
+            let stand = ContenderRun::new(test_bed, programs, job, *contender, carried)?;
             for state in contender.states(job) {
                 note(&mut rows, job, *state, *contender, stand.measure(*state)?);
             }
@@ -88,13 +88,13 @@ struct Carried {
 
 impl Carried {
     /// Mirrors both editions to disk, unmeasured.
-    fn prepare(ground: &Ground, programs: &Programs, contender: Contender) -> Result<Self> {
+    fn prepare(test_bed: &TestBed, programs: &Programs, contender: Contender) -> Result<Self> {
         println!("preparing content for {contender}");
-        let (folder, scratch) = (ground.place()?, ground.place()?);
-        let source = ground.source_host()?;
+        let (folder, scratch) = (test_bed.place()?, test_bed.place()?);
+        let source = test_bed.source_host()?;
         let base = Task {
             job: Job::ToDisk,
-            corpus: &ground.corpus,
+            corpus: &test_bed.corpus,
             source: &source,
             disk: folder.path(),
             destination: None,
@@ -110,12 +110,12 @@ impl Carried {
         if !contender.states(Job::FromDisk).contains(&State::Changed) {
             return Ok(Self { by: contender, folder });
         }
-        ground.serve(Edition::Changed)?;
+        test_bed.serve(Edition::Changed)?;
         let changed = match contender {
             // The layout of the changed image beside the others, its blobs among theirs.
             Contender::SkopeoCopy(_) => {
                 let mut invocation = quick.invocation(programs, &base)?;
-                let reference = ground.corpus.references(&source).next();
+                let reference = test_bed.corpus.references(&source).next();
                 let reference = reference.context("the corpus is empty")?;
                 let layout = folder.path().join(CHANGED).join("0");
                 let line = format!("docker://{reference} oci:{}\n", layout.display());
@@ -126,7 +126,7 @@ impl Carried {
             }
             _ => launch::measure(&quick.invocation(programs, &base)?, &log),
         };
-        ground.serve(Edition::First)?;
+        test_bed.serve(Edition::First)?;
         changed?;
         if matches!(contender, Contender::OcMirror | Contender::Other(_)) {
             let output = fs::read_to_string(&log).unwrap_or_default();
@@ -145,7 +145,7 @@ impl Carried {
         }
     }
 
-    /// Puts an archive where it is pushed from. The file is shared, for nobody writes to it.
+    /// Puts an archive where it is pushed from. The file is shared, because it is only read.
     fn bring(&self, archive: &str, to: &Path) -> Result<()> {
         fs::hard_link(self.folder.path().join(archive), to.join(archive))
             .with_context(|| format!("bringing {archive}"))
@@ -153,8 +153,8 @@ impl Carried {
 }
 
 /// One contender's run through all states.
-struct Stand<'a> {
-    ground: &'a Ground,
+struct ContenderRun<'a> {
+    test_bed: &'a TestBed,
     programs: &'a Programs,
     job: Job,
     contender: Contender,
@@ -165,9 +165,9 @@ struct Stand<'a> {
     destination: Option<(Destination, RegistryHost)>,
 }
 
-impl<'a> Stand<'a> {
+impl<'a> ContenderRun<'a> {
     fn new(
-        ground: &'a Ground,
+        test_bed: &'a TestBed,
         programs: &'a Programs,
         job: Job,
         contender: Contender,
@@ -176,29 +176,29 @@ impl<'a> Stand<'a> {
         let destination = match job {
             Job::ToDisk => None,
             Job::FromDisk | Job::Across => {
-                let destination = ground.destination()?;
+                let destination = test_bed.destination()?;
                 let host = destination.registry.host()?;
                 Some((destination, host))
             }
         };
         Ok(Self {
-            ground,
+            test_bed,
             programs,
             job,
             contender,
             carried,
-            disk: ground.place()?,
-            scratch: ground.place()?,
-            source: ground.source_host()?,
+            disk: test_bed.place()?,
+            scratch: test_bed.place()?,
+            source: test_bed.source_host()?,
             destination,
         })
     }
 
     fn measure(&self, state: State) -> Result<Sample> {
         let edition = if state == State::Changed { Edition::Changed } else { Edition::First };
-        self.ground.serve(edition)?;
+        self.test_bed.serve(edition)?;
         let sample = self.measure_on(state);
-        self.ground.serve(Edition::First)?;
+        self.test_bed.serve(Edition::First)?;
         sample.with_context(|| format!("{}, {}, {state}", self.job, self.contender))
     }
 
@@ -210,9 +210,9 @@ impl<'a> Stand<'a> {
         let task = Task {
             job: self.job,
             corpus: if state == State::Changed {
-                &self.ground.changed
+                &self.test_bed.changed
             } else {
-                &self.ground.corpus
+                &self.test_bed.corpus
             },
             source: &self.source,
             disk: &disk,
@@ -221,19 +221,19 @@ impl<'a> Stand<'a> {
             state,
         };
         let invocation = self.contender.invocation(self.programs, &task)?;
-        self.ground.settle();
-        let source = Watch::start(&self.ground.source)?;
+        self.test_bed.settle();
+        let source = Watch::start(&self.test_bed.source)?;
         let destination = match &self.destination {
             Some((destination, _)) => Some(Watch::start(&destination.registry)?),
             None => None,
         };
         let mut usage = launch::measure(&invocation, &self.scratch.path().join("log"))?;
         if self.job == Job::ToDisk {
-            usage.sync = self.ground.settle();
+            usage.sync = self.test_bed.settle();
         }
         thread::sleep(LOG_LAG);
-        let mut sizes = self.ground.corpus.blobs();
-        sizes.extend(self.ground.changed.blobs());
+        let mut sizes = self.test_bed.corpus.blobs();
+        sizes.extend(self.test_bed.changed.blobs());
         let destination = match destination {
             Some(watch) => watch.traffic(&sizes)?,
             None => Traffic::default(),

@@ -39,7 +39,7 @@ pub(crate) struct Usage {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct LaunchResult {
     usage: Usage,
     success: bool,
 }
@@ -72,15 +72,15 @@ pub(crate) fn measure(invocation: &Invocation, log: &Path) -> Result<Usage> {
         .context("starting the launcher")?;
     let line = || format!("{} {}", invocation.program.display(), invocation.arguments.join(" "));
     ensure!(output.status.success(), "launching `{}` failed", line());
-    let told: Told =
+    let result: LaunchResult =
         serde_json::from_slice(&output.stdout).context("reading the launcher's report")?;
     let said = || {
         let text = fs::read_to_string(log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(SHOWN_OF_FAILURE)..].join("\n")
     };
-    ensure!(told.success, "`{}` failed:\n{}", line(), said());
-    Ok(told.usage)
+    ensure!(result.success, "`{}` failed:\n{}", line(), said());
+    Ok(result.usage)
 }
 
 /// The launcher's side: runs the command and prints what it used.
@@ -108,7 +108,7 @@ pub(crate) fn launched(log: &Path, command: &[OsString]) -> Result<()> {
         cpu: micros(used.user_time()) + micros(used.system_time()),
         peak: u64::try_from(used.max_rss()).unwrap_or_default() * 1024,
     };
-    let told = Told { usage, success: status.success() };
-    println!("{}", serde_json::to_string(&told).context("writing the report")?);
+    let result = LaunchResult { usage, success: status.success() };
+    println!("{}", serde_json::to_string(&result).context("writing the report")?);
     Ok(())
 }

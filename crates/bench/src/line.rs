@@ -1,29 +1,29 @@
 //! Registry to disk over a slow line.
 
 use anyhow::Result;
-use lab::line::{Line, SlowLine};
+use lab::link::{Link, SlowLink};
 use oci::RegistryHost;
 
 use crate::contender::{Contender, Programs, Task};
-use crate::ground::Ground;
 use crate::launch;
 use crate::results::{Job, Sample, State};
+use crate::test_bed::TestBed;
 use crate::traffic::{Traffic, Watch};
 
 /// 40 ms, 20 MB/s per connection, 125 MB/s in all.
-pub(crate) const LINE: Line = Line::DISTANT;
+pub(crate) const LINK: Link = Link::DISTANT;
 
 /// Measures oc-mirror without an archive, so that the line is all there is to wait for.
-pub(crate) fn measure(ground: &Ground, programs: &Programs, runs: usize) -> Result<Vec<Sample>> {
-    let line = SlowLine::start(ground.source.address(), LINE)?;
+pub(crate) fn measure(test_bed: &TestBed, programs: &Programs, runs: usize) -> Result<Vec<Sample>> {
+    let line = SlowLink::start(test_bed.source.address(), LINK)?;
     let host: RegistryHost = line.address().to_string().parse()?;
     (0..runs)
         .map(|run| {
             println!("over a slow line, run {} of {runs}", run + 1);
-            let (disk, scratch) = (ground.place()?, ground.place()?);
+            let (disk, scratch) = (test_bed.place()?, test_bed.place()?);
             let task = Task {
                 job: Job::ToDisk,
-                corpus: &ground.corpus,
+                corpus: &test_bed.corpus,
                 source: &host,
                 disk: disk.path(),
                 destination: None,
@@ -31,10 +31,10 @@ pub(crate) fn measure(ground: &Ground, programs: &Programs, runs: usize) -> Resu
                 state: State::Cold,
             };
             let invocation = Contender::OcMirrorNoArchive.invocation(programs, &task)?;
-            ground.settle();
-            let watch = Watch::start(&ground.source)?;
+            test_bed.settle();
+            let watch = Watch::start(&test_bed.source)?;
             let usage = launch::measure(&invocation, &scratch.path().join("log"))?;
-            let source = watch.traffic(&ground.corpus.blobs())?;
+            let source = watch.traffic(&test_bed.corpus.blobs())?;
             Ok(Sample { usage, source, destination: Traffic::default() })
         })
         .collect()

@@ -4,7 +4,6 @@
 mod catalog;
 mod contender;
 mod floor;
-mod ground;
 mod helm;
 mod jobs;
 mod large_plan;
@@ -15,6 +14,7 @@ mod results;
 mod shards;
 mod table;
 mod targets;
+mod test_bed;
 mod tiny;
 mod traffic;
 
@@ -28,8 +28,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use lab::tools::{self, Tool};
 
 use contender::Programs;
-use ground::Ground;
 use results::{Job, Results};
+use test_bed::TestBed;
 
 /// Compare our programs with their peers
 #[derive(Parser)]
@@ -134,33 +134,33 @@ fn mirror(arguments: &Arguments) -> Result<()> {
     };
     let chosen = |part: Part| arguments.only.is_empty() || arguments.only.contains(&part);
     let runs = if arguments.short { 1 } else { arguments.runs.get() };
-    let ground = Ground::prepare(if arguments.short { 100 } else { 1 })?;
-    println!("{}", table::environment(&ground, runs));
+    let test_bed = TestBed::prepare(if arguments.short { 100 } else { 1 })?;
+    println!("{}", table::environment(&test_bed, runs));
     for (number, other) in programs.others.iter().enumerate() {
         println!("other oc-mirror {}: {}", number + 1, other.display());
     }
 
-    let mut results = Results::new(&ground);
+    let mut results = Results::new(&test_bed);
     for (part, job) in
         [(Part::ToDisk, Job::ToDisk), (Part::FromDisk, Job::FromDisk), (Part::Across, Job::Across)]
     {
         if chosen(part) {
-            results.rows.extend(jobs::measure(&ground, &programs, job, runs)?);
+            results.rows.extend(jobs::measure(&test_bed, &programs, job, runs)?);
         }
     }
     if chosen(Part::ToDisk) {
-        results.floor = Some(floor::measure(&ground, runs)?);
+        results.floor = Some(floor::measure(&test_bed, runs)?);
     }
     if chosen(Part::Line) {
-        results.line = line::measure(&ground, &programs, runs)?;
+        results.line = line::measure(&test_bed, &programs, runs)?;
     }
     if chosen(Part::Memory) {
         let many = if arguments.short { 600 } else { 6_000 };
-        results.memory = memory::measure(&ground, &programs, many)?;
+        results.memory = memory::measure(&test_bed, &programs, many)?;
     }
     if chosen(Part::Tiny) {
         let images = if arguments.short { 50 } else { 1_000 };
-        results.tiny = tiny::measure(&ground, &programs, images, runs)?;
+        results.tiny = tiny::measure(&test_bed, &programs, images, runs)?;
     }
     println!("\n{}", table::render(&results));
     Ok(())

@@ -7,9 +7,9 @@ use lab::corpus::Corpus;
 use lab::registry::{LabRegistry, Settings};
 
 use crate::contender::{Contender, Programs, Task};
-use crate::ground::Ground;
 use crate::launch;
 use crate::results::{Footprint, Job, State};
+use crate::test_bed::TestBed;
 
 const ARCHIVE: &str = "mirror_000001.tar";
 /// The few.
@@ -17,15 +17,19 @@ const FEW: usize = 60;
 
 /// Measures all jobs with few and with `many` tiny images. The registries are quick ones of this
 /// process: what they need does not count.
-pub(crate) fn measure(ground: &Ground, programs: &Programs, many: usize) -> Result<Vec<Footprint>> {
+pub(crate) fn measure(
+    test_bed: &TestBed,
+    programs: &Programs,
+    many: usize,
+) -> Result<Vec<Footprint>> {
     let mut footprints = Vec::new();
     for images in [FEW, many] {
         println!("memory with {images} tiny images");
         let corpus = Corpus::tiny(images)?;
         let source = LabRegistry::start(Settings::default())?;
         corpus.fill(&source)?;
-        let (disk, carried) = (ground.place()?, ground.place()?);
-        let (workspace, scratch) = (ground.place()?, ground.place()?);
+        let (disk, carried) = (test_bed.place()?, test_bed.place()?);
+        let (workspace, scratch) = (test_bed.place()?, test_bed.place()?);
         for job in [Job::ToDisk, Job::FromDisk, Job::Across] {
             let destination = LabRegistry::start(Settings::default())?;
             let folder = match job {
@@ -43,7 +47,7 @@ pub(crate) fn measure(ground: &Ground, programs: &Programs, many: usize) -> Resu
                 state: State::Cold,
             };
             let invocation = Contender::OcMirror.invocation(programs, &task)?;
-            ground.settle();
+            test_bed.settle();
             let usage = launch::measure(&invocation, &scratch.path().join("log"))
                 .with_context(|| format!("{job} with {images} tiny images"))?;
             footprints.push(Footprint { job, images, usage });

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::contender::Contender;
-use crate::ground::Ground;
 use crate::launch::Usage;
+use crate::test_bed::TestBed;
 use crate::traffic::Traffic;
 
 /// From where to where.
@@ -109,14 +109,14 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    pub(crate) fn new(ground: &Ground) -> Self {
+    pub(crate) fn new(test_bed: &TestBed) -> Self {
         Self {
-            images: ground.corpus.entries.len(),
-            unique_bytes: ground.corpus.unique_bytes(),
+            images: test_bed.corpus.entries.len(),
+            unique_bytes: test_bed.corpus.unique_bytes(),
             rows: Vec::new(),
             floor: None,
             line: Vec::new(),
-            line_rate: crate::line::LINE.total,
+            line_rate: crate::line::LINK.total,
             memory: Vec::new(),
             tiny: Vec::new(),
         }

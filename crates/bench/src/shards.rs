@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use lab::line::{Line, SlowLine};
+use lab::link::{Link, SlowLink};
 
-use crate::ground::{Destination, Ground};
 use crate::large_plan::{self, Size, Split};
 use crate::launch::{self, Invocation, Usage};
 use crate::table::{megabytes, seconds, table};
+use crate::test_bed::{Destination, TestBed};
 use crate::traffic::{Traffic, Watch};
 
 /// What each worker is behind.
-const LINE: Line =
-    Line { round_trip: Duration::from_millis(40), per_connection: 8_000_000, total: 8_000_000 };
+const LINK: Link =
+    Link { round_trip: Duration::from_millis(40), per_connection: 8_000_000, total: 8_000_000 };
 const WORKERS: [u32; 4] = [1, 2, 4, 8];
 /// Of what so many workers could do at best.
 const WANTED_SHARE: f64 = 0.9;
@@ -75,30 +75,30 @@ pub(crate) fn shards(arguments: &Arguments) -> Result<()> {
         shards: NonZeroU32::new(16).context("no shards")?,
     };
     let (split, usage) = measure_split(large)?;
-    let ground = Ground::prepare(shrink)?;
-    let bytes = ground.corpus.unique_bytes();
+    let test_bed = TestBed::prepare(shrink)?;
+    let bytes = test_bed.corpus.unique_bytes();
     println!(
         "{} blobs, {:.2} GB; each worker behind {} ms and {} MB/s",
-        ground.corpus.blobs().len(),
+        test_bed.corpus.blobs().len(),
         bytes as f64 / 1e9,
-        LINE.round_trip.as_millis(),
-        LINE.total / 1_000_000
+        LINK.round_trip.as_millis(),
+        LINK.total / 1_000_000
     );
     let mut cases = Vec::new();
     for count in workers {
         println!("{count} worker(s)");
-        cases.push(measure(&ground, &program, *count)?);
+        cases.push(measure(&test_bed, &program, *count)?);
     }
     println!("\n{}", render(&cases));
     println!("{}", verdicts(&cases, bytes, &large, (&split, &usage)));
     Ok(())
 }
 
-fn measure(ground: &Ground, program: &Path, workers: u32) -> Result<Case> {
-    let source = ground.source_host()?.to_string();
-    let Destination { registry, .. } = &ground.destination()?;
+fn measure(test_bed: &TestBed, program: &Path, workers: u32) -> Result<Case> {
+    let source = test_bed.source_host()?.to_string();
+    let Destination { registry, .. } = &test_bed.destination()?;
     let target = format!("docker://{}/bench", registry.host()?);
-    let place = ground.place()?;
+    let place = test_bed.place()?;
     let write = |name: &str, text: &str| -> Result<PathBuf> {
         let path = place.path().join(name);
         if let Some(folder) = path.parent() {
@@ -107,7 +107,7 @@ fn measure(ground: &Ground, program: &Path, workers: u32) -> Result<Case> {
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
         Ok(path)
     };
-    let configuration = write("isc.yaml", &ground.corpus.image_set(&ground.source_host()?))?;
+    let configuration = write("isc.yaml", &test_bed.corpus.image_set(&test_bed.source_host()?))?;
     let workspace = |name: &str| format!("file://{}", place.path().join(name).display());
     let (configuration, out) = (configuration.display().to_string(), place.path().join("job"));
     let (out_text, count) = (out.display().to_string(), workers.to_string());
@@ -121,7 +121,7 @@ fn measure(ground: &Ground, program: &Path, workers: u32) -> Result<Case> {
     let mut lines = Vec::new();
     let mut shards = Vec::new();
     for index in 0..workers {
-        let line = SlowLine::start(ground.source.address(), LINE)?;
+        let line = SlowLink::start(test_bed.source.address(), LINK)?;
         let conf = format!(
             "[[registry]]\nprefix = \"{source}\"\nlocation = \"{}\"\ninsecure = true\n",
             line.address()
@@ -135,8 +135,8 @@ fn measure(ground: &Ground, program: &Path, workers: u32) -> Result<Case> {
         shard.environment = BTreeMap::from([("XDG_CONFIG_HOME".to_owned(), home)]);
         shards.push((shard, place.path().join(format!("shard-{index}.log"))));
     }
-    ground.settle();
-    let watches = (Watch::start(&ground.source)?, Watch::start(registry)?);
+    test_bed.settle();
+    let watches = (Watch::start(&test_bed.source)?, Watch::start(registry)?);
     let (before, began) = (Processors::now()?, Instant::now());
     let ended: Vec<Result<Usage>> = thread::scope(|scope| {
         let started: Vec<_> = shards
@@ -148,7 +148,7 @@ fn measure(ground: &Ground, program: &Path, workers: u32) -> Result<Case> {
     });
     let (transferred, after) = (began.elapsed(), Processors::now()?);
     let used = ended.into_iter().collect::<Result<Vec<_>>>()?;
-    let sizes = ground.corpus.blobs();
+    let sizes = test_bed.corpus.blobs();
     let (source, destination) = (watches.0.traffic(&sizes)?, watches.1.traffic(&sizes)?);
     let own = workspace("publish");
     let publish = ["shard", "--run", &run, "--publish", "--workspace", &own, TLS[0], TLS[1]];

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-use crate::ground::Ground;
 use crate::launch::Usage;
 use crate::results::{Job, Results, Row, State};
 use crate::targets::verdicts;
+use crate::test_bed::TestBed;
 
 /// What the figures depend on.
-pub(crate) fn environment(ground: &Ground, runs: usize) -> String {
+pub(crate) fn environment(test_bed: &TestBed, runs: usize) -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
@@ -23,10 +23,10 @@ pub(crate) fn environment(ground: &Ground, runs: usize) -> String {
          machine: {cores} × {model}; load before the start: {load}\n\
          runs: {runs} of each case, the disk synced before each. The source's content is in the page \
          cache; so is what a disk → registry case reads, as it was just written.",
-        ground.corpus.entries.len(),
-        ground.corpus.blobs().len(),
-        ground.corpus.unique_bytes() as f64 / 1e9,
-        ground.corpus.referenced_bytes() as f64 / 1e9,
+        test_bed.corpus.entries.len(),
+        test_bed.corpus.blobs().len(),
+        test_bed.corpus.unique_bytes() as f64 / 1e9,
+        test_bed.corpus.referenced_bytes() as f64 / 1e9,
     )
 }
 

@@ -5,16 +5,16 @@ use lab::corpus::Corpus;
 use lab::registry::{LabRegistry, Settings};
 
 use crate::contender::{Contender, Programs, Task};
-use crate::ground::Ground;
 use crate::launch;
 use crate::results::{Job, State, TinyRun};
+use crate::test_bed::TestBed;
 
 const ARCHIVE: &str = "mirror_000001.tar";
 
 /// Measures all jobs, cold and with nothing to do; the best of `runs`. The registries are quick ones
 /// of this process.
 pub(crate) fn measure(
-    ground: &Ground,
+    test_bed: &TestBed,
     programs: &Programs,
     images: usize,
     runs: usize,
@@ -25,8 +25,8 @@ pub(crate) fn measure(
     let mut best: Vec<TinyRun> = Vec::new();
     for run in 1..=runs {
         println!("{images} tiny images, run {run} of {runs}");
-        let (disk, carried) = (ground.place()?, ground.place()?);
-        let (workspace, scratch) = (ground.place()?, ground.place()?);
+        let (disk, carried) = (test_bed.place()?, test_bed.place()?);
+        let (workspace, scratch) = (test_bed.place()?, test_bed.place()?);
         for job in Job::ALL {
             let destination = LabRegistry::start(Settings::default())?;
             let folder = match job {
@@ -45,7 +45,7 @@ pub(crate) fn measure(
                     state,
                 };
                 let invocation = Contender::OcMirror.invocation(programs, &task)?;
-                ground.settle();
+                test_bed.settle();
                 let usage = launch::measure(&invocation, &scratch.path().join("log"))
                     .with_context(|| format!("{job} with {images} tiny images"))?;
                 let measured = TinyRun { job, state, images, usage };

@@ -14,7 +14,7 @@ use oci::Digest;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) requests: u64,
-    /// Questions about manifests and blobs without their bodies.
+    /// Requests for manifests and blobs without their bodies.
     pub(crate) heads: u64,
     /// Bytes of blobs that were sent to clients.
     pub(crate) blob_bytes: u64,

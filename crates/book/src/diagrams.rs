@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use drawing::{Drawing, Edge, Mood, Node, Role};
+use drawing::{Drawing, Edge, Emphasis, Node, Role};
 
 use crate::pages::write;
 
@@ -163,8 +163,8 @@ pub(crate) fn write_all(out: &Path) -> Result<()> {
 
 impl Diagram {
     fn drawing(&self) -> Drawing {
-        let arrows = self.arrows.iter().map(|arrow| edge(arrow, Mood::Fine));
-        let failures = self.failures.iter().map(|arrow| edge(arrow, Mood::Risky));
+        let arrows = self.arrows.iter().map(|arrow| edge(arrow, Emphasis::Normal));
+        let failures = self.failures.iter().map(|arrow| edge(arrow, Emphasis::Warning));
         Drawing {
             title: self.title.to_owned(),
             lanes: Vec::new(),
@@ -175,11 +175,18 @@ impl Diagram {
 }
 
 fn node(&(label, rank, lane, role): &Item) -> Node {
-    Node { label: label.to_owned(), detail: String::new(), rank, lane, role, mood: Mood::Fine }
+    Node {
+        label: label.to_owned(),
+        detail: String::new(),
+        rank,
+        lane,
+        role,
+        emphasis: Emphasis::Normal,
+    }
 }
 
-fn edge(&(from, to, label): &Arrow, mood: Mood) -> Edge {
-    Edge { from, to, mood, label: label.to_owned() }
+fn edge(&(from, to, label): &Arrow, emphasis: Emphasis) -> Edge {
+    Edge { from, to, emphasis, label: label.to_owned() }
 }
 
 #[cfg(test)]

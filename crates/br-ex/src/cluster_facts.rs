@@ -94,7 +94,7 @@ impl FromStr for Platform {
     }
 }
 
-/// A platform that nobody installs on.
+/// A platform that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("platform {0:?} is unknown; known are {known}", known = Platform::ALL.map(Platform::name).join(", "))]
 pub struct UnknownPlatform(String);

@@ -16,7 +16,7 @@ pub(crate) fn made_up(layout: &Layout<'_>) -> Result<NetworkState, NmstateError>
         .into_iter()
         .enumerate()
         .map(|(number, (name, mac))| {
-            // Locally administered, so that it is nobody's.
+            // Locally administered, so that no NIC has it.
             let mac = mac.unwrap_or_else(|| {
                 format!("02:00:5E:00:{:02X}:{:02X}", number / 256 % 256, number % 256)
             });
@@ -56,7 +56,7 @@ fn nics(layout: &Layout<'_>) -> BTreeMap<String, Option<String>> {
     nics
 }
 
-/// Whether nobody can make such an interface, so that it is there or not.
+/// Whether such an interface cannot be created: it exists or not.
 fn is_hardware(kind: &InterfaceType) -> bool {
     matches!(kind, InterfaceType::Ethernet | InterfaceType::InfiniBand | InterfaceType::Unknown)
 }

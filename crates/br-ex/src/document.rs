@@ -222,7 +222,7 @@ impl Document {
     }
 
     /// The state's map as it is written, captures and all.
-    pub(crate) fn state_node(&self) -> Option<&Node> {
+    pub fn state_node(&self) -> Option<&Node> {
         self.state.as_ref()
     }
 }

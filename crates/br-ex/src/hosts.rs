@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use located_yaml::Position;
-use machine_config::Pool;
 use machine_identity::short_name;
 use nmstate::InterfaceType;
 
@@ -40,29 +39,6 @@ pub enum Reader {
     FirstBoot,
     #[default]
     Unknown,
-}
-
-/// The unit of the machine config operator that reads the folder.
-const MCO_UNIT: &str = "nmstate-configuration.service";
-/// The unit of brex-firstboot that reads it instead.
-const FIRST_BOOT_UNIT: &str = "brex-firstboot-stage.service";
-
-impl Reader {
-    /// What the MachineConfigs of a pool say about it. Those that an administrator writes alone
-    /// say nothing; the operator's own, or those of `oc-brex render --service`, do.
-    pub fn of_pool(pool: &Pool<'_>) -> Self {
-        let has = |name: &str| {
-            let mut units = pool.order().iter().flat_map(|config| &config.units);
-            units.any(|unit| unit.name == name && unit.contents.is_some())
-        };
-        if has(FIRST_BOOT_UNIT) {
-            Self::FirstBoot
-        } else if has(MCO_UNIT) {
-            Self::Mco
-        } else {
-            Self::Unknown
-        }
-    }
 }
 
 /// A document, and the host it is for.
@@ -309,33 +285,14 @@ mod tests {
 
     #[test]
     fn the_other_ending_is_an_error_only_where_the_operators_script_reads_the_folder() {
-        for (reader, wanted) in [
+        for (reader, expected) in [
             (Reader::Mco, Some(Severity::Error)),
             (Reader::Unknown, Some(Severity::Warning)),
             (Reader::FirstBoot, None),
         ] {
             let document = host("w", "worker-0.yaml", Naming::FileOnNode(reader), "192.0.2.1");
             let found = check_hosts(&[document], &ClusterFacts::default());
-            assert_eq!(found.first().map(|(_, finding)| finding.severity), wanted, "{reader:?}");
-        }
-    }
-
-    #[test]
-    fn the_units_of_a_pool_tell_who_reads_the_folder() {
-        use machine_config::{MachineConfig, Role, Unit};
-        let config = |unit: Option<Unit>| {
-            let mut config = MachineConfig::new("10-x".parse().unwrap(), Role::worker());
-            config.units.extend(unit);
-            config
-        };
-        for (unit, wanted) in [
-            (None, Reader::Unknown),
-            (Some(Unit::enabled(MCO_UNIT, "[Unit]\n")), Reader::Mco),
-            (Some(Unit::masked(MCO_UNIT)), Reader::Unknown),
-            (Some(Unit::enabled(FIRST_BOOT_UNIT, "[Unit]\n")), Reader::FirstBoot),
-        ] {
-            let config = config(unit);
-            assert_eq!(Reader::of_pool(&Pool::new(&Role::worker(), [&config])), wanted);
+            assert_eq!(found.first().map(|(_, finding)| finding.severity), expected, "{reader:?}");
         }
     }
 

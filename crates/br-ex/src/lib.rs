@@ -1,9 +1,10 @@
-//! br-ex as an NMState document: what is required of one, and how to make one.
+//! br-ex as an NMState document: its model, and the rules for it. Nodes and workstations use the same
+//! rules; `br-ex-authoring` writes documents, `br-ex-day2` changes br-ex on running nodes.
 //!
-//! Pure: text and facts go in, findings and documents come out.
+//! Pure: text and facts go in, findings come out.
 //!
 //! ```text
-//! text ──parse──▶ Document ──check──▶ findings (rule, place, reason, remedy)
+//! text ──parse──▶ Document ──check──▶ findings (rule, position, reason, remedy)
 //! ```
 //!
 //! # Example
@@ -20,27 +21,14 @@ mod check;
 mod cluster_facts;
 mod current;
 pub mod current_address;
-pub mod day2;
 mod document;
-pub mod document_schema;
 mod finding;
-pub mod first_network;
-pub mod host_list;
-pub mod host_table;
 pub mod hosts;
-pub mod install_config;
-pub mod inventory;
 pub mod layout;
-pub mod lift;
 pub mod node_state;
-pub mod picture;
-pub mod proposal;
-pub mod render;
 mod rule;
-pub mod scale_out;
 mod schema;
-pub mod topology;
-mod uplink;
+pub mod uplink;
 
 pub use check::check;
 pub use cluster_facts::{ClusterFacts, NmstateVersion, NotAVersion, Platform, UnknownPlatform};

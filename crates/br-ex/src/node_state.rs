@@ -16,7 +16,7 @@ pub struct NodeState {
     pub notes: Vec<String>,
 }
 
-/// Why a text is no state of a node.
+/// Why a text is not a state of a node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeStateError {
     #[error("line {}, column {}: {problem}", at.line, at.column)]
@@ -216,11 +216,11 @@ status:
 
     #[test]
     fn what_is_no_state_is_refused_by_its_kind() {
-        let said = |text: &str| parse(text).unwrap_err().to_string();
-        assert!(said("kind: Node\n").ends_with("found a Node"));
-        assert!(said("kind: NodeNetworkState\n").contains("has no `status.currentState`"));
-        assert!(said("").ends_with("found an empty file"));
-        let unknown = said("interfaces: {a: 1}\n");
+        let output = |text: &str| parse(text).unwrap_err().to_string();
+        assert!(output("kind: Node\n").ends_with("found a Node"));
+        assert!(output("kind: NodeNetworkState\n").contains("has no `status.currentState`"));
+        assert!(output("").ends_with("found an empty file"));
+        let unknown = output("interfaces: {a: 1}\n");
         assert!(unknown.starts_with("line 1: nmstate does not read the state: "), "{unknown}");
     }
 

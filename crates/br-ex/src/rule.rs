@@ -1,8 +1,8 @@
-//! Every rule there is: what it asks for, why, and how to put it right.
+//! All rules: requirement, reason and remedy.
 
 use std::fmt;
 
-/// How much a finding weighs. Only errors make a check fail.
+/// The severity of a finding. Only errors make a check fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The node would not get its network, or not the one that is meant.
@@ -34,7 +34,7 @@ impl fmt::Display for Severity {
 pub struct Rule {
     /// The name by which the rule is known: `B1`.
     pub id: RuleId,
-    /// What breaking it weighs; single findings may weigh less, or more.
+    /// Its usual severity; that of a single finding may be lower or higher.
     pub severity: Severity,
     pub title: &'static str,
     pub reason: &'static str,
@@ -79,7 +79,7 @@ impl fmt::Display for RuleId {
 
 rules! {
     B1 Error "There is one ovs-bridge `br-ex`, and it is up",
-        "The cluster network looks for a bridge of exactly this name. Once a node has a document, configure-ovs leaves the bridge to it, so no other program creates one.",
+        "The cluster network requires a bridge of exactly this name. Once a node has a document, configure-ovs leaves the bridge to it, so no other program creates one.",
         "Add an interface `name: br-ex`, `type: ovs-bridge`, `state: up`.";
     B2 Error "There is one ovs-interface `br-ex`, and it is up",
         "The port that is named like the bridge carries the node's address; ovnkube reads address and MAC from it. An ovs-bridge itself cannot have an address.",
@@ -133,10 +133,10 @@ rules! {
         "nmstate drops it: only interfaces have an MTU.",
         "Move `mtu` to the ovs-interface `br-ex` and to the uplink.";
     B19 Error "Interfaces that belong to the cluster network are not configured",
-        "NetworkManager is told not to manage these names, and ovnkube changes them as it likes.",
+        "NetworkManager is configured not to manage these names, and ovnkube changes them.",
         "Leave the interface out, or give yours another name.";
     B20 Warning "No other interface competes with `br-ex` for the way out",
-        "A second default route, or a second address in br-ex's subnet, sends answers through another interface than the one asked.",
+        "A second default route, or a second address in br-ex's subnet, sends responses through another interface than the one that received the request.",
         "Set `auto-gateway: false` on the other interface, or give it its own subnet and routes.";
     B21 Error "Interface names are names that the kernel takes",
         "1 to 15 characters, no slash, no space, not `.` or `..`. nmstate reports only that a longer name does not exist.",
@@ -163,7 +163,7 @@ rules! {
         "Every node of a role stores the documents of all hosts of that role.",
         "Deliver 802.1X, IPsec and MACsec secrets by other means.";
     B29 Warning "Interfaces say what they are",
-        "Without a type, or with one that nmstate does not know, only the node can tell what is meant.",
+        "Without a type, or with one that nmstate does not support, only the node can determine the interface.",
         "Write `type:`, for example `ethernet`, `bond`, `vlan`.";
     B30 Error "A file is named after its host, `<short host name>.yml`, or `cluster.yml`",
         "The node looks for `hostname -s` and for `cluster`, with the ending .yml. Any other file is ignored, and the node gets a guessed bridge.",
@@ -181,13 +181,13 @@ rules! {
         "An empty file is ignored; one that does not parse leaves the node without network, and the cluster cannot deliver a corrected one.",
         "Correct the text at this place.";
     B35 Warning "Captures find what is meant, and one thing only",
-        "A capture that finds nothing stops the document. One that finds several things is taken by its first, in no useful order.",
+        "A capture that finds nothing stops the document. Of several things that it finds, the first is used, in an undefined order.",
         "Compare with something that one interface or route alone has.";
     B36 Warning "`br-ex` gets the address that the node has before",
         "The node's address is chosen before br-ex exists. If br-ex has another one, the node waits for ever for the first.",
         "Put br-ex on the interface that holds the node's address, or tell the node which address to choose (KUBELET_NODEIP_HINT).";
-    B37 Warning "The address lies in the machine network and in none of the cluster's own",
-        "Nodes are known by addresses of the machine network. Those of pods, services and of ovnkube's own links are taken.",
+    B37 Warning "The address is in the machine network and in none of the cluster's own",
+        "Nodes are known by addresses of the machine network. Those of pods, services and of ovnkube's own links are in use.",
         "Correct the address, or the networks given to this check.";
     B38 Warning "The masquerade address is in policies and not in first-boot documents",
         "ovnkube adds it to br-ex by itself. A policy that lists addresses without it removes it.",
@@ -198,7 +198,7 @@ rules! {
     B40 Warning "The platform chooses node addresses on the node",
         "Where nodes run no nodeip-configuration, a service waits for ever for the file it would write once br-ex comes from a document. On clouds, host names are not known beforehand either.",
         "Leave br-ex to configure-ovs there, or use `cluster.yml` alone and try it on one node first.";
-    B41 Info "The node's nmstate knows every field",
+    B41 Info "The node's nmstate supports every field",
         "nmstate refuses a document with a field that it does not know, and a node may have an older one than this program.",
         "Leave the field out, or update the nodes first.";
     B42 Warning "The bridge's NetworkManager profile is named as the node's scripts expect",
@@ -224,8 +224,8 @@ mod tests {
             assert!(!rule.title.ends_with('.'), "{}", rule.id);
         }
         let names: Vec<String> = RULES.iter().map(|rule| rule.id.to_string()).collect();
-        let wanted: Vec<String> =
+        let expected: Vec<String> =
             (1..=43).map(|number| format!("B{number}")).chain(["N1".to_owned()]).collect();
-        assert_eq!(names, wanted);
+        assert_eq!(names, expected);
     }
 }

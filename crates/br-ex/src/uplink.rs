@@ -8,19 +8,19 @@ use crate::layout::{BridgePort, Interface, Layout, PortKind};
 
 /// Ports of br-ex that may lead out, and what is behind the one that does.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct UplinkPorts<'a> {
+pub struct UplinkPorts<'a> {
     /// Ports of br-ex that lead out of Open vSwitch.
-    pub(crate) system: Vec<BridgePort<'a>>,
+    pub system: Vec<BridgePort<'a>>,
     /// Ports of br-ex that lead to another bridge.
-    pub(crate) patches: Vec<BridgePort<'a>>,
+    pub patches: Vec<BridgePort<'a>>,
     /// What the external id `bridge-uplink` says.
-    pub(crate) named: Option<Located<&'a str>>,
+    pub named: Option<Located<&'a str>>,
     /// Names of the interfaces that carry br-ex's traffic out of Open vSwitch.
-    pub(crate) members: Vec<Located<&'a str>>,
+    pub members: Vec<Located<&'a str>>,
 }
 
 impl<'a> UplinkPorts<'a> {
-    pub(crate) fn of(bridge: &Interface<'a>, layout: &Layout<'a>) -> Self {
+    pub fn of(bridge: &Interface<'a>, layout: &Layout<'a>) -> Self {
         let mut way = Self { named: bridge.external_id("bridge-uplink"), ..Self::default() };
         for port in bridge.bridge_ports() {
             match port.kind(layout) {
@@ -46,7 +46,7 @@ impl<'a> UplinkPorts<'a> {
         way
     }
 
-    pub(crate) fn is_member(&self, name: &str) -> bool {
+    pub fn is_member(&self, name: &str) -> bool {
         self.members.iter().any(|member| member.value == name)
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn owner<'l, 'a>(name: &str, layout: &'l Layout<'a>) -> Option<&'l In
 }
 
 /// Interfaces below one: ports of a bond, the base of a VLAN, ports of a Linux bridge.
-pub(crate) fn below<'a>(iface: &Interface<'a>) -> Vec<Located<&'a str>> {
+pub fn below<'a>(iface: &Interface<'a>) -> Vec<Located<&'a str>> {
     let mut names = iface.bond_ports();
     names.extend(iface.vlan_base());
     if iface.kind == nmstate::InterfaceType::LinuxBridge {

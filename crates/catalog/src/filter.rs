@@ -7,7 +7,7 @@ use image_set::{Operator, PackageChannel, Position};
 use crate::dependencies;
 use crate::finding::{Finding, Problem};
 use crate::model::{Bundle, Catalog, Channel, Package};
-use crate::narrowing::{Kept, Want, narrow, without};
+use crate::narrowing::{ChannelSelection, Kept, narrow, without};
 use crate::nearest::nearest;
 use crate::rules::{DefaultChannel, FlawList, flaws_of};
 use crate::version::VersionRange;
@@ -64,7 +64,12 @@ pub fn filter<'c, 'a>(catalog: &'c Catalog<'a>, operator: &'c Operator) -> Filte
         return filtered;
     }
     for package in catalog.packages.values().filter(|_| operator.packages.is_empty()) {
-        let want = Selection { at: operator.at, default: None, channels: &[], want: Want::Head };
+        let want = Selection {
+            at: operator.at,
+            default: None,
+            channels: &[],
+            want: ChannelSelection::Head,
+        };
         filtered.take(package, &want, false);
     }
     for wish in &operator.packages {
@@ -117,18 +122,20 @@ struct Selection<'s> {
     default: Option<&'s str>,
     channels: &'s [PackageChannel],
     /// For channels that request nothing else.
-    want: Want<'s>,
+    want: ChannelSelection<'s>,
 }
 
 fn want<'s>(
     min: Option<&'s image_set::PackageVersion>,
     max: Option<&'s image_set::PackageVersion>,
     previous: Option<u32>,
-) -> Want<'s> {
+) -> ChannelSelection<'s> {
     match (VersionRange::new(min, max), previous) {
-        (Some(range), _) => Want::Range(range),
-        (None, Some(count)) => Want::Previous(usize::try_from(count).unwrap_or(usize::MAX)),
-        (None, None) => Want::Head,
+        (Some(range), _) => ChannelSelection::Range(range),
+        (None, Some(count)) => {
+            ChannelSelection::Previous(usize::try_from(count).unwrap_or(usize::MAX))
+        }
+        (None, None) => ChannelSelection::Head,
     }
 }
 
@@ -184,8 +191,8 @@ impl<'c, 'a> Filtered<'c, 'a> {
         let mut empty: BTreeMap<&str, (Position, String, String)> = BTreeMap::new();
         for (channel, at, want) in chosen {
             let want = match (full, want) {
-                (true, Want::Head) => Want::All,
-                (true, Want::Previous(_)) => {
+                (true, ChannelSelection::Head) => ChannelSelection::All,
+                (true, ChannelSelection::Previous(_)) => {
                     let problem =
                         Problem::FullAndSelective { package: name, what: "previousVersions" };
                     return self.find(at, problem);
@@ -221,7 +228,7 @@ impl<'c, 'a> Filtered<'c, 'a> {
         &mut self,
         package: &'c Package<'a>,
         selection: &Selection<'s>,
-    ) -> Vec<(&'c Channel<'a>, Position, Want<'s>)> {
+    ) -> Vec<(&'c Channel<'a>, Position, ChannelSelection<'s>)> {
         if selection.channels.is_empty() {
             let all = package.channels.values();
             return all.map(|channel| (channel, selection.at, selection.want)).collect();
@@ -239,7 +246,7 @@ impl<'c, 'a> Filtered<'c, 'a> {
             };
             let own =
                 want(wish.min_version.as_ref(), wish.max_version.as_ref(), wish.previous_versions);
-            let want = if own == Want::Head { selection.want } else { own };
+            let want = if own == ChannelSelection::Head { selection.want } else { own };
             chosen.push((channel, wish.at, want));
         }
         chosen.sort_by_key(|(channel, ..)| &*channel.name);
@@ -251,10 +258,10 @@ impl<'c, 'a> Filtered<'c, 'a> {
         package: &Package<'_>,
         channel: &Channel<'_>,
         at: Position,
-        want: Want<'_>,
+        want: ChannelSelection<'_>,
         kept: &Kept,
     ) {
-        let Want::Range(range) = want else { return };
+        let ChannelSelection::Range(range) = want else { return };
         let names = || (package.name.to_string(), channel.name.to_string());
         if !kept.pre_releases.is_empty() {
             let (package, channel) = names();
@@ -374,13 +381,15 @@ impl<'c, 'a> KeptChannel<'c, 'a> {
     }
 }
 
-fn describe(want: Want<'_>) -> String {
+fn describe(want: ChannelSelection<'_>) -> String {
     match want {
-        Want::Range(VersionRange { min: Some(min), max: Some(max) }) => {
+        ChannelSelection::Range(VersionRange { min: Some(min), max: Some(max) }) => {
             format!("minVersion {min} with maxVersion {max}")
         }
-        Want::Range(VersionRange { min: Some(min), max: None }) => format!("minVersion {min}"),
-        Want::Range(VersionRange { max: Some(max), .. }) => format!("maxVersion {max}"),
+        ChannelSelection::Range(VersionRange { min: Some(min), max: None }) => {
+            format!("minVersion {min}")
+        }
+        ChannelSelection::Range(VersionRange { max: Some(max), .. }) => format!("maxVersion {max}"),
         _ => "the selection".to_owned(),
     }
 }

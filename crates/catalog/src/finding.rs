@@ -14,9 +14,9 @@ pub struct Finding {
     pub problem: Problem,
 }
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
+pub enum Severity {
     /// Good to know.
     Note,
     /// Probably not what was meant.
@@ -117,25 +117,25 @@ pub enum Problem {
 }
 
 impl Problem {
-    pub fn weight(&self) -> Weight {
+    pub fn severity(&self) -> Severity {
         match self {
             Self::Added { .. } | Self::SameVersion { .. } | Self::EmptyChannel { .. } => {
-                Weight::Note
+                Severity::Note
             }
             Self::PreReleases { .. }
             | Self::Needs { .. }
             | Self::LeftOut { .. }
             | Self::Constraint { .. }
             | Self::RepeatedKey(_)
-            | Self::Unreadable { selected: false, .. } => Weight::Warning,
-            _ => Weight::Error,
+            | Self::Unreadable { selected: false, .. } => Severity::Warning,
+            _ => Severity::Error,
         }
     }
 }
 
 impl Finding {
-    pub fn weight(&self) -> Weight {
-        self.problem.weight()
+    pub fn severity(&self) -> Severity {
+        self.problem.severity()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Layers of a rebuilt catalog: the same files give the same bytes, on every machine.
 
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 
 use image_layer::gzip::GzipWriter;
-use oci::{Digest, Hasher};
+use oci::{Digest, HashingWriter};
 
 use crate::write::CatalogFile;
 
@@ -81,41 +81,15 @@ fn header(kind: tar::EntryType, mode: u32, size: u64) -> tar::Header {
     header
 }
 
-type Packer = Hashed<GzipWriter<Hashed<Vec<u8>>>>;
+type Packer = HashingWriter<GzipWriter<HashingWriter<Vec<u8>>>>;
 
 fn pack(fill: impl FnOnce(&mut tar::Builder<Packer>) -> io::Result<()>) -> io::Result<Layer> {
-    let gzip = GzipWriter::new(Hashed::new(Vec::new()))?;
-    let mut tar = tar::Builder::new(Hashed::new(gzip));
+    let gzip = GzipWriter::new(HashingWriter::new(Vec::new()))?;
+    let mut tar = tar::Builder::new(HashingWriter::new(gzip));
     fill(&mut tar)?;
-    let Hashed { out: gzip, hasher } = tar.into_inner()?;
-    let diff_id = hasher.finish();
-    let Hashed { out: bytes, hasher } = gzip.finish()?;
-    Ok(Layer { bytes, digest: hasher.finish(), diff_id })
-}
-
-/// Hashes what is written through it.
-#[derive(Debug)]
-struct Hashed<W> {
-    out: W,
-    hasher: Hasher,
-}
-
-impl<W> Hashed<W> {
-    fn new(out: W) -> Self {
-        Self { out, hasher: Hasher::new() }
-    }
-}
-
-impl<W: Write> Write for Hashed<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
+    let (gzip, diff_id) = tar.into_inner()?.finish();
+    let (bytes, digest) = gzip.finish()?.finish();
+    Ok(Layer { bytes, digest, diff_id })
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub use document::{Deprecation, Entry, RelatedImage};
 pub use files::{Files, LeftOut};
 pub use filter::{BundleName, Filtered, KeptChannel, KeptPackage, filter};
 pub use filter_hash::filter_hash;
-pub use finding::{Finding, Problem, Weight};
+pub use finding::{Finding, Problem, Severity};
 pub use layer::{CATALOG_FOLDER, Layer, catalog_layer, hiding_layer};
 pub use listing::{ChannelRow, PackageRow, channels, display_name, packages, versions};
 pub use load_error::LoadError;

@@ -17,7 +17,7 @@ const MAX_HEADS_TRIED: usize = 64;
 
 /// What is wanted of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Want<'s> {
+pub(crate) enum ChannelSelection<'s> {
     /// The newest entry.
     Head,
     /// The newest entry and as many before it.
@@ -43,18 +43,22 @@ pub(crate) struct Kept {
 pub(crate) fn narrow(
     package: &Package<'_>,
     channel: &Channel<'_>,
-    want: Want<'_>,
+    want: ChannelSelection<'_>,
 ) -> Result<Kept, ChannelFlaw> {
     let view = View::new(package, channel)?;
     match want {
-        Want::All => Ok(Kept { entries: (0..channel.entries.len()).collect(), ..Kept::default() }),
-        Want::Head => Ok(Kept { entries: BTreeSet::from([view.head]), ..Kept::default() }),
-        Want::Previous(count) => {
+        ChannelSelection::All => {
+            Ok(Kept { entries: (0..channel.entries.len()).collect(), ..Kept::default() })
+        }
+        ChannelSelection::Head => {
+            Ok(Kept { entries: BTreeSet::from([view.head]), ..Kept::default() })
+        }
+        ChannelSelection::Previous(count) => {
             let wanted = view.newest(count);
             let entries = view.connected(|name| wanted.contains(name))?;
             Ok(Kept { entries, ..Kept::default() })
         }
-        Want::Range(range) => match range.pinned() {
+        ChannelSelection::Range(range) => match range.pinned() {
             Some(version) => Ok(view.pinned(version)),
             None => view.range(range),
         },

@@ -40,7 +40,7 @@ pub struct Unpacked {
 
 /// The entries of one layer, by path from the folder.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct LayerEntries {
     files: BTreeMap<String, Vec<u8>>,
     links: BTreeSet<String>,
     settled: BTreeSet<String>,
@@ -69,13 +69,13 @@ impl Unpacked {
     /// Reads the next layer down, as its registry has it. The caller starts with the topmost one.
     /// Says whether there was something about the catalog in it.
     pub fn read_layer(&mut self, packed: impl Read) -> Result<bool, UnpackError> {
-        let mut said = Said::default();
+        let mut said = LayerEntries::default();
         image_layer::read(packed, |entry| self.take(&mut said, entry))?;
         if let Some(link) = said.links.iter().find(|path| !self.is_hidden(path)) {
             let path = format!("/{}/{link}", self.folder.join("/"));
             return Err(UnpackError::Link(path.trim_end_matches('/').to_owned()));
         }
-        let says_something = said != Said::default();
+        let says_something = said != LayerEntries::default();
         for (path, bytes) in said.files {
             if !self.is_hidden(&path) {
                 self.files.insert(path.clone(), bytes);
@@ -88,7 +88,7 @@ impl Unpacked {
         Ok(says_something)
     }
 
-    fn take(&mut self, said: &mut Said, entry: &mut Entry<'_>) -> Result<(), UnpackError> {
+    fn take(&mut self, said: &mut LayerEntries, entry: &mut Entry<'_>) -> Result<(), UnpackError> {
         let Some(path) = self.below(entry) else { return Ok(()) };
         // Inside one layer the last entry counts, as it does for tar.
         if !matches!(entry.change, Change::Gone | Change::Emptied) {

@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn both_bounds_belong_to_the_range() {
-        for (min, max, of, wanted) in [
+        for (min, max, of, expected) in [
             ("1.0.0", "2.0.0", "1.0.0", Membership::In),
             ("1.0.0", "2.0.0", "2.0.0", Membership::In),
             ("1.0.0", "2.0.0", "0.9.9", Membership::Out),
@@ -218,33 +218,33 @@ mod tests {
             ("", "0.18.1", "0.18.1+0.1675929565.p", Membership::In),
             ("0.18.1+9", "", "0.18.1+0.1675929565.p", Membership::In),
         ] {
-            assert_eq!(membership(min, max, of), wanted, "{min}..{max}: {of}");
+            assert_eq!(membership(min, max, of), expected, "{min}..{max}: {of}");
         }
     }
 
     #[test]
     fn an_upper_bound_with_fewer_numbers_takes_in_all_that_start_with_them() {
-        for (max, of, wanted) in [
+        for (max, of, expected) in [
             ("4.18", "4.18.7", Membership::In),
             ("4.18", "4.19.0", Membership::Out),
             ("4", "4.99.9", Membership::In),
             ("v4", "5.0.0", Membership::Out),
             ("4.18.0", "4.18.7", Membership::Out),
         ] {
-            assert_eq!(membership("", max, of), wanted, "{max}: {of}");
+            assert_eq!(membership("", max, of), expected, "{max}: {of}");
         }
     }
 
     #[test]
     fn a_pre_release_needs_a_bound_that_is_one() {
-        for (min, max, of, wanted) in [
+        for (min, max, of, expected) in [
             ("1.30.2", "", "1.34.1-5", Membership::PreRelease),
             ("1.34.1-5", "", "1.34.1-5", Membership::In),
             ("1.30.2-0", "", "1.34.1-5", Membership::In),
             ("1.30.2", "1.40.0-0", "1.34.1-5", Membership::In),
             ("2.0.0", "", "1.34.1-5", Membership::Out),
         ] {
-            assert_eq!(membership(min, max, of), wanted, "{min}..{max}: {of}");
+            assert_eq!(membership(min, max, of), expected, "{min}..{max}: {of}");
         }
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct RepeatedKey {
     pub(crate) key: String,
 }
 
-/// Text that is no YAML, or none that can be a catalog.
+/// Text that is not YAML, or cannot be a catalog.
 #[derive(Debug)]
 pub(crate) struct NotYaml {
     pub(crate) line: usize,
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn documents_become_lines_of_json() {
-        for (yaml, wanted) in [
+        for (yaml, expected) in [
             ("---\nschema: x\n---\na: [1, b]\n", "{\"schema\":\"x\"}\n{\"a\":[1,\"b\"]}\n"),
             ("---\n# nothing\n---\na: 1\n...\n", "{\"a\":1}\n"),
             ("a: &x {b: c}\nd: *x\n", "{\"a\":{\"b\":\"c\"},\"d\":{\"b\":\"c\"}}\n"),
@@ -337,13 +337,13 @@ mod tests {
             ("a: |\n  one\n  two\n", "{\"a\":\"one\\ntwo\\n\"}\n"),
             ("", ""),
         ] {
-            assert_eq!(json(yaml), wanted, "{yaml}");
+            assert_eq!(json(yaml), expected, "{yaml}");
         }
     }
 
     #[test]
     fn unquoted_words_mean_what_yaml_1_1_says() {
-        for (word, wanted) in [
+        for (word, expected) in [
             ("yes", "true"),
             ("Off", "false"),
             ("'yes'", "\"yes\""),
@@ -364,20 +364,20 @@ mod tests {
             ("!!str 4", "\"4\""),
             ("<0.2.0", "\"<0.2.0\""),
         ] {
-            assert_eq!(json(&format!("a: {word}\n")), format!("{{\"a\":{wanted}}}\n"), "{word}");
+            assert_eq!(json(&format!("a: {word}\n")), format!("{{\"a\":{expected}}}\n"), "{word}");
         }
     }
 
     #[test]
     fn the_last_of_repeated_keys_counts_and_each_repetition_is_named() {
-        for (yaml, wanted) in [
+        for (yaml, expected) in [
             ("a: 1\na: 2\n", "{\"a\":2}\n"),
             ("a: 1\nb: x\na: 2\nc: 3\n", "{\"b\":\"x\",\"a\":2,\"c\":3}\n"),
             ("a: 1\na: 2\na: {b: 1, b: 2}\n", "{\"a\":{\"b\":2}}\n"),
             // An anchor outlives the value that it was set at, and those behind it move.
             ("a: &x [1]\nb: &y [2]\na: *x\nc: *y\n", "{\"b\":[2],\"a\":[1],\"c\":[2]}\n"),
         ] {
-            assert_eq!(json(yaml), wanted, "{yaml}");
+            assert_eq!(json(yaml), expected, "{yaml}");
         }
         let converted = to_json("a: 1\nb: 1\n---\nc: 1\n\nc: 2\n").unwrap();
         let repeated = RepeatedKey { line: 6, column: 1, key: "c".to_owned() };

@@ -160,7 +160,7 @@ pub enum Reason {
 pub enum ParseError {
     #[error("it has more than {} MiB, which no inventory has", MAX_BYTES >> 20)]
     Large,
-    #[error("it is no JSON")]
+    #[error("it is not JSON")]
     Json(#[source] serde_json::Error),
     #[error("it is not an inventory of a cluster: it has no kind {KIND}{}", instead(.0))]
     Kind(String),

@@ -79,7 +79,7 @@ impl Kind {
         match self {
             Self::ClusterVersion => "the release and the channel of the cluster are not known",
             Self::Node => "the architecture of the cluster is not known",
-            Self::Subscription => "which operators are wanted from which channel is not known",
+            Self::Subscription => "operators and their channels are unknown",
             Self::ClusterServiceVersion => "which versions of operators are installed is not known",
             Self::CatalogSource => "which catalogs operators come from is not known",
             Self::ImageDigestMirrorSet | Self::ImageTagMirrorSet => {

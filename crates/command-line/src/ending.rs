@@ -3,17 +3,21 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ArgMatches, Command, FromArgMatches, Parser};
 
+use crate::alternative;
 use crate::former;
 use crate::output::say;
 
-/// How a command that could do its work ended.
+/// The exit code of wrong usage and general failures. `oc-mirror` has its own, that of oc-mirror v2.
+const WRONG_USAGE: u8 = 2;
+
+/// The result of a command that did its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Exit code 0.
     Good,
-    /// It found something wrong, and has said what. Exit code 1.
+    /// It printed findings. Exit code 1.
     Findings,
 }
 
@@ -32,31 +36,46 @@ pub fn run<A: Parser>(
     line: impl IntoIterator<Item = OsString>,
     act: impl FnOnce(A) -> anyhow::Result<Ending>,
 ) -> ExitCode {
-    let arguments = match parse(line) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are results; everything else is wrong usage. If the pipe is closed,
-            // the message has no reader.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-        }
+    let line: Vec<OsString> = line.into_iter().collect();
+    let (arguments, warning) = match parse(A::command(), &line, |_, _| Ok(())) {
+        Ok(parsed) => parsed,
+        Err(error) => return end_parsing(&error, WRONG_USAGE),
     };
+    if let Some(warning) = warning {
+        say(&format!("warning: {warning}"));
+    }
     match act(arguments) {
         Ok(ending) => ending.into(),
         Err(error) => {
             say(&format!("error: {error:#}"));
-            ExitCode::from(2)
+            ExitCode::from(WRONG_USAGE)
         }
     }
 }
 
-fn parse<A: Parser>(line: impl IntoIterator<Item = OsString>) -> Result<A, clap::Error> {
-    let line: Vec<OsString> = line.into_iter().collect();
-    let mut command = A::command();
-    let matches = command.try_get_matches_from_mut(&line)?;
+/// The arguments in a command line, the program's name first, and a warning if it uses a former
+/// spelling.
+///
+/// # Errors
+///
+/// Help, version and wrong usage, for [`end_parsing`]. `accept` may reject what clap accepts.
+pub fn parse<A: FromArgMatches>(
+    mut command: Command,
+    line: &[OsString],
+    accept: impl FnOnce(&mut Command, &ArgMatches) -> Result<(), clap::Error>,
+) -> Result<(A, Option<String>), clap::Error> {
+    let matches = command
+        .try_get_matches_from_mut(line)
+        .map_err(|error| alternative::suggest(&command, line, error))?;
+    accept(&mut command, &matches)?;
     let arguments = A::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-    if let Some(warning) = former::warning(&command, &matches, &line) {
-        say(&format!("warning: {warning}"));
-    }
-    Ok(arguments)
+    Ok((arguments, former::warning(&command, &matches, line)))
+}
+
+/// Prints the reason why a command line was not parsed into arguments. Help and version are results;
+/// everything else is wrong usage and ends with this exit code.
+pub fn end_parsing(error: &clap::Error, wrong_usage: u8) -> ExitCode {
+    // If the pipe is closed, the message has no reader.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::from(wrong_usage) } else { ExitCode::SUCCESS }
 }

@@ -9,7 +9,11 @@ use clap::{Arg, ArgMatches, Command};
 const OUT: &str = "out";
 
 /// A warning if `line` uses a former spelling of `--out`. `matches` are those of the same line.
-pub fn warning(command: &Command, matches: &ArgMatches, line: &[OsString]) -> Option<String> {
+pub(crate) fn warning(
+    command: &Command,
+    matches: &ArgMatches,
+    line: &[OsString],
+) -> Option<String> {
     let (mut command, mut matches) = (command, matches);
     while let Some((name, below)) = matches.subcommand() {
         (command, matches) = (command.find_subcommand(name)?, below);

@@ -1,12 +1,14 @@
 //! What the command lines of all programs have in common: exit codes, where results and messages go,
-//! former spellings, and the documents that are generated from the flags.
+//! former spellings, documents that are generated from the flags, and findings in the format of code hosts.
 
+mod alternative;
 pub mod completion;
 mod ending;
-pub mod former;
+mod former;
 pub mod manual;
 mod output;
 pub mod quantity;
+pub mod sarif;
 
-pub use ending::{Ending, run};
-pub use output::{print, say};
+pub use ending::{Ending, end_parsing, parse, run};
+pub use output::{print, say, write_result};

@@ -1,12 +1,12 @@
-//! Man pages and tables of flags, generated from what a program itself parses.
-//! The same program writes the same files.
+//! Man pages and tables of flags, generated from the arguments that a program parses. The same program
+//! writes the same files.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command};
 
 use crate::completion;
 
@@ -38,38 +38,42 @@ fn man_pages(command: &Command) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
             .render(&mut page)
             .with_context(|| format!("rendering the man page of {name}"))?;
         pages.push((format!("{name}.1"), page));
-        waiting.extend(shown(command));
+        waiting.extend(listed(command));
     }
     Ok(pages)
 }
 
-/// A section of Markdown for each command that is not hidden: what it does and
-/// its flags. Commands below commands follow theirs.
+/// A section of Markdown for each command that is not hidden: its purpose and its flags.
+/// Subcommands follow their command.
 pub fn commands(command: &Command) -> String {
+    commands_with(command, |_| true)
+}
+
+/// The same with the flags that `is_listed` selects.
+pub fn commands_with(command: &Command, is_listed: impl Fn(&Arg) -> bool) -> String {
     let command = built(command);
     let mut text = String::new();
-    for sub in shown(&command) {
-        section(&mut text, sub, command.get_name());
+    for sub in listed(&command) {
+        section(&mut text, sub, command.get_name(), &is_listed);
     }
     text
 }
 
-fn section(text: &mut String, command: &Command, above: &str) {
+fn section(text: &mut String, command: &Command, above: &str, is_listed: &impl Fn(&Arg) -> bool) {
     let name = format!("{above} {}", command.get_name());
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     // Writing to a String cannot fail, so the results of write! are dropped.
     let _ = writeln!(text, "### {name}\n\n{about}.\n");
-    text.push_str(&flags(command.get_arguments()));
-    for sub in shown(command) {
-        section(text, sub, &name);
+    text.push_str(&flags(command.get_arguments().filter(|arg| is_listed(arg))));
+    for sub in listed(command) {
+        section(text, sub, &name, is_listed);
     }
 }
 
-/// A table of flags, or nothing when there are none to show.
+/// A table of the flags of a [`built`] command; empty if none is listed.
 pub fn flags<'a>(args: impl Iterator<Item = &'a Arg>) -> String {
-    let is_shown = |arg: &&Arg| !arg.is_hide_set() && arg.get_id() != "help";
     let rows: String = args
-        .filter(is_shown)
+        .filter(|arg| is_documented(arg))
         .map(|arg| {
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
             format!("| `{}` | {} | {} |\n", spelling(arg), default(arg), without_tags(&help))
@@ -81,7 +85,17 @@ pub fn flags<'a>(args: impl Iterator<Item = &'a Arg>) -> String {
     format!("| flag | default | meaning |\n|---|---|---|\n{rows}\n")
 }
 
-/// Text whose `<NAME>` is shown, not taken for a tag of HTML. Code is left as it is.
+/// Whether a flag is in the tables. `--help` and `--version` of clap are not; a flag of the program
+/// that is called `version` is.
+pub fn is_documented(arg: &Arg) -> bool {
+    let is_built_in = matches!(
+        arg.get_action(),
+        ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+    );
+    !arg.is_hide_set() && !is_built_in
+}
+
+/// Text whose `<NAME>` is not a tag of HTML. Code is unchanged.
 fn without_tags(text: &str) -> String {
     let parts = text.split('`').enumerate();
     let parts = parts.map(|(at, part)| match at % 2 {
@@ -91,15 +105,16 @@ fn without_tags(text: &str) -> String {
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// Commands with their full names, and without the `help` command that clap adds. The version is the
-/// number alone: documents do not change with every commit.
-fn built(command: &Command) -> Command {
+/// The command as documents need it: with full names and default numbers of values, and without the
+/// `help` command that clap adds. The version is the number alone, so that documents do not change
+/// with every commit.
+pub fn built(command: &Command) -> Command {
     let mut command = command.clone().version(build_info::NUMBER).disable_help_subcommand(true);
     command.build();
     command
 }
 
-fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+fn listed(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|sub| !sub.is_hide_set())
 }
 
@@ -136,6 +151,7 @@ mod tests {
         let sail = Command::new("sail")
             .about("Leaves the harbour")
             .args([wind.default_value("12"), fast, port])
+            .arg(Arg::new("version").long("version").value_name("VERSION").help("Which"))
             .subcommand(Command::new("home").about("Comes back"));
         Command::new("ship").subcommands([sail, Command::new("sink").hide(true)])
     }
@@ -148,9 +164,16 @@ mod tests {
              | flag | default | meaning |\n|---|---|---|\n\
              | `-w, --wind KNOTS` | `12` | How strong |\n\
              | `--fast` |  | Hurry |\n\
-             | `PORT` |  | Where to |\n\n\
+             | `PORT` |  | Where to |\n\
+             | `--version VERSION` |  | Which |\n\n\
              ### ship sail home\n\nComes back.\n\n"
         );
+    }
+
+    #[test]
+    fn flags_may_be_left_out() {
+        let text = commands_with(&ship(), |arg| arg.get_id() == "fast");
+        assert!(text.contains("--fast") && !text.contains("--wind"), "{text}");
     }
 
     #[test]

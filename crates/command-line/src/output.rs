@@ -4,12 +4,17 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 
-/// Writes a result to standard output. A reader who has gone away wanted no more.
+/// Writes a result to standard output.
 pub fn print(text: impl AsRef<[u8]>) -> Result<()> {
+    write_result(text.as_ref()).context("writing to standard output")
+}
+
+/// Writes a result to standard output. A closed pipe is not an error: its reader has read enough.
+pub fn write_result(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("writing to standard output"),
+        result => result,
     }
 }
 

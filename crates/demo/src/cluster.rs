@@ -1,7 +1,7 @@
 //! A cluster of two nodes on this machine: a real API server, and for each node namespaces with a
 //! NetworkManager of its own.
 //!
-//! It has no kubelet: whoever wants the program of a pod to run starts it.
+//! It has no kubelet: programs of pods are started separately.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -181,7 +181,7 @@ impl<'a> Cluster<'a> {
             .arg(part)
             .args(arguments)
             .env("KUBECONFIG", self.kubeconfig())
-            // Its ports are nobody's business here.
+            // Its ports are not used here.
             .args(["--listen", "127.0.0.1:0"]);
         self.spawn(part, command)
     }

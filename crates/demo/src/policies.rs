@@ -143,7 +143,7 @@ fn tell(cluster: &mut Cluster<'_>, program: &Path, folder: &Path) -> Result<()> 
     let message = condition(&failed, "Failing").and_then(|it| it["message"].as_str());
     show_text(message.unwrap_or_default());
     let said = cluster.show_in("worker-0", &["ip", "-brief", "address", "show", "nic0"])?;
-    ensure!(said.contains("198.51.100.") && !said.contains("203.0.113.7"), "nic0 was not put back");
+    ensure!(said.contains("198.51.100.") && !said.contains("203.0.113.7"), "nic0 was not restored");
 
     heading("An edit supersedes it: the address by DHCP, as it was");
     let edited = BAD.replace(

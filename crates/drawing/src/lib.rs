@@ -8,7 +8,7 @@
 //! # Example
 //!
 //! ```
-//! use drawing::{Drawing, Edge, Mood, Node, Role};
+//! use drawing::{Drawing, Edge, Emphasis, Node, Role};
 //!
 //! let node = |label: &str, rank| Node {
 //!     label: label.to_owned(),
@@ -16,12 +16,12 @@
 //!     rank,
 //!     lane: 0,
 //!     role: Role::Plain,
-//!     mood: Mood::Fine,
+//!     emphasis: Emphasis::Normal,
 //! };
 //! let drawing = Drawing {
 //!     title: "Update".to_owned(),
 //!     nodes: vec![node("4.16", 0), node("4.17", 1)],
-//!     edges: vec![Edge { from: 0, to: 1, mood: Mood::Fine, label: String::new() }],
+//!     edges: vec![Edge { from: 0, to: 1, emphasis: Emphasis::Normal, label: String::new() }],
 //!     ..Drawing::default()
 //! };
 //! assert!(drawing.svg().starts_with("<svg"));
@@ -57,7 +57,7 @@ pub struct Node {
     pub lane: usize,
     pub role: Role,
     /// Whether every way to it is risky.
-    pub mood: Mood,
+    pub emphasis: Emphasis,
 }
 
 /// How a thing stands out.
@@ -75,16 +75,16 @@ pub enum Role {
 pub struct Edge {
     pub from: usize,
     pub to: usize,
-    pub mood: Mood,
+    pub emphasis: Emphasis,
     /// A few words beside the arrow; may be empty.
     pub label: String,
 }
 
-/// Whether an arrow can be followed without a thought.
+/// How a node or an arrow is drawn: as usual, or as one with known risks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mood {
-    Fine,
-    Risky,
+pub enum Emphasis {
+    Normal,
+    Warning,
 }
 
 impl Drawing {
@@ -93,7 +93,7 @@ impl Drawing {
         svg::render(self)
     }
 
-    /// The same without the legend of moods, for drawings that have none.
+    /// The same without the legend of emphases, for drawings that have none.
     pub fn svg_without_legend(&self) -> String {
         svg::render_plain(self)
     }
@@ -120,9 +120,9 @@ impl Drawing {
                     Role::Goal => ", fillcolor=palegreen",
                     Role::Head => ", fillcolor=palegreen, penwidth=2",
                 };
-                let colour = match node.mood {
-                    Mood::Fine => colour.to_owned(),
-                    Mood::Risky => format!("{colour}, color=darkorange"),
+                let colour = match node.emphasis {
+                    Emphasis::Normal => colour.to_owned(),
+                    Emphasis::Warning => format!("{colour}, color=darkorange"),
                 };
                 text += &format!(
                     "  n{place} [label={}, tooltip={}{colour}];\n",
@@ -134,10 +134,10 @@ impl Drawing {
                 text += "  }\n";
             }
         }
-        for Edge { from, to, mood, label } in &self.edges {
-            let style = match mood {
-                Mood::Fine => "",
-                Mood::Risky => ", style=dashed, color=darkorange, fontcolor=darkorange",
+        for Edge { from, to, emphasis, label } in &self.edges {
+            let style = match emphasis {
+                Emphasis::Normal => "",
+                Emphasis::Warning => ", style=dashed, color=darkorange, fontcolor=darkorange",
             };
             text += &format!("  n{from} -> n{to} [label={}{style}];\n", quoted(label));
         }
@@ -165,10 +165,10 @@ impl Drawing {
                 text += "  end\n";
             }
         }
-        for Edge { from, to, mood, label } in &self.edges {
-            let arrow = match mood {
-                Mood::Fine => "-->",
-                Mood::Risky => "-.->",
+        for Edge { from, to, emphasis, label } in &self.edges {
+            let arrow = match emphasis {
+                Emphasis::Normal => "-->",
+                Emphasis::Warning => "-.->",
             };
             text += &match label.is_empty() {
                 true => format!("  n{from} {arrow} n{to}\n"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Drawing, Mood, Node, Role};
+use super::{Drawing, Emphasis, Node, Role};
 
 const LETTER: usize = 8;
 const CHIP_HEIGHT: usize = 26;
@@ -179,17 +179,18 @@ fn arrows(drawing: &Drawing, layout: &Layout, out: &mut String) {
         if let (Some((from, start)), Some((to, target))) = (end(edge.from), end(edge.to)) {
             let single = from.2.is_some() && to.2.is_some();
             let words = if single { edge.label.as_str() } else { "" };
-            let (.., mood) = drawn.entry((from, to)).or_insert((start, target, words, edge.mood));
-            *mood = edge.mood.min(*mood);
+            let (.., emphasis) =
+                drawn.entry((from, to)).or_insert((start, target, words, edge.emphasis));
+            *emphasis = edge.emphasis.min(*emphasis);
         }
     }
-    for (start, target, words, mood) in drawn.into_values() {
+    for (start, target, words, emphasis) in drawn.into_values() {
         let (x1, y1) = (start.x + start.width, start.y + start.height / 2);
         let (x2, y2) = (target.x, target.y + target.height / 2);
         let bend = x2.saturating_sub(x1).max(40) / 2;
-        let (class, tip) = match mood {
-            Mood::Fine => ("fine", "tip"),
-            Mood::Risky => ("risky", "risky-tip"),
+        let (class, tip) = match emphasis {
+            Emphasis::Normal => ("fine", "tip"),
+            Emphasis::Warning => ("risky", "risky-tip"),
         };
         let _ = writeln!(
             out,
@@ -216,9 +217,9 @@ fn draw_chip(node: &Node, area: &Area, out: &mut String) {
         Role::Goal => "goal",
         Role::Head => "head",
     };
-    let class = match node.mood {
-        Mood::Fine => class.to_owned(),
-        Mood::Risky => format!("{class} warned"),
+    let class = match node.emphasis {
+        Emphasis::Normal => class.to_owned(),
+        Emphasis::Warning => format!("{class} warned"),
     };
     let Area { x, y, width, height } = area;
     let _ = writeln!(
@@ -235,12 +236,15 @@ fn draw_chip(node: &Node, area: &Area, out: &mut String) {
 fn legend(drawing: &Drawing, y: usize) -> String {
     let mut legend = String::new();
     let mut x = MARGIN;
-    for (mood, class, words) in [
-        (Mood::Fine, "fine", "no known risks"),
-        (Mood::Risky, "risky", "known risks for some clusters"),
+    for (emphasis, class, words) in [
+        (Emphasis::Normal, "fine", "no known risks"),
+        (Emphasis::Warning, "risky", "known risks for some clusters"),
     ] {
-        let moods = drawing.edges.iter().map(|edge| edge.mood);
-        if moods.chain(drawing.nodes.iter().map(|node| node.mood)).any(|found| found == mood) {
+        let emphases = drawing.edges.iter().map(|edge| edge.emphasis);
+        if emphases
+            .chain(drawing.nodes.iter().map(|node| node.emphasis))
+            .any(|found| found == emphasis)
+        {
             let line = y.saturating_sub(4);
             let _ = writeln!(
                 legend,

@@ -2,13 +2,14 @@ use super::*;
 
 fn node(label: &str, rank: usize, lane: usize) -> Node {
     let (label, detail) = (label.to_owned(), format!("{label} in full"));
-    Node { label, detail, rank, lane, role: Role::Plain, mood: Mood::Fine }
+    Node { label, detail, rank, lane, role: Role::Plain, emphasis: Emphasis::Normal }
 }
 
 fn crowd() -> Drawing {
     let mut nodes = vec![node("start", 0, 0)];
     nodes.extend((0..25).map(|count| node(&format!("v{count:02}"), 1, 1)));
-    let edges = (1..26).map(|to| Edge { from: 0, to, mood: Mood::Fine, label: String::new() });
+    let edges =
+        (1..26).map(|to| Edge { from: 0, to, emphasis: Emphasis::Normal, label: String::new() });
     Drawing {
         title: "A & B <\"C\">".into(),
         lanes: vec!["one".into(), "two".into()],
@@ -79,7 +80,7 @@ fn nothing_lies_on_anything_else_and_all_is_inside() {
 #[test]
 fn words_beside_an_arrow_have_room_between_the_columns() {
     let words = "AVeryLongNameOfARiskThatSomebodyThoughtOf";
-    let edge = Edge { from: 0, to: 1, mood: Mood::Risky, label: words.into() };
+    let edge = Edge { from: 0, to: 1, emphasis: Emphasis::Warning, label: words.into() };
     let nodes = vec![node("a", 0, 0), node("b", 1, 0)];
     let svg = Drawing { title: "t".into(), lanes: vec![], nodes, edges: vec![edge] }.svg();
     let (x, width) = (numbers(&svg, "chip", "x"), numbers(&svg, "chip", "width"));

@@ -67,11 +67,11 @@ pub enum ChoiceError {
     #[error("{} all match this machine; only one may", .0.join(", "))]
     Several(Vec<String>),
     #[error(
-        "{file} has the name of this machine, but says that it is for {wanted}, which this machine is not"
+        "{file} has the name of this machine, but specifies {wanted}, which does not match this machine"
     )]
     OtherMachine { file: String, wanted: String },
     #[error(
-        "this machine has no host name yet, so it cannot be told which of the documents is its own; set a name, or add `# brex-match: mac=…` to the documents"
+        "this machine has no host name yet, so its document cannot be determined; set a name, or add `# brex-match: mac=…` to the documents"
     )]
     Nameless,
     #[error("{0} is empty")]

@@ -10,7 +10,9 @@ use node_network::{Cause, NetworkState, Outcome, Recovery};
 /// One thing that is wrong, or good to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    pub weight: Weight,
+    // The key that scripts read.
+    #[serde(rename = "weight")]
+    pub severity: DiagnosisSeverity,
     /// What is wrong.
     pub problem: String,
     /// How it is known.
@@ -21,7 +23,7 @@ pub struct Diagnosis {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Weight {
+pub enum DiagnosisSeverity {
     /// The node does not have the network it was to have.
     Broken,
     /// It has, and something may bite later.
@@ -30,7 +32,7 @@ pub enum Weight {
     Fine,
 }
 
-impl Weight {
+impl DiagnosisSeverity {
     pub fn name(self) -> &'static str {
         match self {
             Self::Broken => "broken",
@@ -44,10 +46,10 @@ impl Weight {
 pub fn diagnose(report: &Report) -> Vec<Diagnosis> {
     let Some(last) = report.last() else {
         return vec![Diagnosis {
-            weight: Weight::Warning,
-            problem: "the report says nothing".into(),
+            severity: DiagnosisSeverity::Warning,
+            problem: "the report is empty".into(),
             because: format!("no command has ended in boot {}", report.boot_id),
-            remedy: "look at `systemctl status 'brex-firstboot-*'` on the node".into(),
+            remedy: "check `systemctl status 'brex-firstboot-*'` on the node".into(),
         }];
     };
     let mut all = vec![about(last)];
@@ -62,7 +64,7 @@ pub fn diagnose_state(state: &NetworkState) -> Vec<Diagnosis> {
     let expectation = Expectation { bridge: "br-ex".into(), ..Expectation::default() };
     let failed = expectation.check(state).into_iter().filter(|fact| !fact.holds);
     let diagnosis = |fact: Fact| Diagnosis {
-        weight: Weight::Broken,
+        severity: DiagnosisSeverity::Broken,
         problem: fact.detail.to_string(),
         because: "the network state of the node shows it".into(),
         remedy: fact_remedy(fact.name).into(),
@@ -77,7 +79,7 @@ pub fn diagnose_flag(
     document: Option<(&str, &DocumentHash)>,
 ) -> Option<Diagnosis> {
     let warning = |problem: String, remedy: &str| Diagnosis {
-        weight: Weight::Warning,
+        severity: DiagnosisSeverity::Warning,
         problem,
         because: "/etc/nmstate/openshift/applied on the node shows it".into(),
         remedy: remedy.into(),
@@ -86,7 +88,7 @@ pub fn diagnose_flag(
         (Some(flag), _) if *flag == DocumentHash::of(b"") => Some(warning(
             "the flag is empty: an older nmstate-configuration set it before anything was applied"
                 .into(),
-            "an upgraded node may delete br-ex and stage its document once more; adopt the bridge with `oc-brex adopt`",
+            "an upgraded node may delete br-ex and stage its document again; adopt the bridge with `oc-brex adopt`",
         )),
         (Some(flag), Some((file, document))) if flag != document => Some(warning(
             format!("{file} was changed after br-ex was configured from it"),
@@ -103,26 +105,26 @@ pub fn diagnose_flag(
 fn about(entry: &Entry) -> Diagnosis {
     let because = format!("{}: {}", entry.command.name(), entry.message);
     let broken = |problem: &str, remedy: String| Diagnosis {
-        weight: Weight::Broken,
+        severity: DiagnosisSeverity::Broken,
         problem: problem.into(),
         because: because.clone(),
         remedy,
     };
     match entry.result {
         Ending::Confirmed | Ending::NothingToDo => Diagnosis {
-            weight: Weight::Fine,
+            severity: DiagnosisSeverity::Fine,
             problem: "br-ex is as the document has it".into(),
             because,
             remedy: "nothing to do; later changes are made by NodeNetworkConfigurationPolicies".into(),
         },
         Ending::Staged | Ending::AlreadyStaged => Diagnosis {
-            weight: Weight::Fine,
+            severity: DiagnosisSeverity::Fine,
             problem: "a document is staged".into(),
             because,
             remedy: "nmstate.service applies it, brex-firstboot-confirm.service confirms it".into(),
         },
         Ending::NoDocument => Diagnosis {
-            weight: Weight::Warning,
+            severity: DiagnosisSeverity::Warning,
             problem: "configure-ovs made br-ex by guessing; no document is for this node".into(),
             because,
             remedy: "add `<short host name>.yml` or `cluster.yml` to the MachineConfig of the node's role before the node is installed; `oc-brex render` makes it".into(),
@@ -132,12 +134,12 @@ fn about(entry: &Entry) -> Diagnosis {
             "correct the document, check it with `oc-brex check`, render the MachineConfig again; the node takes it at its next boot".into(),
         ),
         Ending::GaveUp => broken(
-            "the document failed as often as it may; it is not tried again",
+            "the document reached the maximum number of attempts; it is not retried",
             "correct the document: a changed one is applied at the next boot. To try the same one again, remove /var/lib/brex-firstboot/tries.json on the node and reboot".into(),
         ),
         Ending::TakenBack => broken("br-ex did not come up; the node has its former network", remedy(entry)),
         Ending::Recovered => Diagnosis {
-            weight: Weight::Warning,
+            severity: DiagnosisSeverity::Warning,
             problem: "the node lost power or crashed while br-ex was made".into(),
             because,
             remedy: "the former network was restored; the document is retried at this boot".into(),
@@ -159,7 +161,7 @@ fn remedy(entry: &Entry) -> String {
         _ => entry.observation.as_ref(),
     };
     let Some(observation) = observation else {
-        return "look at the journal of nmstate.service and NetworkManager.service".into();
+        return "read the journal of nmstate.service and NetworkManager.service".into();
     };
     let failed = |name: FactName| {
         observation.facts.iter().any(|fact: &Fact| fact.name == name && !fact.holds)
@@ -184,7 +186,7 @@ const IN_ORDER: [FactName; 8] = [
 fn fact_remedy(name: FactName) -> &'static str {
     match name {
         FactName::Bridge => {
-            "nmstate did not apply the document: its journal (`journalctl -u nmstate`) says why"
+            "nmstate did not apply the document: its journal (`journalctl -u nmstate`) contains the reason"
         }
         FactName::Uplink => {
             "the bridge has no uplink: compare the port's name in the document with `ip link`; a name that does not exist becomes an internal port without an error"
@@ -214,7 +216,7 @@ fn staged_but_not_confirmed(report: &Report, last: &Entry) -> Option<Diagnosis> 
     let waiting = matches!(last.result, Ending::Staged | Ending::AlreadyStaged)
         && last.command == Command::Stage;
     waiting.then(|| Diagnosis {
-        weight: Weight::Warning,
+        severity: DiagnosisSeverity::Warning,
         problem: "nothing has confirmed the staged document in this boot".into(),
         because: format!("the last entry of boot {} is that of `stage`", report.boot_id),
         remedy: "if the boot is over: is brex-firstboot-confirm.service enabled, and did nmstate.service end? Until it is confirmed, every boot takes the change back and tries again".into(),
@@ -227,7 +229,11 @@ fn findings(report: &Report) -> Vec<Diagnosis> {
     };
     let file = checked.document.as_ref().map_or("the document", |chosen| chosen.file.as_str());
     let diagnosis = |finding: &crate::report::FindingLine| Diagnosis {
-        weight: if finding.severity == "error" { Weight::Broken } else { Weight::Warning },
+        severity: if finding.severity == "error" {
+            DiagnosisSeverity::Broken
+        } else {
+            DiagnosisSeverity::Warning
+        },
         problem: finding.message.to_string(),
         because: format!("rule {} at {file}:{}:{}", finding.rule, finding.line, finding.column),
         remedy: format!("`oc-brex check {file}` explains the rule and how to keep it"),
@@ -255,7 +261,7 @@ fn not_restored(entry: &Entry) -> Option<Diagnosis> {
         outcome.map(ToString::to_string),
     ];
     Some(Diagnosis {
-        weight: Weight::Broken,
+        severity: DiagnosisSeverity::Broken,
         problem: "the former network may not be back as it was".into(),
         because: because.into_iter().flatten().collect::<Vec<_>>().join("; "),
         remedy: "the profiles on the disk are the former ones: a reboot brings the former network"

@@ -31,7 +31,7 @@ fn each_missing_fact_has_advice_of_its_own() {
     ];
     for (name, word) in names {
         let diagnoses = diagnose(&failing(name));
-        assert_eq!(diagnoses[0].weight, Weight::Broken);
+        assert_eq!(diagnoses[0].severity, DiagnosisSeverity::Broken);
         assert!(diagnoses[0].remedy.contains(word), "{:?}", diagnoses[0]);
     }
 }
@@ -40,7 +40,7 @@ fn each_missing_fact_has_advice_of_its_own() {
 fn a_confirmed_node_is_fine() {
     let diagnoses = diagnose(&report(|entry| entry.result = Ending::Confirmed));
     assert_eq!(diagnoses.len(), 1);
-    assert_eq!(diagnoses[0].weight, Weight::Fine);
+    assert_eq!(diagnoses[0].severity, DiagnosisSeverity::Fine);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn staging_that_nobody_confirmed_is_a_warning() {
         entry.command = Command::Stage;
         entry.result = Ending::Staged;
     }));
-    assert!(diagnoses.iter().any(|one| one.weight == Weight::Warning));
+    assert!(diagnoses.iter().any(|one| one.severity == DiagnosisSeverity::Warning));
 }
 
 #[test]

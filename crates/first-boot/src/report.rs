@@ -64,7 +64,7 @@ pub struct Entry {
     pub observation: Option<Observation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// What was put back, when something was.
+    /// What was restored, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
     /// The network as nmstate shows it, secrets hidden.
@@ -133,7 +133,7 @@ pub enum Ending {
     GaveUp,
     /// br-ex did not come up; the former network is back.
     TakenBack,
-    /// An attempt that a power cut interrupted was taken back.
+    /// An attempt that a power failure interrupted was rolled back.
     Recovered,
     /// Something of the machine failed: a disk, a bus.
     Failed,

@@ -1,7 +1,7 @@
 //! What lines of journals mean: those of nmstate, NetworkManager and Open vSwitch that tell why a
 //! bridge did not come up.
 
-use crate::diagnosis::{Diagnosis, Weight};
+use crate::diagnosis::{Diagnosis, DiagnosisSeverity};
 
 /// A line that holds all of `marks` means `problem`.
 struct Symptom {
@@ -13,7 +13,7 @@ struct Symptom {
 const SYMPTOMS: [Symptom; 7] = [
     Symptom {
         marks: &["VerificationError"],
-        problem: "nmstate made the change and took it back: the result was not what the document asks for",
+        problem: "nmstate made the change and rolled it back: the result was not what the document requests",
         remedy: "compare the document with what the line names; `oc-brex check --nns` tries it against the state of the node",
     },
     Symptom {
@@ -44,7 +44,7 @@ const SYMPTOMS: [Symptom; 7] = [
     Symptom {
         marks: &["not able to connect OVS daemon"],
         problem: "Open vSwitch did not run when the document was applied",
-        remedy: "look at the journal of openvswitch.service; it must be up before nmstate.service",
+        remedy: "read the journal of openvswitch.service; it must be up before nmstate.service",
     },
 ];
 
@@ -59,7 +59,7 @@ pub fn symptoms(journal: &str, text: &str) -> Vec<Diagnosis> {
     for (symptom, line) in found {
         if !seen.iter().any(|one| one.problem == symptom.problem) {
             seen.push(Diagnosis {
-                weight: Weight::Warning,
+                severity: DiagnosisSeverity::Warning,
                 problem: symptom.problem.into(),
                 because: format!("{journal}: {}", node_network::Message::new(line.trim())),
                 remedy: symptom.remedy.into(),

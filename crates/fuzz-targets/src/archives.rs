@@ -1,4 +1,4 @@
-//! Archives that were carried over from the connected side.
+//! Archives that were transferred from the connected side.
 
 use std::fs;
 use std::path::Path;

@@ -6,7 +6,7 @@ use crate::budget::Exceeded;
 
 /// Where in a template something happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct TemplatePosition {
     /// Name under which the text was parsed, such as the path of its file.
     pub name: String,
     /// From 1.
@@ -15,7 +15,7 @@ pub struct Place {
     pub column: Option<usize>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TemplatePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.name, self.line)?;
         self.column.map_or(Ok(()), |column| write!(f, ":{column}"))
@@ -25,7 +25,7 @@ impl fmt::Display for Place {
 /// One template on the way to a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    pub place: Place,
+    pub place: TemplatePosition,
     /// Name of the template that was executing and the expression there; absent while parsing.
     pub executing: Option<(String, String)>,
     /// The function that failed there, if one did.
@@ -63,7 +63,7 @@ pub struct Error {
 
 impl Error {
     /// Where the failure itself is.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&TemplatePosition> {
         self.frames.last().map(|frame| &frame.place)
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::budget::{Budget, Exceeded};
-use crate::error::{Error, Frame, Place, Reason};
+use crate::error::{Error, Frame, Reason, TemplatePosition};
 use crate::function::{FunctionError, Functions};
 use crate::node::{Branch, Node, Pipe, Span, Tree};
 use crate::parse::{Parsed, parse};
@@ -67,7 +67,7 @@ impl Machine {
         data: Value,
     ) -> Result<Vec<u8>, Box<Error>> {
         let Some(tree) = layer.get(name).cloned() else {
-            let place = Place { name: name.to_owned(), line: 1, column: None };
+            let place = TemplatePosition { name: name.to_owned(), line: 1, column: None };
             return Err(Box::new(Error {
                 frames: vec![Frame { place, executing: None, function: None }],
                 reason: Reason::Execution(format!("template {name:?} is not defined")),

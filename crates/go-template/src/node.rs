@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::error::Place;
+use crate::error::TemplatePosition;
 use crate::function::Entry;
 
 /// Part of the template's text, in bytes.
@@ -28,10 +28,10 @@ pub(crate) struct Source {
 
 impl Source {
     /// Line and column of a position, as Go counts them.
-    pub(crate) fn place(&self, at: usize) -> Place {
+    pub(crate) fn place(&self, at: usize) -> TemplatePosition {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];
         let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        Place {
+        TemplatePosition {
             name: self.name.to_string(),
             line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
             column: Some(before.len() - line_start),

@@ -1,4 +1,4 @@
-//! Floating point numbers as Go's `strconv.FormatFloat` writes them.
+//! Numbers as Go's `strconv` parses and formats them.
 
 /// Formats `number` in Go's format `e`, `E`, `f`, `g` or `G`; without a precision, with the fewest
 /// digits that read back as the same number.
@@ -63,6 +63,29 @@ fn general(number: f64, precision: Option<usize>) -> String {
             format!("{number:.decimals$}")
         }
     }
+}
+
+/// Parses an integer as Go's `strconv.ParseInt(text, 0, 64)` does: its prefix decides the base.
+pub fn parse_integer(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let lower = digits.to_ascii_lowercase();
+    let (radix, digits) = match lower.as_bytes() {
+        [b'0', b'x', ..] => (16, &lower[2..]),
+        [b'0', b'o', ..] => (8, &lower[2..]),
+        [b'0', b'b', ..] => (2, &lower[2..]),
+        [b'0', _, ..] => (8, &lower[1..]),
+        _ => (10, lower.as_str()),
+    };
+    let digits = digits.replace('_', "");
+    if digits.is_empty() || digits.starts_with(['+', '-']) {
+        return None;
+    }
+    let size = i128::from_str_radix(&digits, radix).ok()?;
+    i64::try_from(if negative { -size } else { size }).ok()
 }
 
 #[cfg(test)]

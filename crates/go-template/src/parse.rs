@@ -5,7 +5,7 @@ mod literal;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::error::{Error, Frame, Place, Reason};
+use crate::error::{Error, Frame, Reason, TemplatePosition};
 use crate::function::Functions;
 use crate::lex::{self, Kind, Token};
 use crate::node::{
@@ -45,7 +45,7 @@ pub(crate) fn parse(name: &str, text: &str, functions: &Functions) -> Result<Par
 }
 
 fn syntax_error(source: &Source, at: usize, message: String) -> Box<Error> {
-    let place = Place { column: None, ..source.place(at) };
+    let place = TemplatePosition { column: None, ..source.place(at) };
     let frame = Frame { place, executing: None, function: None };
     Box::new(Error { frames: vec![frame], reason: Reason::Syntax(message) })
 }

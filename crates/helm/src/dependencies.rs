@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn conditions_win_over_tags_and_the_first_boolean_decides() {
-        for (values, wanted) in [
+        for (values, expected) in [
             ("", &["other", "sub"][..]),
             ("sub: {enabled: false}", &["other"]),
             ("sub: {enabled: true}\nother: {used: false}", &["other", "sub"]),
@@ -269,7 +269,7 @@ mod tests {
                                 tags: [back, front]\n";
             let mut chart = top(dependencies, values, "");
             let warnings = process(&mut chart, &Map::new()).unwrap();
-            assert_eq!(names(&chart), wanted, "{values}");
+            assert_eq!(names(&chart), expected, "{values}");
             assert_eq!(warnings.is_empty(), !values.contains('x'), "{values}");
         }
     }

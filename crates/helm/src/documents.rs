@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn documents_are_split_as_helm_splits_them() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("a: 1\n---\nb: 2\n", &[(1, "a: 1"), (3, "b: 2")][..]),
             ("\n---\n\na: 1\n---\n# c\n---\nb: 2", &[(4, "a: 1"), (6, "# c"), (8, "b: 2")]),
             ("---a: 1\n--- # x\nb: 2\n", &[(1, "a: 1"), (2, "# x\nb: 2")]),
@@ -191,7 +191,7 @@ mod tests {
             ("a: |\n  ---\n  x\n", &[(1, "a: |\n  ---\n  x")]),
             ("", &[]),
         ] {
-            assert_eq!(split(text), wanted, "{text}");
+            assert_eq!(split(text), expected, "{text}");
         }
     }
 
@@ -222,14 +222,14 @@ mod tests {
 
     #[test]
     fn notes_and_partials_hold_no_objects() {
-        for (file, wanted) in [
+        for (file, expected) in [
             ("c/templates/a.yaml", true),
             ("c/templates/b.txt", true),
             ("c/templates/NOTES.txt", false),
             ("c/charts/d/templates/NOTES.txt", false),
             ("c/templates/_helpers.tpl", false),
         ] {
-            assert_eq!(holds_objects(file), wanted, "{file}");
+            assert_eq!(holds_objects(file), expected, "{file}");
         }
     }
 }

@@ -28,7 +28,7 @@ pub enum IndexError {
     #[error("index.yaml is empty")]
     Empty,
     #[error(
-        "expected index.yaml, found an HTML page; check the URL, and whether the server wants a login"
+        "expected index.yaml, found an HTML page; check the URL, and whether the server requires a login"
     )]
     Html,
     #[error("index.yaml is not UTF-8 text")]
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn a_version_is_chosen_as_helm_chooses_it() {
         let index = Index::parse(INDEX.as_bytes()).unwrap();
-        for (wanted, version) in [
+        for (expected, version) in [
             (None, "v1.10.0"),
             (Some("1.2.0"), "1.2.0"),
             (Some("1.10.0"), "v1.10.0"),
@@ -334,15 +334,15 @@ mod tests {
             (Some(">=1-0"), "2.0.0-rc.1"),
             (Some("2.0.0-rc.1"), "2.0.0-rc.1"),
         ] {
-            let chosen = index.select("web", wanted).unwrap();
-            assert_eq!(chosen.metadata.version, version, "{wanted:?}");
+            let chosen = index.select("web", expected).unwrap();
+            assert_eq!(chosen.metadata.version, version, "{expected:?}");
         }
     }
 
     #[test]
     fn what_does_not_exist_is_told_with_what_is_near() {
         let index = Index::parse(INDEX.as_bytes()).unwrap();
-        for (name, wanted, text) in [
+        for (name, expected, text) in [
             (
                 "web",
                 Some("1.3.0"),
@@ -353,7 +353,7 @@ mod tests {
             ("broken", None, "the repository has no chart \"broken\""),
             ("pre", None, "the chart \"pre\" has pre-releases only; name one: 0.1.0-beta"),
         ] {
-            assert_eq!(index.select(name, wanted).unwrap_err().to_string(), text);
+            assert_eq!(index.select(name, expected).unwrap_err().to_string(), text);
         }
         assert!(matches!(index.select("web", Some("one")), Err(SelectError::Constraint(_))));
     }
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn what_is_not_an_index_is_an_error() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("", "empty"),
             ("<!DOCTYPE html>\n<html></html>", "found an HTML page"),
             ("\n<HTML><body>", "found an HTML page"),
@@ -377,7 +377,7 @@ mod tests {
             ("a: [\n", "cannot be read"),
         ] {
             let error = Index::parse(text.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(wanted), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
         assert!(matches!(Index::parse(&[0xff]), Err(IndexError::Encoding)));
     }
@@ -387,7 +387,7 @@ mod tests {
         let tags = ["1.2.0", "latest", "1.10.0_b1", "sha256-00.sig", "2.0.0-rc.1"];
         let tags: Vec<Tag> = tags.iter().map(|tag| tag.parse().unwrap()).collect();
         let index = Index::of_tags("web", tags.iter());
-        let version = |wanted| index.select("web", wanted).unwrap().metadata.version.clone();
+        let version = |expected| index.select("web", expected).unwrap().metadata.version.clone();
         assert_eq!(version(None), "1.10.0+b1");
         assert_eq!(version(Some("~1.2")), "1.2.0");
     }
@@ -403,14 +403,14 @@ mod tests {
         for repository in ["https://h/charts", "https://h/charts/", "https://h/charts/index.yaml"] {
             let repository = Url::parse(repository).unwrap();
             assert_eq!(index_url(&repository).as_str(), "https://h/charts/index.yaml");
-            for (listed, wanted) in [
+            for (listed, expected) in [
                 ("a-1.tgz", "https://h/charts/a-1.tgz"),
                 ("sub/a-1.tgz", "https://h/charts/sub/a-1.tgz"),
                 ("/a-1.tgz", "https://h/a-1.tgz"),
                 ("https://o/a-1.tgz", "https://o/a-1.tgz"),
                 ("oci://r/a:1", "oci://r/a:1"),
             ] {
-                assert_eq!(archive_url(&repository, listed).unwrap().as_str(), wanted);
+                assert_eq!(archive_url(&repository, listed).unwrap().as_str(), expected);
             }
         }
         let root = Url::parse("https://h?token=x").unwrap();

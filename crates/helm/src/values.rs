@@ -305,8 +305,8 @@ mod tests {
         let top = chart("sub: {port: 2}\nglobal: {a: {b: 1}}\n", vec![sub], "top");
         let values = seen(&top, "global: {a: {c: 2}}\n");
         assert_eq!(values["global"], json!({"a": {"b": 1, "c": 2}}));
-        let wanted = json!({"port": 2, "host": "x", "global": {"a": {"b": 1, "c": 2}, "own": 1}});
-        assert_eq!(values["sub"], wanted);
+        let expected = json!({"port": 2, "host": "x", "global": {"a": {"b": 1, "c": 2}, "own": 1}});
+        assert_eq!(values["sub"], expected);
     }
 
     #[test]

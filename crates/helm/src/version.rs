@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn versions_are_read_as_helm_reads_them() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("1.2.3", "1.2.3"),
             ("v1.2.3-rc.1+build", "1.2.3-rc.1+build"),
             ("v1", "1.0.0"),
@@ -279,7 +279,7 @@ mod tests {
             ("2026.7.10", "2026.7.10"),
             ("01.02.3", "1.2.3"),
         ] {
-            assert_eq!(version(text).unwrap().to_string(), wanted, "{text}");
+            assert_eq!(version(text).unwrap().to_string(), expected, "{text}");
         }
         for text in ["", "v", "1.2.3.4", "1.x", "1.2.3-", "1.2.3+", "V1", "1.2.3-01"] {
             assert!(version(text).is_err(), "{text}");

@@ -146,7 +146,7 @@ fn read_tar<E: From<LayerError>>(
                 let path = String::from_utf8_lossy(&path);
                 let parts = parts(&path)?;
                 let (path, change) = said(&parts, kind);
-                // Nobody has use for a name that cannot be one.
+                // Invalid names are not needed.
                 if !path.contains(&"") {
                     visit(&mut Entry { path: &path, change, body: &mut entry })?;
                 }

@@ -127,15 +127,15 @@ mod tests {
 
     #[test]
     fn what_it_does_not_have_is_told_with_what_it_has() {
-        for (package, channel, installed, wanted) in [
+        for (package, channel, installed, expected) in [
             ("ofd", "stable-4.18", None, "has no package ofd. The nearest names are odf."),
             ("quay", "stable-4.18", None, "has no package quay. It may have been retired."),
             ("odf", "stable-4.16", None, "stable-4.17, stable-4.18, of which stable-4.18 is"),
             ("odf", "stable-4.18", Some("4.16.0"), "odf 4.16.0 cannot be updated with a.io/index"),
             ("odf", "stable-4.17", Some("4.17.3"), "stable-4.17 of odf is deprecated: Go to 4.18."),
         ] {
-            let told = found(package, channel, installed);
-            assert!(told.contains(wanted), "{wanted} is not in {told}");
+            let message = found(package, channel, installed);
+            assert!(message.contains(expected), "{expected} is not in {message}");
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn draft(
     }
     if architecture.is_none() && releases.is_some() {
         undecided.push(
-            "The architecture of the cluster is not known; amd64 is taken. --arch names another."
+            "The architecture of the cluster is unknown; amd64 is used. Set another with --arch."
                 .to_owned(),
         );
     }

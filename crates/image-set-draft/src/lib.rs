@@ -4,7 +4,7 @@
 //! keeps the text. The same input gives the same text.
 //!
 //! ```text
-//! inventory ──Wish::channels──▶ graphs to get ──Wish::decide──▶ releases ─┐
+//! inventory ──ReleaseRequest::channels──▶ graphs to get ──ReleaseRequest::decide──▶ releases ─┐
 //!           └──operators──▶ operators ──check, with their catalogs──▶ operators ─┴──draft──▶ YAML
 //! ```
 //!
@@ -30,5 +30,5 @@ mod starter;
 pub use catalog_check::check;
 pub use draft::{Draft, draft};
 pub use operators::{CatalogDraft, Operators, PackageDraft, operators};
-pub use releases::{ChannelDraft, Releases, TargetError, Wish};
+pub use releases::{ChannelDraft, ReleaseRequest, Releases, TargetError};
 pub use starter::starter;

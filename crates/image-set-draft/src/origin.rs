@@ -202,13 +202,13 @@ mod tests {
 
     #[test]
     fn red_hats_catalogs_are_known_by_their_names_and_follow_the_minor_version() {
-        let wanted = Ok("registry.redhat.io/redhat/redhat-operator-index:v4.18".to_owned());
+        let expected = Ok("registry.redhat.io/redhat/redhat-operator-index:v4.18".to_owned());
         for image in [
             "reg:5000/ocp/redhat/redhat-operator-index:v4.16",
             "reg:5000/ocp-redhat-redhat-operator-index:v4.16",
             "registry.redhat.io/redhat/redhat-operator-index:v4.16",
         ] {
-            assert_eq!(found(image, &[RELEASES]), wanted, "{image}");
+            assert_eq!(found(image, &[RELEASES]), expected, "{image}");
         }
         let mut by_default = subscription();
         by_default.source = "community-operators".into();

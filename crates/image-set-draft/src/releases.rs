@@ -15,7 +15,7 @@ const EXTENDED_PREFIX: &str = "eus";
 
 /// What is wanted of the releases.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct ReleaseRequest {
     /// The release that the cluster has.
     pub from: Version,
     /// The release that it is to have; otherwise the newest that its channel leads to.
@@ -58,7 +58,7 @@ pub enum TargetError {
     NoReleases(String),
 }
 
-impl Wish {
+impl ReleaseRequest {
     /// `None` when the release of the cluster is not known.
     pub fn of(cluster: &Cluster, to: Option<Version>, channel: Option<String>) -> Option<Self> {
         let from = cluster.version.clone()?;

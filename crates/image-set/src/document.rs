@@ -9,7 +9,7 @@ use crate::helm::Helm;
 use crate::image::{AdditionalImage, BlockedImage};
 use crate::operator::Operator;
 use crate::platform::PlatformSection;
-use crate::section::{Place, Section, Sink, Unique};
+use crate::section::{LocatedValue, Section, Sink, Unique};
 use crate::{API_VERSION, API_VERSION_ALIAS, OLDER_API_VERSION};
 
 /// The largest archive size whose bytes can be counted.
@@ -171,7 +171,7 @@ fn read<T>(
         sink.report(problem.at, problem.value.into());
     }
     let document = root.as_ref().and_then(|node| {
-        let root = Place { node, path: String::new(), sink: &sink };
+        let root = LocatedValue { node, path: String::new(), sink: &sink };
         if node.is_null() {
             root.report(Problem::Empty);
             return None;
@@ -288,7 +288,7 @@ fn read_archive_size(root: &mut Section<'_>) -> Option<u64> {
 }
 
 impl Mirror {
-    fn read(place: Place<'_>) -> Option<Self> {
+    fn read(place: LocatedValue<'_>) -> Option<Self> {
         let mut section =
             Section::open(place, |_| "write `additionalImages:` below it".to_owned())?;
         let Delete { platform, operators, additional_images, helm, blocked_images, samples } =
@@ -300,7 +300,7 @@ impl Mirror {
 }
 
 impl Delete {
-    fn read(place: Place<'_>) -> Option<Self> {
+    fn read(place: LocatedValue<'_>) -> Option<Self> {
         let mut section =
             Section::open(place, |_| "write `additionalImages:` below it".to_owned())?;
         let delete = read_selection(&mut section);
@@ -323,7 +323,7 @@ fn read_selection(section: &mut Section<'_>) -> Delete {
 }
 
 impl Sample {
-    fn read(place: Place<'_>) -> Option<Self> {
+    fn read(place: LocatedValue<'_>) -> Option<Self> {
         let mut section = Section::open(place, |text| format!("write `name: {text}`"))?;
         let at = section.at;
         let name = section.required("name", "ruby");

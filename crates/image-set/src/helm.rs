@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::finding::{Position, Problem};
 use crate::image::platform;
-use crate::section::{Place, Section};
+use crate::section::{LocatedValue, Section};
 
 /// The `helm` section.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -83,7 +83,7 @@ impl Helm {
         listed.chain(self.local.iter().map(|local| &local.chart))
     }
 
-    pub(crate) fn read(place: Place<'_>) -> Option<Self> {
+    pub(crate) fn read(place: LocatedValue<'_>) -> Option<Self> {
         let mut section =
             Section::open(place, |_| "write `repositories:` or `local:` below it".to_owned())?;
         let at = section.at;
@@ -95,7 +95,7 @@ impl Helm {
 }
 
 impl HelmRepository {
-    fn read(place: Place<'_>) -> Option<Self> {
+    fn read(place: LocatedValue<'_>) -> Option<Self> {
         let mut section = Section::open(place, |text| format!("write `url: {text}`"))?;
         let at = section.at;
         let name = section.required("name", "podinfo");
@@ -150,7 +150,7 @@ impl Chart {
 }
 
 impl LocalChart {
-    fn read(place: Place<'_>) -> Option<Self> {
+    fn read(place: LocatedValue<'_>) -> Option<Self> {
         let mut section = Section::open(place, |text| format!("write `path: {text}`"))?;
         let chart = Chart::read(&mut section);
         let path = section.required("path", "/charts/podinfo-5.0.0.tgz");
@@ -159,7 +159,7 @@ impl LocalChart {
     }
 }
 
-fn values(place: &Place<'_>) -> Option<Map<String, Value>> {
+fn values(place: &LocatedValue<'_>) -> Option<Map<String, Value>> {
     match place.node.to_json() {
         Value::Object(entries) => Some(entries),
         _ => {

@@ -9,7 +9,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use crate::finding::{Position, Problem};
-use crate::section::{Place, Section};
+use crate::section::{LocatedValue, Section};
 
 /// Memory that one compiled pattern may take. A pattern such as
 /// `(a{1000}){1000}` would otherwise take gigabytes.
@@ -93,7 +93,7 @@ pub(crate) fn target_tag(key: String, text: &str) -> Result<Tag, Problem> {
 }
 
 impl AdditionalImage {
-    pub(crate) fn read(place: Place<'_>) -> Option<Self> {
+    pub(crate) fn read(place: LocatedValue<'_>) -> Option<Self> {
         let mut section = Section::open(place, |text| format!("write `name: {text}`"))?;
         let at = section.at;
         let name = section.required("name", "quay.io/org/image:tag");
@@ -107,7 +107,7 @@ impl AdditionalImage {
 }
 
 impl BlockedImage {
-    pub(crate) fn read(place: Place<'_>) -> Option<Self> {
+    pub(crate) fn read(place: LocatedValue<'_>) -> Option<Self> {
         let mut section = Section::open(place, |text| format!("write `name: {text}`"))?;
         let at = section.at;
         let name = section.required("name", "quay\\.io/org/.*");
@@ -133,7 +133,7 @@ fn pattern(key: String, text: &str) -> Result<Regex, Problem> {
 }
 
 /// One entry of any `platforms` list.
-pub(crate) fn platform(place: Place<'_>) -> Option<Platform> {
+pub(crate) fn platform(place: LocatedValue<'_>) -> Option<Platform> {
     let mut section = Section::open(place, |text| {
         let (os, architecture) = text.split_once('/').unwrap_or(("linux", text));
         format!("write `os: {os}` and `architecture: {architecture}`")

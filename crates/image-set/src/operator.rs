@@ -10,7 +10,7 @@ use located_yaml::{Meaning, Value};
 
 use crate::finding::{Position, Problem};
 use crate::image::{ImageSource, platform, target_path, target_tag};
-use crate::section::{Place, Section, Unique};
+use crate::section::{LocatedValue, Section, Unique};
 use crate::version::{PackageVersion, package_range};
 
 /// A catalog, and what is wanted of it.
@@ -87,7 +87,7 @@ pub struct PackageChannel {
 const USE_VERSIONS: &str = "versions select bundles now; use minVersion and maxVersion";
 
 impl Operator {
-    pub(crate) fn read(place: Place<'_>, catalogs: &mut Unique) -> Option<Self> {
+    pub(crate) fn read(place: LocatedValue<'_>, catalogs: &mut Unique) -> Option<Self> {
         let mut section = Section::open(place, |text| format!("write `catalog: {text}`"))?;
         let at = section.at;
         let text =
@@ -145,7 +145,7 @@ impl Operator {
 }
 
 impl Package {
-    fn read(place: Place<'_>, names: &mut Unique) -> Option<Self> {
+    fn read(place: LocatedValue<'_>, names: &mut Unique) -> Option<Self> {
         let mut section = Section::open(place, |text| format!("write `name: {text}`"))?;
         let at = section.at;
         let name = section.required("name", "local-storage-operator");
@@ -188,7 +188,7 @@ impl Package {
 }
 
 impl PackageChannel {
-    fn read(place: Place<'_>, names: &mut Unique) -> Option<Self> {
+    fn read(place: LocatedValue<'_>, names: &mut Unique) -> Option<Self> {
         let mut section = Section::open(place, |text| format!("write `name: {text}`"))?;
         let at = section.at;
         let name = section.required("name", "stable");

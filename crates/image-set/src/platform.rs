@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::finding::{Position, Problem, nearest};
 use crate::image::{pinned, platform};
-use crate::section::{Place, Section, Unique};
+use crate::section::{LocatedValue, Section, Unique};
 use crate::version::release_range;
 
 /// The `platform` section.
@@ -88,7 +88,7 @@ impl Architecture {
         }
     }
 
-    fn read(place: Place<'_>) -> Option<Self> {
+    fn read(place: LocatedValue<'_>) -> Option<Self> {
         let known = Self::ALL.map(Self::as_str);
         place.text()?.parse(|_, text| {
             let found = Self::ALL.into_iter().find(|architecture| architecture.as_str() == text);
@@ -125,7 +125,7 @@ fn unknown_word(key: String, text: &str, nearest: Vec<String>, known: &[&str]) -
 }
 
 impl PlatformSection {
-    pub(crate) fn read(place: Place<'_>) -> Option<Self> {
+    pub(crate) fn read(place: LocatedValue<'_>) -> Option<Self> {
         let mut section = Section::open(place, |_| "write `channels:` below it".to_owned())?;
         let at = section.at;
         let graph = section.flag("graph");
@@ -148,7 +148,7 @@ impl PlatformSection {
 }
 
 impl ReleaseChannel {
-    fn read(place: Place<'_>, names: &mut Unique) -> Option<Self> {
+    fn read(place: LocatedValue<'_>, names: &mut Unique) -> Option<Self> {
         let mut section = Section::open(place, |text| format!("write `name: {text}`"))?;
         let at = section.at;
         let name = section.required("name", "stable-4.18");

@@ -35,13 +35,13 @@ impl Sink {
 
 /// A value, and the way to it from the root: `mirror.operators[0]`.
 #[derive(Debug, Clone)]
-pub(crate) struct Place<'a> {
+pub(crate) struct LocatedValue<'a> {
     pub(crate) node: &'a Node,
     pub(crate) path: String,
     pub(crate) sink: &'a Sink,
 }
 
-impl<'a> Place<'a> {
+impl<'a> LocatedValue<'a> {
     pub(crate) fn report(&self, problem: Problem) {
         self.sink.report(self.node.at, problem);
     }
@@ -113,7 +113,7 @@ pub(crate) struct Section<'a> {
 impl<'a> Section<'a> {
     /// `None`, with a finding, if the value is not a map. `hint` states what to
     /// write in place of a text.
-    pub(crate) fn open(place: Place<'a>, hint: impl FnOnce(&str) -> String) -> Option<Self> {
+    pub(crate) fn open(place: LocatedValue<'a>, hint: impl FnOnce(&str) -> String) -> Option<Self> {
         let Value::Map(entries) = &place.node.value else {
             let hint = match &place.node.value {
                 // Text that could steer a terminal is not shown as it is.
@@ -163,14 +163,14 @@ impl<'a> Section<'a> {
     }
 
     /// The value of `key`; `None` when it is absent or null.
-    pub(crate) fn place(&mut self, key: &'static str) -> Option<Place<'a>> {
+    pub(crate) fn place(&mut self, key: &'static str) -> Option<LocatedValue<'a>> {
         if !self.asked.contains(&key) {
             self.asked.push(key);
         }
         let node = &self.entry(key)?.value;
         let path =
             if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
-        (!node.is_null()).then_some(Place { node, path, sink: self.sink })
+        (!node.is_null()).then_some(LocatedValue { node, path, sink: self.sink })
     }
 
     pub(crate) fn text(&mut self, key: &'static str) -> Option<Text<'a>> {
@@ -210,7 +210,7 @@ impl<'a> Section<'a> {
     }
 
     /// The items of a list; none when the key is absent or null.
-    pub(crate) fn items(&mut self, key: &'static str) -> Vec<Place<'a>> {
+    pub(crate) fn items(&mut self, key: &'static str) -> Vec<LocatedValue<'a>> {
         let Some(place) = self.place(key) else { return Vec::new() };
         let Value::List(items) = &place.node.value else {
             let hint = Some("start each item with `- `".to_owned());
@@ -220,7 +220,7 @@ impl<'a> Section<'a> {
         };
         let item = |(index, node)| {
             let path = format!("{}[{index}]", place.path);
-            Place { node, path, sink: place.sink }
+            LocatedValue { node, path, sink: place.sink }
         };
         items.iter().enumerate().map(item).collect()
     }
@@ -230,7 +230,7 @@ impl<'a> Section<'a> {
     pub(crate) fn list<T>(
         &mut self,
         key: &'static str,
-        read: impl FnMut(Place<'a>) -> Option<T>,
+        read: impl FnMut(LocatedValue<'a>) -> Option<T>,
     ) -> Vec<T> {
         self.items(key).into_iter().filter_map(read).collect()
     }

@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_bundle_version_may_lack_numbers_and_start_with_v() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("1.2.3", "1.2.3"),
             ("v4.18.15-rhodf", "4.18.15-rhodf"),
             ("1.2", "1.2.0"),
@@ -140,7 +140,7 @@ mod tests {
             ("01.02.3", "1.2.3"),
         ] {
             let version = PackageVersion::parse(text).unwrap_or_else(|| panic!("{text}"));
-            assert_eq!(version.version(), &Version::parse(wanted).unwrap(), "{text}");
+            assert_eq!(version.version(), &Version::parse(expected).unwrap(), "{text}");
             assert_eq!(version.as_str(), text);
         }
         for text in ["", "v", "x", "1.x", "1.2.3.4", "1..2", "1.2.3-", "-1.2.3", "1.2.+3", "vv1"] {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use http::Uri;
 
-use crate::document_server::{Document, DocumentServer, Settings, Shelf};
+use crate::document_server::{Document, DocumentServer, DocumentSource, Settings};
 
 /// A running repository. It ends when dropped.
 #[derive(Debug)]
@@ -31,7 +31,8 @@ impl ChartRepository {
     /// The same, behind TLS or on another port.
     pub fn start_with(settings: Settings) -> Result<Self> {
         let files = Arc::<Files>::default();
-        let server = DocumentServer::start(Arc::clone(&files) as Arc<dyn Shelf>, settings)?;
+        let server =
+            DocumentServer::start(Arc::clone(&files) as Arc<dyn DocumentSource>, settings)?;
         Ok(Self { files, server })
     }
 
@@ -58,7 +59,7 @@ impl ChartRepository {
     }
 }
 
-impl Shelf for Files {
+impl DocumentSource for Files {
     fn find(&self, uri: &Uri) -> Option<Document> {
         let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = files.get(uri.path())?.clone();

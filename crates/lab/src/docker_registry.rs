@@ -32,7 +32,7 @@ const START_DEADLINE: Duration = Duration::from_secs(300);
 pub struct Settings {
     /// TLS with a certificate of this authority; without one, plain HTTP.
     pub tls: Option<Arc<Authority>>,
-    /// The only user it lets in; without one, everybody.
+    /// The only user that is accepted; without one, all are.
     pub credentials: Option<Credentials>,
     /// Where it keeps its content; without one, in a temporary directory.
     /// Content that is there already is served.

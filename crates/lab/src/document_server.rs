@@ -18,9 +18,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::background::Background;
 use crate::certificates::{Authority, ClientCertificates};
-use crate::registry::answer::{Answer, Body, Content, instead};
 use crate::registry::fault::Faults;
 use crate::registry::log::Log;
+use crate::registry::prepared_response::{Body, Content, PreparedResponse, instead};
 use crate::registry::{Effect, Fault, Request, Requests};
 
 /// A document as it is sent.
@@ -33,7 +33,7 @@ pub struct Document {
 }
 
 /// What a server has to offer.
-pub trait Shelf: Send + Sync + 'static {
+pub trait DocumentSource: Send + Sync + 'static {
     /// The document at this path and query, if there is one.
     fn find(&self, uri: &Uri) -> Option<Document>;
 }
@@ -56,14 +56,14 @@ pub struct DocumentServer {
 }
 
 struct ServerState {
-    shelf: Arc<dyn Shelf>,
+    shelf: Arc<dyn DocumentSource>,
     faults: Faults,
     log: Arc<Log>,
 }
 
 impl DocumentServer {
     /// Serves what `shelf` has, on threads of its own.
-    pub fn start(shelf: Arc<dyn Shelf>, settings: Settings) -> Result<Self> {
+    pub fn start(shelf: Arc<dyn DocumentSource>, settings: Settings) -> Result<Self> {
         let listener = match settings.listener {
             Some(listener) => listener,
             None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("opening a port")?,
@@ -177,10 +177,10 @@ async fn handle(
         }
     }
     let answer = instead(&effects, &path).unwrap_or_else(|| match state.shelf.find(&parts.uri) {
-        Some(Document { kind, bytes }) => Answer::empty(StatusCode::OK)
+        Some(Document { kind, bytes }) => PreparedResponse::empty(StatusCode::OK)
             .with(header::CONTENT_TYPE, kind)
             .holding(Content::Bytes(bytes)),
-        None => Answer::empty(StatusCode::NOT_FOUND),
+        None => PreparedResponse::empty(StatusCode::NOT_FOUND),
     });
     entry.status = answer.status.as_u16();
     in_flight.answered(entry);

@@ -13,7 +13,7 @@
 //! | [`signature_store`] | signatures of releases |
 //! | [`releases`] | releases like OpenShift's, and the keys that sign them |
 //! | [`certificates`] | a private authority for servers and clients on loopback |
-//! | [`mod@line`] | a TCP proxy with latency and limited rate |
+//! | [`link`] | a TCP proxy with latency and limited rate |
 //! | [`proxy`] | a web proxy that tunnels |
 //! | [`operators`] | a small operator catalog with images for all that it lists |
 //! | [`netns`] | a network namespace without any route |
@@ -26,6 +26,7 @@
 //! asynchronous caller, and everything works with one.
 
 mod background;
+mod bound;
 pub mod catalogs;
 pub mod certificates;
 pub mod chart_repository;
@@ -35,7 +36,7 @@ pub mod document_server;
 mod eventually;
 pub mod images;
 pub mod kube;
-pub mod line;
+pub mod link;
 pub mod netns;
 pub mod node;
 pub mod object_store;
@@ -50,6 +51,7 @@ pub mod sigstore;
 pub mod update_service;
 
 pub use ::data_tier::{data_tier, record_skip};
+pub use bound::bound_command;
 pub use eventually::eventually;
 /// The programs that tests run, and where they are.
 pub use test_tools as tools;

@@ -280,7 +280,7 @@ impl Node {
     }
 
     /// Stops Open vSwitch's switch where it stands: its database still answers, and no change is
-    /// carried out. Whoever waits for one waits in vain.
+    /// carried out. A process that waits for one waits forever.
     pub fn pause_ovs(&self) -> Result<()> {
         self.signal_vswitchd("STOP")
     }
@@ -299,12 +299,12 @@ impl Node {
         Ok(())
     }
 
-    /// Pulls the plug of a card: it has no carrier.
+    /// Unplugs a NIC: it has no carrier.
     pub fn unplug(&self, nic: u8) -> Result<()> {
         self.lan.succeed(&["ip", "link", "set", &port(self.number, nic), "down"]).map(drop)
     }
 
-    /// Drops what a card sends and what is sent to it; its carrier stays.
+    /// Drops what a NIC sends and what is sent to it; it keeps its carrier.
     pub fn drop_packets(&self, nic: u8) -> Result<()> {
         self.lan.attach(&port(self.number, nic), lan::VOID)
     }
@@ -314,7 +314,7 @@ impl Node {
         self.lan.attach(&port(self.number, nic), lan::BRIDGE)
     }
 
-    /// The MAC of a card.
+    /// The MAC address of a NIC.
     pub fn mac(&self, nic: u8) -> String {
         mac(self.number, nic)
     }
@@ -375,7 +375,7 @@ fn plug(boot: &Boot<'_>, cell: &Cell, nic: u8) -> Result<()> {
         .context("running ip")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`ip link add` ended with {}: {said}", output.status);
-    // Without checksums made by the sender, whoever reads packets from the wire itself takes them
+    // Without checksums of the sender, programs that read raw packets take them
     // for damaged. DHCP clients do.
     cell.succeed(&["ethtool", "-K", &format!("nic{nic}"), "tx", "off"])?;
     boot.lan.succeed(&["ethtool", "-K", &port, "tx", "off"])?;

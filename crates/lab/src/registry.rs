@@ -15,11 +15,11 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
-pub(crate) mod answer;
 mod api;
 mod auth;
 pub(crate) mod fault;
 pub(crate) mod log;
+pub(crate) mod prepared_response;
 mod route;
 mod store;
 
@@ -43,10 +43,10 @@ use tokio_rustls::TlsAcceptor;
 use crate::background::Background;
 use crate::certificates::{Authority, ClientCertificates};
 use crate::images::Image;
-use answer::{Answer, Body};
 use api::{Api, Call};
 use auth::{Authenticator, Challenge};
 use log::Log;
+use prepared_response::{Body, PreparedResponse};
 use route::{Query, Route};
 
 pub use auth::{Auth, Bearer, Credentials};
@@ -300,7 +300,7 @@ impl ServerState {
         body: Incoming,
         path: &str,
         effects: &[Effect],
-    ) -> io::Result<Answer> {
+    ) -> io::Result<PreparedResponse> {
         for effect in effects {
             match effect {
                 Effect::DropConnection => return Err(io::Error::other("dropped on demand")),
@@ -310,7 +310,7 @@ impl ServerState {
                 _ => {}
             }
         }
-        if let Some(answer) = answer::instead(effects, path) {
+        if let Some(answer) = prepared_response::instead(effects, path) {
             // Unread bytes would reset the connection, and the client might not see the answer.
             let _ = body.collect().await;
             return Ok(answer);
@@ -325,17 +325,19 @@ impl ServerState {
         };
         if route == Route::Token {
             return Ok(match self.authenticator.token(&parts.headers, &query) {
-                Some((token, seconds)) => {
-                    Answer::json(StatusCode::OK, &json!({"token": token, "expires_in": seconds}))
-                }
-                None => {
-                    unauthorized(Answer::empty(StatusCode::UNAUTHORIZED), "Basic realm=\"lab\"")
-                }
+                Some((token, seconds)) => PreparedResponse::json(
+                    StatusCode::OK,
+                    &json!({"token": token, "expires_in": seconds}),
+                ),
+                None => unauthorized(
+                    PreparedResponse::empty(StatusCode::UNAUTHORIZED),
+                    "Basic realm=\"lab\"",
+                ),
             });
         }
         let needs = route::needs(&parts.method, &route, &query);
         if let Err(Challenge(challenge)) = self.authenticator.check(&base, &parts.headers, &needs) {
-            let refusal = Answer::refusal(
+            let refusal = PreparedResponse::refusal(
                 StatusCode::UNAUTHORIZED,
                 "UNAUTHORIZED",
                 "authentication required",
@@ -360,12 +362,12 @@ impl ServerState {
 const API_VERSION: http::HeaderName =
     http::HeaderName::from_static("docker-distribution-api-version");
 
-fn unauthorized(answer: Answer, challenge: &str) -> Answer {
+fn unauthorized(answer: PreparedResponse, challenge: &str) -> PreparedResponse {
     answer.with(header::WWW_AUTHENTICATE, challenge).with(API_VERSION, "registry/2.0")
 }
 
 /// Reads `count` bytes of a body, then gives up.
-async fn cut_request(mut body: Incoming, count: u64) -> io::Result<Answer> {
+async fn cut_request(mut body: Incoming, count: u64) -> io::Result<PreparedResponse> {
     let mut read = 0;
     while read < count
         && let Some(frame) = body.frame().await

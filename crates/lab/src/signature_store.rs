@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Uri;
 use oci::Digest;
 
-use crate::document_server::{Document, DocumentServer, Settings, Shelf};
+use crate::document_server::{Document, DocumentServer, DocumentSource, Settings};
 
 /// A running store. It ends when dropped.
 #[derive(Debug)]
@@ -30,7 +30,8 @@ impl SignatureStore {
     /// The same, behind TLS or on another port.
     pub fn start_with(settings: Settings) -> Result<Self> {
         let signatures = Arc::<Signatures>::default();
-        let server = DocumentServer::start(Arc::clone(&signatures) as Arc<dyn Shelf>, settings)?;
+        let server =
+            DocumentServer::start(Arc::clone(&signatures) as Arc<dyn DocumentSource>, settings)?;
         Ok(Self { signatures, server })
     }
 
@@ -71,7 +72,7 @@ impl SignatureStore {
     }
 }
 
-impl Shelf for Signatures {
+impl DocumentSource for Signatures {
     fn find(&self, uri: &Uri) -> Option<Document> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Some clients write the `=` and the `@` of a path as %3D and %40.

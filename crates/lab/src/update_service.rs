@@ -22,7 +22,7 @@ use bytes::Bytes;
 use http::Uri;
 use serde_json::{Value, json};
 
-use crate::document_server::{Document, DocumentServer, Settings, Shelf};
+use crate::document_server::{Document, DocumentServer, DocumentSource, Settings};
 
 /// Where the service of OpenShift answers.
 const GRAPH: &str = "/api/upgrades_info/v1/graph";
@@ -123,7 +123,8 @@ impl UpdateService {
     /// The same, behind TLS or on another port.
     pub fn start_with(settings: Settings) -> Result<Self> {
         let graphs = Arc::<Graphs>::default();
-        let server = DocumentServer::start(Arc::clone(&graphs) as Arc<dyn Shelf>, settings)?;
+        let server =
+            DocumentServer::start(Arc::clone(&graphs) as Arc<dyn DocumentSource>, settings)?;
         Ok(Self { graphs, server })
     }
 
@@ -149,7 +150,7 @@ impl UpdateService {
     }
 }
 
-impl Shelf for Graphs {
+impl DocumentSource for Graphs {
     fn find(&self, uri: &Uri) -> Option<Document> {
         match uri.path() {
             GRAPH | OKD_GRAPH => {

@@ -162,8 +162,8 @@ mod tests {
     #[test]
     fn a_tree_becomes_json_of_the_same_values() {
         let text = "a: [1, 0.5, 'x', true, ~]\nb: &m {c: -2}\nd:\n  <<: *m\n  e: f\n";
-        let wanted =
+        let expected =
             json!({"a": [1, 0.5, "x", true, null], "b": {"c": -2}, "d": {"c": -2, "e": "f"}});
-        assert_eq!(load(text, Keys::Exact).root.unwrap().to_json(), wanted);
+        assert_eq!(load(text, Keys::Exact).root.unwrap().to_json(), expected);
     }
 }

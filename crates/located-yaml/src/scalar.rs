@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn words_mean_what_yaml_1_1_says() {
-        for (word, wanted) in [
+        for (word, expected) in [
             ("", Meaning::Null),
             ("~", Meaning::Null),
             ("null", Meaning::Null),
@@ -129,7 +129,7 @@ mod tests {
             ("0x-1", Meaning::Text),
             ("2024-01-01", Meaning::Text),
         ] {
-            assert_eq!(meaning(word), wanted, "{word:?}");
+            assert_eq!(meaning(word), expected, "{word:?}");
         }
     }
 }

@@ -40,7 +40,7 @@ pub enum Keys {
 /// What was read.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// `None` when the text is no YAML.
+    /// `None` if the text is not YAML.
     pub root: Option<Node>,
     /// Whether another document follows the one that was read.
     pub is_followed: bool,

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_form_of_a_data_url_is_read() {
-        for (url, wanted) in [
+        for (url, expected) in [
             ("data:,", ""),
             ("data:,hello", "hello"),
             ("data:,a%20b%0Ac", "a b\nc"),
@@ -170,13 +170,13 @@ mod tests {
             ("data:base64,aGVsbG8=", "aGVsbG8="),
             ("data:,1+1", "1+1"),
         ] {
-            assert_eq!(decoded(url).as_deref(), Ok(wanted), "{url}");
+            assert_eq!(decoded(url).as_deref(), Ok(expected), "{url}");
         }
     }
 
     #[test]
     fn what_is_no_data_url_is_refused_with_the_reason() {
-        for (url, wanted) in [
+        for (url, expected) in [
             (
                 "https://user:secret@example.com/f",
                 "a https:// address is not a data URL; a node cannot get the contents otherwise, so \
@@ -204,7 +204,7 @@ mod tests {
                 "the data URL holds the character '\\0', which must be written as `%00`",
             ),
         ] {
-            assert_eq!(decoded(url), Err(wanted.to_owned()), "{url}");
+            assert_eq!(decoded(url), Err(expected.to_owned()), "{url}");
         }
     }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::contents::{Contents, ContentsError, Encoding};
-use crate::mode::{Mode, ModeError};
+use crate::file_mode::{FileMode, FileModeError};
 
 /// The longest path that Linux opens.
 const MAX_PATH: usize = 4096;
@@ -26,7 +26,7 @@ pub struct FilePathError(String);
 #[derive(Debug, Clone, PartialEq)]
 pub struct File {
     pub path: FilePath,
-    pub mode: Option<Mode>,
+    pub mode: Option<FileMode>,
     pub overwrite: Option<bool>,
     pub contents: Contents,
     /// Whatever else is written of it: owner, group, verification, the filesystem of version 2.
@@ -42,7 +42,7 @@ pub enum FileError {
     #[error(transparent)]
     Path(#[from] FilePathError),
     #[error("{path}")]
-    Mode { path: FilePath, source: ModeError },
+    FileMode { path: FilePath, source: FileModeError },
     #[error("{path}")]
     Contents { path: FilePath, source: ContentsError },
     #[error(
@@ -118,11 +118,11 @@ impl fmt::Display for FilePath {
 }
 
 impl File {
-    /// A file that everybody may read and only root may write.
+    /// A file that all users may read and only root may write.
     pub fn new(path: FilePath, bytes: &[u8], encoding: Encoding) -> Self {
         Self {
             path,
-            mode: Some(Mode::READABLE),
+            mode: Some(FileMode::READABLE),
             overwrite: Some(true),
             contents: Contents::new(bytes, encoding),
             rest: BTreeMap::new(),
@@ -141,8 +141,8 @@ impl File {
         if raw.append.as_ref().is_some_and(is_set) {
             return Err(FileError::Append(path));
         }
-        let mode = raw.mode.as_ref().map(Mode::from_value).transpose();
-        let mode = mode.map_err(|source| FileError::Mode { path: path.clone(), source })?;
+        let mode = raw.mode.as_ref().map(FileMode::from_value).transpose();
+        let mode = mode.map_err(|source| FileError::FileMode { path: path.clone(), source })?;
         let RawContents { source, compression, rest: contents_rest } =
             raw.contents.unwrap_or_default();
         let contents = Contents::parse(source.as_deref(), compression.as_deref())
@@ -213,14 +213,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_put_on_a_node_is_refused() {
-        for (value, wanted) in [
+        for (value, expected) in [
             (json!({"path": "x"}), "\"x\" is not a path of a file"),
             (json!({"path": "/x", "append": [{"source": "data:,x"}]}), "/x is appended to"),
             (json!({"path": "/x", "append": true}), "/x is appended to"),
             (json!({"mode": 420}), "its entry cannot be read"),
         ] {
             let error = File::from_value(&value).unwrap_err().to_string();
-            assert!(error.starts_with(wanted), "{error}");
+            assert!(error.starts_with(expected), "{error}");
         }
         // Version 2 writes these for files that are not appended to.
         assert!(File::from_value(&json!({"path": "/x", "append": false})).is_ok());

@@ -161,7 +161,7 @@ mod tests {
         config.units.push(Unit::enabled("a.service", "[Unit]\nAfter=b.service\n"));
         config.units.push(Unit::masked("c.service"));
         // The base64 is that of coreutils.
-        let wanted = r#"apiVersion: machineconfiguration.openshift.io/v1
+        let expected = r#"apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
 metadata:
   labels:
@@ -190,6 +190,6 @@ spec:
         mask: true
         name: c.service
 "#;
-        assert_eq!(config.to_yaml().unwrap(), wanted);
+        assert_eq!(config.to_yaml().unwrap(), expected);
     }
 }

@@ -195,7 +195,7 @@ spec:
                  nodeDisruptionPolicy:\n    files:\n    - path: /etc/x\n      actions: [{actions}]\n",
             )
         };
-        for (text, wanted) in [
+        for (text, expected) in [
             (
                 with("{type: none}"),
                 "\"none\" is not an action of a disruption policy; did you mean None?",
@@ -215,7 +215,7 @@ spec:
                  yaml` prints it",
             ),
         ] {
-            assert_eq!(parse_disruption_policy(&text).unwrap_err().to_string(), wanted);
+            assert_eq!(parse_disruption_policy(&text).unwrap_err().to_string(), expected);
         }
     }
 }

@@ -150,9 +150,9 @@ mod tests {
             config("00-worker", "worker", "/etc/w", ""),
             config("rendered-worker-0123", "worker", "/etc/r", ""),
         ];
-        for (role, wanted) in [(Role::master(), "/etc/m"), (Role::worker(), "/etc/w")] {
+        for (role, expected) in [(Role::master(), "/etc/m"), (Role::worker(), "/etc/w")] {
             let paths: Vec<_> = Pool::new(&role, &all).files().into_keys().collect();
-            assert_eq!(paths.iter().map(|path| path.as_str()).collect::<Vec<_>>(), [wanted]);
+            assert_eq!(paths.iter().map(|path| path.as_str()).collect::<Vec<_>>(), [expected]);
         }
     }
 }

@@ -56,7 +56,7 @@ pub enum Problem {
     Unit { number: usize, source: serde_json::Error },
 }
 
-/// A document of the text that is no MachineConfig.
+/// A document of the text that is not a MachineConfig.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     pub kind: String,

@@ -73,14 +73,14 @@ mod tests {
 
     #[test]
     fn the_warning_begins_above_80_percent_and_the_limit_itself_fits() {
-        for (bytes, wanted) in [
+        for (bytes, expected) in [
             (0, Fit::Well),
             (1_258_291, Fit::Well),
             (1_258_292, Fit::Barely),
             (1_572_864, Fit::Barely),
             (1_572_865, Fit::Not),
         ] {
-            assert_eq!(Size(bytes).fit(), wanted, "{bytes}");
+            assert_eq!(Size(bytes).fit(), expected, "{bytes}");
         }
     }
 }

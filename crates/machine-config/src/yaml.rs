@@ -66,7 +66,7 @@ fn write(value: &impl Serialize, options: SerializerOptions) -> Result<String, W
 
 /// The same as [`manifest`], with sorted keys.
 pub(crate) fn sorted_manifest(mut object: Value) -> Result<String, WriteError> {
-    // Whether maps keep the order of insertion is decided by whoever else is linked in.
+    // Whether maps keep the order of insertion depends on features that other crates enable.
     object.sort_all_objects();
     manifest(&object)
 }
@@ -108,12 +108,12 @@ mod tests {
             "mode": 420,
             "empty": "",
         }));
-        let wanted = format!(
+        let expected = format!(
             "contents: |\n  [Unit]\n  Description=some words that go on for longer than eighty \
              columns, so that a careless writer would fold them into two\nempty: \"\"\nmode: 420\n\
              source: data:;base64,{}\n",
             "x".repeat(300),
         );
-        assert_eq!(text.unwrap(), wanted);
+        assert_eq!(text.unwrap(), expected);
     }
 }

@@ -1,5 +1,17 @@
 //! What distinguishes one machine from another: its host name, the MAC addresses of its NICs, its
-//! serial number. Names and addresses are read here and nowhere else.
+//! serial number. Names and addresses are parsed here and nowhere else.
+//!
+//! # Example
+//!
+//! ```
+//! use machine_identity::{Mac, ShortName};
+//!
+//! let name = ShortName::of("worker-0.example.com").expect("a name");
+//! assert_eq!(name.as_str(), "worker-0");
+//! assert_eq!(ShortName::of("localhost.localdomain"), None);
+//! assert_eq!("52-54-00-AB-CD-EF".parse::<Mac>()?, "52:54:00:ab:cd:ef".parse()?);
+//! # Ok::<(), machine_identity::MacError>(())
+//! ```
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -110,8 +122,8 @@ fn octets(text: &str) -> Option<Vec<u8>> {
 }
 
 impl Mac {
-    /// Whether it can tell machines apart: neither none nor for groups.
-    pub fn is_of_a_card(self) -> bool {
+    /// Whether it identifies a NIC: it is neither zero nor a multicast address.
+    pub fn is_unicast(self) -> bool {
         self.0 != [0; 6] && self.0[0] & 1 == 0
     }
 }
@@ -128,7 +140,7 @@ impl fmt::Display for Mac {
 pub struct Serial(String);
 
 impl Serial {
-    /// Nothing for what firmware says when nobody filled the field in.
+    /// `None` for the placeholders of firmware.
     pub fn of(text: &str) -> Option<Self> {
         let text = text.trim();
         let placeholders = [

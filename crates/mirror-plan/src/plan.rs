@@ -53,8 +53,14 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What a run copies. Images are in the order of kind, name and origin, blobs
-/// in that of their digests, whatever order they were found in.
+/// What a run copies.
+///
+/// # Guarantees
+///
+/// - Images are in the order of kind, name and origin, blobs in that of their digests, whatever order
+///   they were found in.
+/// - Each blob is listed once. Images refer to blobs of the list only; a document that does not
+///   satisfy this is rejected with [`PlanError`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
@@ -225,9 +231,9 @@ fn action(
 /// digest are two entries: a manifest that lies about a size must not spoil the
 /// one that does not.
 #[derive(Default)]
-struct BlobTable(BTreeMap<BlobRef, Met>);
+struct BlobTable(BTreeMap<BlobRef, TableEntry>);
 
-struct Met {
+struct TableEntry {
     index: BlobIndex,
     held: bool,
 }
@@ -238,7 +244,7 @@ impl BlobTable {
         let met = self
             .0
             .entry(blob)
-            .or_insert_with(|| Met { index: next, held: held.content(&blob.digest) });
+            .or_insert_with(|| TableEntry { index: next, held: held.content(&blob.digest) });
         met.held |= action == Action::Present;
         met.index
     }

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_bad_target_says_what_is_wrong_with_it() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("", "is empty"),
             ("docker://", "is empty"),
             ("docker:///", "is empty"),
@@ -129,7 +129,7 @@ mod tests {
         ] {
             let error = text.parse::<Target>().unwrap_err();
             let cause = error.source().map(ToString::to_string).unwrap_or_default();
-            assert!(format!("{error}: {cause}").contains(wanted), "{text}: {error}: {cause}");
+            assert!(format!("{error}: {cause}").contains(expected), "{text}: {error}: {cause}");
         }
     }
 }

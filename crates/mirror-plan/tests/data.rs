@@ -69,15 +69,15 @@ fn behind(source: &str, mirror: &str, scope: Scope) -> MirroredImage {
         (Scope::Namespace, Kind::RelatedImage) => format!("{source}/image@{digest}"),
         _ => format!("{source}@{digest}"),
     };
-    let wanted = Wanted {
+    let expected = Wanted {
         kind,
         origin: Origin::Registry(image.parse().unwrap()),
         target_repository: None,
         target_tag: (kind == Kind::ReleaseComponent).then(|| "4.18.1-x86_64-x".parse().unwrap()),
         platforms: vec![],
     };
-    let destination = Naming::new(target.parse().unwrap()).destination(&wanted).unwrap();
-    MirroredImage { kind, origin: wanted.origin, destination }
+    let destination = Naming::new(target.parse().unwrap()).destination(&expected).unwrap();
+    MirroredImage { kind, origin: expected.origin, destination }
 }
 
 /// Our resource for the images behind every entry of a real one.

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::annotations::{
     ADOPT, ADOPT_BR_EX, ADOPTED, CANARY, DRIFT, MEMORY_ONLY, NODE_EXPRESSIONS, NODE_VALUES, OFF,
-    ON_NMSTATES, ON_POLICIES, PAUSED, PREFIX, PROBE_DNS_NAME, PROBE_TIMEOUT, PROBES, RETRY,
-    REVERT_ON_DELETE, REVERTED_NODES,
+    ON_NMSTATES, ON_POLICIES, PAUSED, PREFIX, PROBE_DNS_NAME, PROBE_PING_TARGET, PROBE_TIMEOUT,
+    PROBES, RETRY, REVERT_ON_DELETE, REVERTED_NODES,
 };
 use crate::{GROUP, NODE_LABEL, POLICY_LABEL};
 
@@ -79,6 +79,7 @@ fn policies() -> [[Value; 2]; 2] {
             "a number of seconds from 1 to 600",
         ),
         matching(PROBE_DNS_NAME, "^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$", "a host name"),
+        matching(PROBE_PING_TARGET, "^[0-9a-fA-F.:]{2,45}$", "an IP address"),
         matching(
             NODE_EXPRESSIONS,
             "^[A-Za-z0-9_./(), !=-]+$",

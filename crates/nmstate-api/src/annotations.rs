@@ -1,9 +1,10 @@
 //! What can be asked for beyond the API of kubernetes-nmstate: annotations under one prefix.
 //!
-//! A value that cannot be honoured is an error, as is a name under the prefix that nobody knows:
+//! A value that cannot be honoured is an error, as is an unknown name under the prefix:
 //! a policy whose author believes in a canary must not roll out without one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 use crate::name::{NameError, NodeName};
@@ -26,11 +27,14 @@ pub const DRIFT: &str = "nmstate.landfall.dev/drift";
 pub const MEMORY_ONLY: &str = "nmstate.landfall.dev/memory-only";
 /// On a policy: seconds that the network may take to be good after a change.
 pub const PROBE_TIMEOUT: &str = "nmstate.landfall.dev/probe-timeout";
-/// On a policy: try again where it failed. A new value asks anew; names of nodes after a space
+/// On a policy: try again where it failed. A new value is a new request; names of nodes after a space
 /// restrict it to these.
 pub const RETRY: &str = "nmstate.landfall.dev/retry";
 /// On a policy: the name that name servers are asked about after a change.
 pub const PROBE_DNS_NAME: &str = "nmstate.landfall.dev/probe-dns-name";
+/// On a policy: the address that must respond to a ping after a change, instead of the default
+/// gateways.
+pub const PROBE_PING_TARGET: &str = "nmstate.landfall.dev/probe-ping-target";
 /// On a policy: change no further node.
 pub const PAUSED: &str = "nmstate.landfall.dev/paused";
 /// On a policy: expressions about labels that a node must meet beside `spec.nodeSelector`, as for
@@ -52,7 +56,7 @@ pub const ADOPTED_FROM: &str = "nmstate.landfall.dev/adopted-from";
 /// A label, on policies that were made of a node's own document.
 pub const ADOPTED: &str = "nmstate.landfall.dev/adopted";
 
-pub(crate) const ON_POLICIES: [&str; 13] = [
+pub(crate) const ON_POLICIES: [&str; 14] = [
     PROBES,
     CANARY,
     REVERT_ON_DELETE,
@@ -60,6 +64,7 @@ pub(crate) const ON_POLICIES: [&str; 13] = [
     MEMORY_ONLY,
     PROBE_TIMEOUT,
     PROBE_DNS_NAME,
+    PROBE_PING_TARGET,
     RETRY,
     PAUSED,
     NODE_EXPRESSIONS,
@@ -187,6 +192,8 @@ pub struct PolicyOptions {
     pub probe_timeout: Option<u16>,
     /// The name that name servers are asked about; that of the `NMState` without it.
     pub probe_dns_name: Option<String>,
+    /// The address that the gateway probe pings; the default gateways without it.
+    pub probe_ping_target: Option<IpAddr>,
     pub retry: Option<Retry>,
     /// Whether no further node is changed.
     pub is_paused: bool,
@@ -241,6 +248,10 @@ impl PolicyOptions {
             probe_dns_name: annotations
                 .get(PROBE_DNS_NAME)
                 .map(|text| dns_name(text))
+                .transpose()?,
+            probe_ping_target: annotations
+                .get(PROBE_PING_TARGET)
+                .map(|text| ping_target(text))
                 .transpose()?,
             retry: annotations.get(RETRY).map(|text| retry(text)).transpose()?,
             is_paused: flag(annotations, PAUSED)?,
@@ -367,6 +378,10 @@ fn dns_name(text: &str) -> Result<String, AnnotationError> {
     }
 }
 
+fn ping_target(text: &str) -> Result<IpAddr, AnnotationError> {
+    text.parse().map_err(|_| bad(PROBE_PING_TARGET, text, "an IP address"))
+}
+
 fn config_map(text: &str) -> Result<String, AnnotationError> {
     let name: Result<NodeName, _> = text.parse();
     match name {
@@ -436,6 +451,8 @@ mod tests {
         assert!(policy(PAUSED, "true").unwrap().is_paused);
         let named = policy(PROBE_DNS_NAME, "api.example.com").unwrap();
         assert_eq!(named.probe_dns_name.as_deref(), Some("api.example.com"));
+        let pinged = policy(PROBE_PING_TARGET, "2001:db8::1").unwrap();
+        assert_eq!(pinged.probe_ping_target, Some("2001:db8::1".parse().unwrap()));
         let selected = policy(NODE_EXPRESSIONS, "zone in (a, b), !gpu").unwrap();
         assert!(selected.select(&[("zone".to_owned(), "b".to_owned())].into()));
         assert!(!selected.select(&BTreeMap::new()));
@@ -473,6 +490,8 @@ mod tests {
             (RETRY, "2026-01-01T00:00:00Z a_b"),
             (PAUSED, "yes"),
             (PROBE_DNS_NAME, "a b"),
+            (PROBE_PING_TARGET, "gateway.example.com"),
+            (PROBE_PING_TARGET, "192.0.2.1/24"),
             (NODE_VALUES, ""),
             (NODE_VALUES, "other-namespace/name"),
             (REVERTED_NODES, "a_b"),
@@ -503,9 +522,9 @@ mod tests {
     #[test]
     fn an_annotation_of_the_other_kind_is_not_known() {
         assert!(policy(OFF, "true").is_err());
-        let asked = annotations(&[(CANARY, "1"), (OFF, "true")]);
-        assert!(NMStateOptions::parse(Some(&asked)).unwrap().off);
-        let unknown = NMStateOptions::unknown(Some(&asked)).unwrap().to_string();
+        let requested = annotations(&[(CANARY, "1"), (OFF, "true")]);
+        assert!(NMStateOptions::parse(Some(&requested)).unwrap().off);
+        let unknown = NMStateOptions::unknown(Some(&requested)).unwrap().to_string();
         assert!(unknown.contains("nmstate.landfall.dev/canary is not known here"), "{unknown}");
         assert_eq!(NMStateOptions::unknown(Some(&annotations(&[(OFF, "true")]))), None);
     }

@@ -76,7 +76,7 @@ impl<'a> PolicyNews<'a> {
 }
 
 impl Assignment {
-    /// Whether a node that was told `self` needs to be told `wanted`. That a slot is gone is no news
+    /// Whether a node that has `self` needs `wanted`. That a slot is gone is not needed
     /// to the node that reported its end.
     fn is_news(&self, wanted: &Self) -> bool {
         self.version != wanted.version
@@ -86,7 +86,7 @@ impl Assignment {
 }
 
 impl Assignments {
-    /// Reads the annotation. One that nobody can read tells nothing.
+    /// Parses the annotation. An invalid one is ignored.
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }

@@ -37,7 +37,7 @@ impl NodeNetworkConfigurationEnactment {
         }
     }
 
-    /// The conditions of its status, none when nobody wrote it yet.
+    /// The conditions of its status; none if it was not written yet.
     pub fn conditions(&self) -> &[Condition] {
         self.status.as_ref().map_or(&[], |status| &status.conditions)
     }

@@ -171,14 +171,14 @@ mod tests {
 
     #[test]
     fn what_is_not_a_selector_is_an_error_that_says_where() {
-        for (text, told) in [
+        for (text, message) in [
             ("", r#"expected the key of a label, found """#),
             ("a,,b", r#"expected the key of a label, found """#),
             ("zone within (a)", r#"expected `in` or `notin`, found "within""#),
             ("zone in a", r#"expected a list of values in parentheses, found "in a""#),
             ("zone in (a;b)", r#"expected the value of a label, found "a;b""#),
         ] {
-            assert_eq!(NodeExpressions::parse(text).unwrap_err().to_string(), told);
+            assert_eq!(NodeExpressions::parse(text).unwrap_err().to_string(), message);
         }
     }
 

@@ -39,7 +39,7 @@ impl NodeNetworkConfigurationPolicy {
         }
     }
 
-    /// The conditions of its status, none when nobody wrote it yet.
+    /// The conditions of its status; none if it was not written yet.
     pub fn conditions(&self) -> &[Condition] {
         self.status.as_ref().map_or(&[], |status| &status.conditions)
     }
@@ -146,7 +146,7 @@ pub struct Slot {
     /// Identifies the slot among those of its node. A holder that reports nothing until then is
     /// named in the conditions; it keeps the slot.
     pub expires: Time,
-    /// The UID of the enactment it was given to. An enactment that is made anew needs another slot.
+    /// The UID of the enactment it was given to. An enactment that was recreated needs another slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enactment: Option<String>,
 }
@@ -199,7 +199,7 @@ pub enum PolicyReason {
     FailedToConfigure,
     ConfigurationProgressing,
     NoMatchingNode,
-    /// Ours: no handlers run in this cluster, so nobody acts on policies.
+    /// Ours: no handlers run in this cluster, so policies are not applied.
     OperandNotDeployed,
     /// Ours: an annotation of the policy cannot be honoured, so it is not acted on.
     InvalidAnnotation,

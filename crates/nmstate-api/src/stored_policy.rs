@@ -1,7 +1,7 @@
 //! A policy as the server has it, before anybody understands it.
 //!
 //! A list of policies is read as a whole. One that cannot be read, say because it is nested a
-//! thousand levels deep, would hide all the others, and whoever complains about the list would
+//! thousand levels deep, would hide all the others, and an error about the list would
 //! write it to a log, with every secret in it. So what people wrote is kept as text at first, and
 //! each policy is read on its own.
 
@@ -30,7 +30,7 @@ pub struct StoredPolicy {
     status: Option<Box<RawValue>>,
 }
 
-/// A spec that nobody can act on.
+/// A spec that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the spec of the policy cannot be read: {why}")]
 pub struct Unreadable {
@@ -38,7 +38,7 @@ pub struct Unreadable {
 }
 
 impl StoredPolicy {
-    /// Reads it. A status that cannot be read is none: it is written anew by whoever may.
+    /// Reads it. A status that cannot be read is ignored: its writer replaces it.
     pub fn read(&self) -> Result<Policy, Unreadable> {
         let spec = match self.spec.as_deref().map(RawValue::get) {
             None | Some("null") => Default::default(),
@@ -76,7 +76,7 @@ impl StoredPolicy {
     }
 }
 
-/// Who manages which field is as deep as the object, and nobody here asks.
+/// Managed fields are nested as deep as the object, and are not used here.
 fn without_managers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn neither_complaints_nor_debugging_quote_a_spec() {
         let secret = stored(r#"{"desiredState":"hunter2"}"#);
-        let said = format!("{} {secret:?}", secret.read().unwrap_err());
-        assert!(!said.contains("hunter2"), "{said}");
+        let output = format!("{} {secret:?}", secret.read().unwrap_err());
+        assert!(!output.contains("hunter2"), "{output}");
     }
 }

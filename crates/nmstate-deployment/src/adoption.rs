@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use br_ex::day2::{self, NotAdopted};
 use br_ex::node_state::{self, NodeState};
+use br_ex_day2::NotAdopted;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use machine_config::{BR_EX_FOLDER, MachineConfig, Role};
 use nmstate::NetworkState;
@@ -83,7 +83,7 @@ pub fn judge(node: &Node, report: &Value, configs: &[MachineConfig]) -> Judgemen
     let Some(state) = state else {
         return Judgement::Refused("it reports no network".to_owned());
     };
-    let adoption = match day2::adopt(&state, configs, node.role.as_ref()) {
+    let adoption = match br_ex_day2::adopt(&state, configs, node.role.as_ref()) {
         Ok(adoption) => adoption,
         Err(NotAdopted::NoDocument(_)) => return Judgement::NoDocument,
         Err(NotAdopted::Differs { origin, left, .. }) => {
@@ -110,7 +110,7 @@ pub fn judge(node: &Node, report: &Value, configs: &[MachineConfig]) -> Judgemen
 
 fn policy(
     hostname: &str,
-    adoption: &day2::Adoption,
+    adoption: &br_ex_day2::Adoption,
 ) -> Result<NodeNetworkConfigurationPolicy, String> {
     let mut policy = NodeNetworkConfigurationPolicy::new(&adoption.policy.name);
     policy.spec = serde_json::from_value(json!({

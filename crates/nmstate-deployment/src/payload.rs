@@ -68,10 +68,17 @@ pub fn files() -> Vec<PayloadFile> {
 /// What runs in the management cluster, in the namespace of one hosted control plane. The operator
 /// of hosted control planes applies it; it is no part of what the cluster-version operator reads.
 pub fn hosted_files(namespace: &str) -> Vec<PayloadFile> {
-    vec![PayloadFile {
-        name: "nmstate-operator.yaml".to_owned(),
-        objects: hosted::objects(namespace),
-    }]
+    // Management clusters without the API of the Prometheus operator get the first one only.
+    vec![
+        PayloadFile {
+            name: "nmstate-operator.yaml".to_owned(),
+            objects: hosted::objects(namespace),
+        },
+        PayloadFile {
+            name: "nmstate-operator-monitoring.yaml".to_owned(),
+            objects: hosted::monitoring(namespace),
+        },
+    ]
 }
 
 /// What a cluster that is not OpenShift needs, for `kubectl apply -f`: without kinds that it does not

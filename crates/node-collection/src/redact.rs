@@ -385,17 +385,20 @@ mod tests {
         ];
         for notation in notations {
             let text = format!("# comment\ninterfaces:\n- name: nic0\n  {notation}\n  mtu: 1500\n");
-            let shown = hide(DOCUMENT, &text);
-            assert!(!shown.contains("hunter2") && shown.contains("nic0"), "{notation}:\n{shown}");
-            assert!(shown.contains("1500"), "{notation}:\n{shown}");
+            let printed = hide(DOCUMENT, &text);
+            assert!(
+                !printed.contains("hunter2") && printed.contains("nic0"),
+                "{notation}:\n{printed}"
+            );
+            assert!(printed.contains("1500"), "{notation}:\n{printed}");
         }
         for flow in [
             "interfaces: [{name: nic0, 802.1x: {identity: x, password: hunter2}}]",
             "{\"interfaces\":[{\"name\":\"nic0\",\"802.1x\":{\"identity\":\"x\",\"password\":\"hunter2\"}}]}",
             "interfaces: [{name: nic0, 802.1x: {password: 'it''s hunter2', identity: x}}]",
         ] {
-            let shown = hide(DOCUMENT, flow);
-            assert!(!shown.contains("hunter2") && shown.contains("identity"), "{shown}");
+            let printed = hide(DOCUMENT, flow);
+            assert!(!printed.contains("hunter2") && printed.contains("identity"), "{printed}");
         }
     }
 
@@ -418,12 +421,12 @@ mod tests {
     fn secrets_of_profiles_are_hidden_by_their_keys() {
         let path = "/etc/NetworkManager/system-connections/wg.nmconnection";
         let text = "[connection]\nid=nic0\n[wifi-security]\nkey-mgmt=wpa-psk\npsk=hunter2\n[wireguard]\nprivate-key=hunter2\nprivate-key-flags=0\n[wireguard-peer.AAA=]\npreshared-key=hunter2\n[vpn-secrets]\nanything=hunter2\n[802-1x]\nidentity=x\npassword=hunter2";
-        let shown = hide(path, text);
-        assert!(!shown.contains("hunter2"), "{shown}");
+        let printed = hide(path, text);
+        assert!(!printed.contains("hunter2"), "{printed}");
         for kept in ["id=nic0\n", "key-mgmt=wpa-psk\n", "private-key-flags=0\n", "identity=x\n"] {
-            assert!(shown.contains(kept), "{kept}: {shown}");
+            assert!(printed.contains(kept), "{kept}: {printed}");
         }
-        assert_eq!(shown.lines().count(), text.lines().count());
+        assert_eq!(printed.lines().count(), text.lines().count());
     }
 
     #[test]
@@ -440,22 +443,22 @@ mod tests {
             "wep-key0=hunter2",
         ];
         for text in lines {
-            let shown = hide("/proc/cmdline", text);
-            assert!(!shown.contains("hunter2"), "{text}: {shown}");
+            let printed = hide("/proc/cmdline", text);
+            assert!(!printed.contains("hunter2"), "{text}: {printed}");
         }
         let kept = "BOOT_IMAGE=x rd.neednet=1 ip=192.0.2.5::192.0.2.1:24 fe80::1: x=y\n";
         assert_eq!(hide("/proc/cmdline", kept), kept);
-        let shown = hide("/proc/cmdline", "a=1 rd.password=hunter2 ip=dhcp\n");
-        assert_eq!(shown, "a=1 rd.password=<hidden> ip=dhcp\n");
+        let printed = hide("/proc/cmdline", "a=1 rd.password=hunter2 ip=dhcp\n");
+        assert_eq!(printed, "a=1 rd.password=<hidden> ip=dhcp\n");
     }
 
     #[test]
     fn a_known_secret_is_hidden_in_logs_that_do_not_name_it() {
         let mut secrets = Secrets::default();
         secrets.learn(DOCUMENT, b"interfaces: [{name: nic0, 802.1x: {password: hunter2}}]");
-        let shown = secrets.hide("journal/nmstate.log", b"802.1x of nic0 rejected 'hunter2'\n");
-        assert_eq!(shown, b"802.1x of nic0 rejected '<hidden>'\n");
-        let shown = secrets.hide("x.log", &[0xff, 0xfe]);
-        assert_eq!(shown, b"<not collected: 2 bytes that are not text>\n");
+        let printed = secrets.hide("journal/nmstate.log", b"802.1x of nic0 rejected 'hunter2'\n");
+        assert_eq!(printed, b"802.1x of nic0 rejected '<hidden>'\n");
+        let printed = secrets.hide("x.log", &[0xff, 0xfe]);
+        assert_eq!(printed, b"<not collected: 2 bytes that are not text>\n");
     }
 }

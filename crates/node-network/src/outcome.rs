@@ -58,7 +58,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Apply => "NetworkManager could not make the change",
-            Self::Verification => "the network did not become what the document asks for",
+            Self::Verification => "the network did not become what the document requests",
             Self::Facts => "the bridge does not carry the node",
             Self::Probes => "the probes did not succeed through the new network",
             Self::Expired => "the checkpoint was gone before the change was confirmed",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nmstate::{InterfaceState, Interfaces, NetworkState};
+use nmstate::{Interface, InterfaceState, InterfaceType, Interfaces, NetworkState};
 
 /// Names of all interfaces whose profiles a change may have replaced: those it names, and their
 /// ports.
@@ -46,6 +46,15 @@ pub(crate) fn trial(desired: &NetworkState, before: &NetworkState) -> NetworkSta
     trial
 }
 
+/// Whether a change cannot be tried in memory. There, profiles of what is to be absent remain, and those
+/// of the ports of an Open vSwitch bridge activate it again at once.
+pub(crate) fn needs_disk(desired: &NetworkState, before: &NetworkState) -> bool {
+    let is_bridge = |it: &&Interface| it.iface_type() == InterfaceType::OvsBridge;
+    let exists =
+        |name: &str| before.interfaces.iter().filter(is_bridge).any(|it| it.name() == name);
+    desired.interfaces.iter().filter(is_bridge).any(|it| it.is_absent() && exists(it.name()))
+}
+
 /// The part of a change that exists on disk only: in memory, an interface that is to be absent is
 /// down and keeps its profile, and the configured host name stays.
 pub(crate) fn removals(desired: &NetworkState) -> Option<NetworkState> {
@@ -78,6 +87,22 @@ mod tests {
         );
         assert_eq!(names(&desired).into_iter().collect::<Vec<_>>(), ["br0", "eth1"]);
         assert!(removals(&desired).is_none());
+    }
+
+    #[test]
+    fn the_removal_of_an_open_vswitch_bridge_is_tried_on_disk() {
+        let before = state(
+            "interfaces:
+- {name: br1, type: ovs-bridge, state: up, bridge: {port: [{name: eth1}]}}
+- {name: br2, type: linux-bridge, state: up}",
+        );
+        let absent = |name: &str, kind: &str| {
+            state(&format!("interfaces: [{{name: {name}, type: {kind}, state: absent}}]"))
+        };
+        assert!(needs_disk(&absent("br1", "ovs-bridge"), &before));
+        assert!(!needs_disk(&absent("br2", "linux-bridge"), &before));
+        assert!(!needs_disk(&absent("br3", "ovs-bridge"), &before), "there is none");
+        assert!(!needs_disk(&before, &before));
     }
 
     #[test]

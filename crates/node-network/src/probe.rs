@@ -17,6 +17,8 @@ pub enum Target {
     /// The gateways of default routes, probed by ARP or neighbour discovery. ICMP may be
     /// filtered, these cannot be. With an interface: only its gateways.
     DefaultGateway { interface: Option<String> },
+    /// An address, probed by an ICMP echo request.
+    Ping(IpAddr),
     /// The name servers in use. Any response for this name counts, NXDOMAIN too.
     NameServers { name: String },
     /// The API server: any response to a request counts.
@@ -40,6 +42,7 @@ pub struct Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
     Neighbour { interface: String, address: IpAddr },
+    Echo(IpAddr),
     Dns { server: SocketAddr, interface: Option<String>, name: String },
     Answer(Endpoint),
     AnswerThrough { endpoint: Endpoint, interface: String, family: Option<Family> },
@@ -142,6 +145,7 @@ impl Target {
                     Some(Probe::Neighbour { interface: route.interface, address: route.gateway? })
                 })
                 .collect(),
+            Self::Ping(address) => vec![Probe::Echo(*address)],
             Self::NameServers { name } => name_servers(state)
                 .into_iter()
                 .map(|server| Probe::Dns {
@@ -179,6 +183,7 @@ impl fmt::Display for Target {
                 write!(f, "the default gateway of {interface} answers")
             }
             Self::DefaultGateway { interface: None } => f.write_str("a default gateway answers"),
+            Self::Ping(address) => write!(f, "{address} answers"),
             Self::NameServers { .. } => f.write_str("a name server answers"),
             Self::ApiServer(endpoint) => write!(f, "the API server {endpoint} answers"),
             Self::GatewayThrough { interface, family } => {
@@ -213,6 +218,7 @@ impl fmt::Display for Probe {
                 let how = if address.is_ipv4() { "ARP" } else { "neighbour discovery" };
                 write!(f, "gateway {address} on {interface} by {how}")
             }
+            Self::Echo(address) => write!(f, "{address} by ICMP"),
             Self::Dns { server, name, .. } => write!(f, "name server {} about {name}", server.ip()),
             Self::Answer(endpoint) => write!(f, "API server {endpoint}"),
             Self::AnswerThrough { endpoint, interface, .. } => {

@@ -10,6 +10,7 @@ use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
 use crate::api_trust::ApiTrust;
 use crate::dns_query;
+use crate::echo;
 use crate::message::Message;
 use crate::neighbour;
 use crate::probe::{CheckProbes, CheckReport, Endpoint, Probe, ProbeReport};
@@ -45,6 +46,10 @@ async fn response(probe: &Probe, trust: Option<&ApiTrust>) -> Result<Message, Me
     match probe {
         Probe::Neighbour { interface, address } => {
             neighbour::resolve(interface, *address).await.map_err(|e| chain(&e))?;
+            Ok("answered".into())
+        }
+        Probe::Echo(address) => {
+            echo::request(*address).await.map_err(|error| chain(&error))?;
             Ok("answered".into())
         }
         Probe::Dns { server, interface, name } => {

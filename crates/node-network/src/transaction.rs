@@ -23,6 +23,7 @@ use crate::persistence;
 use crate::probe::{CheckProbes, CheckReport};
 use crate::record::{Record, RecordError, RecordFile, Stage};
 use crate::recovery;
+use crate::revert::revert;
 
 /// The network that a [`Transaction`] changes. [`crate::Host`] is this machine.
 ///
@@ -251,7 +252,7 @@ impl Transaction<'_> {
         self.others_are_done(network).await?;
         let reading = |error: NmstateError| format!("reading the network state: {error}");
         let state = network.state_with_secrets().await.map_err(reading)?;
-        let revert = self.desired.generate_revert(&state).map_err(|error| error.to_string())?;
+        let revert = revert(self.desired, &state).map_err(|error| error.to_string())?;
         let mut record = self.record.draft(self.label, self.desired, revert, self.memory_only);
         record.manager = Some(network.manager().await.map_err(|error| with_causes(&error))?);
         Ok(Before { state, record })
@@ -275,19 +276,21 @@ impl Transaction<'_> {
         }
     }
 
-    /// Applies in memory. Where nmstate finds that impossible, the change is tried on disk: the
-    /// record is then what restores the former network after a reboot.
+    /// Applies in memory. Where that is impossible, the change is tried on disk: the record is then what
+    /// restores the former network after a reboot.
     async fn try_out(
         &self,
         network: &impl Network,
         before: &NetworkState,
         record: &mut Record,
     ) -> Result<(), NmstateError> {
-        let trial = persistence::trial(self.desired, before);
-        let tried = self.apply(network, &trial, record).await;
-        let Err(error) = &tried else { return tried };
-        if self.memory_only || record.checkpoint.is_some() || !is_refusal(error.kind()) {
-            return tried;
+        if self.memory_only || !persistence::needs_disk(self.desired, before) {
+            let trial = persistence::trial(self.desired, before);
+            let tried = self.apply(network, &trial, record).await;
+            let Err(error) = &tried else { return tried };
+            if self.memory_only || record.checkpoint.is_some() || !is_refusal(error.kind()) {
+                return tried;
+            }
         }
         record.on_disk = true;
         if let Err(error) = self.record.write(record) {

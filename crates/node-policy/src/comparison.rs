@@ -12,6 +12,10 @@ pub(crate) fn is_left(wanted: &Value, current: &Value) -> bool {
 
 fn value_differs(key: &str, wanted: &Value, has: &Value) -> bool {
     match (wanted, has) {
+        // Of a port of a bridge: without VLANs, not with any.
+        (Value::Object(wanted), Value::Object(has)) if key == "vlan" && wanted.is_empty() => {
+            !has.is_empty()
+        }
         (Value::Object(wanted), Value::Object(has)) => map_differs(wanted, has),
         (Value::Object(wanted), Value::Null) => map_differs(wanted, &Map::new()),
         (Value::Array(wanted), Value::Array(has)) => list_differs(key, wanted, has),
@@ -138,6 +142,16 @@ mod tests {
         assert!(is_left(&servers(&["192.0.2.2", "192.0.2.1"]), &has));
         assert!(is_left(&servers(&[]), &has));
         assert!(!is_left(&servers(&[]), &json!({})));
+    }
+
+    #[test]
+    fn a_port_that_shall_have_no_vlans_differs_while_it_has_some() {
+        let bridge = |port: Value| json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "bridge": {"port": [port]}}]});
+        let none = bridge(json!({"name": "eth1", "vlan": {}}));
+        let some = bridge(json!({"name": "eth1", "vlan": {"mode": "access", "tag": 100}}));
+        assert!(is_left(&none, &some));
+        assert!(!is_left(&none, &none));
+        assert!(!is_left(&none, &bridge(json!({"name": "eth1"}))));
     }
 
     #[test]

@@ -9,7 +9,7 @@ const FORBIDDEN: &str = "forbidden";
 
 /// The end of an attempt that must not be made, none when it may.
 pub fn forbidden(current: &NetworkState, desired: &NetworkState) -> Option<Attempt> {
-    let refusals = match br_ex::day2::refusals(current, desired, None) {
+    let refusals = match br_ex_day2::refusals(current, desired, None) {
         Ok(refusals) => refusals,
         Err(error) => return Some(Attempt::NotRendered { why: error.to_string() }),
     };

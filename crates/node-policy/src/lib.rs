@@ -23,6 +23,7 @@
 //! | [`phase`] | how far a policy is on a node, as conditions and back |
 //! | [`limit`], [`rollout`] | which nodes may change now |
 //! | [`summary`] | what all nodes together mean for a policy |
+//! | [`policy_status`] | the status of a policy: slots, conditions, what makes it unusable |
 //! | [`report`] | the network of a node as it is reported |
 //! | [`pace`] | a limit on the rate of writes |
 //!
@@ -59,6 +60,7 @@ pub mod overlap;
 pub mod pace;
 mod packet_size;
 pub mod phase;
+pub mod policy_status;
 pub mod rendering;
 pub mod report;
 pub mod revert;

@@ -20,7 +20,7 @@ pub enum FillError {
     #[error("{path}: value {name} not found for this node")]
     Missing { path: String, name: String },
     #[error(
-        "{path}: `{{{{ values.{name} }}}}` is no place for a value: a name consists of letters, digits, - and _"
+        "{path}: `{{{{ values.{name} }}}}` is not a valid placeholder: a name consists of letters, digits, - and _"
     )]
     Place { path: String, name: String },
 }

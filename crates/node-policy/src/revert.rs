@@ -52,7 +52,7 @@ pub fn way_back(
     before: &NetworkState,
     earlier: &NetworkDocument,
 ) -> Result<NetworkDocument, RevertError> {
-    let revert = desired.generate_revert(before).map_err(RevertError::Revert)?;
+    let revert = node_network::revert(desired, before).map_err(RevertError::Revert)?;
     let mut sections = match serde_json::to_value(revert)? {
         Value::Object(sections) => sections,
         _ => Map::new(),
@@ -119,6 +119,17 @@ mod tests {
                 left.remove(&done);
             }
         }
+    }
+
+    #[test]
+    fn an_address_comes_back_when_a_policy_that_disabled_it_is_reverted() {
+        let before = state(
+            "interfaces: [{name: eth1, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: 192.0.2.1, prefix-length: 24}]}}]",
+        );
+        let desired =
+            state("interfaces: [{name: eth1, type: ethernet, state: up, ipv4: {enabled: false}}]");
+        let back = way_back(&desired, &before, &NetworkDocument::default()).unwrap().to_value();
+        assert_eq!(back["interfaces"][0]["ipv4"]["address"][0]["ip"], "192.0.2.1");
     }
 
     #[test]

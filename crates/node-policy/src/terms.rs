@@ -22,6 +22,9 @@ pub fn terms(options: &PolicyOptions) -> String {
     if let Some(name) = &options.probe_dns_name {
         text.push_str(&format!("; probe-dns-name: {name}"));
     }
+    if let Some(address) = options.probe_ping_target {
+        text.push_str(&format!("; probe-ping-target: {address}"));
+    }
     if let Some(retry) = &options.retry {
         text.push_str(&format!("; retry: {}", retry.id));
     }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use nmstate_api::Failure;
 use nmstate_api::annotations::ProbeKind;
+use node_network::probe::CheckReport;
+use node_network::{Cause, Message, Outcome, Recovery};
 
 use crate::phase::Phase;
 use crate::secrets::Secrets;
@@ -36,51 +38,32 @@ pub enum Attempt {
     /// It could not be begun; nothing was touched.
     NotBegun { why: String },
     /// The change was made and rolled back.
-    RolledBack { fault: Fault, why: String, now: Afterwards },
+    RolledBack {
+        cause: Cause,
+        /// The probe that failed.
+        probe: Option<ProbeKind>,
+        /// Whether the API server does not respond and everything else does: it may be down itself.
+        is_outage: bool,
+        why: String,
+        recovery: Recovery,
+    },
     /// The handler, NetworkManager or the node ended in the middle of it, and the change was
     /// rolled back.
     Interrupted,
 }
 
-/// What was wrong with a change that was rolled back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
-    /// NetworkManager could not make it.
-    Apply,
-    /// The result is not what was asked for.
-    Verification,
-    /// Somebody who must answer does not. The name is that of the probe.
-    Probe(Option<String>),
-    /// The API server does not answer, and all others do: it may be down itself.
-    ApiServer,
-    /// It took longer than the checkpoint lasts.
-    Expired,
-    /// It could not be saved to disk.
-    Persist,
-}
-
-impl Fault {
-    fn words(&self) -> &'static str {
-        match self {
-            Self::Apply => "NetworkManager could not make the change",
-            Self::Verification => "the network did not become what the policy wants",
-            Self::Probe(_) => "the node was cut off by the change",
-            Self::ApiServer => "the API server did not answer after the change",
-            Self::Expired => "the change was not confirmed in time",
-            Self::Persist => "the change could not be saved to disk",
+/// Why a change was rolled back, in the words of policies.
+fn words(cause: Cause, is_outage: bool) -> &'static str {
+    match cause {
+        Cause::Apply => "NetworkManager could not make the change",
+        Cause::Verification => "the network did not become what the policy wants",
+        Cause::Facts | Cause::Probes if is_outage => {
+            "the API server did not answer after the change"
         }
+        Cause::Facts | Cause::Probes => "the node was cut off by the change",
+        Cause::Expired => "the change was not confirmed in time",
+        Cause::Persist => "the change could not be saved to disk",
     }
-}
-
-/// What is known of the network after it was rolled back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Afterwards {
-    /// All that worked before works again.
-    Works,
-    /// Something that worked before does not, although the change is gone.
-    Differs(String),
-    /// The roll-back failed and is repeated.
-    Pending(String),
 }
 
 /// What to report, and what to do next.
@@ -94,6 +77,26 @@ pub struct Verdict {
 }
 
 impl Attempt {
+    /// What the end of a transaction means for a policy.
+    pub fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Committed { .. } => Self::Applied,
+            Outcome::Refused { reason } => Self::NotBegun { why: reason.to_string() },
+            Outcome::RolledBack { cause, message, after, recovery } => {
+                let is_probed = matches!(cause, Cause::Facts | Cause::Probes);
+                let silent = after.probes.iter().find(|check| is_probed && !check.holds);
+                Self::RolledBack {
+                    cause: *cause,
+                    probe: silent.and_then(probe_kind),
+                    is_outage: *cause == Cause::Probes
+                        && only_the_api_server_is_silent(&after.probes),
+                    why: message.to_string(),
+                    recovery: recovery.clone(),
+                }
+            }
+        }
+    }
+
     /// Judges the attempt to apply a policy with this number, counted from one.
     pub fn judge(&self, number: u32) -> Verdict {
         self.verdict(number, self.can_change())
@@ -122,15 +125,14 @@ impl Attempt {
                 failure.rule = Some(rule.clone());
                 failure.interface.clone_from(interface);
             }
-            Self::RolledBack { fault: Fault::Probe(probe), .. } => failure.probe.clone_from(probe),
-            Self::RolledBack { fault: Fault::ApiServer, .. } => {
-                failure.probe = Some(ProbeKind::ApiServer.name().to_owned());
+            Self::RolledBack { probe, .. } => {
+                failure.probe = probe.map(|probe| probe.name().to_owned());
             }
             _ => {}
         }
         let most = match self {
             // A change that hides the API server alone looks the same as an outage.
-            Self::RolledBack { fault: Fault::ApiServer, .. } => MOST_OUTAGES,
+            Self::RolledBack { is_outage: true, .. } => MOST_OUTAGES,
             _ => MOST_ATTEMPTS,
         };
         let again_after = (can_change && number < most).then(|| self.wait(number));
@@ -155,29 +157,29 @@ impl Attempt {
             }
             Self::Invalid { why } => Self::Invalid { why: hide(why) },
             Self::NotBegun { why } => Self::NotBegun { why: hide(why) },
-            Self::RolledBack { fault, why, now } => Self::RolledBack {
-                fault,
-                why: hide(why),
-                now: match now {
-                    Afterwards::Works => Afterwards::Works,
-                    Afterwards::Differs(left) => Afterwards::Differs(hide(left)),
-                    Afterwards::Pending(left) => Afterwards::Pending(hide(left)),
-                },
-            },
+            Self::RolledBack { cause, probe, is_outage, why, recovery } => {
+                let hidden = |message: Message| Message::new(hide(message.to_string()));
+                let recovery = match recovery {
+                    Recovery::Works => Recovery::Works,
+                    Recovery::Differs { message } => Recovery::Differs { message: hidden(message) },
+                    Recovery::Pending { message } => Recovery::Pending { message: hidden(message) },
+                };
+                Self::RolledBack { cause, probe, is_outage, why: hide(why), recovery }
+            }
         }
     }
 
     /// What was wrong with a change that was rolled back, in a few words.
     pub fn rolled_back(&self) -> Option<&'static str> {
         match self {
-            Self::RolledBack { fault, .. } => Some(fault.words()),
+            Self::RolledBack { cause, is_outage, .. } => Some(words(*cause, *is_outage)),
             _ => None,
         }
     }
 
     /// Whether the former network is still to be restored.
     pub fn is_unfinished(&self) -> bool {
-        matches!(self, Self::RolledBack { now: Afterwards::Pending(_), .. })
+        matches!(self, Self::RolledBack { recovery: Recovery::Pending { .. }, .. })
     }
 
     /// Whether the same attempt may end otherwise next time.
@@ -187,12 +189,17 @@ impl Attempt {
             // Only another policy helps.
             Self::NotRendered { .. } | Self::Forbidden { .. } | Self::Invalid { .. } => false,
             Self::NotBegun { .. } | Self::Interrupted => true,
-            Self::RolledBack { fault: Fault::Probe(_), now, .. } => match now {
-                // The node answers again without the change, so the change was to blame. To make
+            Self::RolledBack {
+                cause: Cause::Facts | Cause::Probes,
+                is_outage: false,
+                recovery,
+                ..
+            } => match recovery {
+                // The node responds again without the change, so the change was the cause. To make
                 // it again would cut the node off again.
-                Afterwards::Works => false,
+                Recovery::Works => false,
                 // Something else is wrong as well.
-                Afterwards::Differs(_) | Afterwards::Pending(_) => true,
+                Recovery::Differs { .. } | Recovery::Pending { .. } => true,
             },
             Self::RolledBack { .. } => true,
         }
@@ -200,7 +207,7 @@ impl Attempt {
 
     fn wait(&self, number: u32) -> Duration {
         match self {
-            Self::RolledBack { fault: Fault::ApiServer, .. } => OUTAGE_WAIT,
+            Self::RolledBack { is_outage: true, .. } => OUTAGE_WAIT,
             _ => wait(number),
         }
     }
@@ -213,11 +220,13 @@ impl Attempt {
             Self::Forbidden { .. } => "Forbidden",
             Self::Invalid { .. } => "Invalid",
             Self::NotBegun { .. } => "NotBegun",
-            Self::RolledBack { fault: Fault::Apply, .. } => "ApplyFailed",
-            Self::RolledBack { fault: Fault::Verification, .. } => "VerificationFailed",
-            Self::RolledBack { fault: Fault::Probe(_) | Fault::ApiServer, .. } => "ProbeFailed",
-            Self::RolledBack { fault: Fault::Expired, .. } => "CheckpointExpired",
-            Self::RolledBack { fault: Fault::Persist, .. } => "PersistFailed",
+            Self::RolledBack { cause, .. } => match cause {
+                Cause::Apply => "ApplyFailed",
+                Cause::Verification => "VerificationFailed",
+                Cause::Facts | Cause::Probes => "ProbeFailed",
+                Cause::Expired => "CheckpointExpired",
+                Cause::Persist => "PersistFailed",
+            },
             Self::Interrupted => "Interrupted",
         })
     }
@@ -235,20 +244,20 @@ impl Attempt {
                 format!("nothing was changed: the node cannot be made so: {why}")
             }
             Self::NotBegun { why } => format!("nothing was changed: {why}"),
-            Self::RolledBack { fault, why, now } => {
-                let fault = fault.words();
+            Self::RolledBack { cause, is_outage, why, recovery, .. } => {
+                let fault = words(*cause, *is_outage);
                 // Where it ends must not be cut off by a long reason.
                 let why = cut(why.clone(), MESSAGE_LIMIT / 2);
-                match now {
-                    Afterwards::Works => {
+                match recovery {
+                    Recovery::Works => {
                         format!(
                             "{fault}; it was rolled back, and the node has its former network again: {why}"
                         )
                     }
-                    Afterwards::Differs(left) => {
+                    Recovery::Differs { message: left } => {
                         format!("{fault}; it was rolled back, but {left}: {why}")
                     }
-                    Afterwards::Pending(left) => format!(
+                    Recovery::Pending { message: left } => format!(
                         "{fault}; the roll-back failed and is repeated ({left}): {why}"
                     ),
                 }
@@ -259,6 +268,22 @@ impl Attempt {
             }
         }
     }
+}
+
+/// The probe that a report is about.
+pub fn probe_kind(report: &CheckReport) -> Option<ProbeKind> {
+    ProbeKind::ALL.into_iter().find(|kind| kind.name() == report.id)
+}
+
+/// Whether the node reaches everything else: the API server itself may be down then. Readiness is
+/// reported by the API server, so it says nothing.
+fn only_the_api_server_is_silent(reports: &[CheckReport]) -> bool {
+    let is = |report: &CheckReport, kind: ProbeKind| probe_kind(report) == Some(kind);
+    let depends =
+        |it: &CheckReport| is(it, ProbeKind::ApiServer) || is(it, ProbeKind::NodeReadiness);
+    let (of_api, others): (Vec<_>, Vec<_>) = reports.iter().partition(|it| depends(it));
+    let is_silent = of_api.iter().any(|it| is(it, ProbeKind::ApiServer) && !it.holds);
+    is_silent && !others.is_empty() && others.iter().all(|it| it.holds)
 }
 
 /// Whether a failure of this kind was found before anything was changed: the policy cannot be
@@ -294,8 +319,9 @@ fn cut(mut text: String, limit: usize) -> String {
 mod tests {
     use super::*;
 
-    fn rolled_back(fault: Fault, now: Afterwards) -> Attempt {
-        Attempt::RolledBack { fault, why: "as the test wants it".into(), now }
+    fn rolled_back(cause: Cause, recovery: Recovery) -> Attempt {
+        let why = "as the test wants it".into();
+        Attempt::RolledBack { cause, probe: None, is_outage: false, why, recovery }
     }
 
     #[test]
@@ -305,7 +331,7 @@ mod tests {
             Attempt::NotRendered { why: why() },
             Attempt::Forbidden { rule: "forbidden".into(), interface: None, why: why() },
             Attempt::Invalid { why: why() },
-            rolled_back(Fault::Probe(None), Afterwards::Works),
+            rolled_back(Cause::Probes, Recovery::Works),
         ];
         for attempt in hopeless {
             let verdict = attempt.judge(1);
@@ -327,14 +353,14 @@ mod tests {
             assert!(is_refusal(&kind(&refused)), "{refused:?}");
             assert!(refused.judge(1).message.starts_with("nothing was changed"));
         }
-        for other in [Attempt::Interrupted, rolled_back(Fault::Apply, Afterwards::Works)] {
+        for other in [Attempt::Interrupted, rolled_back(Cause::Apply, Recovery::Works)] {
             assert!(!is_refusal(&kind(&other)), "{other:?}");
         }
     }
 
     #[test]
     fn a_revert_is_repeated_although_the_node_did_not_answer_after_it() {
-        let attempt = rolled_back(Fault::Probe(None), Afterwards::Works);
+        let attempt = rolled_back(Cause::Probes, Recovery::Works);
         assert_eq!(attempt.judge(1).again_after, None);
         assert_eq!(attempt.judge_revert(1).again_after, Some(FIRST_WAIT));
         let last = attempt.judge_revert(MOST_ATTEMPTS);
@@ -348,11 +374,11 @@ mod tests {
         let passing = [
             Attempt::NotBegun { why: "why".into() },
             Attempt::Interrupted,
-            rolled_back(Fault::Apply, Afterwards::Works),
-            rolled_back(Fault::Verification, Afterwards::Works),
-            rolled_back(Fault::Expired, Afterwards::Works),
-            rolled_back(Fault::Persist, Afterwards::Works),
-            rolled_back(Fault::Probe(None), Afterwards::Differs("no DNS".into())),
+            rolled_back(Cause::Apply, Recovery::Works),
+            rolled_back(Cause::Verification, Recovery::Works),
+            rolled_back(Cause::Expired, Recovery::Works),
+            rolled_back(Cause::Persist, Recovery::Works),
+            rolled_back(Cause::Probes, Recovery::Differs { message: "no DNS".into() }),
         ];
         for attempt in passing {
             let waits: Vec<_> = (1..MOST_ATTEMPTS)
@@ -367,7 +393,13 @@ mod tests {
 
     #[test]
     fn an_outage_of_the_api_server_is_not_blamed_on_the_change_at_once() {
-        let attempt = rolled_back(Fault::ApiServer, Afterwards::Works);
+        let attempt = Attempt::RolledBack {
+            cause: Cause::Probes,
+            probe: Some(ProbeKind::ApiServer),
+            is_outage: true,
+            why: "why".into(),
+            recovery: Recovery::Works,
+        };
         let first = attempt.judge(1);
         assert_eq!((first.phase, first.again_after), (Phase::Retrying, Some(OUTAGE_WAIT)));
         assert_eq!(first.failure.unwrap().probe.as_deref(), Some("api-server"));
@@ -395,7 +427,13 @@ mod tests {
             let why = format!("{}hunter2 and more", "x".repeat(before));
             let attempts = [
                 Attempt::Invalid { why: why.clone() },
-                Attempt::RolledBack { fault: Fault::Apply, why, now: Afterwards::Works },
+                Attempt::RolledBack {
+                    cause: Cause::Apply,
+                    probe: None,
+                    is_outage: false,
+                    why,
+                    recovery: Recovery::Works,
+                },
             ];
             for attempt in attempts {
                 let message = attempt.without(&secrets).judge(1).message;
@@ -407,13 +445,54 @@ mod tests {
     #[test]
     fn a_message_says_what_became_of_the_node_however_long_the_reason_is() {
         let attempt = Attempt::RolledBack {
-            fault: Fault::Probe(Some("api-server".into())),
+            cause: Cause::Probes,
+            probe: Some(ProbeKind::ApiServer),
+            is_outage: false,
             why: "ä".repeat(100_000),
-            now: Afterwards::Works,
+            recovery: Recovery::Works,
         };
         let verdict = attempt.judge(1);
         assert!(verdict.message.len() <= MESSAGE_LIMIT);
         assert!(verdict.message.contains("the node has its former network again"));
         assert_eq!(verdict.failure.unwrap().probe.as_deref(), Some("api-server"));
+    }
+
+    fn check(kind: ProbeKind, holds: bool) -> CheckReport {
+        let id = kind.name().to_owned();
+        CheckReport { id, about: "the text does not matter".into(), holds, probes: vec![] }
+    }
+
+    #[test]
+    fn an_api_server_that_is_down_differs_from_a_node_that_is_cut_off() {
+        let silent = |others: &[(ProbeKind, bool)]| {
+            let mut reports = vec![check(ProbeKind::ApiServer, false)];
+            reports.extend(others.iter().map(|(kind, holds)| check(*kind, *holds)));
+            only_the_api_server_is_silent(&reports)
+        };
+        assert!(silent(&[(ProbeKind::Gateway, true), (ProbeKind::NodeReadiness, false)]));
+        assert!(!silent(&[(ProbeKind::Gateway, true), (ProbeKind::Dns, false)]));
+        assert!(!silent(&[]), "no other probe tells that the network works");
+    }
+
+    #[test]
+    fn a_change_that_was_rolled_back_names_the_probe_that_failed() {
+        let after = node_network::Observation {
+            probes: vec![check(ProbeKind::ApiServer, true), check(ProbeKind::Gateway, false)],
+            ..Default::default()
+        };
+        let outcome = Outcome::RolledBack {
+            cause: Cause::Probes,
+            message: "why".into(),
+            after,
+            recovery: Recovery::Works,
+        };
+        let expected = Attempt::RolledBack {
+            cause: Cause::Probes,
+            probe: Some(ProbeKind::Gateway),
+            is_outage: false,
+            why: "why".into(),
+            recovery: Recovery::Works,
+        };
+        assert_eq!(Attempt::of(&outcome), expected);
     }
 }

@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_is_no_digest_is_refused() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("sha512:00", "only sha256 is supported"),
             ("e3b0", "only sha256 is supported"),
             (
@@ -185,7 +185,7 @@ mod tests {
             ("sha256:../../../../../../../../../../../../../../../../../../../etc/passwd__", "64"),
         ] {
             let error = text.parse::<Digest>().unwrap_err().to_string();
-            assert!(error.contains(wanted), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

@@ -16,12 +16,14 @@
 //! ```
 
 mod digest;
+mod hashing_writer;
 mod manifest;
 mod media_type;
 mod platform;
 mod reference;
 
 pub use digest::{Digest, DigestError, Hasher};
+pub use hashing_writer::HashingWriter;
 pub use manifest::{About, Descriptor, Manifest, ManifestError, RawManifest, referrers_index};
 pub use media_type::MediaType;
 pub use platform::{Platform, PlatformError};

@@ -343,8 +343,8 @@ mod tests {
             ("Localhost/x", "Localhost", "x", "", false),
             ("quay.io/a/b-c__d.e/f--g:1.2_3", "quay.io", "a/b-c__d.e/f--g", "1.2_3", false),
         ] {
-            let wanted = (registry.into(), repository.into(), tag.into(), by_digest);
-            assert_eq!(parts(text), wanted, "{text}");
+            let expected = (registry.into(), repository.into(), tag.into(), by_digest);
+            assert_eq!(parts(text), expected, "{text}");
         }
     }
 
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn bad_references_say_which_part_is_bad() {
         let long = format!("quay.io/{}", "a".repeat(250));
-        for (text, wanted) in [
+        for (text, expected) in [
             ("", "empty"),
             (":tag", "empty"),
             ("quay.io/", "not a repository"),
@@ -378,7 +378,7 @@ mod tests {
             (&long, "longer than 255"),
         ] {
             let error = text.parse::<ImageRef>().unwrap_err().to_string();
-            assert!(error.contains(wanted), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

@@ -264,7 +264,7 @@ mod tests {
             r#"{"auths":{"quay.io":{"auth":"YTox"},"quay.io/org":{"auth":"Yjoy"},
                 "quay.io/org/repo":{"auth":"Yzoz"},"host:5000":{"auth":"ZDo0OjQ"}}}"#,
         );
-        for (place, wanted) in [
+        for (place, expected) in [
             ("quay.io/other/repo", "quay.io a:1"),
             ("quay.io/org/else", "quay.io/org b:2"),
             ("quay.io/org/repo", "quay.io/org/repo c:3"),
@@ -274,7 +274,7 @@ mod tests {
             ("host:5001/x", "none"),
             ("evil-quay.io/x", "none"),
         ] {
-            assert_eq!(found(&file, place), wanted, "{place}");
+            assert_eq!(found(&file, place), expected, "{place}");
         }
     }
 

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn challenges_are_read_as_registries_write_them() {
         let hub = bearer("https://auth.docker.io/token", Some("registry.docker.io"));
-        for (header, wanted) in [
+        for (header, expected) in [
             (
                 r#"Bearer realm="https://auth.docker.io/token",service="registry.docker.io""#,
                 hub.clone(),
@@ -125,7 +125,7 @@ mod tests {
             ("= , =", None),
             ("", None),
         ] {
-            assert_eq!(Challenge::pick(std::iter::once(header)), wanted, "{header}");
+            assert_eq!(Challenge::pick(std::iter::once(header)), expected, "{header}");
         }
     }
 

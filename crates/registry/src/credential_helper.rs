@@ -114,8 +114,8 @@ mod tests {
     async fn a_helper_is_told_the_server_and_gives_the_login() {
         let script = r#"read server; echo "{\"ServerURL\":\"$server\",\"Username\":\"$1-$server\",\"Secret\":\"s\"}""#;
         let secret = ask(script, "test").await.unwrap();
-        let wanted = Secret::Password { user: "get-quay.io".into(), password: "s".into() };
-        assert_eq!(secret, Some(wanted));
+        let expected = Secret::Password { user: "get-quay.io".into(), password: "s".into() };
+        assert_eq!(secret, Some(expected));
         let token = ask(r#"echo '{"Username":"<token>","Secret":"r"}'"#, "test").await.unwrap();
         assert_eq!(token, Some(Secret::Refresh("r".into())));
     }
@@ -124,7 +124,7 @@ mod tests {
     async fn not_found_is_no_error_and_everything_else_is() {
         let none = "echo credentials not found in native keychain; exit 1";
         assert_eq!(ask(none, "test").await.unwrap(), None);
-        for (script, name, wanted) in [
+        for (script, name, expected) in [
             ("echo locked; exit 3", "test", "locked"),
             ("echo nonsense", "test", "not JSON"),
             ("exit 0", "absent", "not in PATH"),
@@ -132,7 +132,7 @@ mod tests {
             ("exit 0", "", "not a name of a credential helper"),
         ] {
             let error = ask(script, name).await.unwrap_err().to_string();
-            assert!(error.contains(wanted) && error.contains("/x/auth.json"), "{error}");
+            assert!(error.contains(expected) && error.contains("/x/auth.json"), "{error}");
         }
     }
 }

@@ -383,7 +383,7 @@ mod tests {
             let names = names.iter().map(|name| (*name).to_owned()).collect();
             Some((PathBuf::from("/etc/containers/registries.conf"), names))
         };
-        for (order, place, wanted) in [
+        for (order, place, expected) in [
             (names(&["lab", AUTH_FILES]), "reg.lan/x", Some("helped")),
             (names(&["lab", AUTH_FILES]), "other.lan/x", Some("b")),
             (names(&[AUTH_FILES, "lab"]), "reg.lan/x", Some("a")),
@@ -393,7 +393,7 @@ mod tests {
             let source = CredentialSource::Search;
             let credentials = Credentials::open(source, &environment, order.as_ref()).unwrap();
             let found = credentials.find(&at(place)).await.unwrap();
-            assert_eq!(user(found).as_deref(), wanted, "{order:?} {place}");
+            assert_eq!(user(found).as_deref(), expected, "{order:?} {place}");
         }
     }
 

@@ -236,13 +236,13 @@ mod tests {
 
     #[test]
     fn the_start_of_a_range_is_read() {
-        for (value, wanted) in [
+        for (value, expected) in [
             ("bytes 5-9/10", Some(5)),
             ("bytes 0-0/*", Some(0)),
             ("bytes */10", None),
             ("5-9", None),
         ] {
-            assert_eq!(range_start(value), wanted, "{value}");
+            assert_eq!(range_start(value), expected, "{value}");
         }
     }
 }

@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn refusals_are_read_in_all_the_forms_registries_use() {
-        for (body, wanted) in [
+        for (body, expected) in [
             (
                 r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown","detail":{"Tag":"x"}}]}"#,
                 ": MANIFEST_UNKNOWN (manifest unknown)",
@@ -149,7 +149,7 @@ mod tests {
             (r#"{"errors":[]}"#, ""),
             ("\u{1b}[2Jboo\u{7}", ": [2Jboo"),
         ] {
-            assert_eq!(ErrorBody::parse(body.as_bytes()).to_string(), wanted, "{body}");
+            assert_eq!(ErrorBody::parse(body.as_bytes()).to_string(), expected, "{body}");
         }
     }
 

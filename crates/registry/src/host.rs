@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn only_its_own_origin_sees_a_registrys_credentials() {
         let quay = host("quay.io", Verify::Yes);
-        for (url, wanted) in [
+        for (url, expected) in [
             ("https://quay.io/v2/x", true),
             ("https://quay.io:443/v2/x", true),
             ("http://quay.io/v2/x", false),
@@ -208,7 +208,7 @@ mod tests {
             ("https://cdn.quay.io/v2/x", false),
             ("https://quay.io.evil.org/", false),
         ] {
-            assert_eq!(quay.owns(&Url::parse(url).unwrap()), wanted, "{url}");
+            assert_eq!(quay.owns(&Url::parse(url).unwrap()), expected, "{url}");
         }
         let unknown = host("h:5000", Verify::No);
         assert!(!unknown.owns(&Url::parse("http://h:5000/").unwrap()));
@@ -220,7 +220,7 @@ mod tests {
     fn an_upload_goes_on_where_the_registry_says_within_reason() {
         let base = Url::parse("https://reg.io/v2/a/blobs/uploads/").unwrap();
         let quay = host("reg.io", Verify::Yes);
-        for (location, wanted) in [
+        for (location, expected) in [
             (
                 "/v2/a/blobs/uploads/1?_state=x",
                 Some("https://reg.io/v2/a/blobs/uploads/1?_state=x"),
@@ -232,7 +232,7 @@ mod tests {
             ("file:///etc/passwd", None),
         ] {
             let url = quay.upload_url(&base, location).map(String::from);
-            assert_eq!(url.as_deref(), wanted, "{location}");
+            assert_eq!(url.as_deref(), expected, "{location}");
         }
         let lax = host("reg.io", Verify::No);
         assert!(lax.upload_url(&base, "http://other.io/up").is_some());

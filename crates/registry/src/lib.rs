@@ -57,7 +57,7 @@ pub use product::Product;
 pub use proxies::ProxyError;
 pub use rate_limit::{Allowed, RateLimiter};
 pub use registries_conf::{
-    ConfError, Place, RegistriesConf, RequestKind, ResolveError, ShortNameError, ShortNames,
+    ConfError, PullSource, RegistriesConf, RequestKind, ResolveError, ShortNameError, ShortNames,
 };
 pub use retry::Retry;
 pub use route::{Contact, Route};

@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_next_page_is_found_in_the_links() {
-        for (header, wanted) in [
+        for (header, expected) in [
             (r#"</v2/a/tags/list?n=5&last=x>; rel="next""#, Some("/v2/a/tags/list?n=5&last=x")),
             ("</v2/a?last=b>; rel=next", Some("/v2/a?last=b")),
             (r#"</first>; rel="first", </second>; rel="next""#, Some("/second")),
@@ -221,7 +221,7 @@ mod tests {
             ("nonsense", None),
             ("<>;", None),
         ] {
-            assert_eq!(next_link(header), wanted, "{header}");
+            assert_eq!(next_link(header), expected, "{header}");
         }
     }
 }

@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_product_is_known_by_its_headers() {
-        for (server, challenge, wanted) in [
+        for (server, challenge, expected) in [
             (
                 "nginx/1.22.1",
                 "bearer realm=\"https://quay.lan/v2/auth\",service=\"quay.lan\"",
@@ -103,7 +103,7 @@ mod tests {
             ("", "bearer realm=\"https://r/openshift/token\"", Some(Product::OpenShift)),
             ("", "basic realm=\"lab\"", None),
         ] {
-            assert_eq!(of_headers(server, challenge, false), wanted, "{server} {challenge}");
+            assert_eq!(of_headers(server, challenge, false), expected, "{server} {challenge}");
         }
     }
 }

@@ -51,7 +51,7 @@ pub struct RegistriesConf {
 
 /// A source of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct PullSource {
     pub at: Location,
     pub insecure: bool,
 }
@@ -215,18 +215,18 @@ impl RegistriesConf {
     }
 
     /// Where an image is written: its registry's own location.
-    pub fn destination(&self, at: &Location) -> Result<Place, ResolveError> {
+    pub fn destination(&self, at: &Location) -> Result<PullSource, ResolveError> {
         let own = self.own_place(at)?;
         self.check(&at.to_string())?;
         self.check(&own.at.to_string())?;
         Ok(own)
     }
 
-    fn own_place(&self, at: &Location) -> Result<Place, ResolveError> {
+    fn own_place(&self, at: &Location) -> Result<PullSource, ResolveError> {
         let name = at.to_string();
         match self.rule(&name) {
             Some((rule, length)) => place(&rule.location, rule.insecure, &name, length),
-            None => Ok(Place { at: at.clone(), insecure: false }),
+            None => Ok(PullSource { at: at.clone(), insecure: false }),
         }
     }
 
@@ -244,7 +244,11 @@ impl RegistriesConf {
     /// registry itself. A place that is blocked is left out: as in
     /// containers/image, `blocked` concerns the place that would be contacted,
     /// so mirrors of a blocked registry still serve its images.
-    pub fn sources(&self, at: &Location, kind: RequestKind) -> Result<Vec<Place>, ResolveError> {
+    pub fn sources(
+        &self,
+        at: &Location,
+        kind: RequestKind,
+    ) -> Result<Vec<PullSource>, ResolveError> {
         let name = at.to_string();
         let mut places = Vec::new();
         if let Some((rule, length)) = self.rule(&name) {
@@ -350,7 +354,12 @@ fn matched(rule: &Rule, name: &str) -> Option<usize> {
     matches!(name.as_bytes().get(length), None | Some(b'/')).then_some(length)
 }
 
-fn place(location: &str, insecure: bool, name: &str, length: usize) -> Result<Place, ResolveError> {
+fn place(
+    location: &str,
+    insecure: bool,
+    name: &str,
+    length: usize,
+) -> Result<PullSource, ResolveError> {
     // A rule for a whole domain need not move anything.
     let place = if location.is_empty() {
         name.to_owned()
@@ -363,7 +372,7 @@ fn place(location: &str, insecure: bool, name: &str, length: usize) -> Result<Pl
         Some(Location { registry, repository })
     });
     match parsed {
-        Some(at) => Ok(Place { at, insecure }),
+        Some(at) => Ok(PullSource { at, insecure }),
         None => Err(ResolveError::Rewrite { name: name.to_owned(), place }),
     }
 }

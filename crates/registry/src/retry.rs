@@ -145,7 +145,7 @@ mod tests {
         let example = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         let now = example - Duration::from_secs(90);
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-        for (value, now, wanted) in [
+        for (value, now, expected) in [
             ("120", now, Some(120)),
             (" 0 ", now, Some(0)),
             ("31536000", now, Some(600)),
@@ -159,8 +159,8 @@ mod tests {
             ("-1", now, None),
             ("", now, None),
         ] {
-            let wanted = wanted.map(Duration::from_secs);
-            assert_eq!(parse_retry_after(value, now), wanted, "{value}");
+            let expected = expected.map(Duration::from_secs);
+            assert_eq!(parse_retry_after(value, now), expected, "{value}");
         }
         assert_eq!(parse_retry_after("0.5", now), Some(Duration::from_millis(500)));
     }

@@ -17,7 +17,7 @@ use crate::credentials::{Credentials, Found};
 use crate::error::{Error, Fault, RequestLine};
 use crate::host::{Host, Pass, Scheme};
 use crate::location::Location;
-use crate::registries_conf::{Place, RegistriesConf, RequestKind};
+use crate::registries_conf::{PullSource, RegistriesConf, RequestKind};
 use crate::retry::Retry;
 use crate::settings::Side;
 use crate::throttle::{Lane, Permit};
@@ -90,7 +90,7 @@ impl Session {
         Ok(self.spot(self.conf.destination(at)?))
     }
 
-    fn spot(&self, place: Place) -> Spot {
+    fn spot(&self, place: PullSource) -> Spot {
         let verify = if self.tls_verify && !place.insecure { Verify::Yes } else { Verify::No };
         let name = place.at.registry.clone();
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);

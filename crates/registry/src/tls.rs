@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_bad_file_is_an_error_that_names_it() {
         let (certificate, key) = identity();
-        for (files, wanted) in [
+        for (files, expected) in [
             (&[("ca.crt", "nonsense")][..], "ca.crt holds no usable certificate"),
             (&[("me.cert", &certificate)], "me.key beside it"),
             (&[("me.key", &key)], "me.cert beside it"),
@@ -275,7 +275,7 @@ mod tests {
                 std::fs::write(dir.join(name), text).unwrap();
             }
             let error = trust(root.path()).config("host:5000", false).unwrap_err().to_string();
-            assert!(error.contains(wanted), "{error}");
+            assert!(error.contains(expected), "{error}");
             assert!(trust(root.path()).config("host:5001", false).is_ok());
         }
     }

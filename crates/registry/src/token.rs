@@ -214,17 +214,17 @@ mod tests {
         let scope = Scope::push(&repository("a/b"), Some(&repository("c")));
         let secret = password();
         let service = Some("reg.io");
-        let wanted = Wanted { realm: &realm, service, scope: &scope, secret: Some(&secret) };
-        let outgoing = request(wanted);
+        let expected = Wanted { realm: &realm, service, scope: &scope, secret: Some(&secret) };
+        let outgoing = request(expected);
         let query: Vec<(String, String)> = outgoing.url.query_pairs().into_owned().collect();
-        let wanted = [
+        let expected = [
             ("x", "1"),
             ("service", "reg.io"),
             ("scope", "repository:a/b:pull,push"),
             ("scope", "repository:c:pull"),
             ("account", "me"),
         ];
-        assert_eq!(query, wanted.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        assert_eq!(query, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
         // "me:pass" in base64.
         assert_eq!(outgoing.authorization.unwrap(), "Basic bWU6cGFzcw==");
         let scope = Scope::pull(&repository("a"));

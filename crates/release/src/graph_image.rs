@@ -178,7 +178,7 @@ mod tests {
                 body,
             ));
         }
-        let due = [
+        let expected = [
             ("var/", 0o755, ""),
             ("var/lib/", 0o755, ""),
             ("var/lib/cincinnati-graph-data/", 0o755, ""),
@@ -188,7 +188,7 @@ mod tests {
         ];
         let listed: Vec<_> =
             listed.iter().map(|(path, mode, body)| (path.as_str(), *mode, body.as_str())).collect();
-        assert_eq!(listed, due);
+        assert_eq!(listed, expected);
     }
 
     #[test]

@@ -142,13 +142,13 @@ mod tests {
         let (single, multi) = (promise(Architecture::Amd64), promise(Architecture::Multi));
         assert_eq!(single.check_metadata(&says("4.16.3", None)), Ok(()));
         assert_eq!(multi.check_metadata(&says("4.16.3", Some("multi"))), Ok(()));
-        for (promise, metadata, wanted) in [
+        for (promise, metadata, expected) in [
             (single, says("4.16.2", None), "its own metadata has 4.16.2"),
             (single, says("4.16.3", Some("multi")), "its own metadata has multi"),
             (multi, says("4.16.3", None), "its own metadata has one architecture"),
         ] {
             let why = promise.check_metadata(&metadata).unwrap_err().to_string();
-            assert!(why.contains(wanted), "{why}");
+            assert!(why.contains(expected), "{why}");
         }
     }
 }

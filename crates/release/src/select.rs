@@ -113,7 +113,7 @@ pub fn select(section: &PlatformSection, graphs: &Graphs) -> Selection {
         return selection;
     }
     for architecture in architectures(section) {
-        let mut picked = Picked::default();
+        let mut picked = SelectedPayloads::default();
         for channel in &section.channels {
             match select_channel(channel, architecture, graphs, &mut selection.notes) {
                 Ok(nodes) => picked.add(channel.distribution, &channel.name, nodes),
@@ -192,13 +192,13 @@ fn select_channel<'a>(
 
 /// Releases of one architecture, by payload.
 #[derive(Debug, Default)]
-struct Picked<'a> {
+struct SelectedPayloads<'a> {
     by_payload: BTreeMap<&'a ImageRef, (&'a Node, Distribution, BTreeSet<String>)>,
     /// Those whose payload is not an image, with the channel they were picked from.
     unusable: BTreeMap<&'a UnusablePayload, String>,
 }
 
-impl<'a> Picked<'a> {
+impl<'a> SelectedPayloads<'a> {
     fn add(
         &mut self,
         distribution: Distribution,

@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn ranges_of_ten_bytes() {
         let bytes = |first, last| Part::Bytes { first, last };
-        for (header, wanted) in [
+        for (header, expected) in [
             ("bytes=0-0", bytes(0, 0)),
             ("bytes=2-5", bytes(2, 5)),
             ("bytes=2-", bytes(2, 9)),
@@ -83,7 +83,7 @@ mod tests {
             ("lines=0-1", Part::Whole),
             ("", Part::Whole),
         ] {
-            assert_eq!(Part::parse(header, 10), wanted, "{header:?}");
+            assert_eq!(Part::parse(header, 10), expected, "{header:?}");
         }
     }
 

@@ -114,7 +114,7 @@ mod tests {
         let digest = Digest::from_hex(HEX).unwrap();
         let name = |text: &str| text.parse::<Repository>().unwrap();
         let tag = |text: &str| Pointer::Tag(text.parse().unwrap());
-        for (path, wanted) in [
+        for (path, expected) in [
             ("/v2".to_owned(), Route::Version),
             ("/v2/".into(), Route::Version),
             ("/v2/a/manifests/v1".into(), Route::Manifest(name("a"), tag("v1"))),
@@ -134,7 +134,7 @@ mod tests {
             (format!("/v2/a/b/blobs/sha256:{HEX}"), Route::Blob(name("a/b"), digest)),
             (format!("/v2/a/b/blobs/sha256%3a{HEX}"), Route::Blob(name("a/b"), digest)),
         ] {
-            assert_eq!(parse(&path), Ok(wanted), "{path}");
+            assert_eq!(parse(&path), Ok(expected), "{path}");
         }
     }
 

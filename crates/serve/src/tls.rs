@@ -85,14 +85,14 @@ mod tests {
         let empty = write("empty", "");
         let absent = dir.path().join("absent");
         assert!(Tls::open(&certificate, &key).is_ok());
-        for (certificate, key, wanted) in [
+        for (certificate, key, expected) in [
             (&absent, &key, "reading the certificate"),
             (&empty, &key, "has no certificate"),
             (&certificate, &empty, "reading the private key"),
             (&certificate, &other_key, "two.key"),
         ] {
             let error = Tls::open(certificate, key).unwrap_err().to_string();
-            assert!(error.contains(wanted), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

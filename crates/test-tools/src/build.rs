@@ -1,6 +1,6 @@
-//! Builds a tool into the cache: once, one at a time, all or nothing.
+//! Builds a tool into the cache: once, all or nothing.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -24,7 +24,7 @@ pub enum BuildError {
 
 /// Builds `tool` unless it is there, and returns the program.
 ///
-/// Other builds in the same cache wait for this one, in this process or another. The compiler's
+/// Other builds of the same tool wait for this one, in this process or another. The compiler's
 /// messages go to this process's standard error. An interrupted build leaves nothing that would be
 /// taken for the program.
 pub fn build(cache: &Cache, tool: Tool) -> Result<PathBuf, BuildError> {
@@ -35,11 +35,8 @@ pub fn build(cache: &Cache, tool: Tool) -> Result<PathBuf, BuildError> {
         let path = path.to_owned();
         move |source| BuildError::Prepare { tool, path, source }
     };
-    fs::create_dir_all(&cache.root).map_err(prepare(&cache.root))?;
-    let lock = cache.root.join(".lock");
-    let locked = File::create(&lock).map_err(prepare(&lock))?;
-    locked.lock().map_err(prepare(&lock))?;
-    // Whoever had the lock may have built it.
+    let _lock = cache.lock(&tool.entry()).map_err(prepare(&cache.root))?;
+    // Another process or thread that had the lock may have built it.
     if let Some(path) = held(cache, tool)? {
         return Ok(path);
     }
@@ -107,9 +104,9 @@ fn run(tool: Tool, folder: &Path) -> Result<String, BuildError> {
     }
     let program = match tool.recipe().source {
         Source::GoInstall { .. } | Source::GoModule { .. } => "go",
-        Source::CargoInstall | Source::CargoInstallOptimised | Source::CargoInstallWith { .. } => {
-            "cargo"
-        }
+        Source::CargoInstall
+        | Source::CargoInstallOptimised { .. }
+        | Source::CargoInstallWith { .. } => "cargo",
         Source::Wheel { .. } => "python3",
         Source::NpmPackage { .. } => "npm",
     };
@@ -153,13 +150,17 @@ fn command(recipe: Recipe, folder: &Path) -> Command {
             go.arg("-o").arg(folder.join(name)).arg(package).current_dir(modules().join(module));
             go
         }
-        Source::CargoInstall | Source::CargoInstallOptimised | Source::CargoInstallWith { .. } => {
+        Source::CargoInstall
+        | Source::CargoInstallOptimised { .. }
+        | Source::CargoInstallWith { .. } => {
             let mut cargo = Command::new("cargo");
             cargo.args(["install", name, "--version", version, "--locked", "--root"]).arg(folder);
             // It runs for seconds: waiting for the optimiser would take longer than it saves.
             cargo.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "false");
-            if matches!(source, Source::CargoInstallOptimised) {
-                cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
+            if let Source::CargoInstallOptimised { dependencies } = source {
+                for package in dependencies {
+                    cargo.arg(format!("--config=profile.dev.package.{package}.opt-level=2"));
+                }
             }
             if let Source::CargoInstallWith { features } = source {
                 cargo.args(["--no-default-features", "--features", features]);

@@ -15,6 +15,8 @@ pub mod tree;
 
 use std::env;
 use std::fmt;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 pub use build::{BuildError, build, build_for};
@@ -125,8 +127,8 @@ enum Source {
     },
     /// `cargo install <name> --version <version> --locked`, not optimised.
     CargoInstall,
-    /// The same, optimised: for tools that compress.
-    CargoInstallOptimised,
+    /// The same, with these of its dependencies optimised: those that compress and hash.
+    CargoInstallOptimised { dependencies: &'static [&'static str] },
     /// The same, not optimised, with these features instead of the default ones.
     CargoInstallWith { features: &'static str },
     /// `pip install` of `tools/<module>/requirements.txt`, which pins version and hashes. `program` is
@@ -165,6 +167,22 @@ impl Tool {
         Self::Zig,
     ];
 
+    /// The name of its folder in the cache.
+    fn entry(self) -> String {
+        let Recipe { name, version, .. } = self.recipe();
+        format!("{name}-{version}")
+    }
+
+    /// Whether it is written in Rust and built from source.
+    pub fn is_built_by_cargo(self) -> bool {
+        matches!(
+            self.recipe().source,
+            Source::CargoInstall
+                | Source::CargoInstallOptimised { .. }
+                | Source::CargoInstallWith { .. }
+        )
+    }
+
     pub const fn recipe(self) -> Recipe {
         match self {
             Self::AxeCore => Recipe {
@@ -189,7 +207,16 @@ impl Tool {
                 purpose: "writes Debian packages",
                 minutes: 2,
                 need: Need::Test,
-                source: Source::CargoInstallOptimised,
+                source: Source::CargoInstallOptimised {
+                    dependencies: &[
+                        "crc32fast",
+                        "flate2",
+                        "lzma-sys",
+                        "simd-adler32",
+                        "zlib-rs",
+                        "zopfli",
+                    ],
+                },
             },
             Self::CargoDeny => Recipe {
                 name: "cargo-deny",
@@ -213,7 +240,9 @@ impl Tool {
                 purpose: "writes RPM packages",
                 minutes: 2,
                 need: Need::Test,
-                source: Source::CargoInstallOptimised,
+                source: Source::CargoInstallOptimised {
+                    dependencies: &["md-5", "rpm", "sha1", "sha2", "sha3", "zstd-sys"],
+                },
             },
             Self::CargoLlvmCov => Recipe {
                 name: "cargo-llvm-cov",
@@ -458,6 +487,15 @@ impl Cache {
         &self.root
     }
 
+    /// Waits until no other thread or process makes the entry of this name. The lock lasts as long
+    /// as the file is open.
+    pub(crate) fn lock(&self, entry: &str) -> io::Result<File> {
+        fs::create_dir_all(&self.root)?;
+        let lock = File::create(self.root.join(format!(".lock-{entry}")))?;
+        lock.lock()?;
+        Ok(lock)
+    }
+
     /// The program, or what to do to get it.
     pub fn path(&self, tool: Tool) -> Result<PathBuf, Error> {
         if let Some(assets) = self.kubernetes.as_ref().filter(|_| tool.is_kubernetes()) {
@@ -475,8 +513,7 @@ impl Cache {
     }
 
     fn folder(&self, tool: Tool) -> PathBuf {
-        let Recipe { name, version, .. } = tool.recipe();
-        self.root.join(format!("{name}-{version}"))
+        self.root.join(tool.entry())
     }
 
     fn program(&self, tool: Tool) -> PathBuf {
@@ -484,7 +521,7 @@ impl Cache {
         match source {
             // cargo install makes a `bin` folder by itself.
             Source::CargoInstall
-            | Source::CargoInstallOptimised
+            | Source::CargoInstallOptimised { .. }
             | Source::CargoInstallWith { .. } => self.folder(tool).join("bin").join(name),
             // go install names a program after the last part of its package.
             Source::GoInstall { package } => {

@@ -1,7 +1,7 @@
 //! What every machine starts from: a kernel, its first root, and a disk. Made once per user and
 //! recipe from the nodes' root tree and a stable kernel of Debian's.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -60,9 +60,7 @@ impl Image {
     pub fn make(cache: &Cache) -> Result<Self> {
         let tree = Tree::make(cache, Purpose::Node)?;
         let folder = place(cache)?;
-        let lock = cache.root().join(".lock");
-        let locked = File::create(&lock).with_context(|| format!("creating {}", lock.display()))?;
-        locked.lock().with_context(|| format!("locking {}", lock.display()))?;
+        let _lock = cache.lock("machine-disk").context("locking the disk of test machines")?;
         if folder.is_dir() {
             return Ok(Self { folder });
         }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -59,11 +60,11 @@ fn run(arguments: &[&str]) -> Result<()> {
 fn prepare(purpose: &str) -> Result<()> {
     let needed_for = |need| Tool::ALL.into_iter().filter(move |tool| tool.recipe().need == need);
     match purpose {
-        "test" => {
-            build(needed_for(Need::Test))?;
+        // Creating trees mostly waits for downloads, building tools mostly for the processor.
+        "test" => at_once(&[&|| build(needed_for(Need::Test)), &|| {
             download_module_files()?;
             Purpose::ALL.into_iter().try_for_each(make_tree)
-        }
+        }]),
         "book" => build([Tool::Mdbook]),
         "cluster" => {
             build([Tool::Etcd, Tool::KubeApiserver])?;
@@ -165,10 +166,29 @@ fn make_machine_disk() -> Result<()> {
     Ok(())
 }
 
-/// Builds the tools that are missing. Prints before each what it is and how long it takes.
+/// Runs all parts at the same time, each in a thread. Returns the first error when all have ended.
+fn at_once(parts: &[&(dyn Fn() -> Result<()> + Sync)]) -> Result<()> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = parts.iter().map(|part| scope.spawn(part)).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(_) => bail!("a thread that prepares tools panicked"),
+        })
+    })
+}
+
+/// Builds the tools that are missing: those in Rust beside the others, since every build has phases
+/// that occupy one processor only.
 fn build(tools: impl IntoIterator<Item = Tool>) -> Result<()> {
+    let (rust, others): (Vec<Tool>, Vec<Tool>) =
+        tools.into_iter().partition(|tool| tool.is_built_by_cargo());
+    at_once(&[&|| build_each(&rust), &|| build_each(&others)])
+}
+
+/// Builds one after the other. Prints before each what it is and how long it takes.
+fn build_each(tools: &[Tool]) -> Result<()> {
     let cache = Cache::of_user()?;
-    for tool in tools {
+    for &tool in tools {
         if let Ok(path) = cache.path(tool) {
             println!("    {tool}: {}", path.display());
             continue;

@@ -7,7 +7,7 @@
 //! change from day to day: a tree has those of the day it was made, and its package database lists
 //! them.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -163,11 +163,9 @@ impl Tree {
             let path = path.to_owned();
             move |source| Error::Prepare { path, source }
         };
-        fs::create_dir_all(cache.root()).map_err(prepare(cache.root()))?;
-        let lock = cache.root().join(".lock");
-        let locked = File::create(&lock).map_err(prepare(&lock))?;
-        locked.lock().map_err(prepare(&lock))?;
-        // Whoever had the lock may have made it.
+        let _lock =
+            cache.lock(&format!("tree-{}", purpose.name())).map_err(prepare(cache.root()))?;
+        // Another process or thread that had the lock may have made it.
         if let Ok(tree) = Self::find(cache, purpose) {
             return Ok(tree);
         }

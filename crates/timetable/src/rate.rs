@@ -133,9 +133,9 @@ mod tests {
 
     #[test]
     fn rates_are_printed_with_their_units() {
-        let shown = |bytes| BytesPerSecond(NonZeroU64::new(bytes).unwrap()).to_string();
-        assert_eq!(shown(20 << 20), "20.0 MiB/s");
-        assert_eq!(shown(1536), "1.5 KiB/s");
-        assert_eq!(shown(100), "100 B/s");
+        let printed = |bytes| BytesPerSecond(NonZeroU64::new(bytes).unwrap()).to_string();
+        assert_eq!(printed(20 << 20), "20.0 MiB/s");
+        assert_eq!(printed(1536), "1.5 KiB/s");
+        assert_eq!(printed(100), "100 B/s");
     }
 }

@@ -30,13 +30,13 @@ const NAMESPACE: &str = "mirror";
 const HANGS: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum Workflow {
     MirrorToDisk,
     DiskToMirror,
     MirrorToMirror,
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for Workflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::MirrorToDisk => "mirror to disk",
@@ -60,7 +60,7 @@ struct Undisturbed {
     /// What the target holds.
     content: BTreeSet<String>,
     /// How long a run takes in each mode.
-    durations: [(Mode, Duration); 3],
+    durations: [(Workflow, Duration); 3],
     /// The archive that was carried.
     archive: TempDir,
 }
@@ -122,21 +122,21 @@ impl Site {
     fn undisturbed(&self) -> Result<Undisturbed> {
         let archive = tempfile::tempdir().context("creating a folder")?;
         let workspace = self.empty_workspace()?;
-        let to_disk = self.complete(Mode::MirrorToDisk, &workspace)?;
+        let to_disk = self.complete(Workflow::MirrorToDisk, &workspace)?;
         carry(&workspace, archive.path())?;
-        let from_disk = self.complete(Mode::DiskToMirror, archive.path())?;
+        let from_disk = self.complete(Workflow::DiskToMirror, archive.path())?;
         let content = self.target.content();
         self.target.wipe();
         let workspace = self.empty_workspace()?;
-        let direct = self.complete(Mode::MirrorToMirror, &workspace)?;
+        let direct = self.complete(Workflow::MirrorToMirror, &workspace)?;
         ensure!(
             self.target.content() == content,
             "the target differs between mirror to mirror and the path over a disk"
         );
         let durations = [
-            (Mode::MirrorToDisk, to_disk),
-            (Mode::DiskToMirror, from_disk),
-            (Mode::MirrorToMirror, direct),
+            (Workflow::MirrorToDisk, to_disk),
+            (Workflow::DiskToMirror, from_disk),
+            (Workflow::MirrorToMirror, direct),
         ];
         Ok(Undisturbed { content, durations, archive })
     }
@@ -144,7 +144,7 @@ impl Site {
     /// Kills runs in one mode until `kills` were killed.
     fn torture(
         &self,
-        mode: Mode,
+        mode: Workflow,
         kills: usize,
         duration: Duration,
         undisturbed: &Undisturbed,
@@ -182,7 +182,7 @@ impl Site {
 
     fn check(
         &self,
-        mode: Mode,
+        mode: Workflow,
         workspace: &Path,
         expected: &BTreeSet<String>,
         fetched: f64,
@@ -191,11 +191,11 @@ impl Site {
             fetched <= MOST_FETCHED,
             "the source sent {fetched:.2} × the unique bytes, expected at most {MOST_FETCHED}"
         );
-        if mode == Mode::MirrorToDisk {
+        if mode == Workflow::MirrorToDisk {
             // What is on the disk is judged by what arrives from it.
             let carried = tempfile::tempdir().context("creating a folder")?;
             carry(workspace, carried.path())?;
-            self.complete(Mode::DiskToMirror, carried.path())?;
+            self.complete(Workflow::DiskToMirror, carried.path())?;
         }
         let found = self.target.content();
         let missing: Vec<&String> = expected.difference(&found).take(5).collect();
@@ -209,7 +209,7 @@ impl Site {
     }
 
     /// A run that nothing disturbs. Returns how long it took.
-    fn complete(&self, mode: Mode, workspace: &Path) -> Result<Duration> {
+    fn complete(&self, mode: Workflow, workspace: &Path) -> Result<Duration> {
         let mut child = self.start(mode, workspace)?;
         let start = Instant::now();
         loop {
@@ -229,7 +229,7 @@ impl Site {
         }
     }
 
-    fn start(&self, mode: Mode, workspace: &Path) -> Result<Child> {
+    fn start(&self, mode: Workflow, workspace: &Path) -> Result<Child> {
         let (disk, target) = (
             format!("file://{}", workspace.display()),
             format!("docker://{}/{NAMESPACE}", self.target.address()),
@@ -237,9 +237,9 @@ impl Site {
         let mut command = Command::new(&self.program);
         command.args(["-c", "isc.yaml", "--src-tls-verify=false", "--dest-tls-verify=false"]);
         match mode {
-            Mode::MirrorToDisk => command.arg(disk),
-            Mode::DiskToMirror => command.args(["--from", &disk, &target]),
-            Mode::MirrorToMirror => command.args(["--workspace", &disk, &target]),
+            Workflow::MirrorToDisk => command.arg(disk),
+            Workflow::DiskToMirror => command.args(["--from", &disk, &target]),
+            Workflow::MirrorToMirror => command.args(["--workspace", &disk, &target]),
         };
         let log = fs::File::create(self.log()).context("creating a log")?;
         let errors = log.try_clone().context("creating a log")?;
@@ -260,9 +260,9 @@ impl Site {
     }
 
     /// An empty workspace, with the archive that is pushed where one is, and nothing fetched yet.
-    fn fresh_workspace(&self, mode: Mode, undisturbed: &Undisturbed) -> Result<PathBuf> {
+    fn fresh_workspace(&self, mode: Workflow, undisturbed: &Undisturbed) -> Result<PathBuf> {
         let workspace = self.empty_workspace()?;
-        if mode == Mode::DiskToMirror {
+        if mode == Workflow::DiskToMirror {
             carry(undisturbed.archive.path(), &workspace)?;
         }
         self.source.forget_requests();

@@ -78,10 +78,10 @@ mod tests {
         let critical = format!(
             r#"{{"identity":{{"docker-reference":"q.io/a/b"}},"image":{{"docker-manifest-digest":"{digest}"}},"type":"{KIND}"}}"#
         );
-        let due = Payload { digest, name: "q.io/a/b".parse().unwrap() };
-        assert_eq!(Payload::parse(document(&critical).as_bytes()).unwrap(), due);
+        let expected = Payload { digest, name: "q.io/a/b".parse().unwrap() };
+        assert_eq!(Payload::parse(document(&critical).as_bytes()).unwrap(), expected);
         let annotated = format!(r#"{{"critical":{critical},"optional":{{"creator":"x","n":1}}}}"#);
-        assert_eq!(Payload::parse(annotated.as_bytes()).unwrap(), due);
+        assert_eq!(Payload::parse(annotated.as_bytes()).unwrap(), expected);
 
         for (from, to) in [
             (KIND, "atomic container signature"),

@@ -29,7 +29,7 @@ pub(crate) enum Addition {
     },
 }
 
-/// The configuration with the addition, written anew: keys in a fixed order, without comments.
+/// The configuration with the addition, rewritten: keys in a fixed order, without comments.
 pub(crate) fn add(text: &str, addition: Addition) -> Result<String, String> {
     let mut set = image_set::parse_image_set("the configuration", text).map_err(|findings| {
         format!("the configuration has errors; correct them first: {findings}")

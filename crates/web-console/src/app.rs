@@ -15,8 +15,8 @@ use crate::commands::Commands;
 use crate::jobs::Jobs;
 use crate::sizes::Sizes;
 use crate::view::images::{self, ImageIndex};
-use crate::view::place::Place;
 use crate::view::users::{self, Users};
+use crate::view::workspace_directory::WorkspaceDirectory;
 use crate::view::{Fault, runs};
 
 /// How old the list of images may be while a run adds some.
@@ -24,7 +24,7 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) struct App {
-    pub(crate) place: Place,
+    pub(crate) place: WorkspaceDirectory,
     pub(crate) access: Access,
     pub(crate) jobs: Jobs,
     pub(crate) commands: Commands,
@@ -48,7 +48,7 @@ struct CachedImages {
 
 impl App {
     pub(crate) fn new(
-        place: Place,
+        place: WorkspaceDirectory,
         access: Access,
         program: &Path,
         registries: RegistryFlags,

@@ -5,7 +5,7 @@
 //! form ──action──▶ command line ──jobs──▶ process
 //! ```
 //!
-//! - [`Place`] is the directory that is shown. `view` reads it into values; `pages` writes them as
+//! - [`WorkspaceDirectory`] is the directory that is shown. `view` reads it into values; `pages` writes them as
 //!   HTML; `routes` connects both with requests. No text of a request becomes a path.
 //! - `action` makes command lines of this program from forms; `jobs` runs them as processes of their
 //!   own. The console has no code that mirrors, verifies or deletes.
@@ -36,4 +36,4 @@ pub use action::{RegistryFlags, SideFlags};
 pub use catalogs::Lookups;
 pub use server::{Console, Settings, StartError};
 pub use token::{Token, TokenError};
-pub use view::place::{Place, PlaceError};
+pub use view::workspace_directory::{WorkspaceDirectory, WorkspaceDirectoryError};

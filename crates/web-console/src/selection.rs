@@ -199,7 +199,7 @@ fn chart_item(place: ItemPlace, chart: &Chart) -> Item {
     Item { place, name: chart.name.clone(), detail }
 }
 
-/// The configuration without the item at `place`, written anew. `name` is the item's: where the
+/// The configuration without the item at `place`, rewritten. `name` is the item's: where the
 /// text was edited since, another one may be there.
 pub(crate) fn remove(text: &str, place: ItemPlace, name: &str) -> Result<String, String> {
     let mut set = image_set::parse_image_set("the configuration", text).map_err(|findings| {

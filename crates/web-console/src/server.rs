@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::catalogs::Lookups;
 use crate::routes::router;
 use crate::token::Token;
-use crate::view::place::Place;
+use crate::view::workspace_directory::WorkspaceDirectory;
 
 /// Connections at once: a browser opens six.
 const MAX_CONNECTIONS: usize = 64;
@@ -22,7 +22,7 @@ const MAX_CONNECTIONS: usize = 64;
 /// What a console is started with.
 #[derive(Debug)]
 pub struct Settings {
-    pub place: Place,
+    pub place: WorkspaceDirectory,
     pub address: SocketAddr,
     /// Names under which browsers reach this machine, beside its address.
     pub hostnames: Vec<String>,

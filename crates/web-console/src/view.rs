@@ -9,11 +9,11 @@ pub(crate) mod live;
 pub(crate) mod operators;
 pub(crate) mod overview;
 pub(crate) mod paging;
-pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod resources;
 pub(crate) mod runs;
 pub(crate) mod users;
+pub(crate) mod workspace_directory;
 
 use std::error::Error;
 

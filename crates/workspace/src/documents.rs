@@ -44,7 +44,7 @@ struct Listed {
 
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    #[error("{0:?} is no name of a document: it would lie outside working-dir")]
+    #[error("{0:?} is not a valid document name: it is outside of working-dir")]
     Name(String),
     #[error(
         "the document {name} has {size} bytes, more than the {MAX_DOCUMENT_BYTES} that are kept"

@@ -54,7 +54,7 @@ impl Workspace {
         for (file, bytes) in files {
             let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
             if file.is_empty() || !Path::new(file).components().all(is_plain) {
-                let odd = format!("{file:?} is no name of a file in a catalog");
+                let odd = format!("{file:?} is not a valid file name in a catalog");
                 return Err(DiskError::new("writing in", &configs, std::io::Error::other(odd)));
             }
             let at = configs.join(file);

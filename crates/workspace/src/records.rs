@@ -33,7 +33,7 @@ pub(crate) struct Stored {
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    #[error("reading {}: it is no image record (remove it and run again: the image is mirrored anew)", path.display())]
+    #[error("reading {}: not an image record (remove it and run again: the image is mirrored again)", path.display())]
     Unreadable { path: PathBuf, source: serde_json::Error },
     #[error("{} was written by a newer version of oc-mirror (format {version}): use that one", path.display())]
     Newer { path: PathBuf, version: u32 },
@@ -298,9 +298,9 @@ mod tests {
         let path = workspace.layout_of(&record.origin).join(FILE);
         let good = fs::read_to_string(&path).unwrap();
         for (text, wanted) in [
-            (String::new(), "no image record"),
+            (String::new(), "not an image record"),
             (r#"{"version":99}"#.to_owned(), "newer version"),
-            (good.replace("q.io/a:1", "q.io/A"), "no image record"),
+            (good.replace("q.io/a:1", "q.io/A"), "not an image record"),
             (good.replace("q.io/a:1", "q.io/b:1"), "does not belong there"),
         ] {
             fs::write(&path, text).unwrap();

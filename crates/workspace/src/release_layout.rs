@@ -84,7 +84,7 @@ impl Workspace {
         if let Some(bad) = parts.iter().find(|part| !is_name(part)) {
             let why = io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{bad:?} is no name for a folder"),
+                format!("{bad:?} is not a valid directory name"),
             );
             return Err(DiskError::new("writing in", self.root(), why));
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use br_ex::render::OnFailure;
+use br_ex_authoring::render::OnFailure;
 use lab::node::machine::{Machine, MachineOptions};
 use lab::node::{NodeFile, Profile};
 use lab::tools::{self, Tool};
@@ -82,7 +82,7 @@ fn machine_with(document: &str, further: Vec<NodeFile>, mask: &[&str]) -> Machin
         content: document.into(),
         mode: 0o644,
     });
-    // Nobody answers for a gateway that does not exist, however long one waits.
+    // A gateway that does not exist never responds.
     files.push(NodeFile {
         path: "/etc/systemd/system/brex-firstboot-confirm.service.d/patience.conf".into(),
         content:
@@ -127,9 +127,9 @@ fn show_units() -> String {
 
 /// The units that ran, and the rest of what was printed.
 fn units(output: &str) -> (BTreeMap<String, Ran>, &str) {
-    let (shown, rest) = output.split_once("==\n").unwrap();
+    let (printed, rest) = output.split_once("==\n").unwrap();
     let mut units = BTreeMap::new();
-    for block in shown.split("\n\n") {
+    for block in printed.split("\n\n") {
         let values: BTreeMap<&str, &str> =
             block.lines().filter_map(|line| line.split_once('=')).collect();
         let number = |name: &str| values.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -232,7 +232,7 @@ ip route show default
 /// The drop-ins that `oc-brex render --service --required` writes.
 fn required() -> Vec<NodeFile> {
     let role = "worker".parse().unwrap();
-    let config = br_ex::render::service(&role, None, OnFailure::Stop).unwrap();
+    let config = br_ex_authoring::render::service(&role, None, OnFailure::Stop).unwrap();
     let mut files = Vec::new();
     for unit in &config.units {
         for drop_in in &unit.dropins {

@@ -54,10 +54,10 @@ ping -q -c 1 -W 5 192.168.111.1 || exit 5
 ip -o -4 address show br-ex; cat /etc/resolv.conf; ip route show default",
         )
         .unwrap();
-    let shown = run.succeeded().unwrap();
-    assert!(shown.contains("192.168.111.113/24"), "{shown}");
-    assert!(shown.contains("nameserver 192.168.111.1"), "{shown}");
-    assert!(shown.contains("default via 192.168.111.1 dev br-ex"), "{shown}");
+    let printed = run.succeeded().unwrap();
+    assert!(printed.contains("192.168.111.113/24"), "{printed}");
+    assert!(printed.contains("nameserver 192.168.111.1"), "{printed}");
+    assert!(printed.contains("default via 192.168.111.1 dev br-ex"), "{printed}");
 }
 
 #[test]
@@ -74,6 +74,6 @@ ping -q -c 1 -W 5 198.51.100.1 || exit 5
 ip -o -4 address show br-ex",
         )
         .unwrap();
-    let shown = run.succeeded().unwrap();
-    assert!(shown.contains("198.51.100."), "{shown}");
+    let printed = run.succeeded().unwrap();
+    assert!(printed.contains("198.51.100."), "{printed}");
 }

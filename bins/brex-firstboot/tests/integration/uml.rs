@@ -8,7 +8,7 @@ use lab::node::{End, NodeFile, Profile};
 
 const DOCUMENT: &str = "/etc/nmstate/openshift/worker-0.yml";
 
-/// br-ex over a VLAN over a bond of both cards.
+/// br-ex on a VLAN on a bond of both NICs.
 const GOOD: &str = "interfaces:
 - {name: nic0, type: ethernet, state: up, ipv4: {enabled: false}, ipv6: {enabled: false}}
 - {name: nic1, type: ethernet, state: up, ipv4: {enabled: false}, ipv6: {enabled: false}}

@@ -119,10 +119,10 @@ fn systemd_finds_nothing_wrong_with_the_units_and_no_cycle_among_all() {
         .args(all)
         .output()
         .expect("systemd-analyze is of the package systemd");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     let ours: Vec<&str> =
-        said.lines().filter(|line| line.contains("brex-") || line.contains("cycle")).collect();
-    assert!(output.status.success() && ours.is_empty(), "{said}");
+        message.lines().filter(|line| line.contains("brex-") || line.contains("cycle")).collect();
+    assert!(output.status.success() && ours.is_empty(), "{message}");
 }
 
 /// Direct orderings that the boot depends on. Each is written in one of our units.

@@ -66,13 +66,13 @@ async fn the_kubelet_of_a_node_reports_on_its_own_node_once() {
     let kubeconfig = server.kubelet_kubeconfig();
     let root = node(Some(REPORT), None);
     // Before the node has joined.
-    let (code, said) = report(root.path(), &kubeconfig);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("the node has not joined yet"), "{said}");
+    let (code, message) = report(root.path(), &kubeconfig);
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("the node has not joined yet"), "{message}");
 
     server.apply(nodes, Persistence::Stored, FieldValidation::Strict).await.unwrap();
-    let (code, said) = report(root.path(), &kubeconfig);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, message) = report(root.path(), &kubeconfig);
+    assert_eq!(code, Some(0), "{message}");
     let object = server.client().get("/api/v1/nodes/worker-0").await.unwrap();
     let summary = object["metadata"]["annotations"][ANNOTATION].as_str().unwrap();
     let summary: Value = serde_json::from_str(summary).unwrap();
@@ -84,15 +84,15 @@ async fn the_kubelet_of_a_node_reports_on_its_own_node_once() {
     assert_eq!(all[0]["type"], "Warning");
     assert_eq!(all[0]["involvedObject"]["name"], "worker-0");
 
-    // Every boot runs it; the same report is no news.
-    let (code, said) = report(root.path(), &kubeconfig);
-    assert_eq!(code, Some(0), "{said}");
+    // Every boot runs it; an unchanged report is not sent again.
+    let (code, message) = report(root.path(), &kubeconfig);
+    assert_eq!(code, Some(0), "{message}");
     assert_eq!(events(&server).await.len(), 1);
 
     // A later boot succeeded.
     let good = node(Some(&REPORT.replace("taken-back", "confirmed")), Some("interfaces: []\n"));
-    let (code, said) = report(good.path(), &kubeconfig);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, message) = report(good.path(), &kubeconfig);
+    assert_eq!(code, Some(0), "{message}");
     let all = events(&server).await;
     assert!(all.iter().any(|event| event["reason"] == "BrexConfirmed"), "{all:?}");
     let other = server.client().get("/api/v1/nodes/worker-1").await.unwrap();
@@ -103,15 +103,15 @@ async fn the_kubelet_of_a_node_reports_on_its_own_node_once() {
 async fn credentials_of_others_and_unreadable_reports_are_named() {
     let server = server().await;
     let root = node(Some(REPORT), None);
-    let (code, said) = report(root.path(), server.kubeconfig());
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("expected the credentials of a kubelet"), "{said}");
+    let (code, message) = report(root.path(), server.kubeconfig());
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("expected the credentials of a kubelet"), "{message}");
     let missing = root.path().join("no-kubeconfig");
-    let (code, said) = report(root.path(), &missing);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("no-kubeconfig: No such file"), "{said}");
+    let (code, message) = report(root.path(), &missing);
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("no-kubeconfig: No such file"), "{message}");
     let broken = node(Some("{"), None);
-    let (code, said) = report(broken.path(), &server.kubelet_kubeconfig());
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("report.json"), "{said}");
+    let (code, message) = report(broken.path(), &server.kubelet_kubeconfig());
+    assert_eq!(code, Some(2), "{message}");
+    assert!(message.contains("report.json"), "{message}");
 }

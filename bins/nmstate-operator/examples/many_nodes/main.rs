@@ -12,6 +12,7 @@ mod memory;
 mod played;
 mod record;
 mod traffic;
+mod vlans;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use jiff::Timestamp;
 use lab::kube::ApiServer;
-use nmstate_operator::coordinator::Coordinator;
-use nmstate_operator::handler::Handler;
+use nmstate_operator::coordinator::{Coordinator, CoordinatorMetrics};
+use nmstate_operator::handler::{Handler, HandlerMetrics};
 use nmstate_operator::service_port::ServiceState;
 use tokio::runtime::Builder;
 use tokio_util::sync::CancellationToken;
@@ -48,6 +49,9 @@ struct Arguments {
     /// Measure what handlers receive with so many nodes that have a policy each, and compare
     #[arg(long, value_name = "NODES,NODES", value_delimiter = ',', requires = "program")]
     each: Vec<usize>,
+    /// Measure the memory of a handler that applies so many VLANs
+    #[arg(long, value_name = "COUNT,…", value_delimiter = ',', requires = "program")]
+    vlans: Vec<usize>,
     /// The program whose memory is measured
     #[arg(long)]
     program: Option<PathBuf>,
@@ -69,6 +73,9 @@ fn main() -> Result<()> {
         };
         return each::compare(&measure(*small)?, &measure(*large)?);
     }
+    if let ([_, ..], Some(program)) = (&arguments.vlans[..], &arguments.program) {
+        return arguments.vlans.iter().try_for_each(|it| vlans::measure(&runtime, *it, program));
+    }
     let server = runtime.block_on(ApiServer::start_audited()).context("starting a server")?;
     let cluster = runtime.block_on(Cluster::prepare(&server, arguments.nodes))?;
     println!("{} nodes, {} ms for each change", arguments.nodes, arguments.change);
@@ -82,8 +89,8 @@ fn main() -> Result<()> {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let client = kube::Client::try_from(config)?;
-                let service = Arc::new(ServiceState::default());
-                Coordinator::new(client, "default", service).run(&stop).await
+                let metrics = CoordinatorMetrics::register(&ServiceState::default().metrics);
+                Coordinator::new(client, "default", metrics).run(&stop).await
             })
         })
     };
@@ -151,10 +158,12 @@ fn start_handlers(
                 let handlers = handlers.iter().map(|(name, config, counted)| {
                     let stop = stop.clone();
                     async move {
+                        let service = Arc::new(ServiceState::default());
                         let handler = Handler {
                             node: name.parse()?,
                             machine: Played::new(change)?,
-                            service: Arc::new(ServiceState::default()),
+                            metrics: HandlerMetrics::register(&service.metrics),
+                            service,
                         };
                         let client = match counted {
                             Some(traffic) => traffic::client(config.clone(), traffic)?,

@@ -6,8 +6,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use nmstate_api::annotations::PolicyOptions;
 use nmstate_api::{Assignments, NetworkDocument, NodeValues, PolicyNews};
 use node_policy::node_values::{self, Found};
+use node_policy::policy_status::PolicyNodes;
 
-use super::view::{PolicyNodes, View};
+use super::view::View;
 
 /// Problems that a message names.
 const MOST_PROBLEMS: usize = 3;

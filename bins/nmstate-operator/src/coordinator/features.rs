@@ -4,35 +4,61 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nmstate_api::ConditionStatus;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 
 use super::view::View;
-use crate::metrics::{Family, Kind, Metrics, text};
+use crate::metrics::{Metrics, replace};
 
-const FEATURES: Family = Family {
-    name: "kubernetes_nmstate_features_applied",
-    help: "Features of NMState that some policy makes use of.",
-    kind: Kind::Gauge,
-};
-const POLICIES: Family = Family {
-    name: "kubernetes_nmstate_policies_status",
-    help: "Number of policies by status.",
-    kind: Kind::Gauge,
-};
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FeatureLabels {
+    name: String,
+}
 
-pub(super) fn count(metrics: &Metrics, view: &View) {
-    let features: BTreeSet<&str> =
-        view.enactments().flat_map(|it| it.features.iter().map(String::as_str)).collect();
-    let series = features.into_iter().map(|name| (text(&[("name", name)]), 1.0));
-    metrics.replace(FEATURES, series);
-    let statuses = ["Available", "Degraded", "Progressing", "Ignored", "Unknown"];
-    let mut counts: BTreeMap<&str, f64> = statuses.iter().map(|it| (*it, 0.0)).collect();
-    for (_, facts) in view.policies() {
-        let conditions = facts.policy.conditions();
-        let holds = conditions.iter().find(|it| it.status == ConditionStatus::True);
-        let holds = holds.map_or("Unknown", |it| it.type_.as_str());
-        let known = statuses.iter().find(|it| **it == holds).unwrap_or(&"Unknown");
-        *counts.entry(*known).or_default() += 1.0;
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StatusLabels {
+    status: &'static str,
+}
+
+/// The metrics of a coordinator.
+#[derive(Debug, Clone)]
+pub struct CoordinatorMetrics {
+    features: Family<FeatureLabels, Gauge>,
+    policies: Family<StatusLabels, Gauge>,
+}
+
+impl CoordinatorMetrics {
+    pub fn register(metrics: &Metrics) -> Self {
+        Self {
+            features: metrics.register(
+                "kubernetes_nmstate_features_applied",
+                "Features of NMState that some policy makes use of",
+                Family::default(),
+            ),
+            policies: metrics.register(
+                "kubernetes_nmstate_policies_status",
+                "Number of policies by status",
+                Family::default(),
+            ),
+        }
     }
-    let series = counts.into_iter().map(|(status, count)| (text(&[("status", status)]), count));
-    metrics.replace(POLICIES, series);
+
+    pub(super) fn count(&self, view: &View) {
+        let features: BTreeSet<&str> =
+            view.enactments().flat_map(|it| it.features.iter().map(String::as_str)).collect();
+        let labels = |name: &str| FeatureLabels { name: name.to_owned() };
+        replace(&self.features, features.into_iter().map(|name| (labels(name), 1)));
+        let statuses = ["Available", "Degraded", "Progressing", "Ignored", "Unknown"];
+        let mut counts: BTreeMap<&'static str, i64> = statuses.map(|it| (it, 0)).into();
+        for (_, facts) in view.policies() {
+            let conditions = facts.policy.conditions();
+            let holds = conditions.iter().find(|it| it.status == ConditionStatus::True);
+            let holds = holds.map_or("Unknown", |it| it.type_.as_str());
+            let known = statuses.into_iter().find(|it| *it == holds).unwrap_or("Unknown");
+            *counts.entry(known).or_default() += 1;
+        }
+        let labels = |status| StatusLabels { status };
+        replace(&self.policies, counts.into_iter().map(|(status, count)| (labels(status), count)));
+    }
 }

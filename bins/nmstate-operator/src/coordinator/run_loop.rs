@@ -2,38 +2,31 @@
 //! differs, each policy at most once a second.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use nmstate_api::annotations::PAUSED;
 use nmstate_api::{
     ASSIGNED_POLICIES, NodeNetworkConfigurationEnactment as Enactment, NodeNetworkState,
-    PolicyReason, PolicyStatus, Slot as ApiSlot, StoredPolicy, condition,
+    PolicyStatus, StoredPolicy,
 };
-use node_policy::Phase;
-use node_policy::limit::MaxUnavailable;
 use node_policy::pace::Pace;
-use node_policy::rollout::{self, NodeView, RolloutInput, Slot};
-use node_policy::summary::{Counts, PolicySummary, State};
-use node_policy::terms::{self, terms};
-use node_policy::verdict::bounded;
+use node_policy::policy_status;
+use node_policy::rollout::{self, RolloutInput, Slot};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::announcement::{Announcement, announcement};
 use super::assignments;
-use super::features;
-use super::view::{PolicyFacts, PolicyNodes, View, has_begun, news, node_view};
+use super::features::CoordinatorMetrics;
+use super::view::{View, news, node_view};
 use crate::events::Events;
 use crate::requests::{now, within};
-use crate::service_port::ServiceState;
 
 /// Between two writes of the status of one policy.
 const WRITE_AGAIN: SignedDuration = SignedDuration::from_secs(1);
@@ -44,8 +37,6 @@ const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(2);
 const CHECK: SignedDuration = SignedDuration::from_secs(30);
 /// Requests at the same time.
 const REQUESTS: usize = 16;
-/// Nodes that a message names.
-const MOST_REFUSALS: usize = 3;
 
 /// A coordinator, with all it knows.
 pub struct Coordinator {
@@ -53,7 +44,7 @@ pub struct Coordinator {
     client: Client,
     namespace: String,
     events: Events,
-    service: Arc<ServiceState>,
+    metrics: CoordinatorMetrics,
     view: View,
     pace: Pace,
     /// Since when each policy has its present generation, as far as this coordinator knows.
@@ -68,13 +59,13 @@ impl std::fmt::Debug for Coordinator {
 
 impl Coordinator {
     /// A coordinator that finds values of nodes in ConfigMaps of `namespace`.
-    pub fn new(client: Client, namespace: &str, service: Arc<ServiceState>) -> Self {
+    pub fn new(client: Client, namespace: &str, metrics: CoordinatorMetrics) -> Self {
         Self {
             namespace: namespace.to_owned(),
             api: Api::all(client.clone()),
             events: Events::of_coordinator(client.clone()),
             client,
-            service,
+            metrics,
             view: View::default(),
             pace: Pace::new(WRITE_AGAIN),
             since: BTreeMap::new(),
@@ -120,7 +111,7 @@ impl Coordinator {
             since.insert(name.to_owned(), (generation, begun));
             let checked = begun.saturating_add(CHECK).unwrap_or(Timestamp::MAX);
             let overlap = overlaps.get(name).map(String::as_str);
-            let decided = decide(facts, policy_nodes, overlap, time, checked > time);
+            let decided = policy_status::decide(facts, policy_nodes, overlap, time, checked > time);
             let later = rollout::next_expiry(&decided.slots, time);
             let checked = decided.is_checking.then_some(checked);
             due = [due, later, checked].into_iter().flatten().min();
@@ -162,7 +153,7 @@ impl Coordinator {
         if !self.tell_nodes().await {
             due = [due, later].into_iter().flatten().min();
         }
-        features::count(&self.service.metrics, &self.view);
+        self.metrics.count(&self.view);
         due
     }
 
@@ -263,305 +254,5 @@ async fn sleep_until(due: Option<Timestamp>) {
             tokio::time::sleep(Duration::try_from(left).unwrap_or_default()).await;
         }
         None => std::future::pending().await,
-    }
-}
-
-struct Decided {
-    status: PolicyStatus,
-    slots: Vec<Slot>,
-    /// Slots that end only if the API server confirms it.
-    doubtful: Vec<Slot>,
-    /// Whether the first slot waits for reports of nodes.
-    is_checking: bool,
-}
-
-/// What the status of a policy is to be.
-fn decide(
-    facts: &PolicyFacts,
-    of: &PolicyNodes,
-    overlap: Option<&str>,
-    now: Timestamp,
-    awaits_reports: bool,
-) -> Decided {
-    let generation = facts.policy.metadata.generation.unwrap_or_default();
-    let held = facts.policy.status.clone().unwrap_or_default();
-    let options = match &facts.options {
-        Ok(options) => options.clone().with_values(Some(of.values_together())),
-        Err(error) => {
-            let state = State::Ignored(error.reason);
-            let summary = PolicySummary::new(state, bounded(error.why.as_str()));
-            return Decided {
-                status: status(&held, generation, &summary, now),
-                slots: Vec::new(),
-                doubtful: Vec::new(),
-                is_checking: false,
-            };
-        }
-    };
-    let limit = MaxUnavailable::parse(facts.policy.spec.max_unavailable.as_ref());
-    let slots: Vec<Slot> = held.slots.iter().map(from_api).collect();
-    let input = RolloutInput {
-        generation,
-        limit: limit.clone().unwrap_or_default(),
-        canary: options.canary.as_ref(),
-        nodes: &of.nodes,
-        leaving: &of.leaving,
-        held: &slots,
-        was_aborted: held.aborted_generation == Some(generation)
-            && !terms::are_others(held.aborted_with.as_deref(), &options),
-        has_begun: has_begun(&held, generation, of),
-        awaits_reports,
-        is_paused: options.is_paused || of.values_problem.is_some(),
-        now,
-    };
-    let rollout = input.decide();
-    let phase = |view: &NodeView| match view.generation == Some(generation) {
-        true => view.phase,
-        false => Phase::Unknown,
-    };
-    let mut summary = Counts::of(of.nodes.values().map(|it| (it.is_ready, phase(it)))).summarize();
-    if let Some(problem) = &of.values_problem {
-        summary.state = State::Blocked(PolicyReason::InvalidNodeValues);
-        summary.message += &format!("; no further node is changed: {problem}");
-    }
-    if !rollout.missing_canaries.is_empty() && summary.state == State::Progressing {
-        let names = rollout.missing_canaries.join(", ");
-        summary.message += &format!("; waiting for the canary {names}, which matches no node");
-    }
-    if !rollout.refusals.is_empty() {
-        summary.message += &format!("; no node was changed: {}", refusals(&rollout.refusals));
-    }
-    if options.is_paused {
-        summary.message += &format!("; no further node is changed while {PAUSED} is true");
-    }
-    if !rollout.silent.is_empty() && summary.state == State::Progressing {
-        let names = rollout.silent.join(", ");
-        summary.message += &format!("; {names} may be changed now and does not report");
-    }
-    if let Err(error) = limit {
-        summary.message += &format!("; {error}");
-    }
-    if let Some(overlap) = overlap {
-        summary.message += &format!("; {overlap}");
-    }
-    summary.message = bounded(summary.message);
-    let mut status = status(&held, generation, &summary, now);
-    status.slots = rollout.slots.iter().map(to_api).collect();
-    // Also before anything has begun: a status without it was written by an earlier version.
-    status.begun_generation = Some(if rollout.has_begun { generation } else { 0 });
-    status.aborted_generation = rollout.is_aborted.then_some(generation);
-    status.aborted_with = rollout.is_aborted.then(|| terms(&options));
-    if rollout.unavailable > 0 {
-        let count = i64::try_from(rollout.unavailable).unwrap_or(i64::MAX);
-        status.unavailable_node_count_map.insert(generation.to_string(), count);
-    }
-    let doubtful = input.doubtful().into_iter().cloned().collect();
-    Decided { status, slots: rollout.slots, doubtful, is_checking: rollout.is_checking }
-}
-
-/// Nodes to which a policy cannot be applied, with the reasons.
-fn refusals(all: &[(String, String)]) -> String {
-    let short = |why: &str| why.strip_prefix("nothing was changed: ").unwrap_or(why).to_owned();
-    let first = all.iter().take(MOST_REFUSALS);
-    let told: Vec<String> = first.map(|(node, why)| format!("{node}: {}", short(why))).collect();
-    match all.len().saturating_sub(MOST_REFUSALS) {
-        0 => told.join("; "),
-        more => format!("{}; and {more} more nodes", told.join("; ")),
-    }
-}
-
-fn status(
-    held: &PolicyStatus,
-    generation: i64,
-    summary: &PolicySummary,
-    now: Timestamp,
-) -> PolicyStatus {
-    PolicyStatus {
-        conditions: condition::stamped(summary.conditions(), &held.conditions, &Time(now)),
-        observed_generation: Some(generation),
-        ..PolicyStatus::default()
-    }
-}
-
-fn from_api(slot: &ApiSlot) -> Slot {
-    Slot {
-        node: slot.node.clone(),
-        generation: slot.generation,
-        expires: slot.expires.0,
-        enactment: slot.enactment.clone(),
-    }
-}
-
-fn to_api(slot: &Slot) -> ApiSlot {
-    let expires = Time(slot.expires);
-    ApiSlot {
-        node: slot.node.clone(),
-        generation: slot.generation,
-        expires,
-        enactment: slot.enactment.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use nmstate_api::NodeNetworkConfigurationPolicy as Policy;
-
-    use super::super::view::policy_facts;
-    use super::*;
-
-    fn policy_nodes<const N: usize>(nodes: [(&str, NodeView); N]) -> PolicyNodes {
-        let nodes: BTreeMap<_, _> =
-            nodes.into_iter().map(|(name, view)| (name.to_owned(), view)).collect();
-        PolicyNodes { nodes, ..PolicyNodes::default() }
-    }
-
-    fn stored(policy: &Policy) -> StoredPolicy {
-        serde_json::from_value(serde_json::to_value(policy).unwrap()).unwrap()
-    }
-
-    fn facts(annotation: Option<(&str, &str)>) -> PolicyFacts {
-        let mut policy = Policy::new("p");
-        policy.metadata.generation = Some(3);
-        policy.metadata.annotations =
-            annotation.map(|(name, value)| [(name.to_owned(), value.to_owned())].into());
-        policy_facts(&stored(&policy))
-    }
-
-    fn node(phase: Phase) -> NodeView {
-        NodeView {
-            is_ready: true,
-            enactment: Some("uid".into()),
-            phase,
-            generation: Some(3),
-            said: None,
-            used: None,
-            is_free: true,
-            refusal: None,
-        }
-    }
-
-    fn message(status: &PolicyStatus) -> (&str, &str) {
-        let holds = status.conditions.iter().find(|it| it.message.is_some()).unwrap();
-        (holds.reason.as_deref().unwrap(), holds.message.as_deref().unwrap())
-    }
-
-    #[test]
-    fn an_annotation_that_cannot_be_honoured_stops_the_policy_and_is_explained() {
-        let facts = facts(Some(("nmstate.landfall.dev/canari", "1")));
-        let nodes = policy_nodes([("a", node(Phase::Unknown))]);
-        let decided = decide(&facts, &nodes, None, now(), false);
-        let (reason, text) = message(&decided.status);
-        assert_eq!(reason, "InvalidAnnotation");
-        assert!(text.contains("did you mean canary?"), "{text}");
-        assert!(decided.status.slots.is_empty());
-    }
-
-    #[test]
-    fn a_spec_that_cannot_be_read_stops_the_policy_and_is_explained() {
-        let deep = format!("{}0{}", r#"{"a":"#.repeat(1000), "}".repeat(1000));
-        let text = format!(
-            r#"{{"metadata":{{"name":"p","generation":3}},"spec":{{"desiredState":{deep}}}}}"#
-        );
-        let facts = policy_facts(&serde_json::from_str(&text).unwrap());
-        let nodes = policy_nodes([("a", node(Phase::Unknown))]);
-        let decided = decide(&facts, &nodes, None, now(), false);
-        assert_eq!(message(&decided.status).0, "UnreadableSpec");
-        assert!(decided.status.slots.is_empty());
-    }
-
-    #[test]
-    fn a_stopped_generation_goes_on_when_annotations_ask_for_other_attempts() {
-        let mut held = facts(None);
-        let nodes = policy_nodes([("a", node(Phase::Failed)), ("b", node(Phase::Pending))]);
-        let stopped = decide(&held, &nodes, None, now(), false).status;
-        assert_eq!(stopped.aborted_generation, Some(3));
-        held.policy.status = Some(stopped.clone());
-        assert_eq!(decide(&held, &nodes, None, now(), false).status, stopped);
-        let mut corrected = facts(Some(("nmstate.landfall.dev/probes", "api-server")));
-        corrected.policy.status = Some(stopped);
-        let again = policy_nodes([("a", node(Phase::Unknown)), ("b", node(Phase::Pending))]);
-        let goes_on = decide(&corrected, &again, None, now(), false).status;
-        assert_eq!((goes_on.aborted_generation, goes_on.slots.len()), (None, 1));
-    }
-
-    #[test]
-    fn a_decision_about_a_settled_policy_is_the_status_it_has() {
-        let mut facts = facts(None);
-        let nodes = policy_nodes([("a", node(Phase::Available))]);
-        let first = decide(&facts, &nodes, None, now(), false).status;
-        assert_eq!(
-            message(&first),
-            ("SuccessfullyConfigured", "1/1 nodes successfully configured")
-        );
-        assert!(first.slots.is_empty() && first.unavailable_node_count_map.is_empty());
-        facts.policy.status = Some(first.clone());
-        let later = now().checked_add(SignedDuration::from_secs(100)).unwrap();
-        assert_eq!(decide(&facts, &nodes, None, later, false).status, first);
-    }
-
-    #[test]
-    fn reports_about_another_generation_say_nothing_about_this_one() {
-        let facts = facts(None);
-        for phase in [Phase::Available, Phase::Failed, Phase::Aborted, Phase::Pending] {
-            let older = NodeView { generation: Some(2), ..node(phase) };
-            let nodes = policy_nodes([("a", older), ("b", node(Phase::Available))]);
-            let status = decide(&facts, &nodes, None, now(), false).status;
-            let expected = ("ConfigurationProgressing", "Policy is progressing 1/2 nodes finished");
-            assert_eq!(message(&status), expected, "{phase:?}");
-        }
-    }
-
-    #[test]
-    fn overlaps_and_limits_that_make_no_sense_are_told() {
-        let mut facts = facts(None);
-        facts.policy.spec.max_unavailable = Some(nmstate_api::IntOrText::Text("many".to_owned()));
-        let nodes = policy_nodes([("a", node(Phase::Available))]);
-        let decided = decide(&facts, &nodes, Some("shares eth1 with b"), now(), false);
-        let (_, text) = message(&decided.status);
-        assert!(text.contains("`many`") && text.ends_with("; shares eth1 with b"), "{text}");
-    }
-
-    #[test]
-    fn nodes_that_cannot_be_changed_so_are_named_before_any_node_is_changed() {
-        let refused = NodeView {
-            refusal: Some("nothing was changed: the node cannot be made so: no eth9".into()),
-            ..node(Phase::Failed)
-        };
-        let nodes = policy_nodes([("a", refused), ("b", node(Phase::Pending))]);
-        let decided = decide(&facts(None), &nodes, None, now(), true);
-        let (reason, text) = message(&decided.status);
-        assert_eq!(reason, "FailedToConfigure");
-        assert_eq!(
-            text,
-            "1/2 nodes failed to configure; no node was changed: a: the node cannot be made so: no eth9"
-        );
-        assert!(decided.status.slots.is_empty());
-        assert_eq!(decided.status.aborted_generation, None);
-    }
-
-    #[test]
-    fn a_roll_out_that_an_earlier_version_began_goes_on() {
-        let mut facts = facts(None);
-        let earlier = PolicyStatus { observed_generation: Some(3), ..PolicyStatus::default() };
-        facts.policy.status = Some(earlier);
-        let refused = NodeView { refusal: Some("why".into()), ..node(Phase::Failed) };
-        let nodes = policy_nodes([
-            ("a", refused),
-            ("b", node(Phase::Available)),
-            ("c", node(Phase::Pending)),
-            ("d", node(Phase::Pending)),
-        ]);
-        let status = decide(&facts, &nodes, None, now(), true).status;
-        assert_eq!((status.slots.len(), status.begun_generation), (1, Some(3)));
-    }
-
-    #[test]
-    fn a_name_that_is_too_long_for_a_label_stops_the_policy_and_is_explained() {
-        let mut policy = Policy::new(&"a".repeat(64));
-        policy.metadata.generation = Some(3);
-        let nodes = policy_nodes([("a", node(Phase::Unknown))]);
-        let decided = decide(&policy_facts(&stored(&policy)), &nodes, None, now(), false);
-        assert_eq!(message(&decided.status).0, "InvalidName");
-        assert!(decided.status.slots.is_empty());
     }
 }

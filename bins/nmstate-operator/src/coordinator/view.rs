@@ -10,13 +10,13 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Client, ResourceExt};
-use nmstate_api::annotations::{Canary, PolicyOptions};
+use nmstate_api::annotations::PolicyOptions;
 use nmstate_api::{
     ACCEPTED_GENERATION, ASSIGNED_POLICIES, Assignments, EnactmentConditionType, NODE_LABEL,
-    NodeNetworkConfigurationEnactment as Enactment, NodeNetworkConfigurationPolicy as Policy,
-    NodeNetworkState, NodeValues, POLICY_LABEL, PolicyName, PolicyReason, PolicyStatus,
+    NodeNetworkConfigurationEnactment as Enactment, NodeNetworkState, NodeValues, POLICY_LABEL,
     StoredPolicy, condition,
 };
+use node_policy::policy_status::{PolicyFacts, PolicyNodes};
 use node_policy::rollout::NodeView;
 use node_policy::selection::{self, Labels};
 use node_policy::verdict::is_refusal;
@@ -95,40 +95,6 @@ impl EnactmentFacts {
     }
 }
 
-/// A policy and what its annotations ask for.
-#[derive(Debug, Clone)]
-pub(super) struct PolicyFacts {
-    pub(super) policy: Policy,
-    pub(super) options: Result<PolicyOptions, Unusable>,
-    pub(super) subjects: BTreeSet<String>,
-}
-
-/// The nodes of a policy.
-#[derive(Debug, Clone, Default)]
-pub(super) struct PolicyNodes {
-    pub(super) nodes: BTreeMap<String, NodeView>,
-    /// Nodes that do not match any more and still have a report about it.
-    pub(super) leaving: BTreeMap<String, NodeView>,
-    /// What the policy is completed with on each node.
-    pub(super) values: BTreeMap<String, NodeValues>,
-    /// Why these values change no node.
-    pub(super) values_problem: Option<String>,
-}
-
-impl PolicyNodes {
-    /// Values that differ when those of a node do.
-    pub(super) fn values_together(&self) -> NodeValues {
-        NodeValues::together(self.values.iter().map(|(node, values)| (node.as_str(), values)))
-    }
-}
-
-/// Why nobody acts on a policy.
-#[derive(Debug, Clone)]
-pub(super) struct Unusable {
-    pub(super) reason: PolicyReason,
-    pub(super) why: String,
-}
-
 /// What is known.
 #[derive(Default)]
 pub(crate) struct View {
@@ -143,7 +109,7 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn take(&mut self, news: News) {
         match news {
-            News::Policy(event) => self.policies.take(event, |policy| policy_facts(&policy)),
+            News::Policy(event) => self.policies.take(event, |policy| PolicyFacts::of(&policy)),
             News::Node(event) => self.nodes.take(*event, |node| NodeFacts {
                 is_ready: is_ready(&node),
                 labels: node.metadata.labels.unwrap_or_default(),
@@ -181,7 +147,7 @@ impl View {
     }
 
     pub(crate) fn wrote(&mut self, policy: StoredPolicy) {
-        self.policies.wrote(policy, |policy| policy_facts(&policy));
+        self.policies.wrote(policy, |policy| PolicyFacts::of(&policy));
     }
 
     pub(crate) fn deleted(&mut self, policy: &str) {
@@ -238,12 +204,7 @@ impl View {
             policy_nodes.values_problem =
                 values.problem(&facts.policy.spec.desired_state, matching);
             if let Ok(options) = &facts.options {
-                // It is unknown when an absent canary comes, a pause ends, or a policy that a node
-                // refuses is corrected: what has not begun blocks nothing.
-                let may_begin = !has_absent_canary(options, &policy_nodes.nodes)
-                    && !options.is_paused
-                    && policy_nodes.values_problem.is_none()
-                    && !is_refused(&facts.policy, &policy_nodes);
+                let may_begin = policy_nodes.may_begin(&facts.policy, options);
                 let is_busy = |view: &NodeView| match may_begin {
                     true => view.generation != generation || !view.phase.is_settled(),
                     false => view.phase.is_under_way(),
@@ -312,63 +273,6 @@ impl<'a> Labelled<'a> {
         }
         rarest.iter().copied()
     }
-}
-
-/// Whether a policy waits because it cannot be applied to one of its nodes.
-fn is_refused(policy: &Policy, policy_nodes: &PolicyNodes) -> bool {
-    let generation = policy.metadata.generation.unwrap_or_default();
-    let held = policy.status.clone().unwrap_or_default();
-    let refuses = |view: &NodeView| {
-        let is_failed = view.generation == Some(generation) && view.phase == Phase::Failed;
-        is_failed && view.refusal.is_some()
-    };
-    policy_nodes.nodes.values().any(refuses) && !has_begun(&held, generation, policy_nodes)
-}
-
-/// Whether a node was given a slot for this generation. Earlier versions did not write that down.
-pub(super) fn has_begun(held: &PolicyStatus, generation: i64, of: &PolicyNodes) -> bool {
-    let is_available =
-        |view: &NodeView| view.generation == Some(generation) && view.phase == Phase::Available;
-    match held.begun_generation {
-        Some(begun) => begun == generation,
-        None => {
-            held.slots.iter().any(|slot| slot.generation == generation)
-                || (held.observed_generation == Some(generation)
-                    && of.nodes.values().any(is_available))
-        }
-    }
-}
-
-/// Whether a policy waits for a canary that is not among its nodes.
-fn has_absent_canary(options: &PolicyOptions, nodes: &BTreeMap<String, NodeView>) -> bool {
-    match &options.canary {
-        Some(Canary::Nodes(names)) => names.iter().any(|name| !nodes.contains_key(name.as_str())),
-        Some(Canary::Count(_)) | None => false,
-    }
-}
-
-pub(super) fn policy_facts(stored: &StoredPolicy) -> PolicyFacts {
-    let unusable = |reason: PolicyReason, error: &dyn std::error::Error| Unusable {
-        reason,
-        why: error.to_string(),
-    };
-    let name: Result<PolicyName, _> = stored.metadata.name.as_deref().unwrap_or_default().parse();
-    let (mut policy, mut options) = match stored.read() {
-        Ok(policy) => {
-            let options = PolicyOptions::parse(policy.metadata.annotations.as_ref());
-            let reason = PolicyReason::InvalidAnnotation;
-            (policy, options.map_err(|error| unusable(reason, &error)))
-        }
-        Err(error) => {
-            let unreadable = unusable(PolicyReason::UnreadableSpec, &error);
-            (stored.without_spec(), Err(unreadable))
-        }
-    };
-    if let Err(error) = name {
-        options = Err(unusable(PolicyReason::InvalidName, &error));
-    }
-    policy.metadata.managed_fields = None;
-    PolicyFacts { options, subjects: overlap::subjects(&policy.spec.desired_state), policy }
 }
 
 /// A node by its report alone.

@@ -8,10 +8,9 @@ use nmstate_api::annotations::Drift;
 use nmstate_api::{EnactmentConditionType, EnactmentStatus, condition};
 use node_policy::{Phase, rendering};
 
-use super::handler_metrics;
+use super::handler_metrics::HandlerMetrics;
 use super::handler_state::HandlerState;
 use crate::events::Reason;
-use crate::service_port::ServiceState;
 
 /// Identifies drift in reports of earlier handlers too; keep the text.
 const DRIFTED: &str = "the network is no longer what the policy made it";
@@ -33,7 +32,7 @@ struct Finding {
 
 impl HandlerState {
     /// Compares the applied policies with the network.
-    pub(super) async fn notice_drift(&mut self, state: &NetworkState, service: &ServiceState) {
+    pub(super) async fn notice_drift(&mut self, state: &NetworkState, metrics: &HandlerMetrics) {
         let now = Instant::now();
         let mut drifted = 0_u32;
         let mut findings = Vec::new();
@@ -61,7 +60,7 @@ impl HandlerState {
                 findings.push(Finding { policy: policy.clone(), is_drifted, is_corrected });
             }
         }
-        handler_metrics::drift(&service.metrics, drifted);
+        metrics.drift(drifted);
         for finding in findings {
             self.report_drift(&finding).await;
         }

@@ -5,174 +5,236 @@ use std::time::Duration;
 
 use nmstate_api::annotations::ProbeKind;
 use nmstate_api::{NetworkDocument, NodeName, NodeNetworkConfigurationEnactment as Enactment};
+use node_network::Cause;
 use node_network::probe::ProbeReport;
-use node_policy::verdict::Fault;
 use node_policy::{Attempt, Phase};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use serde_json::Value;
 
-use crate::metrics::{Family, Kind, Metrics, text};
+use crate::metrics::{Durations, LateGauge, Metrics, durations, replace};
 
-const INTERFACES: Family = Family {
-    name: "kubernetes_nmstate_network_interfaces",
-    help: "Number of network interfaces by type and node.",
-    kind: Kind::Gauge,
-};
-const ROUTES: Family = Family {
-    name: "kubernetes_nmstate_routes",
-    help: "Number of routes by node, IP stack and type.",
-    kind: Kind::Gauge,
-};
-pub(crate) const ENACTMENTS: Family = Family {
-    name: "kubernetes_nmstate_enactments_status",
-    help: "Number of enactments by node and status.",
-    kind: Kind::Gauge,
-};
-const APPLIES: Family = Family {
-    name: "nmstate_handler_applies_total",
-    help: "Changes of the node's network by how they ended.",
-    kind: Kind::Counter,
-};
-const ROLLBACKS: Family = Family {
-    name: "nmstate_handler_rollbacks_total",
-    help: "Changes that were rolled back, by cause.",
-    kind: Kind::Counter,
-};
-const PROBES: Family = Family {
-    name: "nmstate_handler_probe_failures_total",
-    help: "Changes that were rolled back because a probe failed, by probe.",
-    kind: Kind::Counter,
-};
-const SECONDS: Family = Family {
-    name: "nmstate_handler_apply_duration_seconds",
-    help: "How long changes took, from the first probe to the confirmation or the rollback.",
-    kind: Kind::Histogram,
-};
-const PROBE_SECONDS: Family = Family {
-    name: "nmstate_handler_probe_duration_seconds",
-    help: "How long probes took, before, during and after changes, by probe and result.",
-    kind: Kind::Histogram,
-};
-const MANAGER: Family = Family {
-    name: "nmstate_handler_network_manager_up",
-    help: "Whether NetworkManager responded at the last check.",
-    kind: Kind::Gauge,
-};
-const DRIFT: Family = Family {
-    name: "nmstate_handler_drifted_policies",
-    help: "Policies that watch for drift, and that the node no longer matches.",
-    kind: Kind::Gauge,
-};
-
-pub(crate) fn declare(metrics: &Metrics) {
-    for outcome in ["applied", "rolled_back", "refused"] {
-        metrics.start(APPLIES, &[("outcome", outcome)]);
-    }
-    for cause in ["apply", "verification", "probe", "expired"] {
-        metrics.start(ROLLBACKS, &[("cause", cause)]);
-    }
-    for probe in ProbeKind::ALL {
-        metrics.start(PROBES, &[("probe", probe.name())]);
-    }
-    for family in [SECONDS, PROBE_SECONDS] {
-        metrics.declare(family);
-    }
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+struct InterfaceLabels {
+    r#type: String,
+    node: String,
 }
 
-/// Counts the requests of one probe.
-pub(crate) fn probes(metrics: &Metrics, kind: ProbeKind, reports: &[ProbeReport]) {
-    for report in reports {
-        let answered = if report.answered { "true" } else { "false" };
-        let labels = [("probe", kind.name()), ("answered", answered)];
-        let took = Duration::from_millis(report.milliseconds);
-        metrics.observe(PROBE_SECONDS, &labels, took.as_secs_f64());
-    }
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    node: String,
+    ip_stack: &'static str,
+    r#type: &'static str,
 }
 
-pub(crate) fn attempt(metrics: &Metrics, attempt: &Attempt, took: Duration) {
-    let outcome = match attempt {
-        Attempt::Applied | Attempt::NothingDiffers => "applied",
-        Attempt::RolledBack { fault, .. } => {
-            let cause = match fault {
-                Fault::Apply => "apply",
-                Fault::Verification => "verification",
-                Fault::Probe(probe) => {
-                    let probe = probe.as_deref().unwrap_or("unknown");
-                    metrics.add(PROBES, &[("probe", probe)]);
-                    "probe"
-                }
-                Fault::ApiServer => {
-                    metrics.add(PROBES, &[("probe", ProbeKind::ApiServer.name())]);
-                    "probe"
-                }
-                Fault::Expired => "expired",
-                Fault::Persist => "persist",
-            };
-            metrics.add(ROLLBACKS, &[("cause", cause)]);
-            "rolled_back"
-        }
-        _ => "refused",
-    };
-    metrics.add(APPLIES, &[("outcome", outcome)]);
-    metrics.observe(SECONDS, &[("outcome", outcome)], took.as_secs_f64());
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EnactmentLabels {
+    node: String,
+    status: &'static str,
 }
 
-/// Whether NetworkManager responds.
-pub(crate) fn manager(metrics: &Metrics, responds: bool) {
-    metrics.replace(MANAGER, [(String::new(), f64::from(u8::from(responds)))]);
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
 }
 
-pub(crate) fn drift(metrics: &Metrics, policies: u32) {
-    metrics.replace(DRIFT, [(String::new(), f64::from(policies))]);
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabels {
+    cause: &'static str,
 }
 
-/// Counts interfaces and routes of a report.
-pub(crate) fn network(metrics: &Metrics, node: &NodeName, report: &NetworkDocument) {
-    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut interfaces: BTreeMap<String, f64> = BTreeMap::new();
-    for interface in list(report.0.get("interfaces")) {
-        let type_ = interface.get("type").and_then(Value::as_str).unwrap_or("unknown");
-        let labels = text(&[("type", type_), ("node", node.as_str())]);
-        *interfaces.entry(labels).or_default() += 1.0;
-    }
-    metrics.replace(INTERFACES, interfaces);
-    let routes = |of: &str| list(report.0.get("routes").and_then(|routes| routes.get(of)));
-    let destination =
-        |route: &Value| route.get("destination").and_then(Value::as_str).map(str::to_owned);
-    let configured: Vec<String> = routes("config").iter().filter_map(destination).collect();
-    let mut counts: BTreeMap<String, f64> = BTreeMap::new();
-    for destination in routes("running").iter().filter_map(destination) {
-        let stack = if destination.contains(':') { "ipv6" } else { "ipv4" };
-        let type_ = if configured.contains(&destination) { "static" } else { "dynamic" };
-        let labels = text(&[("node", node.as_str()), ("ip_stack", stack), ("type", type_)]);
-        *counts.entry(labels).or_default() += 1.0;
-    }
-    metrics.replace(ROUTES, counts);
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FailedProbeLabels {
+    probe: &'static str,
 }
 
-/// Counts reports by condition, with zeros for conditions of no report.
-pub(crate) fn enactments<'a>(
-    metrics: &Metrics,
-    node: &NodeName,
-    enactments: impl Iterator<Item = &'a Enactment>,
-) {
-    let statuses = ["Available", "Failing", "Progressing", "Pending", "Aborted", "Unknown"];
-    let mut counts: BTreeMap<&str, f64> = statuses.iter().map(|status| (*status, 0.0)).collect();
-    for enactment in enactments {
-        let status = match Phase::of(enactment.conditions()) {
-            Phase::Available => "Available",
-            // The first of its conditions that hold.
-            Phase::Failed | Phase::Retrying => "Failing",
-            Phase::Progressing => "Progressing",
-            Phase::Pending => "Pending",
-            Phase::Aborted => "Aborted",
-            Phase::Unknown => "Unknown",
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProbeLabels {
+    probe: &'static str,
+    answered: &'static str,
+}
+
+/// The metrics of a handler.
+#[derive(Debug, Clone)]
+pub struct HandlerMetrics {
+    interfaces: Family<InterfaceLabels, Gauge>,
+    routes: Family<RouteLabels, Gauge>,
+    enactments: Family<EnactmentLabels, Gauge>,
+    applies: Family<OutcomeLabels, Counter>,
+    rollbacks: Family<CauseLabels, Counter>,
+    failed_probes: Family<FailedProbeLabels, Counter>,
+    apply_seconds: Durations<OutcomeLabels>,
+    probe_seconds: Durations<ProbeLabels>,
+    manager: LateGauge,
+    drift: LateGauge,
+}
+
+impl HandlerMetrics {
+    /// Adds the metrics of a handler. Counters start at zero, so that their first step is visible.
+    pub fn register(metrics: &Metrics) -> Self {
+        let new = Self {
+            interfaces: metrics.register(
+                "kubernetes_nmstate_network_interfaces",
+                "Number of network interfaces by type and node",
+                Family::default(),
+            ),
+            routes: metrics.register(
+                "kubernetes_nmstate_routes",
+                "Number of routes by node, IP stack and type",
+                Family::default(),
+            ),
+            enactments: metrics.register(
+                "kubernetes_nmstate_enactments_status",
+                "Number of enactments by node and status",
+                Family::default(),
+            ),
+            applies: metrics.register(
+                "nmstate_handler_applies",
+                "Changes of the node's network by how they ended",
+                Family::default(),
+            ),
+            rollbacks: metrics.register(
+                "nmstate_handler_rollbacks",
+                "Changes that were rolled back, by cause",
+                Family::default(),
+            ),
+            failed_probes: metrics.register(
+                "nmstate_handler_probe_failures",
+                "Changes that were rolled back because a probe failed, by probe",
+                Family::default(),
+            ),
+            apply_seconds: metrics.register(
+                "nmstate_handler_apply_duration_seconds",
+                "How long changes took, from the first probe to the confirmation or the rollback",
+                durations(),
+            ),
+            probe_seconds: metrics.register(
+                "nmstate_handler_probe_duration_seconds",
+                "How long probes took, before, during and after changes, by probe and result",
+                durations(),
+            ),
+            manager: metrics.register(
+                "nmstate_handler_network_manager_up",
+                "Whether NetworkManager responded at the last check",
+                LateGauge::default(),
+            ),
+            drift: metrics.register(
+                "nmstate_handler_drifted_policies",
+                "Policies that watch for drift, and that the node no longer matches",
+                LateGauge::default(),
+            ),
         };
-        *counts.entry(status).or_default() += 1.0;
+        for outcome in ["applied", "rolled_back", "refused"] {
+            drop(new.applies.get_or_create(&OutcomeLabels { outcome }));
+        }
+        for cause in ["apply", "verification", "probe", "expired", "persist"] {
+            drop(new.rollbacks.get_or_create(&CauseLabels { cause }));
+        }
+        for probe in ProbeKind::ALL {
+            let labels = FailedProbeLabels { probe: probe.name() };
+            drop(new.failed_probes.get_or_create(&labels));
+        }
+        new
     }
-    let series = counts
-        .into_iter()
-        .map(|(status, count)| (text(&[("node", node.as_str()), ("status", status)]), count));
-    metrics.replace(ENACTMENTS, series);
+
+    /// Counts the requests of one probe.
+    pub(crate) fn probes(&self, kind: ProbeKind, reports: &[ProbeReport]) {
+        for report in reports {
+            let answered = if report.answered { "true" } else { "false" };
+            let labels = ProbeLabels { probe: kind.name(), answered };
+            let took = Duration::from_millis(report.milliseconds);
+            self.probe_seconds.get_or_create(&labels).observe(took.as_secs_f64());
+        }
+    }
+
+    pub(crate) fn attempt(&self, attempt: &Attempt, took: Duration) {
+        let outcome = match attempt {
+            Attempt::Applied | Attempt::NothingDiffers => "applied",
+            Attempt::RolledBack { cause, probe, .. } => {
+                let cause = match cause {
+                    Cause::Apply => "apply",
+                    Cause::Verification => "verification",
+                    Cause::Facts | Cause::Probes => {
+                        let probe = probe.map_or("unknown", ProbeKind::name);
+                        self.failed_probes.get_or_create(&FailedProbeLabels { probe }).inc();
+                        "probe"
+                    }
+                    Cause::Expired => "expired",
+                    Cause::Persist => "persist",
+                };
+                self.rollbacks.get_or_create(&CauseLabels { cause }).inc();
+                "rolled_back"
+            }
+            _ => "refused",
+        };
+        let labels = OutcomeLabels { outcome };
+        self.applies.get_or_create(&labels).inc();
+        self.apply_seconds.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+
+    /// Whether NetworkManager responds.
+    pub(crate) fn manager(&self, responds: bool) {
+        self.manager.set(i64::from(responds));
+    }
+
+    pub(crate) fn drift(&self, policies: u32) {
+        self.drift.set(i64::from(policies));
+    }
+
+    /// Counts interfaces and routes of a report.
+    pub(crate) fn network(&self, node: &NodeName, report: &NetworkDocument) {
+        let node = node.as_str();
+        let list =
+            |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut interfaces: BTreeMap<InterfaceLabels, i64> = BTreeMap::new();
+        for interface in list(report.0.get("interfaces")) {
+            let type_ = interface.get("type").and_then(Value::as_str).unwrap_or("unknown");
+            let labels = InterfaceLabels { r#type: type_.to_owned(), node: node.to_owned() };
+            *interfaces.entry(labels).or_default() += 1;
+        }
+        replace(&self.interfaces, interfaces);
+        let routes = |of: &str| list(report.0.get("routes").and_then(|routes| routes.get(of)));
+        let destination =
+            |route: &Value| route.get("destination").and_then(Value::as_str).map(str::to_owned);
+        let configured: Vec<String> = routes("config").iter().filter_map(destination).collect();
+        let mut counts: BTreeMap<RouteLabels, i64> = BTreeMap::new();
+        for destination in routes("running").iter().filter_map(destination) {
+            let ip_stack = if destination.contains(':') { "ipv6" } else { "ipv4" };
+            let r#type = if configured.contains(&destination) { "static" } else { "dynamic" };
+            let labels = RouteLabels { node: node.to_owned(), ip_stack, r#type };
+            *counts.entry(labels).or_default() += 1;
+        }
+        replace(&self.routes, counts);
+    }
+
+    /// Counts enactments by condition, with zeros for conditions without an enactment.
+    pub(crate) fn enactments<'a>(
+        &self,
+        node: &NodeName,
+        enactments: impl Iterator<Item = &'a Enactment>,
+    ) {
+        let statuses = ["Available", "Failing", "Progressing", "Pending", "Aborted", "Unknown"];
+        let mut counts: BTreeMap<&'static str, i64> = statuses.map(|status| (status, 0)).into();
+        for enactment in enactments {
+            let status = match Phase::of(enactment.conditions()) {
+                Phase::Available => "Available",
+                // The first of its conditions that hold.
+                Phase::Failed | Phase::Retrying => "Failing",
+                Phase::Progressing => "Progressing",
+                Phase::Pending => "Pending",
+                Phase::Aborted => "Aborted",
+                Phase::Unknown => "Unknown",
+            };
+            *counts.entry(status).or_default() += 1;
+        }
+        let labels = |status| EnactmentLabels { node: node.as_str().to_owned(), status };
+        replace(
+            &self.enactments,
+            counts.into_iter().map(|(status, count)| (labels(status), count)),
+        );
+    }
 }
 
 #[cfg(test)]
@@ -180,11 +242,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::metrics::check::{Samples, samples, value};
 
-    fn counted(report: serde_json::Value) -> String {
+    /// What is rendered after something was counted.
+    fn counted(count: impl FnOnce(&HandlerMetrics)) -> Samples {
         let metrics = Metrics::default();
-        network(&metrics, &"n1".parse().unwrap(), &serde_json::from_value(report).unwrap());
-        metrics.render()
+        count(&HandlerMetrics::register(&metrics));
+        samples(&metrics.render())
+    }
+
+    fn network(report: serde_json::Value) -> Samples {
+        let (node, report) = ("n1".parse().unwrap(), serde_json::from_value(report).unwrap());
+        counted(|metrics| metrics.network(&node, &report))
     }
 
     #[test]
@@ -201,17 +270,14 @@ mod tests {
             (vec![v4(1), v6(1), v6(2)], vec![v4(1), v6(1)], [1, 0, 1, 1]),
         ];
         for (running, config, expected) in table {
-            let text = counted(json!({"routes": {"running": running, "config": config}}));
+            let samples = network(json!({"routes": {"running": running, "config": config}}));
             let kinds =
                 [("ipv4", "static"), ("ipv4", "dynamic"), ("ipv6", "static"), ("ipv6", "dynamic")];
             for ((stack, type_), count) in kinds.into_iter().zip(expected) {
-                let series = format!(
-                    "kubernetes_nmstate_routes{{node=\"n1\",ip_stack=\"{stack}\",type=\"{type_}\"}}"
-                );
-                match count {
-                    0 => assert!(!text.contains(&series), "{series} is in {text}"),
-                    _ => assert!(text.contains(&format!("{series} {count}\n")), "{text}"),
-                }
+                let labels = [("node", "n1"), ("ip_stack", stack), ("type", type_)];
+                let found = value(&samples, "kubernetes_nmstate_routes", &labels);
+                let expected = (count != 0).then_some(f64::from(count));
+                assert_eq!(found, expected, "{labels:?} of {running:?}");
             }
         }
     }
@@ -219,64 +285,60 @@ mod tests {
     #[test]
     fn interfaces_are_counted_by_their_type() {
         let nic = |name: &str| json!({"name": name, "type": "ethernet"});
-        let text = counted(json!({"interfaces": [nic("eth0"), nic("eth1")]}));
-        let line = "kubernetes_nmstate_network_interfaces{type=\"ethernet\",node=\"n1\"} 2";
-        assert!(text.contains(line), "{text}");
+        let samples = network(json!({"interfaces": [nic("eth0"), nic("eth1")]}));
+        let labels = [("type", "ethernet"), ("node", "n1")];
+        assert_eq!(value(&samples, "kubernetes_nmstate_network_interfaces", &labels), Some(2.0));
     }
 
     #[test]
     fn what_can_be_counted_is_there_before_it_happens() {
-        let metrics = Metrics::default();
-        declare(&metrics);
-        let text = metrics.render();
-        for line in [
-            "nmstate_handler_applies_total{outcome=\"rolled_back\"} 0",
-            "nmstate_handler_rollbacks_total{cause=\"probe\"} 0",
-            "nmstate_handler_probe_failures_total{probe=\"gateway\"} 0",
-            "# TYPE nmstate_handler_probe_duration_seconds histogram",
+        let samples = counted(|_| ());
+        for (name, label, of) in [
+            ("nmstate_handler_applies_total", "outcome", "rolled_back"),
+            ("nmstate_handler_rollbacks_total", "cause", "persist"),
+            ("nmstate_handler_probe_failures_total", "probe", "gateway"),
         ] {
-            assert!(text.contains(line), "{line} is not in {text}");
+            assert_eq!(value(&samples, name, &[(label, of)]), Some(0.0), "{name}");
         }
+        let up = "nmstate_handler_network_manager_up";
+        assert_eq!(value(&samples, up, &[]), None, "nothing is known of NetworkManager yet");
     }
 
     #[test]
     fn probes_are_measured_by_whether_they_were_answered() {
-        let metrics = Metrics::default();
         let report = |answered, milliseconds| ProbeReport {
             probe: "p".into(),
             answered,
             detail: "d".into(),
             milliseconds,
         };
-        probes(&metrics, ProbeKind::Dns, &[report(true, 200), report(false, 3000)]);
-        let text = metrics.render();
-        let line = |answered: bool, what: &str, rest: &str| {
+        let samples = counted(|metrics| {
+            metrics.probes(ProbeKind::Dns, &[report(true, 200), report(false, 3000)]);
+        });
+        let found = |answered: &str, what: &str, bound: Option<&str>| {
             let name = format!("nmstate_handler_probe_duration_seconds_{what}");
-            format!("{name}{{probe=\"dns\",answered=\"{answered}\"{rest}\n")
+            let mut labels = vec![("probe", "dns"), ("answered", answered)];
+            labels.extend(bound.map(|bound| ("le", bound)));
+            value(&samples, &name, &labels)
         };
-        for line in [
-            line(true, "bucket", ",le=\"0.25\"} 1"),
-            line(false, "bucket", ",le=\"2.5\"} 0"),
-            line(false, "sum", "} 3"),
-        ] {
-            assert!(text.contains(&line), "{line} is not in {text}");
-        }
+        assert_eq!(found("true", "bucket", Some("0.25")), Some(1.0));
+        assert_eq!(found("false", "bucket", Some("2.5")), Some(0.0));
+        assert_eq!(found("false", "sum", None), Some(3.0));
     }
 
     #[test]
     fn a_rollback_is_counted_with_its_cause_and_probe() {
-        let metrics = Metrics::default();
-        let taken_back = Attempt::RolledBack {
-            fault: Fault::Probe(Some("api-server".into())),
+        let rolled_back = Attempt::RolledBack {
+            cause: Cause::Probes,
+            probe: Some(ProbeKind::ApiServer),
+            is_outage: false,
             why: "why".into(),
-            now: node_policy::verdict::Afterwards::Works,
+            recovery: node_network::Recovery::Works,
         };
-        attempt(&metrics, &taken_back, Duration::from_secs(3));
-        let text = metrics.render();
-        assert!(text.contains("nmstate_handler_rollbacks_total{cause=\"probe\"} 1"), "{text}");
-        assert!(
-            text.contains("nmstate_handler_probe_failures_total{probe=\"api-server\"} 1"),
-            "{text}"
-        );
+        let samples = counted(|metrics| metrics.attempt(&rolled_back, Duration::from_secs(3)));
+        let rollbacks = "nmstate_handler_rollbacks_total";
+        assert_eq!(value(&samples, rollbacks, &[("cause", "probe")]), Some(1.0));
+        let failures = "nmstate_handler_probe_failures_total";
+        assert_eq!(value(&samples, failures, &[("probe", "api-server")]), Some(1.0));
     }
 }

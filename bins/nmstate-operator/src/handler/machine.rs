@@ -1,7 +1,7 @@
 //! The network of the node, as the handler uses it.
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -18,15 +18,14 @@ use node_network::probe::{
 use node_network::recovery::RecoveryError;
 use node_network::transaction::Phase;
 use node_network::{
-    ApiTrust, Cause, Checkpoint, ExpectedNetwork, Host, Network, Outcome, RecordFile, Recovered,
-    Recovery, Timing, Transaction, events, recover,
+    ApiTrust, Checkpoint, ExpectedNetwork, Host, Network, RecordFile, Recovered, Timing,
+    Transaction, events, recover,
 };
 use node_policy::Attempt;
-use node_policy::verdict::{Afterwards, Fault};
+use node_policy::verdict::probe_kind;
 use tokio::sync::Mutex;
 
-use super::handler_metrics;
-use crate::service_port::ServiceState;
+use super::handler_metrics::HandlerMetrics;
 
 /// One change of the network.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +39,8 @@ pub struct Change<'a> {
     pub patience: Option<Duration>,
     /// The name that the DNS probe resolves; the default without it.
     pub dns_name: Option<&'a str>,
+    /// The address that the gateway probe pings; the default gateways without it.
+    pub ping_target: Option<IpAddr>,
 }
 
 /// What a handler works on. [`NodeNetwork`] is the network of this machine.
@@ -81,7 +82,7 @@ pub(crate) struct NodeNetwork {
     pub(crate) settings: ProbeSettings,
     pub(crate) record: RecordFile,
     pub(crate) events: Mutex<Option<BoxStream<'static, ()>>>,
-    pub(crate) service: Arc<ServiceState>,
+    pub(crate) metrics: HandlerMetrics,
 }
 
 impl std::fmt::Debug for NodeNetwork {
@@ -100,7 +101,7 @@ impl Machine for NodeNetwork {
 
     async fn change(&self, change: &Change<'_>) -> Attempt {
         let dns_name = change.dns_name.unwrap_or(&self.settings.dns_name);
-        let checks = checks(change.probes, &self.settings.api, dns_name);
+        let checks = checks(change.probes, &self.settings.api, dns_name, change.ping_target);
         let expected = ExpectedNetwork { bridge: None, checks };
         let readiness = readiness(change.probes).map(|when| Readiness {
             nodes: Api::all(self.client.clone()),
@@ -110,7 +111,7 @@ impl Machine for NodeNetwork {
         });
         let count = |report: &CheckReport| {
             if let Some(kind) = probe_kind(report) {
-                handler_metrics::probes(&self.service.metrics, kind, &report.probes);
+                self.metrics.probes(kind, &report.probes);
             }
         };
         let network = Probed::new(readiness, self.settings.trust.as_ref(), &count);
@@ -122,7 +123,7 @@ impl Machine for NodeNetwork {
             timing: change.patience.map_or(self.settings.timing, Timing::patient),
             record: &self.record,
         };
-        attempt(&Box::pin(transaction.run(&network)).await)
+        Attempt::of(&Box::pin(transaction.run(&network)).await)
     }
 
     async fn recover(&self) -> Result<Recovered, RecoveryError> {
@@ -162,10 +163,13 @@ impl Machine for NodeNetwork {
 }
 
 /// The probes that must succeed after a change.
-fn checks(probes: &Probes, api: &Endpoint, dns_name: &str) -> Checks {
+fn checks(probes: &Probes, api: &Endpoint, dns_name: &str, ping_target: Option<IpAddr>) -> Checks {
     let target = |kind: ProbeKind| match kind {
         ProbeKind::ApiServer => Some(Target::ApiServer(api.clone())),
-        ProbeKind::Gateway => Some(Target::DefaultGateway { interface: None }),
+        ProbeKind::Gateway => Some(match ping_target {
+            Some(address) => Target::Ping(address),
+            None => Target::DefaultGateway { interface: None },
+        }),
         ProbeKind::Dns => Some(Target::NameServers { name: dns_name.to_owned() }),
         // Checked in the cluster, not in the network.
         ProbeKind::NodeReadiness => None,
@@ -185,55 +189,11 @@ fn checks(probes: &Probes, api: &Endpoint, dns_name: &str) -> Checks {
     checks
 }
 
-fn probe_kind(report: &CheckReport) -> Option<ProbeKind> {
-    ProbeKind::ALL.into_iter().find(|kind| kind.name() == report.id)
-}
-
 fn readiness(probes: &Probes) -> Option<When> {
     match probes {
         Probes::WhatAnsweredBefore => Some(When::HeldBefore),
         Probes::These(these) => these.contains(&ProbeKind::NodeReadiness).then_some(When::Always),
     }
-}
-
-fn attempt(outcome: &Outcome) -> Attempt {
-    match outcome {
-        Outcome::Committed { .. } => Attempt::Applied,
-        Outcome::Refused { reason } => Attempt::NotBegun { why: reason.to_string() },
-        Outcome::RolledBack { cause, message, after, recovery } => {
-            let silent = after.probes.iter().find(|check| !check.holds);
-            let silent = silent.and_then(probe_kind).map(|kind| kind.name().to_owned());
-            Attempt::RolledBack {
-                fault: match cause {
-                    Cause::Apply => Fault::Apply,
-                    Cause::Verification => Fault::Verification,
-                    Cause::Probes if only_the_api_server_is_silent(&after.probes) => {
-                        Fault::ApiServer
-                    }
-                    Cause::Facts | Cause::Probes => Fault::Probe(silent),
-                    Cause::Expired => Fault::Expired,
-                    Cause::Persist => Fault::Persist,
-                },
-                why: message.to_string(),
-                now: match recovery {
-                    Recovery::Works => Afterwards::Works,
-                    Recovery::Differs { message } => Afterwards::Differs(message.to_string()),
-                    Recovery::Pending { message } => Afterwards::Pending(message.to_string()),
-                },
-            }
-        }
-    }
-}
-
-/// Whether the node reaches everything else: the API server itself may be down then. Readiness is
-/// reported by the API server, so it says nothing.
-fn only_the_api_server_is_silent(reports: &[CheckReport]) -> bool {
-    let is = |report: &CheckReport, kind: ProbeKind| probe_kind(report) == Some(kind);
-    let depends =
-        |it: &CheckReport| is(it, ProbeKind::ApiServer) || is(it, ProbeKind::NodeReadiness);
-    let (of_api, others): (Vec<_>, Vec<_>) = reports.iter().partition(|it| depends(it));
-    let is_silent = of_api.iter().any(|it| is(it, ProbeKind::ApiServer) && !it.holds);
-    is_silent && !others.is_empty() && others.iter().all(|it| it.holds)
 }
 
 /// This machine, with one more probe: whether the cluster considers the node ready.
@@ -366,7 +326,7 @@ mod tests {
 
     fn asked(probes: &Probes) -> Vec<(String, When)> {
         let api = Endpoint { host: "api.example".into(), port: 6443 };
-        let checks = checks(probes, &api, "example");
+        let checks = checks(probes, &api, "example", None);
         checks.list.iter().map(|it| (it.any_of[0].to_string(), it.when)).collect()
     }
 
@@ -382,46 +342,12 @@ mod tests {
     }
 
     #[test]
-    fn an_api_server_that_is_down_differs_from_a_node_that_is_cut_off() {
-        let check = |kind: ProbeKind, holds| CheckReport {
-            id: kind.name().to_owned(),
-            about: "x".into(),
-            holds,
-            probes: vec![],
-        };
-        let silent = |others: &[(ProbeKind, bool)]| {
-            let mut reports = vec![check(ProbeKind::ApiServer, false)];
-            reports.extend(others.iter().map(|(kind, holds)| check(*kind, *holds)));
-            only_the_api_server_is_silent(&reports)
-        };
-        assert!(silent(&[(ProbeKind::Gateway, true), (ProbeKind::NodeReadiness, false)]));
-        assert!(!silent(&[(ProbeKind::Gateway, true), (ProbeKind::Dns, false)]));
-        assert!(!silent(&[]), "no other probe tells that the network works");
-    }
-
-    #[test]
-    fn a_change_that_was_rolled_back_names_the_probe_that_failed() {
-        let check = |kind: ProbeKind, holds| CheckReport {
-            id: kind.name().to_owned(),
-            about: "the text does not matter".into(),
-            holds,
-            probes: vec![],
-        };
-        let after = node_network::Observation {
-            probes: vec![check(ProbeKind::ApiServer, true), check(ProbeKind::Gateway, false)],
-            ..Default::default()
-        };
-        let outcome = Outcome::RolledBack {
-            cause: Cause::Probes,
-            message: "why".into(),
-            after,
-            recovery: Recovery::Works,
-        };
-        let expected = Attempt::RolledBack {
-            fault: Fault::Probe(Some("gateway".into())),
-            why: "why".into(),
-            now: Afterwards::Works,
-        };
-        assert_eq!(attempt(&outcome), expected);
+    fn a_ping_target_replaces_the_default_gateways() {
+        let api = Endpoint { host: "api.example".into(), port: 6443 };
+        let probes = Probes::These(BTreeSet::from([ProbeKind::Gateway]));
+        let target = "192.0.2.7".parse().unwrap();
+        let checks = checks(&probes, &api, "example", Some(target));
+        assert_eq!(checks.list[1].any_of, [Target::Ping(target)]);
+        assert_eq!(checks.list[1].id, ProbeKind::Gateway.name());
     }
 }

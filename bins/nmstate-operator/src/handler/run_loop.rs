@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::annotations::NO_WAY_BACK;
 use super::drift::reports_drift;
-use super::handler_metrics;
+use super::handler_metrics::HandlerMetrics;
 use super::handler_state::{
     API_RETRY_DELAY, Evaluated, HandlerState, Job, JobKind, MANAGER_CHECK_INTERVAL, Memory,
     NETWORK_READ_INTERVAL, label,
@@ -50,6 +50,7 @@ pub struct Handler<M> {
     pub node: NodeName,
     pub machine: M,
     pub service: Arc<ServiceState>,
+    pub metrics: HandlerMetrics,
 }
 
 type Begun<'a> = (Job, Pin<Box<dyn Future<Output = Attempt> + 'a>>);
@@ -58,7 +59,6 @@ type Running<'a> = Option<Begun<'a>>;
 impl<M: Machine> Handler<M> {
     /// Runs until `stop` is cancelled. A change in progress is rolled back then.
     pub async fn run(&self, client: Client, stop: &CancellationToken) -> Result<()> {
-        handler_metrics::declare(&self.service.metrics);
         let mut news = news(&client, &self.node);
         let installed = installed::wait(&client);
         tokio::pin!(installed);
@@ -144,7 +144,7 @@ impl<M: Machine> Handler<M> {
         }
         let version = tokio::time::timeout(MANAGER_LIMIT, self.machine.version()).await;
         let is_silent = !matches!(version, Ok(Some(_)));
-        handler_metrics::manager(&self.service.metrics, !is_silent);
+        self.metrics.manager(!is_silent);
         if is_silent != handler.is_manager_silent {
             handler.is_manager_silent = is_silent;
             match is_silent {
@@ -184,7 +184,7 @@ impl<M: Machine> Handler<M> {
             Err(error) => return tracing::warn!("{error}"),
         };
         handler.compare_nics(&state);
-        handler_metrics::network(&self.service.metrics, &self.node, &document);
+        self.metrics.network(&self.node, &document);
         // It may have been replaced by a newer one.
         handler.manager = self.machine.version().await.or(handler.manager.take());
         let seen = Seen::new(document);
@@ -195,7 +195,7 @@ impl<M: Machine> Handler<M> {
                 handler.read_network_at = Some(Instant::now() + API_RETRY_DELAY);
             }
         }
-        handler.notice_drift(&state, &self.service).await;
+        handler.notice_drift(&state, &self.metrics).await;
     }
 
     /// Performs the quick steps, and starts the next change, if any.
@@ -247,7 +247,7 @@ impl<M: Machine> Handler<M> {
             }
         }
         handler.remove_stale_state();
-        handler_metrics::enactments(&self.service.metrics, &self.node, handler.view.enactments());
+        self.metrics.enactments(&self.node, handler.view.enactments());
         None
     }
 
@@ -385,6 +385,7 @@ impl<M: Machine> Handler<M> {
                 persistence: self.machine.persistence(options.persistence),
                 patience: options.probe_timeout.map(|it| Duration::from_secs(it.into())),
                 dns_name: options.probe_dns_name.as_deref(),
+                ping_target: options.probe_ping_target,
             };
             self.machine.change(&change).await
         };
@@ -455,6 +456,7 @@ impl<M: Machine> Handler<M> {
                 persistence: self.machine.persistence(None),
                 patience: None,
                 dns_name: None,
+                ping_target: None,
             };
             self.machine.change(&change).await
         };
@@ -463,7 +465,7 @@ impl<M: Machine> Handler<M> {
 
     /// Records the outcome of a change.
     async fn finish(&self, handler: &mut HandlerState, job: &Job, attempt: Attempt) {
-        handler_metrics::attempt(&self.service.metrics, &attempt, job.since.elapsed());
+        self.metrics.attempt(&attempt, job.since.elapsed());
         if attempt.is_unfinished() {
             handler.recover_at = Some(Instant::now() + RECOVERY_RETRY_DELAY);
         }

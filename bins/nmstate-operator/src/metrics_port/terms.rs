@@ -1,18 +1,13 @@
 //! Under which terms of TLS numbers are served.
 
-use std::sync::Arc;
-
 use anyhow::{Context as _, Result};
 use clap::Args;
 use nmstate_deployment::tls::{CipherSuite, Group, TlsSettings, TlsVersion};
+use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
-use rustls::{RootCertStore, ServerConfig, SupportedCipherSuite};
-
-use super::Closed;
+use tls_server::Offer;
 
 /// Terms that the operator passes on to those it deploys.
 #[derive(Debug, Clone, Args)]
@@ -40,33 +35,13 @@ impl Terms {
     }
 }
 
-/// How clients are received. They must show a certificate that `roots` vouch for, each time anew: no
-/// session outlives its connection.
-pub(super) fn server_config(
-    settings: &TlsSettings,
-    key: &CertifiedKey,
-    roots: Arc<RootCertStore>,
-) -> Result<ServerConfig, Closed> {
-    let provider = Arc::new(provider(settings));
-    let versions: &[_] = match settings.minimum() {
-        TlsVersion::Tls12 => &[&TLS13, &TLS12],
-        TlsVersion::Tls13 => &[&TLS13],
+/// What clients are offered.
+pub(super) fn offer(settings: &TlsSettings) -> Offer {
+    let versions = match settings.minimum() {
+        TlsVersion::Tls12 => vec![&TLS13, &TLS12],
+        TlsVersion::Tls13 => vec![&TLS13],
     };
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
-        // Clients that choose a certificate by these names would rather show none than one by an
-        // authority that is new.
-        .clear_root_hint_subjects()
-        .build()
-        .map_err(Closed::Verifier)?;
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(versions)
-        .map_err(Closed::Settings)?
-        .with_client_cert_verifier(verifier)
-        .with_cert_resolver(Arc::new(SingleCertAndKey::from(key.clone())));
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
-    Ok(config)
+    Offer { provider: provider(settings), versions }
 }
 
 fn provider(settings: &TlsSettings) -> CryptoProvider {

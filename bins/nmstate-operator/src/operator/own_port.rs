@@ -1,45 +1,54 @@
 //! The operator's own port for numbers: what it counts, and the cluster's terms of TLS, which it
 //! follows without a restart.
 
-use std::sync::Arc;
-
 use nmstate_deployment::decide::{Decision, Operand};
 use nmstate_deployment::rollout::Rollout;
 use nmstate_deployment::tls_profile::TlsProfile;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use tokio::sync::watch;
 
-use crate::metrics::{Family, Kind};
+use crate::metrics::LateGauge;
 use crate::metrics_port::ServedTls;
 use crate::service_port::ServiceState;
 
-const RECONCILIATIONS: Family = Family {
-    name: "nmstate_operator_looks_total",
-    help: "Reconciliations of the cluster, by outcome.",
-    kind: Kind::Counter,
-};
-const WANTED: Family = Family {
-    name: "nmstate_operator_operand_wanted",
-    help: "Whether handlers and coordinator are deployed in this cluster.",
-    kind: Kind::Gauge,
-};
-
-const NOT_READY: Family = Family {
-    name: "nmstate_operator_handlers_not_ready",
-    help: "Ready nodes whose handler is not ready.",
-    kind: Kind::Gauge,
-};
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
 
 pub(super) struct OwnPort {
-    service: Arc<ServiceState>,
+    reconciliations: Family<OutcomeLabels, Counter>,
+    wanted: LateGauge,
+    not_ready: LateGauge,
     served_tls: watch::Sender<ServedTls>,
 }
 
 impl OwnPort {
-    pub(super) fn new(service: Arc<ServiceState>) -> Self {
+    pub(super) fn new(service: &ServiceState) -> Self {
+        let reconciliations: Family<OutcomeLabels, Counter> = service.metrics.register(
+            "nmstate_operator_looks",
+            "Reconciliations of the cluster, by outcome",
+            Family::default(),
+        );
         for outcome in ["done", "failed"] {
-            service.metrics.start(RECONCILIATIONS, &[("outcome", outcome)]);
+            drop(reconciliations.get_or_create(&OutcomeLabels { outcome }));
         }
-        Self { service, served_tls: watch::Sender::new(ServedTls::NotYet) }
+        Self {
+            reconciliations,
+            wanted: service.metrics.register(
+                "nmstate_operator_operand_wanted",
+                "Whether handlers and coordinator are deployed in this cluster",
+                LateGauge::default(),
+            ),
+            not_ready: service.metrics.register(
+                "nmstate_operator_handlers_not_ready",
+                "Ready nodes whose handler is not ready",
+                LateGauge::default(),
+            ),
+            served_tls: watch::Sender::new(ServedTls::NotYet),
+        }
     }
 
     pub(super) fn served_tls(&self) -> watch::Receiver<ServedTls> {
@@ -55,23 +64,21 @@ impl OwnPort {
         });
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "a cluster has far fewer nodes")]
     pub(super) fn observed(&self, rollout: &Rollout) {
-        let count = rollout.handlers_not_ready().len() as f64;
-        self.service.metrics.replace(NOT_READY, [(String::new(), count)]);
+        let count = rollout.handlers_not_ready().len();
+        self.not_ready.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     pub(super) fn decided(&self, decision: &Decision) {
-        let wanted = match decision.operand {
-            Operand::Deploy(_) => 1.0,
-            Operand::Remove => 0.0,
-            Operand::Leave => return,
-        };
-        self.service.metrics.replace(WANTED, [(String::new(), wanted)]);
+        match decision.operand {
+            Operand::Deploy(_) => self.wanted.set(1),
+            Operand::Remove => self.wanted.set(0),
+            Operand::Leave => {}
+        }
     }
 
     pub(super) fn reconciled<T, E>(&self, result: &Result<T, E>) {
         let outcome = if result.is_ok() { "done" } else { "failed" };
-        self.service.metrics.add(RECONCILIATIONS, &[("outcome", outcome)]);
+        self.reconciliations.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 }

@@ -1,9 +1,7 @@
 //! Watches of what the operator acts on. An event only starts a reconciliation, which reads the few
 //! objects itself.
 
-use std::collections::BTreeMap;
-
-use futures_util::stream::{self, BoxStream, StreamExt as _};
+use futures_util::stream::{self, BoxStream, Stream, StreamExt as _};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -11,9 +9,9 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::{NamespaceResourceScope, PartialObjectMeta};
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{Config, Event, watcher};
-use kube::{Client, Resource, ResourceExt};
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::runtime::{WatchStreamExt as _, predicates};
+use kube::{Client, Resource};
 use nmstate_api::{NMState, NodeNetworkConfigurationPolicy, NodeNetworkState};
 use nmstate_deployment::names::{CLUSTER_OPERATOR, NAMESPACE, PART_OF, PART_OF_LABEL};
 use nmstate_deployment::operand;
@@ -85,41 +83,21 @@ where
 fn new_generations(
     api: Api<PartialObjectMeta<NodeNetworkConfigurationPolicy>>,
 ) -> BoxStream<'static, ()> {
-    let mut known = Generations::default();
-    watcher(api, Config::default())
-        .default_backoff()
-        .filter_map(move |event| {
-            let told = match event {
-                Ok(event) => known.is_new(&event).then_some(()),
-                Err(error) => {
-                    tracing::debug!("watching policies: {error}");
-                    None
-                }
-            };
-            async move { told }
-        })
-        .boxed()
+    generations(watcher(api, Config::default()).default_backoff())
 }
 
-/// The generations of objects as far as they were seen.
-#[derive(Debug, Default)]
-struct Generations(BTreeMap<String, Option<i64>>);
-
-impl Generations {
-    /// Whether an event is about a generation that was not seen before.
-    fn is_new<K: ResourceExt>(&mut self, event: &Event<K>) -> bool {
-        match event {
-            Event::Init | Event::InitDone => false,
-            Event::InitApply(object) | Event::Apply(object) => {
-                let generation = object.meta().generation;
-                self.0.insert(object.name_any(), generation) != Some(generation)
-            }
-            Event::Delete(object) => {
-                self.0.remove(&object.name_any());
-                false
-            }
-        }
-    }
+/// One item for each generation of each object.
+fn generations<K>(
+    events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
+) -> BoxStream<'static, ()>
+where
+    K: Resource<DynamicType = ()> + Clone + Send + 'static,
+{
+    let new = events.applied_objects().predicate_filter(predicates::generation, Default::default());
+    new.filter_map(|object| async move {
+        object.inspect_err(|error| tracing::debug!("watching policies: {error}")).ok().map(drop)
+    })
+    .boxed()
 }
 
 /// The same about what nodes took their br-ex from, and about their networks.
@@ -143,7 +121,7 @@ where
 
 /// A watch that failed goes on by itself after a while, and then tells everything anew. That it
 /// begins is no news: where it cannot, it does so again and again.
-fn told<K>(event: Result<Event<K>, kube::runtime::watcher::Error>) -> Option<()> {
+fn told<K>(event: Result<Event<K>, watcher::Error>) -> Option<()> {
     match event {
         Ok(Event::Init) => None,
         Ok(_) => Some(()),
@@ -158,20 +136,29 @@ fn told<K>(event: Result<Event<K>, kube::runtime::watcher::Error>) -> Option<()>
 mod tests {
     use super::*;
 
-    fn policy(name: &str, generation: i64) -> NodeNetworkConfigurationPolicy {
+    fn policy(name: &str, uid: &str, generation: i64) -> NodeNetworkConfigurationPolicy {
         let mut policy = NodeNetworkConfigurationPolicy::new(name);
         policy.metadata.generation = Some(generation);
+        policy.metadata.uid = Some(uid.to_owned());
         policy
     }
 
-    #[test]
-    fn a_status_that_is_written_starts_no_reconciliation() {
-        let mut known = Generations::default();
-        assert!(known.is_new(&Event::InitApply(policy("a", 1))));
-        assert!(!known.is_new(&Event::Apply(policy("a", 1))), "only its status was written");
-        assert!(known.is_new(&Event::Apply(policy("a", 2))));
-        assert!(known.is_new(&Event::Apply(policy("b", 2))));
-        assert!(!known.is_new(&Event::Delete(policy("a", 2))));
-        assert!(known.is_new(&Event::Apply(policy("a", 2))), "it was created again");
+    async fn reconciliations(events: Vec<Event<NodeNetworkConfigurationPolicy>>) -> usize {
+        generations(stream::iter(events.into_iter().map(Ok))).count().await
+    }
+
+    #[tokio::test]
+    async fn a_status_that_is_written_starts_no_reconciliation() {
+        let first = || Event::InitApply(policy("a", "1", 1));
+        assert_eq!(reconciliations(vec![first()]).await, 1);
+        let status = Event::Apply(policy("a", "1", 1));
+        assert_eq!(reconciliations(vec![first(), status]).await, 1, "only its status was written");
+        let edit = Event::Apply(policy("a", "1", 2));
+        assert_eq!(reconciliations(vec![first(), edit]).await, 2);
+        let other = Event::Apply(policy("b", "2", 1));
+        assert_eq!(reconciliations(vec![first(), other]).await, 2);
+        let again = [Event::Delete(policy("a", "1", 1)), Event::Apply(policy("a", "3", 1))];
+        let [deleted, created] = again;
+        assert_eq!(reconciliations(vec![first(), deleted, created]).await, 2, "created again");
     }
 }

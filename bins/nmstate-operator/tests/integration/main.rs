@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot continue")]
 
+mod coverage;
 mod gathered;
 mod metrics_port;
 mod operator;

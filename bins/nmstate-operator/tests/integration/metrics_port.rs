@@ -2,7 +2,7 @@
 //! authority of clients in a real API server. Then the whole of it as the operator deploys it.
 
 mod profile;
-mod scene;
+pub(crate) mod scene;
 
 use std::fs;
 
@@ -44,7 +44,7 @@ async fn numbers_are_for_the_monitoring_alone_whatever_is_rotated_meanwhile() {
     put_client_authority(&server, &clients).await;
     let line = "kubernetes_nmstate_policies_status{status=\"Degraded\"} 0\n";
     asking(&serving).numbers_with(line, &part).await;
-    part.says("metrics are served to the monitoring").await;
+    part.says("metrics are served").await;
 
     // Others are told apart by what they lack.
     let somebody = clients.client("system:serviceaccount:openshift-monitoring:grafana").unwrap();

@@ -1,7 +1,7 @@
 //! Handlers on real nodes, with a coordinator, at a real API server across a wire.
 //!
-//! One server and two nodes serve all cases, which run one after the other: starting them takes
-//! longer than most cases.
+//! Each case is a test of its own, which runs in any order and alone. Starting a server and two nodes
+//! takes longer than most cases, so tests take them from a [`pool`] and return them as they were.
 
 mod annotations;
 mod basics;
@@ -10,6 +10,7 @@ mod canary;
 mod checks;
 mod cluster;
 mod drift;
+mod examples;
 mod machines;
 mod membership;
 mod node_values;
@@ -17,93 +18,129 @@ mod object;
 mod odd_input;
 mod outages;
 mod persistence;
+mod pool;
 mod probes;
 mod several;
 mod storage_networks;
 mod wishes;
 
-use bench::Bench;
-
-type Case = (&'static str, fn(&mut Bench));
-
-/// In this order. Those that start handlers again come late: a wait that lasts is told by a handler
-/// that lasts. Changes that are to be rolled back come together, so that only they are hurried.
-const CASES: &[Case] = &[
-    ("nothing is applied before the cluster was installed once", basics::not_before_installed),
-    ("a canary that never comes is waited for", canary::never_comes),
-    ("a policy comes to all nodes, as many at a time as it says", basics::one_after_the_other),
-    ("the canary goes first, and the others follow", canary::goes_first),
-    ("a policy that one node refuses changes no node", checks::one_node_refuses),
-    ("a paused policy changes no node", checks::paused),
-    ("one policy gives each node its own address", node_values::one_address_each),
-    ("a policy is reverted on one node and applied again", node_values::reverted_on_one_node),
-    ("drift is reported and left, or put right", drift::reported_and_corrected),
-    ("a way back can be asked for in time only, and be given up", annotations::ways_back),
-    ("labels of nodes choose policies at once", membership::labels_choose),
-    ("captures move the address of a node to a bridge, and back", several::captures),
-    ("policies that nobody can act on hinder no others", odd_input::hinders_nobody),
-    ("a report that is deleted or spoilt is written again", odd_input::reports_come_back),
-    ("edits of two writers end with the last one", several::two_writers),
-    (
-        "what would take br-ex from a node is refused before anything is touched",
-        basics::br_ex_is_guarded,
-    ),
-    ("a policy with revert-on-delete is reverted when it is deleted", basics::reverted_on_delete),
-    ("who waits for long says so", canary::wait_is_told),
-    ("(handlers become impatient)", Bench::be_impatient),
-    ("a policy that cuts the node off is rolled back and stops the others", basics::taken_back),
-    ("a canary that fails, by name, leaves the others untouched", canary::fails),
-    ("probes that were asked for decide", probes::decide),
-    ("annotations take effect when they are changed", annotations::take_effect),
-    ("a policy that failed is tried again on request", probes::retried_on_request),
-    ("a node that loses the API takes the change back by itself", basics::api_is_lost),
-    ("a node that is not ready after a change gets its network back", probes::readiness),
-    ("(handlers become patient)", Bench::be_patient),
-    ("another program's checkpoint is waited for and not touched", outages::foreign_checkpoint),
-    ("a handler outlives NetworkManager", outages::network_manager_restarts),
-    ("a NetworkManager that hangs is noticed", outages::network_manager_hangs),
-    (
-        "a handler that starts again does nothing about what is as it should be",
-        basics::restart_is_silent,
-    ),
-    ("policies about the same part come in the order of their names", several::overlap),
-    ("a second handler on a node waits for the first", outages::second_handler),
-    ("a handler that is killed in the middle leaves nothing behind", basics::killed_in_the_middle),
-    ("an edit supersedes what is under way", basics::edit_supersedes),
-    ("changes go on when the API server comes back", outages::api_restarts),
-    (
-        "a node that is lost in the middle holds up nobody, and may come back",
-        membership::node_is_lost,
-    ),
-    ("another coordinator goes on where the first one ended", outages::coordinator_is_killed),
-    (
-        "NetworkManager restarts in the middle of a bad change",
-        persistence::manager_restarts_in_a_bad_change,
-    ),
-    ("the power fails in the middle of a change", persistence::power_loss_in_a_change),
-    ("what is not to last is gone after a reboot", persistence::memory_only),
-];
-
-/// Parts of names, separated by `|`: only these cases are run, for work on one of them.
-const CHOICE: &str = "NODE_CASES";
-
-fn chosen(choice: Option<&str>) -> Vec<&'static Case> {
-    let Some(choice) = choice else { return CASES.iter().collect() };
-    let is_chosen = |name: &str| choice.split('|').any(|part| name.contains(part));
-    let chosen: Vec<&Case> = CASES.iter().filter(|(name, _)| is_chosen(name)).collect();
-    assert!(!chosen.is_empty(), "{CHOICE} chooses no case");
-    eprintln!("{CHOICE}: {} of {} cases are run", chosen.len(), CASES.len());
-    chosen
+/// Makes a test of each case, and a list of their names.
+macro_rules! shared_tests {
+    ($pool:path, $setting:expr; $($name:ident => $case:path,)*) => {
+        pub(super) const NAMES: &[&str] = &[$(concat!(module_path!(), "::", stringify!($name))),*];
+        $(
+            #[test]
+            fn $name() {
+                $pool.run($setting, $case);
+            }
+        )*
+    };
 }
 
-#[test]
-fn policies_roll_out_on_real_nodes() {
-    let chosen = chosen(std::env::var(CHOICE).ok().as_deref());
-    let mut bench = Bench::start();
-    for (name, case) in chosen {
-        let began = std::time::Instant::now();
-        case(&mut bench);
-        bench.delete_policies();
-        eprintln!("{name}: {:.1} s", began.elapsed().as_secs_f32());
+use bench::Bench;
+use pool::Pool;
+
+/// Nodes in namespaces.
+static NODES: Pool<Bench> = Pool::new(|| [nodes::NAMES, nodes_without_patience::NAMES].concat());
+/// Machines with a kernel of their own.
+static MACHINES: Pool<storage_networks::bench::Bench> =
+    Pool::new(|| [machines_with_patience::NAMES, machines_without_patience::NAMES].concat());
+
+/// Changes that are to be made, by handlers that wait for long.
+mod nodes {
+    use crate::rollout::bench::Patience;
+    use crate::rollout::{
+        annotations, basics, canary, checks, drift, membership, node_values, odd_input, outages,
+        persistence, several,
+    };
+
+    shared_tests! { crate::rollout::NODES, Patience::Usual;
+        nothing_is_applied_before_the_cluster_was_installed_once => basics::not_before_installed,
+        a_policy_is_applied_to_all_nodes_as_many_at_a_time_as_it_allows => basics::one_after_the_other,
+        the_canary_is_changed_first_and_the_others_follow => canary::goes_first,
+        a_canary_that_does_not_exist_is_waited_for_and_the_wait_is_reported => canary::never_comes,
+        a_policy_that_one_node_refuses_changes_no_node => checks::one_node_refuses,
+        a_paused_policy_changes_no_node => checks::paused,
+        one_policy_gives_each_node_its_own_address => node_values::one_address_each,
+        a_policy_is_reverted_on_one_node_and_applied_again => node_values::reverted_on_one_node,
+        drift_is_reported_and_left_or_corrected => drift::reported_and_corrected,
+        a_revert_can_be_requested_in_time_only_and_be_given_up => annotations::ways_back,
+        labels_of_nodes_select_policies_immediately => membership::labels_choose,
+        a_report_is_removed_although_its_handler_was_down_when_the_policy_was_deleted => membership::deleted_meanwhile,
+        captures_move_the_address_of_a_node_to_a_bridge_and_back => several::captures,
+        policies_that_cannot_be_applied_do_not_hinder_others => odd_input::hinders_nobody,
+        a_report_that_is_deleted_or_damaged_is_written_again => odd_input::reports_come_back,
+        edits_of_two_writers_end_with_the_last_one => several::two_writers,
+        a_change_that_would_remove_br_ex_is_rejected_before_anything_changes => basics::br_ex_is_guarded,
+        a_policy_with_revert_on_delete_is_reverted_when_it_is_deleted => basics::reverted_on_delete,
+        the_checkpoint_of_another_program_is_waited_for_and_not_touched => outages::foreign_checkpoint,
+        a_handler_outlives_networkmanager => outages::network_manager_restarts,
+        a_networkmanager_that_hangs_is_noticed => outages::network_manager_hangs,
+        a_handler_that_restarts_changes_nothing_that_is_as_desired => basics::restart_is_silent,
+        policies_about_the_same_part_are_applied_in_the_order_of_their_names => several::overlap,
+        a_second_handler_on_a_node_waits_for_the_first => outages::second_handler,
+        a_handler_that_is_killed_during_a_change_leaves_nothing_behind => basics::killed_in_the_middle,
+        an_edit_supersedes_a_change_in_progress => basics::edit_supersedes,
+        changes_continue_when_the_api_server_restarts => outages::api_restarts,
+        a_node_that_is_lost_during_a_change_holds_up_no_other_and_may_return => membership::node_is_lost,
+        another_coordinator_continues_where_the_first_one_ended => outages::coordinator_is_killed,
+        a_bad_change_is_rolled_back_although_networkmanager_restarts_during_it
+            => persistence::manager_restarts_in_a_bad_change,
+        a_change_is_rolled_back_after_a_power_loss_unless_it_was_confirmed => persistence::power_loss_in_a_change,
+        a_change_in_memory_only_is_gone_after_a_reboot => persistence::memory_only,
+    }
+}
+
+/// Changes that are to be rolled back, by handlers that do not wait for long.
+mod nodes_without_patience {
+    use crate::rollout::bench::Patience;
+    use crate::rollout::{annotations, basics, canary, probes};
+
+    shared_tests! { crate::rollout::NODES, Patience::Short;
+        a_policy_that_cuts_the_node_off_is_rolled_back_and_stops_the_others => basics::taken_back,
+        a_named_canary_that_fails_leaves_the_others_untouched => canary::fails,
+        the_requested_probes_decide => probes::decide,
+        an_address_that_must_respond_to_a_ping_decides => probes::ping_target,
+        annotations_take_effect_when_they_are_changed => annotations::take_effect,
+        a_policy_that_failed_is_retried_on_request => probes::retried_on_request,
+        a_node_that_loses_the_api_rolls_the_change_back_by_itself => basics::api_is_lost,
+        a_node_that_is_not_ready_after_a_change_gets_its_former_network => probes::readiness,
+    }
+}
+
+/// The kinds of policies that users of kubernetes-nmstate have, on a real kernel.
+mod machines_with_patience {
+    use crate::rollout::examples;
+    use crate::rollout::storage_networks::PATIENT;
+
+    shared_tests! { crate::rollout::MACHINES, PATIENT;
+        a_nic_gets_its_address_by_dhcp_on_selected_nodes => examples::dhcp_on_selected_nodes,
+        a_static_address_and_routes_are_set_also_in_another_table => examples::static_address_and_routes,
+        packets_are_forwarded_on_one_interface => examples::forwarding,
+        a_vlan_has_a_static_address => examples::vlan,
+        a_bond_with_a_vlan_is_created_and_removed => examples::bond_and_vlan,
+        a_bridge_without_ports_does_not_filter_vlans => examples::bridge_without_ports,
+        ports_of_a_bridge_get_the_vlans_of_their_policy => examples::bridge_vlans,
+        a_port_leaves_its_bridge_and_gets_an_address => examples::detached_port,
+        two_bridges_have_a_port_each => examples::two_bridges,
+        an_open_vswitch_bridge_has_ports_and_an_address => examples::open_vswitch,
+        an_open_vswitch_bridge_has_a_bond_of_its_own_and_one_of_the_kernel => examples::open_vswitch_bonds,
+        the_address_of_the_uplink_moves_to_an_open_vswitch_bridge_and_back => examples::uplink_on_open_vswitch,
+        a_vrf_and_its_route_survive_a_reboot => examples::vrf,
+        name_servers_are_set_without_an_interface_and_removed => examples::dns,
+        lldp_is_enabled_on_captured_interfaces_and_neighbours_are_reported => examples::lldp,
+        two_policies_configure_two_nics => examples::two_policies,
+        a_policy_for_a_nic_that_does_not_exist_fails => examples::missing_nic,
+    }
+}
+
+/// The same for changes that are to be rolled back.
+mod machines_without_patience {
+    use crate::rollout::examples;
+    use crate::rollout::storage_networks::IMPATIENT;
+
+    shared_tests! { crate::rollout::MACHINES, IMPATIENT;
+        a_default_route_to_a_gateway_that_does_not_respond_is_rolled_back => examples::bad_gateway,
+        an_open_vswitch_bridge_with_a_wrong_address_of_the_uplink_is_rolled_back => examples::bad_open_vswitch,
     }
 }

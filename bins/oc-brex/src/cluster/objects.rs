@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
-use br_ex::day2::Nodes;
-use br_ex::inventory::short_name;
 use br_ex::node_state::{self, NodeState};
 use br_ex::{ClusterFacts, Platform};
+use br_ex_authoring::inventory::short_name;
+use br_ex_day2::Nodes;
 use first_boot::summary::ANNOTATION;
 use first_boot::{Candidate, Choice, Mac, Machine, ShortName, Summary, choose};
 use ipnet::IpNet;
@@ -79,7 +79,7 @@ impl Kind {
     /// What is unknown without it.
     fn consequence(self) -> &'static str {
         match self {
-            Self::Nodes => "nothing is known about nodes",
+            Self::Nodes => "there is no information about nodes",
             Self::MachineConfigs => "documents of the nodes are unknown",
             Self::NodeStates => "the current network of nodes is unknown, and so is drift",
             Self::Policies | Self::Enactments => "policies of the nodes are unknown",

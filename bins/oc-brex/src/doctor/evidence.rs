@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use br_ex::inventory::short_name;
-use first_boot::diagnosis::{Diagnosis, Weight};
+use br_ex_authoring::inventory::short_name;
+use first_boot::diagnosis::{Diagnosis, DiagnosisSeverity};
 use first_boot::report::{Chosen, Command, Entry};
 use first_boot::summary::ANNOTATION;
 use first_boot::{Candidate, DocumentHash, Machine, Report, ShortName, Summary, choose};
@@ -95,7 +95,7 @@ impl Evidence {
                 seen.documents.insert(document.file, document.bytes);
             }
             seen.further.extend(selected.problem.map(|problem| Diagnosis {
-                weight: Weight::Broken,
+                severity: DiagnosisSeverity::Broken,
                 problem: "no document can be selected for this node".into(),
                 because: problem,
                 remedy: "correct the MachineConfigs of its pool".into(),
@@ -103,7 +103,7 @@ impl Evidence {
             let failed = enactments.iter().filter_map(|(_, it)| *it);
             for it in failed.filter(|it| ["Failing", "Aborted"].contains(&it.condition.as_str())) {
                 seen.further.push(Diagnosis {
-                    weight: Weight::Broken,
+                    severity: DiagnosisSeverity::Broken,
                     problem: format!("policy {} is not in force on this node", it.policy),
                     because: format!("enactment {}.{}: {}", it.node, it.policy, it.message),
                     remedy: "correct the policy; the node has its previous network".into(),
@@ -111,7 +111,7 @@ impl Evidence {
             }
             if has_document && node.first_boot.is_none() && seen.report.is_none() {
                 seen.further.push(Diagnosis {
-                    weight: Weight::Warning,
+                    severity: DiagnosisSeverity::Warning,
                     problem: "the node has not reported its first boot".into(),
                     because: format!("it has no annotation {ANNOTATION}"),
                     remedy: "enable brex-report (`oc-brex render --service`), or run `brex-firstboot gather` on the node and give its output to `oc-brex doctor`".into(),
@@ -131,7 +131,7 @@ impl Evidence {
                 self.add_report(report(&node.name, summary));
             }
             Some(Err(problem)) => seen.further.push(Diagnosis {
-                weight: Weight::Warning,
+                severity: DiagnosisSeverity::Warning,
                 problem: "the report of the first boot cannot be read".into(),
                 because: format!("annotation {ANNOTATION}: {problem}"),
                 remedy: "use an oc-brex of the version of brex-report on the node".into(),

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use anyhow::{Result, bail};
 use br_ex::layout::Family;
-use br_ex::proposal::{Nic, Proposal};
-use br_ex::topology::{
+use br_ex_authoring::proposal::{Nic, Proposal};
+use br_ex_authoring::topology::{
     Addressing, Bond, BondMode, Families, InterfaceName, StaticAddresses, Topology, Uplink,
 };
 use ipnet::IpNet;
@@ -38,9 +38,9 @@ pub(super) fn ask(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -
         ([nic], 0) => Uplink::Nic(nic.clone()),
         ([nic], id) => Uplink::Vlan { base: nic.clone(), id: id.to_string().parse()? },
         (_, id) => match (mode(given, proposal, prompt)?, id) {
-            (Mode::Slb, 0) => Uplink::Slb { ports },
-            (Mode::Slb, _) => bail!("--bond balance-slb: expected no VLAN, found {id}"),
-            (Mode::Linux(mode), id) => {
+            (BondChoice::Slb, 0) => Uplink::Slb { ports },
+            (BondChoice::Slb, _) => bail!("--bond balance-slb: expected no VLAN, found {id}"),
+            (BondChoice::Linux(mode), id) => {
                 // The bond of the node keeps its name: another one would leave it with its addresses.
                 let name = proposal.bond_name.as_deref().unwrap_or("bond0").parse()?;
                 let bond = Bond { name, mode, ports, options: BTreeMap::new() };
@@ -157,17 +157,17 @@ fn vlan(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Result<u
     prompt::ask(prompt, &Question { text, proposal: Some(proposed), flag: "--vlan-id" }, read)
 }
 
-enum Mode {
+enum BondChoice {
     Linux(BondMode),
     Slb,
 }
 
-fn mode(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Result<Mode> {
+fn mode(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Result<BondChoice> {
     let read = |text: &str| {
         let modes = [BondMode::ActiveBackup, BondMode::Lacp, BondMode::BalanceXor];
         match modes.into_iter().find(|mode| mode.name() == text) {
-            Some(mode) => Ok(Mode::Linux(mode)),
-            None if text == "balance-slb" => Ok(Mode::Slb),
+            Some(mode) => Ok(BondChoice::Linux(mode)),
+            None if text == "balance-slb" => Ok(BondChoice::Slb),
             None => bail!(
                 "--bond: expected active-backup, 802.3ad, balance-xor or balance-slb, found {text:?}"
             ),
@@ -177,7 +177,7 @@ fn mode(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Result<M
         return read(mode);
     }
     let proposed = proposal.bond_mode.clone().unwrap_or_else(|| "active-backup".to_owned());
-    let text = "Mode of the bond: active-backup, 802.3ad (LACP on the switch), balance-xor, balance-slb (Open vSwitch)";
+    let text = "BondChoice of the bond: active-backup, 802.3ad (LACP on the switch), balance-xor, balance-slb (Open vSwitch)";
     prompt::ask(prompt, &Question { text, proposal: Some(proposed), flag: "--bond" }, read)
 }
 
@@ -410,15 +410,18 @@ dns-resolver: {running: {server: [192.0.2.53]}}
         let mut error =
             |given: Given| ask(&given, &node(), &mut silent).map(drop).unwrap_err().to_string();
         let uplinks = vec!["eno9".to_owned()];
-        let said = error(Given { uplinks, ..Given::default() });
-        assert_eq!(said, "--uplink eno9: the node has eno1, eno2");
-        let said = error(Given { bond: Some("lacp".into()), ..Given::default() });
-        assert!(said.starts_with("--bond: expected active-backup"), "{said}");
+        let output = error(Given { uplinks, ..Given::default() });
+        assert_eq!(output, "--uplink eno9: the node has eno1, eno2");
+        let output = error(Given { bond: Some("lacp".into()), ..Given::default() });
+        assert!(output.starts_with("--bond: expected active-backup"), "{output}");
         let mut refusing = Silent { accepts_proposals: false };
-        let said = ask(&Given::default(), &node(), &mut refusing).unwrap_err().to_string();
-        assert_eq!(said, "--uplink is not given; give it, or --yes to accept what the node has");
+        let output = ask(&Given::default(), &node(), &mut refusing).unwrap_err().to_string();
+        assert_eq!(output, "--uplink is not given; give it, or --yes to accept what the node has");
         let mut silent = Silent { accepts_proposals: true };
-        let said = ask(&Given::default(), &Proposal::default(), &mut silent).unwrap_err();
-        assert!(said.to_string().contains("--uplink is not given; give it, or a node"), "{said}");
+        let output = ask(&Given::default(), &Proposal::default(), &mut silent).unwrap_err();
+        assert!(
+            output.to_string().contains("--uplink is not given; give it, or a node"),
+            "{output}"
+        );
     }
 }

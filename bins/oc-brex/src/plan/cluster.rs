@@ -5,9 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use br_ex::Document;
-use br_ex::day2::{self, Basis, Class, Masquerade, Plan, PlanOptions, State};
 use br_ex::hosts::Reader;
-use br_ex::inventory::{DocumentName, Inventory, InventoryDocument, place_files, short_name};
+use br_ex_authoring::inventory::{
+    DocumentName, Inventory, InventoryDocument, place_files, short_name,
+};
+use br_ex_day2::{Basis, Class, Masquerade, Plan, PlanOptions, State};
 use command_line::{Ending, print, say};
 use first_boot::matching::{self, Match};
 use first_boot::{Candidate, choose};
@@ -203,7 +205,7 @@ fn plan_node(
         reader,
     };
     let new = Document::parse(&document.bytes);
-    let plan = day2::plan(&old, &new, &options)
+    let plan = br_ex_day2::plan(&old, &new, &options)
         .with_context(|| format!("planning {}", document.origin))?;
     Ok((plan, pictures(&current.state, &new)?))
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use br_ex::Document;
-use br_ex::day2::{self, Basis, Masquerade, PlanOptions, State};
 use br_ex::hosts::Reader;
+use br_ex_day2::{Basis, Masquerade, PlanOptions, State};
 use first_boot::report::Ending;
 use first_boot::{Candidate, Summary};
 use serde::Serialize;
@@ -203,7 +203,7 @@ fn drift(objects: &Objects, node: &ClusterNode, document: Option<&Candidate>) ->
         file: String::new(),
         reader: Reader::Unknown,
     };
-    match day2::plan(&old, &Document::parse(&document.bytes), &options) {
+    match br_ex_day2::plan(&old, &Document::parse(&document.bytes), &options) {
         Ok(plan) => match plan.class() {
             None => Drift::None,
             Some(class) => Drift::Changes { count: plan.changes.len(), class: class.to_string() },

@@ -84,9 +84,9 @@ fn an_error_is_said_with_its_place_reason_and_remedy_and_ends_with_1() {
 fn a_rule_is_explained_once_however_often_it_is_broken() {
     let bad = GOOD.replace(", {name: br-ex}]", "]");
     let folder = folder(&[("a.yml", &bad), ("b.yml", &bad)]);
-    let said = out(&check(folder.path(), &["a.yml", "b.yml"]));
-    assert_eq!(said.matches("[B3]").count(), 2, "{said}");
-    assert_eq!(said.matches("    why: ").count(), 1, "{said}");
+    let message = out(&check(folder.path(), &["a.yml", "b.yml"]));
+    assert_eq!(message.matches("[B3]").count(), 2, "{message}");
+    assert_eq!(message.matches("    why: ").count(), 1, "{message}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn warnings_end_with_0_unless_they_are_denied() {
 #[test]
 fn what_cannot_be_read_ends_with_2_and_says_what_to_do() {
     let folder = folder(&[("empty/x.txt", "")]);
-    for (arguments, said) in [
+    for (arguments, message) in [
         (&["missing.yml"][..], "reading missing.yml"),
         (&["empty"], "expected br-ex documents in empty, found none; name NMState documents"),
         (&["x.yml", "--platform", "metal"], "known are none, external, baremetal"),
@@ -109,7 +109,7 @@ fn what_cannot_be_read_ends_with_2_and_says_what_to_do() {
     ] {
         let done = check(folder.path(), arguments);
         assert_eq!(done.status.code(), Some(2), "{arguments:?}");
-        assert!(err(&done).contains(said), "{arguments:?}: {}", err(&done));
+        assert!(err(&done).contains(message), "{arguments:?}: {}", err(&done));
     }
 }
 
@@ -144,9 +144,9 @@ fn names_that_nodes_do_not_look_for_are_found_in_folders() {
     let folder =
         folder(&[("worker-0.example.com.yml", GOOD), ("cluster.yml", GOOD), ("notes.md", "")]);
     let done = check(folder.path(), &["."]);
-    let said = out(&done);
-    assert!(said.contains("\"worker-0.example.com\" is not a short host name"), "{said}");
-    assert!(said.contains("[B30]"), "{said}");
+    let message = out(&done);
+    assert!(message.contains("\"worker-0.example.com\" is not a short host name"), "{message}");
+    assert!(message.contains("[B30]"), "{message}");
     // A single file may be called anything.
     assert_eq!(out(&check(folder.path(), &["worker-0.example.com.yml"])), "");
 }
@@ -165,7 +165,7 @@ fn documents_inside_of_an_install_config_are_checked_in_its_networks() {
     assert_eq!(done.status.code(), Some(0), "{}", out(&done));
     assert!(
         out(&done).contains("install-config.yaml:20:")
-            && out(&done).contains("192.0.2.10 lies outside of the machine network"),
+            && out(&done).contains("192.0.2.10 is outside of the machine network"),
         "{}",
         out(&done)
     );
@@ -180,17 +180,18 @@ fn machines_that_documents_name_are_compared_by_check_and_render() {
         ("hosts/worker-0.yml", &with(same, "192.0.2.10")),
         ("hosts/worker-1.yml", &with(same, "192.0.2.11")),
     ]);
-    let said = "worker-1.yml:1:1: error: the document of worker-0 names MAC 52:54:00:00:00:01, too";
+    let message =
+        "worker-1.yml:1:1: error: the document of worker-0 names MAC 52:54:00:00:00:01, too";
     let done = check(folder.path(), &["hosts"]);
     assert_eq!(done.status.code(), Some(1));
-    assert!(out(&done).contains(said), "{}", out(&done));
+    assert!(out(&done).contains(message), "{}", out(&done));
     let done = Command::new(env!("CARGO_BIN_EXE_oc-brex"))
         .args(["render", "--hosts", "hosts", "--out", "manifests"])
         .current_dir(folder.path())
         .output()
         .unwrap();
     assert_eq!(done.status.code(), Some(1));
-    assert!(err(&done).contains(said), "{}", err(&done));
+    assert!(err(&done).contains(message), "{}", err(&done));
     assert!(!folder.path().join("manifests").exists());
 }
 
@@ -245,9 +246,12 @@ fn documents_inside_of_published_machine_configs_are_checked() {
     let done = check(&path, &["openshift-enhancements__worker-per-node.yaml"]);
     assert_eq!(done.status.code(), Some(0), "{}", out(&done));
     let inner = ":/etc/nmstate/openshift/worker-1.yaml:";
-    let said = out(&done);
+    let message = out(&done);
     for rule in ["[B7]", "[B30]", "[B8]"] {
-        assert!(said.lines().any(|line| line.contains(inner) && line.ends_with(rule)), "{said}");
+        assert!(
+            message.lines().any(|line| line.contains(inner) && line.ends_with(rule)),
+            "{message}"
+        );
     }
     // A bond, with warnings only.
     let done = check(&path, &["openshift-metal3__00-nmstate-brex-bond-master.yaml"]);

@@ -162,21 +162,21 @@ async fn a_cluster_is_shown_planned_and_diagnosed_without_a_write() {
     let server = cluster().await;
     let kubeconfig = server.kubeconfig();
 
-    let (code, shown, said) = on_cluster(kubeconfig, &["status"]);
-    assert_eq!(code, Some(1), "{shown}{said}");
+    let (code, printed, message) = on_cluster(kubeconfig, &["status"]);
+    assert_eq!(code, Some(1), "{printed}{message}");
     let line = |name: &str| {
-        let found = shown.lines().find(|line| line.starts_with(name));
-        found.unwrap_or_else(|| panic!("{name}: {shown}")).to_owned()
+        let found = printed.lines().find(|line| line.starts_with(name));
+        found.unwrap_or_else(|| panic!("{name}: {printed}")).to_owned()
     };
-    assert!(shown.starts_with("NODE"), "{shown}");
+    assert!(printed.starts_with("NODE"), "{printed}");
     let good = line("worker-0.example.com");
     for cell in ["worker-0.yml", "confirmed", "current", "none"] {
-        assert!(good.contains(cell), "{cell}: {good}\n{said}");
+        assert!(good.contains(cell), "{cell}: {good}\n{message}");
     }
-    assert!(line("worker-1.example.com").contains("rolled back"), "{shown}");
-    assert!(line("worker-1.example.com").contains("correct worker-1.yml"), "{shown}");
-    assert!(line("worker-2.example.com").contains("outdated"), "{shown}");
-    assert!(line("worker-3.example.com").contains("no report"), "{shown}");
+    assert!(line("worker-1.example.com").contains("rolled back"), "{printed}");
+    assert!(line("worker-1.example.com").contains("correct worker-1.yml"), "{printed}");
+    assert!(line("worker-2.example.com").contains("outdated"), "{printed}");
+    assert!(line("worker-3.example.com").contains("no report"), "{printed}");
 
     let (_, json, _) = on_cluster(kubeconfig, &["status", "-o", "json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -186,35 +186,38 @@ async fn a_cluster_is_shown_planned_and_diagnosed_without_a_write() {
     let (_, wide, _) = on_cluster(kubeconfig, &["status", "-o", "wide"]);
     assert!(wide.contains(&sha256(DOCUMENT)) && wide.contains("as reported"), "{wide}");
 
-    let (code, shown, said) = on_cluster(kubeconfig, &["doctor", "--cluster"]);
-    assert_eq!(code, Some(1), "{shown}{said}");
+    let (code, printed, message) = on_cluster(kubeconfig, &["doctor", "--cluster"]);
+    assert_eq!(code, Some(1), "{printed}{message}");
     for expected in [
         "worker-0.example.com:\n  fine: ",
         "br-ex did not come up; the node has its former network",
         "worker-2.yml was changed after br-ex was configured from it",
         "the node has not reported its first boot",
-        "worker-4.example.com:\n  warning: nothing is known about br-ex of this node",
+        "worker-4.example.com:\n  warning: there is no information about br-ex of this node",
     ] {
-        assert!(shown.contains(expected), "{expected}: {shown}");
+        assert!(printed.contains(expected), "{expected}: {printed}");
     }
     let (_, wide, _) = on_cluster(kubeconfig, &["status", "-o", "wide"]);
     assert!(wide.contains("unknown (it has no NodeNetworkState)"), "{wide}");
 
     // A node is shown by its name, also by the short one; a file that is missing is not a node.
     for name in ["worker-0.example.com", "worker-0"] {
-        let (code, shown, said) = on_cluster(kubeconfig, &["show", name]);
-        assert_eq!(code, Some(0), "{said}");
-        assert!(shown.contains("br-ex (ovs-interface)") && shown.contains("192.0.2.10"), "{shown}");
-        let (code, _, said) = on_cluster(kubeconfig, &["init", "--node", name, "--yes"]);
-        assert_eq!(code, Some(0), "{said}");
+        let (code, printed, message) = on_cluster(kubeconfig, &["show", name]);
+        assert_eq!(code, Some(0), "{message}");
+        assert!(
+            printed.contains("br-ex (ovs-interface)") && printed.contains("192.0.2.10"),
+            "{printed}"
+        );
+        let (code, _, message) = on_cluster(kubeconfig, &["init", "--node", name, "--yes"]);
+        assert_eq!(code, Some(0), "{message}");
     }
-    let (code, _, said) = on_cluster(kubeconfig, &["show", "worker-1"]);
-    assert_eq!(code, Some(2), "{said}");
+    let (code, _, message) = on_cluster(kubeconfig, &["show", "worker-1"]);
+    assert_eq!(code, Some(2), "{message}");
     let known = "the cluster has NodeNetworkStates of worker-0.example.com, worker-2.example.com";
-    assert!(said.contains(known), "{said}");
-    let (code, _, said) = on_cluster(Path::new("missing"), &["show", "worker-0.yml"]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("reading worker-0.yml: No such file"), "{said}");
+    assert!(message.contains(known), "{message}");
+    let (code, _, message) = on_cluster(Path::new("missing"), &["show", "worker-0.yml"]);
+    assert_eq!(code, Some(2), "{message}");
+    assert!(message.contains("reading worker-0.yml: No such file"), "{message}");
 }
 
 #[tokio::test]
@@ -231,29 +234,29 @@ async fn documents_are_planned_for_every_node_and_policies_written_for_the_api_s
     put("worker-2", &format!("{DOCUMENT}dns-resolver: {{config: {{server: [192.0.2.53]}}}}\n"));
     let out = folder.path().join("policies");
     let words = ["plan", "--cluster", hosts.to_str().unwrap(), "--out", out.to_str().unwrap()];
-    let (code, shown, said) = on_cluster(server.kubeconfig(), &words);
-    assert_eq!(code, Some(0), "{shown}{said}");
-    assert!(shown.contains("worker-2.example.com  worker  1"), "{shown}");
-    assert!(shown.contains("oc apply --server-side -f "), "{shown}");
-    assert!(shown.contains("\nBefore:\n  br-ex") && shown.contains("\nAfter:\n"), "{shown}");
+    let (code, printed, message) = on_cluster(server.kubeconfig(), &words);
+    assert_eq!(code, Some(0), "{printed}{message}");
+    assert!(printed.contains("worker-2.example.com  worker  1"), "{printed}");
+    assert!(printed.contains("oc apply --server-side -f "), "{printed}");
+    assert!(printed.contains("\nBefore:\n  br-ex") && printed.contains("\nAfter:\n"), "{printed}");
     assert!(!out.join("worker-0.example.com.yaml").exists(), "nothing changes there");
     // Nodes without a document are named.
-    assert!(said.contains("worker-1.example.com: no document"), "{said}");
+    assert!(message.contains("worker-1.example.com: no document"), "{message}");
     let policy = fs::read_to_string(out.join("worker-2.example.com.yaml")).unwrap();
     let applied = server.apply(&policy, Persistence::Stored, FieldValidation::Strict).await;
     applied.unwrap();
-    let (_, shown, _) = on_cluster(server.kubeconfig(), &["status"]);
-    let line = shown.lines().find(|line| line.starts_with("worker-2")).unwrap();
+    let (_, printed, _) = on_cluster(server.kubeconfig(), &["status"]);
+    let line = printed.lines().find(|line| line.starts_with("worker-2")).unwrap();
     assert!(line.contains("(not applied)"), "{line}");
 
     // A document for a host that is not there: nothing is written.
     put("worker-9", DOCUMENT);
     let again = folder.path().join("again");
     let words = ["plan", "--cluster", hosts.to_str().unwrap(), "--out", again.to_str().unwrap()];
-    let (code, _, said) = on_cluster(server.kubeconfig(), &words);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("the cluster has no node worker-9"), "{said}");
-    assert!(said.contains("scale-out") && !again.exists(), "{said}");
+    let (code, _, message) = on_cluster(server.kubeconfig(), &words);
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("the cluster has no node worker-9"), "{message}");
+    assert!(message.contains("scale-out") && !again.exists(), "{message}");
 }
 
 /// Networks, platform and disruption policies.
@@ -292,98 +295,101 @@ async fn commands_that_read_files_read_the_cluster_as_well() {
     // decode: the documents byte for byte, never over a file that exists.
     let hosts = at("hosts");
     let decode = ["decode", "--cluster", "--out", &hosts];
-    let (code, shown, said) = on_cluster(kubeconfig, &decode);
-    assert_eq!(code, Some(0), "{said}");
-    assert_eq!(shown.lines().count(), 4, "{shown}");
+    let (code, printed, message) = on_cluster(kubeconfig, &decode);
+    assert_eq!(code, Some(0), "{message}");
+    assert_eq!(printed.lines().count(), 4, "{printed}");
     let worker = folder.path().join("hosts/worker/worker-0.yml");
     assert_eq!(fs::read_to_string(&worker).unwrap(), DOCUMENT);
     fs::write(&worker, "edited").unwrap();
-    let (code, _, said) = on_cluster(kubeconfig, &decode);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("give --force"), "{said}");
+    let (code, _, message) = on_cluster(kubeconfig, &decode);
+    assert_eq!(code, Some(2), "{message}");
+    assert!(message.contains("give --force"), "{message}");
     assert_eq!(fs::read_to_string(&worker).unwrap(), "edited");
-    let (code, _, said) =
+    let (code, _, message) =
         on_cluster(kubeconfig, &["decode", "--cluster", "--out", &hosts, "--force"]);
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(0), "{message}");
 
     // check: an MTU of 1500 is too small for the cluster network, which only the cluster tells.
-    let (code, shown, said) = on_cluster(kubeconfig, &["check", "--cluster"]);
-    assert_eq!(code, Some(1), "{shown}{said}");
-    assert!(shown.contains("machineconfig/10-br-ex-worker"), "{shown}");
-    assert!(shown.contains("[B16]") && shown.contains("8900"), "{shown}");
-    let (code, shown, _) = on_cluster(kubeconfig, &["check", &hosts, "--cluster"]);
+    let (code, printed, message) = on_cluster(kubeconfig, &["check", "--cluster"]);
+    assert_eq!(code, Some(1), "{printed}{message}");
+    assert!(printed.contains("machineconfig/10-br-ex-worker"), "{printed}");
+    assert!(printed.contains("[B16]") && printed.contains("8900"), "{printed}");
+    let (code, printed, _) = on_cluster(kubeconfig, &["check", &hosts, "--cluster"]);
     assert!(
-        code == Some(1) && shown.contains("worker-0.yml") && shown.contains("[B16]"),
-        "{shown}"
+        code == Some(1) && printed.contains("worker-0.yml") && printed.contains("[B16]"),
+        "{printed}"
     );
 
     // plan: a node of the cluster instead of a file.
     let document = at("new.yml");
     fs::write(&document, DOCUMENT.replace("mtu: 1500", "mtu: 9100")).unwrap();
     let plan = ["plan", "--from", "worker-0", "--to", &document];
-    let (code, shown, said) = on_cluster(kubeconfig, &plan);
-    assert_eq!(code, Some(0), "{shown}{said}");
-    assert!(shown.contains("short interruption"), "{shown}");
+    let (code, printed, message) = on_cluster(kubeconfig, &plan);
+    assert_eq!(code, Some(0), "{printed}{message}");
+    assert!(printed.contains("short interruption"), "{printed}");
     // The same document that is there already.
     fs::write(&document, DOCUMENT).unwrap();
-    let (code, shown, _) = on_cluster(kubeconfig, &plan);
-    assert!(code == Some(0) && shown.starts_with("Nothing changes"), "{shown}");
+    let (code, printed, _) = on_cluster(kubeconfig, &plan);
+    assert!(code == Some(0) && printed.starts_with("Nothing changes"), "{printed}");
     let plan = ["plan", "--from", &document, "--to", &document, "--node", "x"];
-    let (code, _, said) = on_cluster(kubeconfig, &plan);
-    assert!(code == Some(2) && said.contains("is a file, so no cluster is read"), "{said}");
+    let (code, _, message) = on_cluster(kubeconfig, &plan);
+    assert!(code == Some(2) && message.contains("is a file, so no cluster is read"), "{message}");
 
     // adopt: one node fits its document; one has not reported its network.
     let policies = at("policies");
     let adopt = ["adopt", "--cluster", "--out", &policies];
-    let (code, _, said) = on_cluster(kubeconfig, &adopt);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("the current network of worker-1.example.com is unknown"), "{said}");
+    let (code, _, message) = on_cluster(kubeconfig, &adopt);
+    assert_eq!(code, Some(2), "{message}");
+    assert!(
+        message.contains("the current network of worker-1.example.com is unknown"),
+        "{message}"
+    );
     assert!(!Path::new(&policies).exists());
-    let (code, shown, said) =
+    let (code, printed, message) =
         on_cluster(kubeconfig, &[&adopt[..], &["--node", "worker-0"]].concat());
-    assert_eq!(code, Some(0), "{said}");
-    assert_eq!(shown, format!("{policies}/worker-0-br-ex.yaml\n"));
+    assert_eq!(code, Some(0), "{message}");
+    assert_eq!(printed, format!("{policies}/worker-0-br-ex.yaml\n"));
 
     // migrate: nodes with a document are not for it.
     let migrate = ["migrate", "--cluster", "--role", "worker", "--out", &at("migration")];
-    let (code, _, said) = on_cluster(kubeconfig, &migrate);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("worker-0.example.com has a document already"), "{said}");
+    let (code, _, message) = on_cluster(kubeconfig, &migrate);
+    assert_eq!(code, Some(2), "{message}");
+    assert!(message.contains("worker-0.example.com has a document already"), "{message}");
 
     // scale-out: the MachineConfig of the role, its neighbours, and the disruption policies.
     let host = format!("worker-7={document}");
     let out = at("worker-7");
     let scale_out = ["scale-out", "--cluster", "--host", &host, "--out", &out];
-    let (code, shown, said) = on_cluster(kubeconfig, &scale_out);
-    assert_eq!(code, Some(0), "{shown}{said}");
-    assert!(said.contains("drain"), "the policy of the cluster drains nodes: {said}");
+    let (code, printed, message) = on_cluster(kubeconfig, &scale_out);
+    assert_eq!(code, Some(0), "{printed}{message}");
+    assert!(message.contains("drain"), "the policy of the cluster drains nodes: {message}");
     let config = fs::read_to_string(folder.path().join("worker-7/10-br-ex-worker.yaml")).unwrap();
     for host in ["worker-0", "worker-3", "worker-7"] {
         assert!(config.contains(&format!("/etc/nmstate/openshift/{host}.yml")), "{config}");
     }
     let taken = format!("worker-2={document}");
-    let (code, _, said) =
+    let (code, _, message) =
         on_cluster(kubeconfig, &["scale-out", "--cluster", "--host", &taken, "--out", &out]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("the cluster has a node worker-2.example.com already"), "{said}");
+    assert_eq!(code, Some(2), "{message}");
+    assert!(message.contains("the cluster has a node worker-2.example.com already"), "{message}");
     let master = [&scale_out[..], &["--role", "master"]].concat();
-    let (code, _, said) = on_cluster(kubeconfig, &master);
+    let (code, _, message) = on_cluster(kubeconfig, &master);
     assert!(
-        code == Some(2) && said.contains("no MachineConfig with documents for role master"),
-        "{said}"
+        code == Some(2) && message.contains("no MachineConfig with documents for role master"),
+        "{message}"
     );
 
     // topology auto: this node has br-ex already.
-    let (code, _, said) = on_cluster(kubeconfig, &["topology", "auto", "--node", "worker-0"]);
-    assert_eq!(code, Some(2), "{said}");
+    let (code, _, message) = on_cluster(kubeconfig, &["topology", "auto", "--node", "worker-0"]);
+    assert_eq!(code, Some(2), "{message}");
     assert!(
-        said.contains("reading node worker-0: the node's default route goes through br-ex"),
-        "{said}"
+        message.contains("reading node worker-0: the node's default route goes through br-ex"),
+        "{message}"
     );
 
     // A cluster that is named and not read would be ignored.
-    let (code, _, said) = on_cluster(kubeconfig, &["decode", &document]);
-    assert!(code == Some(2) && said.contains("--cluster"), "{said}");
+    let (code, _, message) = on_cluster(kubeconfig, &["decode", &document]);
+    assert!(code == Some(2) && message.contains("--cluster"), "{message}");
 }
 
 #[tokio::test]
@@ -399,11 +405,11 @@ async fn nodes_without_documents_are_migrated_and_documents_are_planned_by_mac_a
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("migration");
     let migrate = ["migrate", "--cluster", "--role", "master", "--out", out.to_str().unwrap()];
-    let (code, shown, said) = on_cluster(server.kubeconfig(), &migrate);
-    assert_eq!(code, Some(0), "{shown}{said}");
-    assert!(out.join("hosts/master/infra-0.yml").exists(), "{shown}");
-    let (code, _, said) = on_cluster(server.kubeconfig(), &migrate);
-    assert!(code == Some(2) && said.contains("give --force"), "{said}");
+    let (code, printed, message) = on_cluster(server.kubeconfig(), &migrate);
+    assert_eq!(code, Some(0), "{printed}{message}");
+    assert!(out.join("hosts/master/infra-0.yml").exists(), "{printed}");
+    let (code, _, message) = on_cluster(server.kubeconfig(), &migrate);
+    assert!(code == Some(2) && message.contains("give --force"), "{message}");
 
     // A document that is not named after a node, and names its machine.
     let hosts = folder.path().join("hosts");
@@ -416,13 +422,13 @@ async fn nodes_without_documents_are_migrated_and_documents_are_planned_by_mac_a
     };
     fs::write(&file, with("52:54:00:00:00:30")).unwrap();
     let plan = ["plan", "--cluster", hosts.to_str().unwrap()];
-    let (code, shown, said) = on_cluster(server.kubeconfig(), &plan);
-    assert_eq!(code, Some(0), "{shown}{said}");
-    assert!(shown.contains("infra-0.example.com  master  1"), "{shown}");
+    let (code, printed, message) = on_cluster(server.kubeconfig(), &plan);
+    assert_eq!(code, Some(0), "{printed}{message}");
+    assert!(printed.contains("infra-0.example.com  master  1"), "{printed}");
     fs::write(&file, with("52:54:00:00:00:31")).unwrap();
-    let (code, shown, said) = on_cluster(server.kubeconfig(), &plan);
-    assert_eq!((code, shown.as_str()), (Some(1), ""), "{said}");
-    assert!(said.contains("no node of role master has MAC 52:54:00:00:00:31"), "{said}");
+    let (code, printed, message) = on_cluster(server.kubeconfig(), &plan);
+    assert_eq!((code, printed.as_str()), (Some(1), ""), "{message}");
+    assert!(message.contains("no node of role master has MAC 52:54:00:00:00:31"), "{message}");
 }
 
 #[tokio::test]
@@ -435,28 +441,34 @@ async fn rights_are_those_of_the_example_and_missing_ones_are_named() {
     apply(&server, &fs::read_to_string(role).unwrap()).await;
     let token = server.client().service_account_token("openshift-config", "brex-reader").await;
     let reader = with_token(&server, &token.unwrap());
-    let (code, shown, said) = on_cluster(reader.path(), &["status"]);
-    assert_eq!(code, Some(1), "{shown}{said}");
-    assert!(shown.contains("worker-0.example.com") && !said.contains("cannot be listed"), "{said}");
+    let (code, printed, message) = on_cluster(reader.path(), &["status"]);
+    assert_eq!(code, Some(1), "{printed}{message}");
+    assert!(
+        printed.contains("worker-0.example.com") && !message.contains("cannot be listed"),
+        "{message}"
+    );
     // Every kind that some command lists.
     for words in [
         &["check", "--cluster"][..],
         &["decode", "--cluster"],
         &["scale-out", "--cluster", "--role", "master", "--host", "m-0=Cargo.toml", "--out", "x"],
     ] {
-        let (_, _, said) = on_cluster(reader.path(), words);
-        assert!(!said.contains("cannot be listed") && !said.contains("necessary rights"), "{said}");
+        let (_, _, message) = on_cluster(reader.path(), words);
+        assert!(
+            !message.contains("cannot be listed") && !message.contains("necessary rights"),
+            "{message}"
+        );
     }
 
     let account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: nobody, namespace: openshift-config}\n";
     apply(&server, account).await;
     let token = server.client().service_account_token("openshift-config", "nobody").await.unwrap();
-    let (code, shown, said) = on_cluster(with_token(&server, &token).path(), &["status"]);
-    assert_eq!((code, shown.as_str()), (Some(2), ""), "{said}");
-    assert!(said.contains("examples/brex-cluster-reader.yaml"), "{said}");
-    let (code, _, said) = on_cluster(with_token(&server, "wrong").path(), &["status"]);
+    let (code, printed, message) = on_cluster(with_token(&server, &token).path(), &["status"]);
+    assert_eq!((code, printed.as_str()), (Some(2), ""), "{message}");
+    assert!(message.contains("examples/brex-cluster-reader.yaml"), "{message}");
+    let (code, _, message) = on_cluster(with_token(&server, "wrong").path(), &["status"]);
     assert_eq!(code, Some(2));
-    assert!(said.contains("oc login"), "{said}");
+    assert!(message.contains("oc login"), "{message}");
 }
 
 fn with_token(server: &ApiServer, token: &str) -> tempfile::NamedTempFile {
@@ -472,19 +484,19 @@ fn with_token(server: &ApiServer, token: &str) -> tempfile::NamedTempFile {
 fn an_unreachable_cluster_and_a_wrong_kubeconfig_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kubeconfig");
-    let (code, shown, said) = on_cluster(&file, &["status"]);
-    assert_eq!((code, shown.as_str()), (Some(2), ""));
-    assert!(said.contains("kubeconfig") && said.contains("No such file"), "{said}");
+    let (code, printed, message) = on_cluster(&file, &["status"]);
+    assert_eq!((code, printed.as_str()), (Some(2), ""));
+    assert!(message.contains("kubeconfig") && message.contains("No such file"), "{message}");
     let config = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: hunter2}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";
     fs::write(&file, config).unwrap();
-    let (code, _, said) = on_cluster(&file, &["status"]);
+    let (code, _, message) = on_cluster(&file, &["status"]);
     assert_eq!(code, Some(2));
-    assert!(said.contains("127.0.0.1:1") && said.contains("refused"), "{said}");
-    assert!(said.contains("check that this machine reaches the API server"), "{said}");
-    let (code, _, said) = on_cluster(&file, &["status", "--context", "y"]);
+    assert!(message.contains("127.0.0.1:1") && message.contains("refused"), "{message}");
+    assert!(message.contains("check that this machine reaches the API server"), "{message}");
+    let (code, _, message) = on_cluster(&file, &["status", "--context", "y"]);
     assert_eq!(code, Some(2));
-    assert!(said.contains("the kubeconfig has no context \"y\"; it has x"), "{said}");
+    assert!(message.contains("the kubeconfig has no context \"y\"; it has x"), "{message}");
     fs::write(&file, "users: [{name: u, user: {token: hunter2").unwrap();
-    let (code, _, said) = on_cluster(&file, &["status"]);
-    assert!(code == Some(2) && !said.contains("hunter2"), "{said}");
+    let (code, _, message) = on_cluster(&file, &["status"]);
+    assert!(code == Some(2) && !message.contains("hunter2"), "{message}");
 }

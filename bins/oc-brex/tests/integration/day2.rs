@@ -119,7 +119,7 @@ fn a_plan_says_class_reason_order_and_outage() {
     for part in [
         "Class: hitless\nExpected outage: none\n",
         "  name servers: server: [\"192.0.2.1\"] → [\"192.0.2.53\"]\n    hitless: name servers are \
-         taken over at once\n",
+         changed at once\n",
         "     oc apply --server-side -f p/policy.yaml\n     oc wait nncp/worker-0-br-ex --for=condition=Available",
     ] {
         assert!(ended.out.contains(part), "{}", ended.out);
@@ -141,7 +141,7 @@ fn what_may_not_be_done_is_refused_and_not_written() {
         .run(&["plan", "--from", "old.yml", "--to", "new.yml", "--role", "worker", "--out", "p"]);
     assert_eq!(ended.code, 1);
     assert!(ended.out.starts_with("Class: forbidden\n"), "{}", ended.out);
-    assert!(ended.out.contains("it may be the address that the cluster knows the node by"));
+    assert!(ended.out.contains("it may be the address that the cluster uses for the node"));
     assert!(!desk.path("p").exists());
     let ended = desk.run(&["plan", "--from", "old.yml", "--to", "new.yml"]);
     assert_eq!(
@@ -213,9 +213,7 @@ fn nodes_are_adopted_when_a_policy_changes_nothing_and_only_then() {
     let ended = desk.run(&adopt);
     assert_eq!(ended.code, 1);
     assert!(
-        ended
-            .err
-            .contains("is not what /etc/nmstate/openshift/worker-0.yml of 10-br-ex-worker says"),
+        ended.err.contains("differs from /etc/nmstate/openshift/worker-0.yml of 10-br-ex-worker"),
         "{}",
         ended.err
     );
@@ -373,7 +371,7 @@ fn migrate_writes_nothing_for_a_node_whose_document_would_have_errors() {
     let state = || node_state("worker-0.example.com", "192.0.2.20");
     let no_route = state();
     let no_route = &no_route[..no_route.find("    routes:\n").unwrap()];
-    for (bad, said) in [
+    for (bad, output) in [
         (
             no_route.to_owned(),
             "error: worker-0.example.com: IPv4 on br-ex has no default route [B12]\n    do:  ",
@@ -388,7 +386,7 @@ fn migrate_writes_nothing_for_a_node_whose_document_would_have_errors() {
         let nodes = ["migrate", "--nns", "good.yaml", "--nns", "bad.yaml", "--role", "worker"];
         let ended = desk.run(&[&nodes[..], &["--out", "m"]].concat());
         assert_eq!((ended.code, ended.out.as_str()), (1, ""), "{}", ended.err);
-        assert!(ended.err.contains(said), "{}", ended.err);
+        assert!(ended.err.contains(output), "{}", ended.err);
         assert!(ended.err.contains("Nothing was written. "), "{}", ended.err);
         assert!(!desk.path("m").exists());
     }
@@ -405,13 +403,13 @@ fn migrate_writes_nothing_for_a_node_whose_document_would_have_errors() {
 fn migrate_names_commands_that_exist_and_refuses_a_wrong_role_before_it_writes() {
     let desk = Desk::new();
     desk.put("nns.yaml", node_state("worker-0.example.com", "192.0.2.20"));
-    for (role, said) in [
+    for (role, output) in [
         ("master", "node worker-0.example.com has the name of a worker, and --role is master"),
         ("wroker", "--role wroker: every cluster has a pool worker"),
     ] {
         let ended = desk.run(&["migrate", "--nns", "nns.yaml", "--role", role, "--out", "m"]);
         assert_eq!(ended.code, 2, "{role}");
-        assert!(ended.err.contains(said), "{}", ended.err);
+        assert!(ended.err.contains(output), "{}", ended.err);
         assert!(!desk.path("m").exists(), "{role}");
     }
     let ended = desk.done(&["migrate", "--nns", "nns.yaml", "--role", "worker", "--out", "m"]);

@@ -21,7 +21,7 @@ const TAKEN_BACK: &str = r#"{
   "version": 1, "program": "brex-firstboot 0.1.0", "bootId": "b", "hostname": "worker-0",
   "entries": [{
     "command": "confirm", "at": "2026-11-16T02:00:00Z", "result": "taken-back",
-    "message": "br-ex of worker-0.yml was taken back",
+    "message": "br-ex of worker-0.yml was rolled back",
     "observation": {"facts": [{"name": "uplink", "holds": false, "detail": "no port of br-ex is an interface of this machine that is up: nic7"}], "probes": []}
   }]
 }"#;
@@ -49,10 +49,13 @@ fn a_report_of_a_failure_says_what_to_do() {
     let report = folder.path().join("report.json");
     put(&report, TAKEN_BACK);
     let output = doctor(&[&report]);
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.starts_with("worker-0:\n  broken: br-ex did not come up"), "{said}");
-    assert!(said.contains("compare the port's name in the document with `ip link`"), "{said}");
+    let message = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.starts_with("worker-0:\n  broken: br-ex did not come up"), "{message}");
+    assert!(
+        message.contains("compare the port's name in the document with `ip link`"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -103,14 +106,14 @@ metadata:
         .arg(top.path())
         .output()
         .unwrap();
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said:#}");
+    let message: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message:#}");
     let weights = |node: &str| -> Vec<String> {
-        let nodes = said["nodes"].as_array().unwrap();
+        let nodes = message["nodes"].as_array().unwrap();
         let found = nodes
             .iter()
             .find(|one| one["node"] == node)
-            .unwrap_or_else(|| panic!("{node}: {said:#}"));
+            .unwrap_or_else(|| panic!("{node}: {message:#}"));
         let all = found["diagnoses"].as_array().unwrap().iter();
         all.map(|one| one["weight"].as_str().unwrap().to_owned()).collect()
     };
@@ -121,8 +124,8 @@ metadata:
     // The document of a node that never joined is checked; this one has no bridge.
     let unseen = weights("(not seen)");
     assert_eq!((unseen[0].as_str(), unseen.last().unwrap().as_str()), ("broken", "warning"));
-    assert!(said.to_string().contains("rule B1 at worker-9.yml:1:"), "{said:#}");
-    assert!(said.to_string().contains("nothing is known of worker-9"), "{said:#}");
+    assert!(message.to_string().contains("rule B1 at worker-9.yml:1:"), "{message:#}");
+    assert!(message.to_string().contains("there is no information about worker-9"), "{message:#}");
 }
 
 #[test]
@@ -130,8 +133,8 @@ fn a_folder_that_tells_nothing_is_an_error_that_says_what_would() {
     let folder = tempfile::tempdir().unwrap();
     let output = doctor(&[folder.path()]);
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("brex-firstboot gather"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("brex-firstboot gather"), "{message}");
 }
 
 #[test]
@@ -151,7 +154,7 @@ fn a_collection_of_a_node_is_read_as_a_whole() {
     );
     put(&at("journal/nmstate.log"), "InvalidArgument: unknown field `interface`\n");
     let output = doctor(&[top.path()]);
-    let said = String::from_utf8_lossy(&output.stdout);
+    let message = String::from_utf8_lossy(&output.stdout);
     for expected in [
         "br-ex did not come up",
         "there is no Open vSwitch bridge br-ex",
@@ -159,7 +162,7 @@ fn a_collection_of_a_node_is_read_as_a_whole() {
         "nmstate refused the document",
         "rule B1 at worker-0.yml:1:",
     ] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(message.contains(expected), "{expected}: {message}");
     }
 }
 
@@ -204,19 +207,23 @@ fn must_gather_is_evaluated_as_a_running_cluster_is() {
     let report = TAKEN_BACK.replace("worker-0", "worker-2");
     put(&at("worker-2/report.json"), &report);
     let output = doctor(&[top.path()]);
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    let nodes: Vec<&str> = said.lines().filter(|line| !line.starts_with(' ')).collect();
-    assert_eq!(nodes, ["worker-1.example.com:", "worker-2.example.com:", "(not seen):"], "{said}");
+    let message = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    let nodes: Vec<&str> = message.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(
+        nodes,
+        ["worker-1.example.com:", "worker-2.example.com:", "(not seen):"],
+        "{message}"
+    );
     for expected in [
         "worker-1.yml was changed after br-ex was configured from it",
         "nmstate refused the document",
         "policy mtu is not in force on this node",
         "the switch drops large frames",
         "br-ex did not come up",
-        "nothing is known of worker-9",
+        "there is no information about worker-9",
     ] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(message.contains(expected), "{expected}: {message}");
     }
 }
 
@@ -226,7 +233,7 @@ fn a_small_folder_is_read_whatever_its_files_are_called() {
     desk.put("hosts/worker/worker-0.yml", crate::support::host("192.0.2.20"));
     desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
     let output = doctor(&[&desk.path("m")]);
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("nothing is known of worker-0"), "{said}");
+    let message = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{message}");
+    assert!(message.contains("there is no information about worker-0"), "{message}");
 }

@@ -50,9 +50,9 @@ fn the_machine_configs_are_checked_without_errors() {
     for file in ["worker.yaml", "master.yaml"] {
         let (code, rules) = found(&desk, &[file]);
         // `copy-mac-from` is on the bridge, the files end in .yaml, no metric is given.
-        let wanted =
+        let expected =
             ["info B23", "info B24", "warning B13", "warning B30", "warning B7", "warning B8"];
-        assert_eq!((code, rules), (0, wanted.map(str::to_owned).to_vec()), "{file}");
+        assert_eq!((code, rules), (0, expected.map(str::to_owned).to_vec()), "{file}");
     }
 }
 
@@ -137,11 +137,11 @@ fn check_and_render_place_the_files_of_a_folder_alike() {
     let rendered = desk.done(&["render", "--hosts", "hosts", "--out", "manifests"]);
     assert!(checked.err.contains(note) && rendered.err.contains(note), "{}", checked.err);
     let names: Vec<&str> = rendered.out.lines().collect();
-    let wanted =
+    let expected =
         ["infra", "master", "worker"].map(|role| format!("manifests/10-br-ex-{role}.yaml"));
-    assert_eq!(names, wanted);
+    assert_eq!(names, expected);
     // What one refuses the other reports as an error.
-    for (file, said) in [
+    for (file, output) in [
         ("hosts/a/b/c.yml", "a/b/c.yml: too deep"),
         ("hosts/worker/worker-0.yml", "worker-0.yml and worker/worker-0.yml: a host has one"),
         ("hosts/My Role/x.yml", "expected a folder named after a role"),
@@ -150,10 +150,10 @@ fn check_and_render_place_the_files_of_a_folder_alike() {
         desk.put(file, host("192.0.2.13"));
         let checked = desk.run(&["check", "hosts"]);
         assert_eq!(checked.code, 1, "{file}: {}", checked.out);
-        assert!(checked.out.contains(said), "{file}: {}", checked.out);
+        assert!(checked.out.contains(output), "{file}: {}", checked.out);
         let rendered = desk.run(&["render", "--hosts", "hosts", "--out", "again"]);
         assert_eq!(rendered.code, 2, "{file}");
-        assert!(rendered.err.contains(said), "{file}: {}", rendered.err);
+        assert!(rendered.err.contains(output), "{file}: {}", rendered.err);
         std::fs::remove_file(desk.path(file)).expect("removing the file");
     }
 }

@@ -43,8 +43,8 @@ fn questions_are_answered_at_a_terminal_and_wrong_answers_are_asked_for_again() 
     desk.put("node.yaml", NODE);
     let words = "init --nns node.yaml --out hosts/worker/w0.yml";
     // Uplinks as they are, a VLAN that cannot be and one that can, and all else as proposed.
-    let (code, shown) = at_a_terminal(&desk, words, "\n9999\n100\n\n\n\n\n\n");
-    assert_eq!(code, Some(0), "{shown}");
+    let (code, printed) = at_a_terminal(&desk, words, "\n9999\n100\n\n\n\n\n\n");
+    assert_eq!(code, Some(0), "{printed}");
     for expected in [
         "NICs below br-ex, by name or MAC address, with commas [eno1,eno2]: ",
         "VLAN of br-ex, 0 for none [0]: ",
@@ -53,7 +53,7 @@ fn questions_are_answered_at_a_terminal_and_wrong_answers_are_asked_for_again() 
         "Addresses with their prefixes, with commas [192.0.2.10/24]: ",
         "hosts/worker/w0.yml",
     ] {
-        assert!(shown.contains(expected), "{expected}: {shown}");
+        assert!(printed.contains(expected), "{expected}: {printed}");
     }
     let document = desk.text("hosts/worker/w0.yml");
     for expected in ["name: bond7.100", "base-iface: bond7", "192.0.2.10"] {
@@ -66,9 +66,9 @@ fn questions_are_answered_at_a_terminal_and_wrong_answers_are_asked_for_again() 
 fn input_that_ends_early_leaves_no_file() {
     let desk = Desk::new();
     desk.put("node.yaml", NODE);
-    let (code, shown) = at_a_terminal(&desk, "init --nns node.yaml --out w0.yml", "eno1\n\u{4}");
-    assert_eq!(code, Some(2), "{shown}");
-    assert!(shown.contains("nothing was written"), "{shown}");
+    let (code, printed) = at_a_terminal(&desk, "init --nns node.yaml --out w0.yml", "eno1\n\u{4}");
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains("nothing was written"), "{printed}");
     assert!(!desk.path("w0.yml").exists());
 }
 

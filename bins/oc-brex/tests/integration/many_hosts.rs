@@ -38,7 +38,7 @@ fn a_table_with_problems_leaves_no_files() {
     let same = TABLE.replace("192.0.2.10", "192.0.2.20");
     let same_mac = TABLE.replace("52:54:00:00:00:10", "52-54-00-00-00-20");
     let no_mac = TABLE.replace("52:54:00:00:00:10", "52:54:00:00:00");
-    for (table, wanted) in [
+    for (table, expected) in [
         (
             same_mac.as_str(),
             "hosts.csv: row 3, column mac: template line 1: the document of w0 names MAC \
@@ -61,7 +61,7 @@ fn a_table_with_problems_leaves_no_files() {
             "hosts",
         ]);
         assert_eq!(ended.code, 1, "{table}");
-        assert!(ended.err.contains(wanted), "{table}: {}", ended.err);
+        assert!(ended.err.contains(expected), "{table}: {}", ended.err);
         assert!(!desk.path("hosts").exists(), "{table}");
     }
 }
@@ -121,7 +121,7 @@ fn hosts_of_a_list_with_one_address_or_one_mac_address_are_not_imported() {
     let own_macs = |text: &str| text.replace("52:54:00:00:00:0", "52:54:00:00:00:1");
     desk.put("good.yaml", same(&own_macs(&own_address)));
     desk.done(&["import", "good.yaml", "--out", "good"]);
-    for (list, wanted) in [
+    for (list, expected) in [
         (same(&own_macs(&second)), "address 192.0.2.10, too [B22]"),
         (same(&own_address), "MAC address 52:54:00:00:00:01, too [B22]"),
     ] {
@@ -129,7 +129,7 @@ fn hosts_of_a_list_with_one_address_or_one_mac_address_are_not_imported() {
         let ended = desk.run(&["import", "same.yaml", "--out", "hosts"]);
         assert_eq!(ended.code, 1, "{}", ended.err);
         assert!(ended.err.contains("master/m1.yml:"), "{}", ended.err);
-        assert!(ended.err.contains(wanted), "{}", ended.err);
+        assert!(ended.err.contains(expected), "{}", ended.err);
         assert!(ended.err.contains("Nothing was written."), "{}", ended.err);
         assert!(!desk.path("hosts").exists());
     }
@@ -142,7 +142,7 @@ fn files_that_hold_documents_are_named_with_the_command_that_reads_them() {
     desk.put("mc.yaml", include_str!("../fixtures/enhancement/10-br-ex-worker.yaml"))
         .put("install-config.yaml", config.replace("  [...]\n", ""))
         .put("worker-0.yml", host("192.0.2.20"));
-    for (arguments, wanted) in [
+    for (arguments, expected) in [
         (&["show", "mc.yaml"][..], "found a MachineConfig; `oc-brex decode --out DIR`"),
         (&["show", "install-config.yaml"], "found an install-config; `oc-brex render"),
         (
@@ -153,7 +153,7 @@ fn files_that_hold_documents_are_named_with_the_command_that_reads_them() {
     ] {
         let ended = desk.run(arguments);
         assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{arguments:?}: {}", ended.err);
-        assert!(ended.err.contains(wanted), "{arguments:?}: {}", ended.err);
+        assert!(ended.err.contains(expected), "{arguments:?}: {}", ended.err);
         assert_eq!(ended.err.lines().count(), 1, "{arguments:?}: {}", ended.err);
     }
 }
@@ -212,14 +212,14 @@ fn a_document_is_shown_as_a_tree_and_as_an_svg_and_a_plan_shows_both_sides() {
     let new = host("192.0.2.20").replace("  type: ethernet\n", "  type: ethernet\n  mtu: 9000\n");
     desk.put("worker-0.yml", host("192.0.2.20")).put("new.yml", new);
     let ended = desk.done(&["show", "worker-0.yml"]);
-    let wanted = "\
+    let expected = "\
 br-ex (ovs-interface), MAC of eno1
 │ 192.0.2.20/24
 │ route 0.0.0.0/0 via 192.0.2.1 metric 48
 └─ br-ex (ovs-bridge)
    └─ eno1 (ethernet)
 ";
-    assert_eq!(ended.out, wanted);
+    assert_eq!(ended.out, expected);
     let svg = desk.done(&["show", "new.yml", "-o", "svg"]).out;
     assert!(svg.starts_with("<svg ") && svg.contains("MTU 9000"), "{svg}");
     let plan = desk.done(&["plan", "--from", "worker-0.yml", "--to", "new.yml", "--node", "w"]).out;
@@ -265,7 +265,7 @@ fn documents_of_hosts_that_nobody_lists_and_hosts_without_documents_are_named() 
     let ended = desk.run(&["check", "hosts", "agent-config.yaml"]);
     assert!(
         ended.out.contains(
-            "mo.yml:1:1: warning: no installer lists a host mo, so no node takes it; is m0 meant? [B30]"
+            "mo.yml:1:1: warning: no installer lists a host mo, so no node uses it; is m0 meant? [B30]"
         ),
         "{}",
         ended.out

@@ -39,7 +39,7 @@ fn the_page_shows_what_plan_says_and_writes_for_each_change() {
     }
 }
 
-/// A document or policy for a node of the lab, whose cards have other names.
+/// A document or policy for a node of the lab, whose NICs have other names.
 fn for_the_lab(text: &str) -> String {
     text.replace("eno1", "nic0").replace("eno2", "nic1")
 }

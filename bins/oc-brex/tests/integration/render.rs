@@ -183,7 +183,7 @@ fn both_endings_for_one_host_are_an_error() {
 fn what_cannot_be_rendered_is_said() {
     let desk = Desk::new();
     desk.put("install-config.yaml", "platform: {none: {}}\n").put("empty/README.md", "");
-    for (arguments, wanted) in [
+    for (arguments, expected) in [
         (
             &["--install-config", "install-config.yaml"][..],
             "error: reading install-config.yaml: expected documents under networking.hostConfig",
@@ -194,7 +194,7 @@ fn what_cannot_be_rendered_is_said() {
     ] {
         let ended = desk.run(&[&["render", "--out", "m"], arguments].concat());
         assert_eq!(ended.code, 2);
-        let has_line = ended.err.lines().any(|line| line.starts_with(wanted));
+        let has_line = ended.err.lines().any(|line| line.starts_with(expected));
         assert!(has_line, "{}", ended.err);
     }
 }
@@ -222,9 +222,9 @@ fn hundreds_of_hosts_want_compression_and_thousands_do_not_fit() {
 fn decode_shows_what_is_in_a_machine_config_of_a_pool() {
     let desk = desk();
     desk.done(&["render", "--hosts", "hosts", "--out", "m"]);
-    let shown = desk.done(&["decode", "m/10-br-ex-infra.yaml"]).out;
+    let printed = desk.done(&["decode", "m/10-br-ex-infra.yaml"]).out;
     assert_eq!(
-        shown,
+        printed,
         format!("# 10-br-ex-infra, role infra: /etc/nmstate/openshift/cluster.yml\n{}", cluster()),
     );
     let ended = desk.run(&["decode", "hosts/master/master-0.yml"]);
@@ -245,8 +245,8 @@ fn every_published_machine_config_is_decoded_to_what_another_program_decoded() {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let out = desk.done(&["decode", path.to_str().unwrap(), "--out", &name]).out;
         for file in out.lines() {
-            let wanted = format!("decoded/{name}__{}", file.rsplit('/').next().unwrap());
-            assert_eq!(desk.text(file), fs::read_to_string(data.join(wanted)).unwrap());
+            let expected = format!("decoded/{name}__{}", file.rsplit('/').next().unwrap());
+            assert_eq!(desk.text(file), fs::read_to_string(data.join(expected)).unwrap());
         }
     }
 }
@@ -269,8 +269,12 @@ fn ignition_itself_accepts_everything_we_render() {
             let text = ignition(&fs::read_to_string(&path).unwrap());
             desk.put("config.ign", &text);
             let verdict = Command::new(&validate).arg(desk.path("config.ign")).output().unwrap();
-            let said = String::from_utf8_lossy(&verdict.stderr).into_owned();
-            assert!(verdict.status.success() && said.is_empty(), "{}: {said}", path.display());
+            let message = String::from_utf8_lossy(&verdict.stderr).into_owned();
+            assert!(
+                verdict.status.success() && message.is_empty(),
+                "{}: {message}",
+                path.display()
+            );
             judged += 1;
         }
     }

@@ -121,7 +121,7 @@ spec:
 #[test]
 fn what_is_not_understood_is_wrong_usage() {
     let desk = desk();
-    for (arguments, wanted) in [
+    for (arguments, expected) in [
         (scale_out(&["--bmc", "x"]), "--boot-mac <MAC>"),
         (scale_out(&["--bmc", "x", "--boot-mac", "52-54"]), "expected a MAC address such as"),
         (
@@ -131,7 +131,7 @@ fn what_is_not_understood_is_wrong_usage() {
     ] {
         let ended = desk.run(&arguments);
         assert_eq!(ended.code, 2);
-        assert!(ended.err.contains(wanted), "{}", ended.err);
+        assert!(ended.err.contains(expected), "{}", ended.err);
     }
 }
 

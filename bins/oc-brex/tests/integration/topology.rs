@@ -51,7 +51,7 @@ fn the_examples_are_what_their_commands_print() {
 
 #[test]
 fn what_cannot_be_made_is_refused_with_what_to_do() {
-    for (arguments, said) in [
+    for (arguments, message) in [
         ("nic --uplink eno1", "required arguments were not provided"),
         ("nic --uplink eno1 --dhcp --static 192.0.2.10/24", "cannot be used with"),
         ("nic --uplink eno1 --static 192.0.2.10", "write the address with its prefix"),
@@ -66,7 +66,7 @@ fn what_cannot_be_made_is_refused_with_what_to_do() {
     ] {
         let done = topology(arguments);
         assert_eq!(done.status.code(), Some(2), "{arguments}: {}", out(&done));
-        assert!(err(&done).contains(said), "{arguments}: {}", err(&done));
+        assert!(err(&done).contains(message), "{arguments}: {}", err(&done));
     }
 }
 

@@ -192,7 +192,7 @@ fn a_refused_flag_that_asks_for_what_is_done_anyway_is_fine() {
 
 #[test]
 fn a_port_has_no_effect_and_only_some_commands_read_a_cache() {
-    for (line, reads_cache, wanted) in [
+    for (line, reads_cache, expected) in [
         ("--cache-dir /x", true, vec![]),
         ("--port 55001", true, vec!["--port has no effect"]),
         ("-p 55001 --cache-dir=", false, vec!["--port has no effect"]),
@@ -202,9 +202,9 @@ fn a_port_has_no_effect_and_only_some_commands_read_a_cache() {
     ] {
         let arguments = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         let warnings = arguments.ignored.warnings(reads_cache);
-        assert_eq!(warnings.len(), wanted.len(), "{line}: {warnings:?}");
-        for (warning, wanted) in warnings.iter().zip(wanted) {
-            assert!(warning.contains(wanted), "{line}: {warning}");
+        assert_eq!(warnings.len(), expected.len(), "{line}: {warnings:?}");
+        for (warning, expected) in warnings.iter().zip(expected) {
+            assert!(warning.contains(expected), "{line}: {warning}");
         }
     }
     assert!(read("--port many").is_err());
@@ -213,7 +213,7 @@ fn a_port_has_no_effect_and_only_some_commands_read_a_cache() {
 #[test]
 fn the_cache_is_the_named_one_or_that_of_the_variable_or_of_the_home_directory() {
     let home = Some(std::path::Path::new("/home/me"));
-    for (line, variable, wanted, is_named) in [
+    for (line, variable, expected, is_named) in [
         ("--cache-dir /x", Some("/y"), "/x", true),
         ("--cache-dir=", Some("/y"), "/y", true),
         ("", Some(""), "/home/me", false),
@@ -223,7 +223,7 @@ fn the_cache_is_the_named_one_or_that_of_the_variable_or_of_the_home_directory()
         let found = arguments.ignored.cache(variable.map(AsRef::as_ref), home).unwrap();
         assert_eq!(
             (found.directory.to_str().unwrap(), found.is_named),
-            (wanted, is_named),
+            (expected, is_named),
             "{line}"
         );
     }
@@ -237,7 +237,7 @@ fn version_1_is_refused_with_a_pointer_to_the_migration_page() {
 
 #[test]
 fn switches_take_values_as_go_programs_take_them() {
-    for (line, wanted) in [
+    for (line, expected) in [
         ("", false),
         ("--dry-run", true),
         ("--dry-run=true", true),
@@ -245,16 +245,16 @@ fn switches_take_values_as_go_programs_take_them() {
         ("--dry-run=false", false),
         ("--dry-run --dry-run=false", false),
     ] {
-        assert_eq!(read(line).unwrap().mirror.dry_run, wanted, "{line}");
+        assert_eq!(read(line).unwrap().mirror.dry_run, expected, "{line}");
     }
-    for (line, wanted) in [
+    for (line, expected) in [
         ("", true),
         ("--dest-tls-verify", true),
         ("--dest-tls-verify=true", true),
         ("--dest-tls-verify=false", false),
         ("--dest-tls-verify=0", false),
     ] {
-        assert_eq!(read(line).unwrap().mirror.destination.tls_verify, wanted, "{line}");
+        assert_eq!(read(line).unwrap().mirror.destination.tls_verify, expected, "{line}");
     }
     // The word behind a switch is a destination, never its value.
     let arguments = read("--dest-tls-verify docker://reg").unwrap();
@@ -329,5 +329,15 @@ fn a_flag_of_mirroring_has_no_meaning_for_another_command() {
     }
     for line in ["version --v2", "--v2 version", "--log-level debug serve /data"] {
         read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}
+
+#[test]
+fn completion_scripts_have_the_flags_and_commands() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Powershell] {
+        let script = command_line::completion::script(shell, command());
+        let script = String::from_utf8(script).unwrap();
+        assert!(script.contains("parallel-images"), "{shell:?}");
+        assert!(script.contains("completion"), "{shell:?}");
     }
 }

@@ -12,19 +12,18 @@ use super::text;
 use crate::arguments::ReportFormat;
 use crate::problem::{Problem, chain};
 use crate::retry_arguments::RetryArguments;
-use crate::secret::Secret;
-use crate::side_arguments::DestinationArguments;
+use crate::side_arguments::{DestinationArguments, SideArguments, UnusedSource};
 
 /// What both commands have.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArguments {
-    /// Longest path of a repository at the destination, as it was mirrored with (0: no limit)
+    /// Maximum number of path components of a repository at the destination, as in the mirror run (0: no limit)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) max_nested_paths: usize,
-    /// Credentials, in the format of podman and docker [default: $REGISTRY_AUTH_FILE, else theirs]
+    /// Credentials file of podman or docker [default: $REGISTRY_AUTH_FILE, else the default files of podman and docker]
     #[arg(long, value_name = "FILE")]
     pub(super) authfile: Option<PathBuf>,
-    /// How the report is written to standard output: text or json
+    /// Output format of the report: text or json
     #[arg(
         short,
         long,
@@ -45,27 +44,8 @@ pub(crate) struct CommonArguments {
 /// Flags that every command of oc-mirror v2 takes, and that concern copying only.
 #[derive(Debug, Args)]
 struct WithoutEffect {
-    #[arg(
-        id = "src_tls_verify",
-        long = "src-tls-verify",
-        hide = true,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true
-    )]
-    source_tls_verify: Option<Option<String>>,
-    #[arg(long = "src-authfile", hide = true)]
-    source_authfile: Option<PathBuf>,
-    #[arg(long = "src-creds", alias = "screds", hide = true)]
-    source_credentials: Option<Secret>,
-    #[arg(long = "src-username", hide = true)]
-    source_username: Option<String>,
-    #[arg(long = "src-password", hide = true)]
-    source_password: Option<Secret>,
-    #[arg(long = "src-cert-dir", hide = true)]
-    source_certificates: Option<PathBuf>,
-    #[arg(long = "src-no-creds", hide = true)]
-    source_no_credentials: bool,
+    #[command(flatten)]
+    source: SideArguments<UnusedSource>,
     #[arg(long, hide = true)]
     parallel_images: Option<u16>,
     #[arg(long, hide = true)]
@@ -93,22 +73,22 @@ impl CommonArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArguments {
-    /// Where from: docker://REGISTRY[/NAMESPACE], as it was mirrored to
+    /// Registry to delete from: docker://REGISTRY[/NAMESPACE], as in the mirror run
     #[arg(value_name = "DESTINATION", num_args = 0..)]
     destinations: Vec<String>,
-    /// Write what would be deleted below working-dir/delete; delete nothing
+    /// Write the list of images to delete below working-dir/delete; delete nothing
     #[arg(long)]
     pub(super) generate: bool,
     /// With --generate: the delete image set configuration
     #[arg(short, long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// The directory that was mirrored from [default: that of the list, the current one, or the one that mirrored to this registry]
+    /// The workspace of the mirror runs [default: that of the list, the current one, or the one that mirrored to this registry]
     #[arg(long, value_name = "file://DIR")]
     pub(super) workspace: Option<String>,
     /// Delete the images in this list, which --generate wrote
     #[arg(long, value_name = "FILE")]
     delete_yaml_file: Option<PathBuf>,
-    /// With --generate: adds -ID to the names of the files
+    /// With --generate: add -ID to the names of the files
     #[arg(long, value_name = "ID")]
     pub(super) delete_id: Option<String>,
     /// With --generate: also list the tags of signatures, for oc-mirror v2. Without it: no effect; signatures are always deleted with their image
@@ -141,7 +121,7 @@ pub(crate) struct DeleteArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct PruneArguments {
-    /// Where from: docker://REGISTRY[/NAMESPACE], as it was mirrored to
+    /// Registry to delete from: docker://REGISTRY[/NAMESPACE], as in the mirror run
     #[arg(value_name = "DESTINATION", num_args = 0..)]
     destinations: Vec<String>,
     /// An image set configuration with a prune section, which selects what is deleted
@@ -153,10 +133,10 @@ pub(crate) struct PruneArguments {
     /// Do not keep what this configuration selects, although it was mirrored; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(super) ignore_configuration: Vec<PathBuf>,
-    /// The directory that was mirrored from [default: the current one, or the one that mirrored to this registry]
+    /// The workspace of the mirror runs [default: the current one, or the one that mirrored to this registry]
     #[arg(long, value_name = "file://DIR")]
     pub(super) workspace: Option<String>,
-    /// Delete without asking
+    /// Delete without confirmation
     #[arg(short, long)]
     pub(super) yes: bool,
     /// Compare with the registry and report what would be deleted; change nothing

@@ -18,7 +18,6 @@ use workspace::Workspace;
 use super::arguments::CommonArguments;
 use super::files::Listed;
 use super::{Refusal, text};
-use crate::console;
 use crate::interrupt::{self, Ended};
 use crate::log::Log;
 use crate::problem::Problem;
@@ -181,7 +180,7 @@ impl<'a> Runner<'a> {
             true => json(&report, code)?,
             false => text,
         };
-        console::write_result(out.as_bytes())
+        command_line::write_result(out.as_bytes())
             .map_err(|error| Problem::new(format!("writing to standard output: {error}")))?;
         Ok(code)
     }

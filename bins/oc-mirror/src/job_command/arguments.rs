@@ -80,10 +80,10 @@ pub(crate) struct JobArguments {
     /// Wait for the end of the run; print its report and exit with its exit code
     #[arg(long, requires = "submit", help_heading = PODS)]
     pub(crate) follow: bool,
-    /// End with an error if no pod has started after this time, such as 10m; 0 waits without end. Jobs that Kueue has not admitted do not count
+    /// Fail if no pod has started after this time, such as 10m (0: no limit); does not apply while Kueue has not admitted the Jobs
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = crate::go_syntax::parse_duration, requires = "follow", help_heading = PODS)]
     pub(crate) start_timeout: std::time::Duration,
-    /// The container image of oc-mirror, of this version [default: oc-mirror:VERSION at the destination registry]
+    /// Container image of oc-mirror; it must be of this version [default: oc-mirror:VERSION at the destination registry]
     #[arg(long, value_name = "IMAGE", help_heading = PODS)]
     pub(crate) image: Option<String>,
     /// Secret with credentials for both sides (.dockerconfigjson)

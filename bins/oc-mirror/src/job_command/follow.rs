@@ -14,7 +14,6 @@ use workspace::atomic_file::{self, Durability};
 use super::jobs;
 use super::shard_watch::{Watch, WatchSettings, states};
 use crate::arguments::ReportFormat;
-use crate::console;
 use crate::shards::pod::{EXIT_CODE, REPORT_JSON, REPORT_TEXT, RESOURCES};
 
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -155,7 +154,7 @@ fn conclude(files: &Files, directory: &Path, format: ReportFormat) -> anyhow::Re
         ReportFormat::Json => REPORT_JSON,
     };
     let report = files.get(report).context("the result of the run has no report")?;
-    console::write_result(report)?;
+    command_line::write_result(report)?;
     let code = files.get(EXIT_CODE).and_then(|code| std::str::from_utf8(code).ok()?.parse().ok());
     code.context("the result of the run has no exit code")
 }

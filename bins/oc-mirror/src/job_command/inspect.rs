@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::arguments::{ClusterArguments, LogsArguments, RunArguments, StatusArguments};
 use super::jobs;
 use super::shard_watch::{logged, states, summary};
-use crate::console;
 use crate::lookup_arguments::wait;
 use crate::request::ProcessEnvironment;
 
@@ -37,7 +36,7 @@ pub(super) fn status(
             None => runs(&cluster, &namespace).await,
         }
     })?;
-    Ok(console::write_result(text.as_bytes())?)
+    Ok(command_line::write_result(text.as_bytes())?)
 }
 
 async fn status_of(
@@ -167,7 +166,7 @@ pub(super) fn logs(arguments: &LogsArguments, process: &ProcessEnvironment) -> a
         }
         Ok(text)
     })?;
-    Ok(console::write_result(text.as_bytes())?)
+    Ok(command_line::write_result(text.as_bytes())?)
 }
 
 /// Deletes the Jobs of a run.

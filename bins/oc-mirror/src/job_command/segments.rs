@@ -22,12 +22,12 @@ use super::follow::other_run;
 use super::shard_watch::{Watch, WatchSettings, states};
 use super::{JobArguments, USAGE, collection, jobs};
 use crate::arguments::ReportFormat;
-use crate::console::{self, Console};
+use crate::console::Console;
 use crate::mirror_command::{self, View};
 use crate::object_store::StoreArguments;
 use crate::pace_arguments::Pace;
 use crate::progress::Display;
-use crate::report_text::{self, Surround};
+use crate::report_text::{self, ReportContext};
 use crate::request::ProcessEnvironment;
 use crate::segment_store::{SegmentRun, SegmentStore};
 use crate::shards::process::program;
@@ -110,12 +110,12 @@ pub(super) fn start(
     }
     let stored_in = (code == 0).then(|| archives.to_string());
     let chunk_sizes = &Default::default();
-    let surround = Surround { log: None, chunk_sizes, config: &config, stored_in };
+    let surround = ReportContext { log: None, chunk_sizes, config: &config, stored_in };
     let text = match arguments.mirror.output {
         ReportFormat::Text => report_text::render(&report, &surround),
         ReportFormat::Json => mirror_command::json(&report, code, None)?,
     };
-    console::write_result(text.as_bytes())?;
+    command_line::write_result(text.as_bytes())?;
     Ok(code)
 }
 

@@ -99,7 +99,7 @@ fn in_flight(tally: &Tally) -> Vec<String> {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // The templates above are right (a test reads them); a bar is no reason to end a run.
+    // The templates above are valid (a test parses them); a bar must not end a run.
     let style = ProgressStyle::with_template(template);
     style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
 }

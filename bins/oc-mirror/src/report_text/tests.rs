@@ -26,7 +26,7 @@ fn failed_for(error: &str, remedy: Remedy) -> Outcome {
 
 #[test]
 fn a_hint_is_given_only_where_it_helps() {
-    let shown = |remedies: &[Remedy]| {
+    let printed = |remedies: &[Remedy]| {
         let mut report = Report::new("mirrorToDisk");
         let lines = remedies.iter().enumerate();
         report.images = lines
@@ -37,22 +37,22 @@ fn a_hint_is_given_only_where_it_helps() {
         let text = show(&report);
         (text.contains("run the same command again"), text.contains("blockedImages"))
     };
-    assert_eq!(shown(&[Remedy::RunAgain]), (true, false));
-    assert_eq!(shown(&[Remedy::CheckName]), (false, true));
-    assert_eq!(shown(&[Remedy::CheckAccess, Remedy::Unknown]), (false, false));
+    assert_eq!(printed(&[Remedy::RunAgain]), (true, false));
+    assert_eq!(printed(&[Remedy::CheckName]), (false, true));
+    assert_eq!(printed(&[Remedy::CheckAccess, Remedy::Unknown]), (false, false));
 }
 
 fn show(report: &Report) -> String {
     let chunk_sizes = BTreeMap::from([("/data/mirror_000004.tar".into(), 4 << 30)]);
-    let surround = Surround {
+    let context = ReportContext {
         log: Some(Path::new("/data/working-dir/logs/oc-mirror-20260102_030405.log")),
         chunk_sizes: &chunk_sizes,
         config: Path::new("isc.yaml"),
         stored_in: None,
     };
-    let text = render(report, &surround);
+    let text = render(report, &context);
     // An object store takes the place of what is carried.
-    let stored = Surround { stored_in: Some("s3://b/x".to_owned()), ..surround };
+    let stored = ReportContext { stored_in: Some("s3://b/x".to_owned()), ..context };
     let carried = text.contains("--from file://DIRECTORY");
     assert_eq!(render(report, &stored).contains("--from s3://b/x docker://REGISTRY"), carried);
     text
@@ -207,7 +207,7 @@ fn an_interrupted_run_says_what_was_not_reached_and_how_to_continue() {
 
 #[test]
 fn a_retry_is_suggested_only_where_it_can_help() {
-    let shown = |error: &str, remedy: Remedy| {
+    let printed = |error: &str, remedy: Remedy| {
         let mut report = Report::new("mirrorToDisk");
         report.ending = Ending::Partial;
         report.images = vec![image(Kind::Additional, "y:1", failed_for(error, remedy))];
@@ -215,8 +215,8 @@ fn a_retry_is_suggested_only_where_it_can_help() {
     };
     let again = "run the same command again";
     let remove = "remove an image that no longer exists";
-    let lost = shown("quay.io/a/y:1 does not exist at its registry", Remedy::CheckName);
+    let lost = printed("quay.io/a/y:1 does not exist at its registry", Remedy::CheckName);
     assert!(!lost.contains(again) && lost.contains(remove), "{lost}");
-    let busy = shown("the registry responded 503 (after 6 attempts)", Remedy::RunAgain);
+    let busy = printed("the registry responded 503 (after 6 attempts)", Remedy::RunAgain);
     assert!(busy.contains(again) && !busy.contains(remove), "{busy}");
 }

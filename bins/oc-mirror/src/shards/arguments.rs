@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use oci::Digest;
 
-const SPEED: &str = "Speed and patience";
+const SPEED: &str = "Performance and retries";
 /// Far above the processes that one machine runs well.
 const MOST: u32 = 256;
 

@@ -27,7 +27,7 @@ use super::process::program;
 use super::segment_pod;
 use crate::arguments::MirrorArguments;
 use crate::carried_archives::{CarriedArchives, CarriedError};
-use crate::console::{self, Console};
+use crate::console::Console;
 use crate::interrupt::{self, Ended};
 use crate::mirror_command::{self, View};
 use crate::object_store::StoreArguments;
@@ -35,7 +35,7 @@ use crate::pace_arguments::Pace;
 use crate::pacing;
 use crate::problem::{Problem, chain};
 use crate::progress::Display;
-use crate::report_text::{self, Surround};
+use crate::report_text::{self, ReportContext};
 use crate::request::{self, ProcessEnvironment};
 use crate::route;
 
@@ -409,10 +409,10 @@ fn publish(
     add(&mut report, &shards);
     let code = report.exit_code();
     let chunk_sizes = &Default::default();
-    let surround = Surround { log: None, chunk_sizes, config: &config, stored_in: None };
+    let surround = ReportContext { log: None, chunk_sizes, config: &config, stored_in: None };
     let text = report_text::render(&report, &surround);
     // For the log of the pod; the report is stored too.
-    let _ = console::write_result(text.as_bytes());
+    let _ = command_line::write_result(text.as_bytes());
     let files = result(&report, code, &text, &pod.links.directory)?;
     let stored = runtime.block_on(pod.store.store_result(name.as_str(), &files));
     stored.map_err(|error| Failure::of_store(&error))?;

@@ -14,7 +14,7 @@ use lab::object_store::ObjectStore;
 use lab::registry::{Effect, Fault};
 
 use crate::cluster_jobs::{cluster, pod_options, without_runs};
-use crate::journey_shards::{blob_gets, lasting, stored, target, world};
+use crate::workflow_shards::{blob_gets, lasting, stored, target, world};
 use support::releases::World;
 use support::{PLAIN, Ran, Site, copy};
 

@@ -11,7 +11,7 @@ use lab::corpus::Corpus;
 use lab::registry::{Effect, Fault, LabRegistry};
 
 use crate::cluster_jobs::{cluster, job_line, run, runner};
-use crate::journey_shards::{registry, slow_source, target};
+use crate::workflow_shards::{registry, slow_source, target};
 use support::under_way::UnderWay;
 use support::{PLAIN, Site};
 

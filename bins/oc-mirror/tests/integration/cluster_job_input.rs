@@ -19,7 +19,7 @@ use oci::{Digest, RawManifest};
 
 use crate::cluster_job_faults::visible;
 use crate::cluster_jobs::{cluster, job_line, pod_options, run, run_name, runner};
-use crate::journey_shards::registry;
+use crate::workflow_shards::registry;
 use support::{PLAIN, Ran, Site};
 
 /// A source with some images, and a machine with their configuration.

@@ -16,7 +16,7 @@ use lab::kube::{ApiServer, FieldValidation, Persistence, PodOptions, PodRunner};
 use lab::registry::{Effect, Fault, LabRegistry};
 use serde_json::{Value, json};
 
-use crate::journey_shards::{lasting, stored, target, world};
+use crate::workflow_shards::{lasting, stored, target, world};
 use support::under_way::UnderWay;
 use support::{PLAIN, Ran, Site, visible_names};
 

@@ -60,7 +60,7 @@ fn help_shows_no_flag_that_has_no_effect() {
 
 #[test]
 fn wrong_usage_exits_1_and_says_so_on_standard_error_only() {
-    for (line, wanted) in [
+    for (line, expected) in [
         ("", "no destination was given"),
         ("file:///data", "the --config flag is mandatory"),
         ("--nonsense", "--nonsense"),
@@ -83,7 +83,7 @@ fn wrong_usage_exits_1_and_says_so_on_standard_error_only() {
     ] {
         let said = run(line);
         assert_eq!(said.code, Some(1), "{line}: {}", said.err);
-        assert!(said.err.contains(wanted), "{line}: {}", said.err);
+        assert!(said.err.contains(expected), "{line}: {}", said.err);
         assert_eq!(said.out, "", "{line}");
     }
 }
@@ -202,9 +202,9 @@ fn a_reader_that_goes_away_is_no_failure() {
             program(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        let told: Vec<String> = stderr.lines().map(Result::unwrap).collect();
-        assert_eq!(child.wait().unwrap().code(), Some(0), "{line}: {told:?}");
-        assert!(told.is_empty(), "{line}: {told:?}");
+        let message: Vec<String> = stderr.lines().map(Result::unwrap).collect();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{line}: {message:?}");
+        assert!(message.is_empty(), "{line}: {message:?}");
     }
 }
 

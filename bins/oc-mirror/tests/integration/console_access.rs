@@ -130,9 +130,9 @@ fn what_cannot_be_started_is_told_before_anything_listens() {
         ("file://data --hostname a:b".to_owned(), "expected a host name without port"),
     ] {
         let output = site.command(&format!("console {line}")).output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{line}: {told}");
-        assert!(told.contains(expected), "{line}: {told}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{line}: {message}");
+        assert!(message.contains(expected), "{line}: {message}");
         assert!(output.stdout.is_empty(), "{line}");
     }
 }
@@ -145,11 +145,11 @@ fn other_machines_need_tls_a_token_file_and_a_known_name() {
     authority.server().unwrap().write(&site.path(""), "tls").unwrap();
     let line = "console file://data --listen 0.0.0.0:0 --tls-cert tls.crt --tls-key tls.key";
     let nameless = site.command(&format!("{line} --token-file token")).output().unwrap();
-    let told = String::from_utf8(nameless.stderr).unwrap();
-    assert!(told.contains("expected --hostname NAME"), "{told}");
+    let message = String::from_utf8(nameless.stderr).unwrap();
+    assert!(message.contains("expected --hostname NAME"), "{message}");
     let tokenless = site.command(&format!("{line} --hostname mirror.example")).output().unwrap();
-    let told = String::from_utf8(tokenless.stderr).unwrap();
-    assert!(told.contains("--token-file"), "{told}");
+    let message = String::from_utf8(tokenless.stderr).unwrap();
+    assert!(message.contains("--token-file"), "{message}");
 
     let line = format!("{line} --token-file token --hostname mirror.example");
     let mut command = site.command(&line);

@@ -284,7 +284,7 @@ fn files_are_uploaded_and_dropped_and_everything_can_be_done_with_a_keyboard() {
     // The selection follows the text, without loading the page.
     browser.until_shown("Not shared");
 
-    // Dropping a file replaces the text after a question.
+    // Dropping a file replaces the text after a confirmation.
     let other = text.replace("org/app:v1", "org/dropped:v1");
     let drop_file = format!(
         "window.confirm = () => true;

@@ -87,7 +87,7 @@ fn shared_content_counts_once_and_what_was_determined_is_kept() {
     names.sort();
     assert_eq!(names, ["configurations", "console"]);
 
-    // Another console reads what is kept; typing asks nobody either.
+    // Another console reads the stored sizes; typing sends no request either.
     drop(console);
     registry.forget_requests();
     let console = Console::start(&site, &format!("file://data {PLAIN}"));
@@ -122,7 +122,7 @@ fn sizes_are_a_lower_bound_where_something_could_not_be_read() {
     assert_eq!(bytes_after(&page, "<dt>Selected</dt>"), unique_bytes(&[&known]));
     assert!(page.contains("The size could not be determined: "), "{page}");
     assert!(page.contains("Not part of the size:") && page.contains("org/absent"), "{page}");
-    // It is not tried again and again, but when the user wants it.
+    // It is not retried periodically, only when the user requests it.
     registry.put_image(&known, "org/absent", "v1").unwrap();
     let before = registry.requests().count();
     sized(&console);

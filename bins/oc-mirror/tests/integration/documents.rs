@@ -33,9 +33,9 @@ fn generate(out: &Path) {
 fn man_pages_and_the_reference_are_as_generated() {
     let out = tempfile::tempdir().unwrap();
     generate(out.path());
-    for (dir, due) in [("man", "oc-mirror.1"), ("reference", "oc-mirror.md")] {
+    for (dir, expected) in [("man", "oc-mirror.1"), ("reference", "oc-mirror.md")] {
         let made = files(&out.path().join(dir));
-        assert!(made.contains_key(due), "{dir}: {:?}", made.keys());
+        assert!(made.contains_key(expected), "{dir}: {:?}", made.keys());
         for (name, text) in made {
             let committed = fs::read_to_string(docs().join(dir).join(&name)).unwrap_or_default();
             assert!(
@@ -131,9 +131,10 @@ fn the_differences_list_every_flag_and_command_that_only_one_program_has() {
             continue;
         }
         let mut command = Command::new(env!("CARGO_BIN_EXE_oc-mirror"));
-        let told = command.arg(format!("--{flag}=")).arg("file:///nonexistent/x").output().unwrap();
-        let told = String::from_utf8_lossy(&told.stderr).into_owned();
-        assert!(!told.contains("unexpected argument"), "--{flag}: {told}");
+        let message =
+            command.arg(format!("--{flag}=")).arg("file:///nonexistent/x").output().unwrap();
+        let message = String::from_utf8_lossy(&message.stderr).into_owned();
+        assert!(!message.contains("unexpected argument"), "--{flag}: {message}");
     }
 
     let commands = rest.split("\n## ").next().unwrap();

@@ -55,7 +55,7 @@ impl Carried {
         Self { site, target, layers }
     }
 
-    /// The archives are carried once more, to another target.
+    /// The archives are transferred again, to another target.
     fn again(&mut self) {
         fs::remove_dir_all(self.site.path("carried")).unwrap();
         support::copy(&self.site.path("made"), &self.site.path("carried"));
@@ -78,15 +78,16 @@ impl Carried {
 
     /// The push is refused with a message that has all of `wanted`, and
     /// nothing has left this machine.
-    fn refused(&self, what: &str, wanted: &[&str]) -> Ran {
+    fn refused(&self, what: &str, expected: &[&str]) -> Ran {
         let ran = self.push("");
         assert_eq!(ran.code, 1, "{what}: {}\n{}", ran.out, ran.err);
-        let told = ran.errors();
-        for text in wanted {
-            assert!(told.contains(text), "{what}: {told}");
+        let message = ran.errors();
+        for text in expected {
+            assert!(message.contains(text), "{what}: {message}");
         }
-        let asked = self.target.requests();
-        let writes = asked.0.iter().filter(|r| r.method != Method::HEAD && r.method != Method::GET);
+        let requested = self.target.requests();
+        let writes =
+            requested.0.iter().filter(|r| r.method != Method::HEAD && r.method != Method::GET);
         assert_eq!(writes.count(), 0, "{what}: nothing is pushed");
         ran
     }
@@ -155,10 +156,10 @@ fn a_damaged_file_is_named_before_anything_is_pushed() {
         ("empty", |c| c.damage(SECOND, Vec::clear), "empty"),
     ];
     let mut carried = Carried::new();
-    for (what, damage, wanted) in damages {
+    for (what, damage, expected) in damages {
         carried.again();
         damage(&carried);
-        carried.refused(what, &["mirror_000002.tar", wanted]);
+        carried.refused(what, &["mirror_000002.tar", expected]);
         // What does not depend on that file can be had.
         let ran = carried.push("--allow-incomplete");
         assert_eq!(ran.code, 8, "{what}: {}\n{}", ran.out, ran.err);
@@ -174,7 +175,7 @@ fn a_missing_file_is_named_before_anything_is_pushed() {
         carried.again();
         let name = format!("mirror_00000{missing}.tar");
         fs::rename(carried.site.path("carried").join(&name), carried.site.path(&name)).unwrap();
-        // Without the last, nobody can know that there was another run.
+        // Without the last, it is not known that there was another run.
         if missing < 3 {
             carried.refused(&name, &[&name, "--allow-incomplete"]);
             let ran = carried.push("--allow-incomplete");
@@ -264,11 +265,11 @@ fn tar_files_that_are_not_ours_are_refused_and_write_nothing() {
         ("no tar at all", b"PK\x03\x04 some zip".repeat(100), "no archive"),
     ];
     let mut carried = Carried::new();
-    for (what, bytes, wanted) in files {
+    for (what, bytes, expected) in files {
         carried.again();
         carried.without_archives();
         fs::write(carried.site.path(FIRST), bytes).unwrap();
-        carried.refused(what, &["mirror_000001.tar", wanted]);
+        carried.refused(what, &["mirror_000001.tar", expected]);
         let evil: Vec<PathBuf> =
             ["evil", "carried/evil"].map(|name| carried.site.path(name)).into();
         assert!(evil.iter().all(|path| !path.exists()));
@@ -284,13 +285,13 @@ fn an_archive_of_oc_mirror_v2_without_the_images_fails_them_by_name() {
         .unwrap();
     let ran = carried.push("");
     assert_eq!(ran.code, 8, "{}\n{}", ran.out, ran.err);
-    let told = &ran.out;
+    let message = &ran.out;
     for image in NAMES {
-        assert!(told.contains(image), "{image}: {told}");
+        assert!(message.contains(image), "{image}: {message}");
     }
-    assert!(told.contains("is neither in an archive here nor in the workspace"), "{told}");
-    let asked = carried.target.requests();
-    let writes = asked.0.iter().filter(|r| r.method != Method::HEAD && r.method != Method::GET);
+    assert!(message.contains("is neither in an archive here nor in the workspace"), "{message}");
+    let requested = carried.target.requests();
+    let writes = requested.0.iter().filter(|r| r.method != Method::HEAD && r.method != Method::GET);
     assert_eq!(writes.count(), 0, "nothing is pushed");
 }
 

@@ -154,5 +154,5 @@ fn a_chart_that_did_not_come_along_is_named_with_those_that_did() {
     let ran = site.run(&format!("-c other.yaml {PLAIN} --from file://data docker://{to}"));
     assert_eq!(ran.code, 16, "{}", ran.err);
     assert!(ran.errors().contains("here are: web 1.2.0"), "{}", ran.errors());
-    assert_eq!(ran.total("copied"), 4, "the chart that came along arrives");
+    assert_eq!(ran.total("copied"), 4, "the chart in the archive is pushed");
 }

@@ -33,7 +33,7 @@ fn error_of(site: &Site, line: &str) -> String {
     failure(site, line).0
 }
 
-/// The error of a run that fails, and how often it tried again.
+/// The error of a run that fails, and the number of its retries.
 fn failure(site: &Site, line: &str) -> (String, u64) {
     let ran = site.run(line);
     assert_ne!(ran.code, 0, "{line}: {}", ran.out);
@@ -47,12 +47,12 @@ fn a_registry_that_cannot_be_reached_is_named_after_as_many_retries_as_asked_for
     let site = Site::new();
     // A port that was free a moment ago.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for (host, wanted) in
+    for (host, expected) in
         [(closed.to_string(), "refused"), ("registry.invalid".to_owned(), "registry.invalid")]
     {
         site.images("isc.yaml", &[format!("{host}/org/one:v1")]);
         let (error, retries) = failure(&site, &format!("-c isc.yaml {QUICK} file://data"));
-        assert!(error.contains(&host) && error.contains(wanted), "{error}");
+        assert!(error.contains(&host) && error.contains(expected), "{error}");
         assert!(retries <= 1, "{retries} retries: {error}");
     }
     let source = plain();
@@ -83,7 +83,7 @@ fn an_unknown_authority_is_told_apart_from_other_trouble_and_can_be_trusted() {
 #[test]
 fn a_certificate_for_another_host_or_time_is_refused_with_the_reason() {
     let new = || Authority::generate().unwrap();
-    for (authority, wanted) in [
+    for (authority, expected) in [
         (new().naming_servers("elsewhere.example"), "not valid for name"),
         (new().with_expired_servers(), "expired"),
     ] {
@@ -94,7 +94,7 @@ fn a_certificate_for_another_host_or_time_is_refused_with_the_reason() {
         stock(&site, &source);
         site.trust(source.address(), &authority);
         let error = error_of(&site, &format!("-c isc.yaml {QUICK} file://data"));
-        assert!(error.contains("certificate") && error.contains(wanted), "{error}");
+        assert!(error.contains("certificate") && error.contains(expected), "{error}");
         assert_eq!(source.requests().count(), 0);
     }
 }

@@ -42,7 +42,7 @@ fn site(registry: &LabRegistry, count: usize) -> Site {
 fn authfile(site: &Site, name: &str, registry: &LabRegistry, password: &str) {
     let pair = base64(&format!("carrier:{password}"));
     let text = format!(r#"{{"auths": {{"{}": {{"auth": "{pair}"}}}}}}"#, registry.address());
-    // Renamed into place, so that nobody reads half of it.
+    // Renamed into place, so that no reader sees half of it.
     let path = site.write(&format!("{name}.new"), &text);
     fs::rename(path, site.path(name)).unwrap();
 }
@@ -148,10 +148,15 @@ fn an_authfile_that_cannot_be_used_ends_the_run_before_it_begins() {
     let registry = registry(Auth::None);
     let site = site(&registry, 1);
     site.write("broken.json", "{\"auths\": ");
-    for (file, wanted) in [("missing.json", "missing.json"), ("broken.json", "broken.json")] {
+    for (file, expected) in [("missing.json", "missing.json"), ("broken.json", "broken.json")] {
         let ran = site.run(&format!("-c isc.yaml {PLAIN} --authfile {file} file://data"));
         assert_ne!(ran.code, 0, "{file}");
-        assert!(ran.out.contains(wanted) || ran.err.contains(wanted), "{}\n{}", ran.out, ran.err);
+        assert!(
+            ran.out.contains(expected) || ran.err.contains(expected),
+            "{}\n{}",
+            ran.out,
+            ran.err
+        );
         assert_eq!(registry.requests().count(), 0, "{file}");
     }
 }
@@ -187,8 +192,8 @@ fn tokens_that_run_out_in_the_middle_are_renewed() {
             "-c isc.yaml {PLAIN} --authfile target.json --from file://data docker://{to}"
         ));
         // skopeo does not cope with such tokens; what the registry took, it has checked.
-        let asked = target.requests();
-        let taken = asked.of(&Method::PUT, "/manifests/v1").filter(|put| put.status == 201);
+        let requested = target.requests();
+        let taken = requested.of(&Method::PUT, "/manifests/v1").filter(|put| put.status == 201);
         assert_eq!(taken.count(), 6);
     }
 }
@@ -198,7 +203,7 @@ fn credentials_renewed_during_a_run_are_used_by_it() {
     let registry = registry(Auth::Basic(right()));
     let site = site(&registry, 1);
     authfile(&site, "auth.json", &registry, WRONG);
-    // The first answer takes its time; meanwhile somebody logs in again.
+    // The first response is slow; meanwhile the user logs in again.
     let busy = Effect::too_many_requests(1);
     registry.fault(Fault::on_any("/manifests/").times(1).does(busy));
     let line = format!(

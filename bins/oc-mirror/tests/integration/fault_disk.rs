@@ -75,9 +75,9 @@ fn a_disk_that_fills_while_fetching_keeps_what_arrived() {
     let ran = bench.site.run(&bench.line());
     assert_ne!(ran.code, 0, "{}", ran.out);
     assert_ne!(ran.code, 130, "{}", ran.out);
-    let told = format!("{}{}", ran.out, ran.err);
-    assert!(told.contains("data/blobs/"), "the path is named: {told}");
-    assert!(told.contains("free some space and run again"), "{told}");
+    let message = format!("{}{}", ran.out, ran.err);
+    assert!(message.contains("data/blobs/"), "the path is named: {message}");
+    assert!(message.contains("free some space and run again"), "{message}");
     let before = bench.layer_bytes();
 
     disk.resize(20_000);
@@ -93,9 +93,12 @@ fn a_disk_too_small_for_the_archive_keeps_the_images() {
     let disk = Mounted::new(&bench.site.path("data"), 5_000);
     let ran = bench.site.run(&bench.line());
     assert_eq!(ran.code, 1, "{}", ran.out);
-    let told = ran.errors();
-    assert!(told.contains("writing the archive") && told.contains("mirror_000001.tar"), "{told}");
-    assert!(told.contains("free some space"), "{told}");
+    let message = ran.errors();
+    assert!(
+        message.contains("writing the archive") && message.contains("mirror_000001.tar"),
+        "{message}"
+    );
+    assert!(message.contains("free some space"), "{message}");
     assert!(chunks(&bench.site.path("data")).is_empty());
 
     disk.resize(20_000);
@@ -113,10 +116,10 @@ fn a_disk_without_any_room_is_told_and_recovers() {
     let filler = bench.site.path("data/filler");
     fs::write(&filler, vec![0; 4096]).unwrap();
     let ran = bench.site.command(&bench.line()).output().unwrap();
-    let told = String::from_utf8(ran.stderr).unwrap() + &String::from_utf8(ran.stdout).unwrap();
-    assert_eq!(ran.status.code(), Some(1), "{told}");
-    assert!(told.contains("data/working-dir"), "{told}");
-    assert!(told.contains("No space left"), "{told}");
+    let message = String::from_utf8(ran.stderr).unwrap() + &String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{message}");
+    assert!(message.contains("data/working-dir"), "{message}");
+    assert!(message.contains("No space left"), "{message}");
     disk.resize(20_000);
     bench.site.succeeds(&bench.line());
     assert_eq!(fs::read(&filler).unwrap().len(), 4096);
@@ -132,11 +135,11 @@ fn a_read_only_directory_is_named_with_what_to_check() {
         [bench.line(), format!("-c isc.yaml {PLAIN} --workspace file://data docker://127.0.0.1:1")]
     {
         let output = bench.site.command(&line).output().unwrap();
-        let told =
+        let message =
             String::from_utf8(output.stderr).unwrap() + &String::from_utf8(output.stdout).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        assert!(told.contains("data/working-dir"), "{told}");
-        assert!(told.contains("Read-only file system"), "{told}");
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains("data/working-dir"), "{message}");
+        assert!(message.contains("Read-only file system"), "{message}");
     }
     assert_eq!(bench.registry.requests().count(), 0, "found before anything was fetched");
 
@@ -156,10 +159,10 @@ fn what_is_in_the_way_is_named_and_left_alone() {
         let bench = Bench::new();
         let path = bench.site.write(name, "theirs");
         let output = bench.site.command(&bench.line()).output().unwrap();
-        let told =
+        let message =
             String::from_utf8(output.stderr).unwrap() + &String::from_utf8(output.stdout).unwrap();
-        assert!(matches!(output.status.code(), Some(1..=9)), "{name}: {told}");
-        assert!(told.contains(name), "{name}: {told}");
+        assert!(matches!(output.status.code(), Some(1..=9)), "{name}: {message}");
+        assert!(message.contains(name), "{name}: {message}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs", "{name}");
         fs::remove_file(path).unwrap();
         bench.site.succeeds(&bench.line());
@@ -189,11 +192,11 @@ fn a_disk_that_cannot_be_written_in_the_middle_of_a_run_keeps_what_arrived() {
             false => disk.fail(Operation::Write, "blobs/", LAYER + LAYER / 2),
         }
         let output = bench.site.command(&bench.line()).output().unwrap();
-        let told =
+        let message =
             String::from_utf8(output.stderr).unwrap() + &String::from_utf8(output.stdout).unwrap();
-        assert!(matches!(output.status.code(), Some(1 | 8 | 9)), "{told}");
+        assert!(matches!(output.status.code(), Some(1 | 8 | 9)), "{message}");
         let why = if read_only { "Read-only file system" } else { "Input/output error" };
-        assert!(told.contains(why) && told.contains("data/blobs/"), "{told}");
+        assert!(message.contains(why) && message.contains("data/blobs/"), "{message}");
         disk.heal();
         bench.registry.forget_requests();
         bench.site.succeeds(&bench.line());
@@ -212,20 +215,20 @@ fn a_disk_that_cannot_be_read_is_named_by_verify_and_repaired_once_it_can() {
     let unreadable = bench.layers[1].digest;
     disk.fail(Operation::Read, &unreadable.hex(), 0);
     let verified = bench.site.command("verify file://data").output().unwrap();
-    let told = String::from_utf8(verified.stdout).unwrap();
-    assert_eq!(verified.status.code(), Some(64), "{told}");
+    let message = String::from_utf8(verified.stdout).unwrap();
+    assert_eq!(verified.status.code(), Some(64), "{message}");
     assert!(
-        told.contains(&format!("blob {unreadable}: not readable: Input/output error")),
-        "{told}"
+        message.contains(&format!("blob {unreadable}: not readable: Input/output error")),
+        "{message}"
     );
-    assert!(told.contains("needed by") && told.contains("org/two"), "{told}");
-    assert!(!told.contains("org/one") && !told.contains("org/three"), "{told}");
+    assert!(message.contains("needed by") && message.contains("org/two"), "{message}");
+    assert!(!message.contains("org/one") && !message.contains("org/three"), "{message}");
     // An archive of everything, which has to read it.
     fs::remove_file(chunks(&bench.site.path("data")).remove(0)).unwrap();
     let ran = bench.site.run(&format!("--since 2000-01-01 {}", bench.line()));
     assert_ne!(ran.code, 0, "{}", ran.out);
-    let told = format!("{}{}", ran.out, ran.err);
-    assert!(told.contains(&unreadable.hex()), "{told}");
+    let message = format!("{}{}", ran.out, ran.err);
+    assert!(message.contains(&unreadable.hex()), "{message}");
     disk.heal();
     bench.site.succeeds(&format!("--since 2000-01-01 {}", bench.line()));
     bench.is_complete();
@@ -247,8 +250,8 @@ fn a_workspace_on_a_filesystem_that_can_do_little_works_like_any_other() {
     bench.site.images("isc.yaml", &[bench.registry.image("org/one", "v1").unwrap()]);
     bench.site.succeeds(&bench.line());
     let freed = bench.site.command("gc file://data").output().unwrap();
-    let told = String::from_utf8(freed.stdout).unwrap();
-    assert!(freed.status.success() && told.contains("org/two"), "{told}");
+    let message = String::from_utf8(freed.stdout).unwrap();
+    assert!(freed.status.success() && message.contains("org/two"), "{message}");
     let verified = bench.site.command("verify file://data").output().unwrap();
     assert!(verified.status.success(), "{verified:?}");
     let target = LabRegistry::start(Settings::default()).unwrap();

@@ -50,7 +50,7 @@ impl Bench {
         self.registry.fault(Fault::on(Method::GET, &part).does(slow));
     }
 
-    /// From now on all is well, and counted anew.
+    /// From now on there are no faults, and counting starts again.
     fn recover(&self) {
         self.registry.clear_faults();
         self.registry.forget_requests();
@@ -263,8 +263,8 @@ fn a_killed_push_sends_nothing_twice() {
         target.forget_requests();
         bench.site.succeeds(&line);
         for digest in &all {
-            let wanted = usize::from(!done.contains(digest));
-            assert_eq!(target.requests().blob_puts(digest), wanted, "{journey} {digest}");
+            let expected = usize::from(!done.contains(digest));
+            assert_eq!(target.requests().blob_puts(digest), expected, "{journey} {digest}");
         }
         arrived(&bench, &target);
     }
@@ -354,9 +354,9 @@ fn a_second_run_is_told_who_is_at_work_and_touches_nothing() {
     ] {
         let second = bench.site.run(&line);
         assert_eq!(second.code, 1, "{}", second.err);
-        let told = second.errors();
-        assert!(told.contains(&format!("process {}", run.pid())), "{told}");
-        assert!(told.contains("-c isc.yaml") && told.contains("file://data"), "{told}");
+        let message = second.errors();
+        assert!(message.contains(&format!("process {}", run.pid())), "{message}");
+        assert!(message.contains("-c isc.yaml") && message.contains("file://data"), "{message}");
     }
     run.signal(Signal::INT);
     assert_eq!(run.end().code, 130);

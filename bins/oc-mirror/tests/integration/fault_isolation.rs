@@ -270,8 +270,8 @@ fn a_list_of_many_large_manifests_is_rejected_after_a_bounded_part_of_it() {
     site.images("isc.yaml", &[name("hostile"), name("one")]);
     let ran = site.run(&format!("-c isc.yaml {PLAIN} file://data"));
     assert_eq!(ran.total("copied"), 1, "{}", ran.out);
-    let told = ran.image("hostile")["error"].to_string();
-    assert!(told.contains("more than 64 MiB"), "{told}");
+    let message = ran.image("hostile")["error"].to_string();
+    assert!(message.contains("more than 64 MiB"), "{message}");
     let requests = source.requests().0.into_iter();
     let requests = requests.filter(|request| request.path.contains("/org/hostile/manifests/"));
     // The list, 64 MiB of manifests, and those that are requested at the same time.

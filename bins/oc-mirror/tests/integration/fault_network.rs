@@ -209,7 +209,7 @@ fn answers_that_are_not_what_was_asked_for_fail_their_image_with_the_reason() {
         vec![("content-type".into(), "application/vnd.oci.image.manifest.v1+json".into())],
         "x".repeat(5 << 20),
     );
-    for (part, effect, wanted) in [
+    for (part, effect, expected) in [
         ("/manifests/v1", Effect::WrongDigestHeader, "digest"),
         ("/manifests/v1", Effect::ExtraBytes(7), ""),
         ("/manifests/v1", html.clone(), "a web page arrived instead of a manifest"),
@@ -226,7 +226,7 @@ fn answers_that_are_not_what_was_asked_for_fail_their_image_with_the_reason() {
         let about = format!("{part} {effect:.60?}: {}", ran.err);
         assert_eq!(ran.code, 8, "{about}");
         let error = ran.image("org/large")["error"].as_str().unwrap().to_owned();
-        assert!(error.contains(wanted), "{error}");
+        assert!(error.contains(expected), "{error}");
         assert_eq!(ran.image("org/good")["outcome"], "copied", "{about}");
         assert!(!bench.stored(&bench.layer.digest).exists(), "{about}");
         bench.registry.clear_faults();
@@ -253,7 +253,7 @@ fn a_manifest_that_names_its_own_type_is_believed_over_a_wrong_header() {
 
 #[test]
 fn what_failed_is_retried_once_more_at_the_end_of_the_run() {
-    for (part, told) in [("/blobs/", "final round"), ("/manifests/", "once more")] {
+    for (part, message) in [("/blobs/", "final round"), ("/manifests/", "once more")] {
         let bench = Bench::new();
         // As many failures as there are attempts: the image is given up, and then passes.
         let part = match part {
@@ -263,7 +263,7 @@ fn what_failed_is_retried_once_more_at_the_end_of_the_run() {
         bench.registry.fault(Fault::on_any(&part).times(4).does(Effect::status(503)));
         let ran = bench.to_disk("");
         assert_eq!(ran.code, 0, "{part}: {}", ran.err);
-        assert!(ran.err.contains(told), "{part}: {}", ran.err);
+        assert!(ran.err.contains(message), "{part}: {}", ran.err);
         bench.arrived();
     }
 }

@@ -1,4 +1,4 @@
-//! Operators that cannot be had, and catalogs that are not what they should be.
+//! Operators that are unavailable, and invalid catalogs.
 
 use crate::support;
 
@@ -49,7 +49,7 @@ fn bundles(site: &Site, reference: &str) -> Vec<String> {
 fn a_bad_image_is_told_with_its_bundle_and_everything_else_arrives() {
     let quay = registry();
     let gone = format!("{HOST}/lab/gone:v1");
-    // One that is not there, one that nobody can pull, one that has neither tag nor digest.
+    // One that does not exist, one that cannot be pulled, one that has neither tag nor digest.
     let operators = Operators::with(&[&gone, "oci:///tmp/mine", "quay.io/lab/unpinned"]).unwrap();
     operators.put(&quay).unwrap();
     let site = site(&quay, ALL_FOO);
@@ -71,10 +71,10 @@ fn a_bad_image_is_told_with_its_bundle_and_everything_else_arrives() {
     assert_eq!(broken["leftOut"], true);
     assert_eq!(broken["missing"], json!(["oci:///tmp/mine", gone, "quay.io/lab/unpinned"]));
     assert!(ran.errors().contains("the bundle foo.v0.2.0 needs the image \"oci:///tmp/mine\""));
-    let told = site.command(&line).output().unwrap();
-    let told = String::from_utf8(told.stdout).unwrap();
-    assert!(told.contains("needed by foo.v0.2.0"), "{told}");
-    assert!(told.contains("Bundles that cannot be installed:\n  foo.v0.2.0 of "), "{told}");
+    let message = site.command(&line).output().unwrap();
+    let message = String::from_utf8(message.stdout).unwrap();
+    assert!(message.contains("needed by foo.v0.2.0"), "{message}");
+    assert!(message.contains("Bundles that cannot be installed:\n  foo.v0.2.0 of "), "{message}");
     let mut files = report["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap());
     let errors = files.find(|file| file.contains("mirroring_errors_")).unwrap();
     let errors = std::fs::read_to_string(site.path("").join(errors)).unwrap();
@@ -134,8 +134,8 @@ fn unknown_names_are_told_with_the_nearest_and_the_rest_is_mirrored() {
     let ran = site.command(&format!("-c more.yaml --strict-compat {PLAIN} file://data")).output();
     let ran = ran.unwrap();
     assert_eq!(ran.status.code(), Some(1));
-    let told = String::from_utf8(ran.stderr).unwrap();
-    assert!(told.contains("more.yaml:5:5: includeDependencies of the catalog"), "{told}");
+    let message = String::from_utf8(ran.stderr).unwrap();
+    assert!(message.contains("more.yaml:5:5: includeDependencies of the catalog"), "{message}");
 }
 
 #[test]
@@ -240,12 +240,17 @@ fn a_catalog_that_cannot_be_used_is_told_and_others_are_mirrored() {
     let ran = site.run(&format!("-c isc.yaml {PLAIN} file://data"));
     assert_eq!(ran.code, 4, "{}\n{}", ran.err, ran.out);
     assert_eq!((ran.total("failed"), ran.total("copied")), (5, 3 + 2));
-    let told = |name: &str| ran.image(&format!("lab/{name}"))["error"].as_str().unwrap().to_owned();
-    assert!(told("database").starts_with("it is not a file-based catalog"), "{}", told("database"));
-    assert_eq!(told("empty"), "its folder /configs has no files");
-    assert!(told("escapes").contains("a file that leads out of it"), "{}", told("escapes"));
-    assert!(told("broken").contains("a.json:1:"), "{}", told("broken"));
-    assert!(told("absent").contains("does not exist at its registry"), "{}", told("absent"));
+    let message =
+        |name: &str| ran.image(&format!("lab/{name}"))["error"].as_str().unwrap().to_owned();
+    assert!(
+        message("database").starts_with("it is not a file-based catalog"),
+        "{}",
+        message("database")
+    );
+    assert_eq!(message("empty"), "its folder /configs has no files");
+    assert!(message("escapes").contains("a file that leads out of it"), "{}", message("escapes"));
+    assert!(message("broken").contains("a.json:1:"), "{}", message("broken"));
+    assert!(message("absent").contains("does not exist at its registry"), "{}", message("absent"));
 }
 
 #[test]

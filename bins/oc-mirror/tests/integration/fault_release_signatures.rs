@@ -45,12 +45,12 @@ impl Bench {
 
     /// The release was refused for a reason that contains `wanted`, nothing of
     /// it was asked for, and the image beside it arrived.
-    fn refused(&self, wanted: &str) {
+    fn refused(&self, expected: &str) {
         let ran = self.run();
-        assert_eq!(ran.code, 2, "{wanted}: {}\n{}", ran.err, ran.out);
+        assert_eq!(ran.code, 2, "{expected}: {}\n{}", ran.err, ran.out);
         let lost = ran.image(&self.release.payload.digest().to_string());
         let error = lost["error"].as_str().unwrap();
-        assert!(error.contains(wanted), "{wanted:?} is due: {error}");
+        assert!(error.contains(expected), "expected {expected:?}, found {error}");
         assert_eq!(ran.image("org/beside")["outcome"], "copied");
         let requests = self.world.quay.requests();
         let of_release: Vec<&str> = requests
@@ -59,7 +59,7 @@ impl Bench {
             .map(|request| request.path.as_str())
             .filter(|path| path.contains("openshift-release-dev"))
             .collect();
-        assert!(of_release.is_empty(), "{wanted}: {of_release:?}");
+        assert!(of_release.is_empty(), "{expected}: {of_release:?}");
     }
 }
 

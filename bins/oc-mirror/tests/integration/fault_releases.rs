@@ -25,9 +25,9 @@ fn run(world: &World, site: &Site, platform: &str) -> Ran {
 }
 
 /// Only the releases failed, for a reason that contains `wanted`.
-fn failed(ran: &Ran, wanted: &str) {
-    assert_eq!(ran.code, 2, "{wanted}: {}\n{}", ran.err, ran.out);
-    assert!(ran.errors().contains(wanted), "{wanted:?} is due: {}", ran.errors());
+fn failed(ran: &Ran, expected: &str) {
+    assert_eq!(ran.code, 2, "{expected}: {}\n{}", ran.err, ran.out);
+    assert!(ran.errors().contains(expected), "expected {expected:?}, found {}", ran.errors());
     assert_eq!(ran.image("org/beside")["outcome"], "copied");
     assert!(!ran.report()["archive"].is_null(), "the rest is archived");
 }
@@ -38,7 +38,7 @@ fn an_update_service_that_fails_is_told_with_its_cause() {
     let typed = |kind: &str, body: &str| {
         Effect::Status(200, vec![("content-type".into(), kind.into())], body.into())
     };
-    for (effect, wanted) in [
+    for (effect, expected) in [
         (Effect::status(500), "500 Internal Server Error"),
         (Effect::status(403), "403 Forbidden"),
         (Effect::status(404), "does not have channel"),
@@ -52,7 +52,7 @@ fn an_update_service_that_fails_is_told_with_its_cause() {
         world.service.server.clear_faults();
         world.service.server.fault(Fault::on_any("/graph").does(effect.clone()));
         let ran = run(&world, &world.site(), &channel("stable-4.16", ""));
-        failed(&ran, wanted);
+        failed(&ran, expected);
         assert!(ran.errors().contains("stable-4.16"), "{effect:?}: {}", ran.errors());
     }
 }
@@ -87,8 +87,8 @@ fn settings_that_cannot_be_honoured_are_errors_before_anything_is_asked() {
     let (world, _) = World::with(&["4.16.1"]);
     let site = world.site();
     site.image_set("isc.yaml", &channel("stable-4.16", ""));
-    site.write("no-key.asc", "this is no key");
-    for (variable, value, wanted) in [
+    site.write("no-key.asc", "this is not a key");
+    for (variable, value, expected) in [
         ("UPDATE_URL_OVERRIDE", "no address", "UPDATE_URL_OVERRIDE"),
         ("UPDATE_URL_OVERRIDE", "ftp://x/graph", "UPDATE_URL_OVERRIDE"),
         ("OCP_SIGNATURE_URL", "::", "OCP_SIGNATURE_URL"),
@@ -101,7 +101,7 @@ fn settings_that_cannot_be_honoured_are_errors_before_anything_is_asked() {
         command.env(variable, value);
         let ran = Ran::of(command.output().unwrap());
         assert_eq!(ran.code, 1, "{variable}={value}: {}", ran.err);
-        assert!(ran.err.contains(wanted), "{variable}={value}: {}", ran.err);
+        assert!(ran.err.contains(expected), "{variable}={value}: {}", ran.err);
         assert_eq!(world.service.server.requests().count(), 0, "{variable}");
     }
 }
@@ -109,7 +109,7 @@ fn settings_that_cannot_be_honoured_are_errors_before_anything_is_asked() {
 #[test]
 fn unknown_channels_and_versions_are_told_with_the_nearest_ones() {
     let (world, _) = World::with(&["4.16.1", "4.16.3"]);
-    for (platform, wanted) in [
+    for (platform, expected) in [
         (channel("stabel-4.16", ""), "did you mean stable-4.16?"),
         (channel("stable-4.99", ""), "stable-4.99"),
         (channel("stable-4.16", "      minVersion: 4.16.7\n      maxVersion: 4.16.9\n"), "4.16.3"),
@@ -123,7 +123,7 @@ fn unknown_channels_and_versions_are_told_with_the_nearest_ones() {
         (channel("stable-4.16", "      minVersion: 4.17.0\n"), "4.17.0"),
     ] {
         let ran = run(&world, &world.site(), &platform);
-        failed(&ran, wanted);
+        failed(&ran, expected);
         assert!(ran.errors().contains("isc.yaml:6:"), "the place is told: {}", ran.errors());
     }
 }
@@ -131,7 +131,7 @@ fn unknown_channels_and_versions_are_told_with_the_nearest_ones() {
 #[test]
 fn versions_written_wrongly_are_told_before_anything_is_asked() {
     let (world, _) = World::with(&["4.16.1"]);
-    for (rest, wanted) in [
+    for (rest, expected) in [
         ("      minVersion: 4.18\n", "4.18"),
         ("      minVersion: '4.18'\n", "4.18"),
         ("      minVersion: 4.16.3\n      maxVersion: 4.16.1\n", "4.16.3"),
@@ -143,7 +143,7 @@ fn versions_written_wrongly_are_told_before_anything_is_asked() {
         let ran = world.run(&site, &format!("-c isc.yaml {PLAIN} file://data"));
         assert_eq!(ran.code, 1, "{rest}: {}", ran.err);
         assert!(ran.err.contains("isc.yaml:7:") || ran.err.contains("isc.yaml:8:"), "{}", ran.err);
-        assert!(ran.err.contains(wanted), "{rest}: {}", ran.err);
+        assert!(ran.err.contains(expected), "{rest}: {}", ran.err);
         assert_eq!(world.service.server.requests().count(), 0);
     }
 }
@@ -168,7 +168,7 @@ fn a_payload_that_is_none_fails_its_release() {
            "spec":{{"tags":[{{"name":"../../etc","from":{{"kind":"DockerImage","name":"{COMPONENTS}@sha256:{}"}}}}]}}}}"#,
         "0".repeat(64)
     );
-    for (files, wanted) in [
+    for (files, expected) in [
         (vec![("etc/motd", b"hello".as_slice())], "image-references"),
         (vec![(references, b"no JSON".as_slice())], "image-references"),
         (vec![(references, b"{}".as_slice())], "image-references"),
@@ -177,9 +177,9 @@ fn a_payload_that_is_none_fails_its_release() {
     ] {
         let (world, release) = odd(&files);
         let ran = run(&world, &world.site(), &channel("stable-4.16", ""));
-        assert_eq!(ran.code, 2, "{wanted}: {}\n{}", ran.err, ran.out);
+        assert_eq!(ran.code, 2, "{expected}: {}\n{}", ran.err, ran.out);
         let lost = ran.image(&release.payload.digest().to_string());
-        assert!(lost["error"].as_str().unwrap().contains(wanted), "{wanted}: {lost}");
+        assert!(lost["error"].as_str().unwrap().contains(expected), "{expected}: {lost}");
         assert_eq!(ran.image("org/beside")["outcome"], "copied");
     }
 }

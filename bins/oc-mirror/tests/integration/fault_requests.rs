@@ -13,12 +13,12 @@ fn run(site: &Site, line: &str) -> Ran {
 }
 
 /// The run is refused, with all of `wanted`, and made nothing.
-fn refused(site: &Site, line: &str, wanted: &[&str]) -> String {
+fn refused(site: &Site, line: &str, expected: &[&str]) -> String {
     let before = names(site);
     let ran = run(site, line);
     assert_eq!(ran.code, 1, "{line}: {}", ran.err);
     assert_eq!(ran.out, "", "{line}");
-    for text in wanted {
+    for text in expected {
         assert!(ran.err.contains(text), "{line}: {text:?} is not in\n{}", ran.err);
     }
     assert_eq!(names(site), before, "{line}: nothing is made");
@@ -36,7 +36,7 @@ fn names(site: &Site) -> Vec<String> {
 #[test]
 fn mistakes_in_a_configuration_are_told_with_place_and_remedy() {
     let head = "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\n";
-    for (text, wanted) in [
+    for (text, expected) in [
         (
             image_set("  additionalImage:\n  - name: quay.io/a/b:1\n"),
             vec!["isc.yaml:4:3", "additionalImage", "additionalImages"],
@@ -80,8 +80,8 @@ fn mistakes_in_a_configuration_are_told_with_place_and_remedy() {
     ] {
         let site = Site::new();
         site.write("isc.yaml", &text);
-        let told = refused(&site, "-c isc.yaml file://data", &wanted);
-        assert!(told.contains("[ERROR]"), "{told}");
+        let message = refused(&site, "-c isc.yaml file://data", &expected);
+        assert!(message.contains("[ERROR]"), "{message}");
     }
 }
 
@@ -172,7 +172,7 @@ fn every_flag_that_is_not_honoured_says_why() {
 fn values_and_flags_that_contradict_are_refused_together() {
     let site = Site::new();
     site.images("isc.yaml", &["quay.io/a/b:1"]);
-    for (line, wanted) in [
+    for (line, expected) in [
         ("--since 2026-13-01 file://data", vec!["--since", "YYYY-MM-DD"]),
         ("--since yesterday file://data", vec!["--since", "YYYY-MM-DD"]),
         ("--parallel-images 0 file://data", vec!["--parallel-images", "from 1"]),
@@ -198,6 +198,6 @@ fn values_and_flags_that_contradict_are_refused_together() {
             vec!["--since", "cannot be used together", "--force", "neither file:// nor docker://"],
         ),
     ] {
-        refused(&site, &format!("-c isc.yaml {line}"), &wanted);
+        refused(&site, &format!("-c isc.yaml {line}"), &expected);
     }
 }

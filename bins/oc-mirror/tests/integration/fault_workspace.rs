@@ -47,8 +47,12 @@ fn a_workspace_of_a_newer_version_is_left_alone() {
             ran.err
         );
     }
-    let told = status(&site);
-    assert!(told.code != 0 && told.err.contains("newer version of oc-mirror"), "{}", told.err);
+    let message = status(&site);
+    assert!(
+        message.code != 0 && message.err.contains("newer version of oc-mirror"),
+        "{}",
+        message.err
+    );
     let runs = fs::read_dir(site.path("data/working-dir/runs")).unwrap();
     let records = runs.filter(|entry| {
         entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".run.json")
@@ -66,14 +70,18 @@ fn a_journal_without_its_end_is_read_as_far_as_it_goes() {
     let journal = site.read(JOURNAL);
     // As a power cut leaves it: in the middle of a line.
     site.write(JOURNAL, &journal[..journal.len() - 20]);
-    let told = status(&site);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.out.contains("1"), "{}", told.out);
+    let message = status(&site);
+    assert_eq!(message.code, 0, "{}", message.err);
+    assert!(message.out.contains("1"), "{}", message.out);
     // A line that is not an event is damage, and is reported with its place.
     let first = journal.lines().next().unwrap();
     site.write(JOURNAL, &format!("{first}\nno event\n"));
-    let told = status(&site);
-    assert!(told.code != 0 && told.err.contains("000001.journal.jsonl:2:"), "{}", told.err);
+    let message = status(&site);
+    assert!(
+        message.code != 0 && message.err.contains("000001.journal.jsonl:2:"),
+        "{}",
+        message.err
+    );
     // Runs do not need the journals of earlier ones.
     site.succeeds(&format!("-c isc.yaml {PLAIN} file://data"));
     assert_eq!(status(&site).code, 0);

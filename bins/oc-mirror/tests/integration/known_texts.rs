@@ -17,15 +17,15 @@ fn printed(site: &Site, line: &str) -> (i32, String) {
 
 /// Each of `texts` is part of one line.
 fn assert_texts(text: &str, texts: &[&str]) {
-    for wanted in texts {
-        assert!(text.lines().any(|line| line.contains(wanted)), "{wanted:?} is not in\n{text}");
+    for expected in texts {
+        assert!(text.lines().any(|line| line.contains(expected)), "{expected:?} is not in\n{text}");
     }
 }
 
 #[test]
 fn mistakes_in_a_configuration() {
     let site = Site::new();
-    for (mirror, wanted) in [
+    for (mirror, expected) in [
         ("  additionalImage: []\nstorageConfig: {}\n", "unknown field \"storageConfig\""),
         ("  additionalImage: []\n", "unknown field \"additionalImage\""),
         (
@@ -37,7 +37,7 @@ fn mistakes_in_a_configuration() {
         site.image_set("isc.yaml", mirror);
         let (code, text) = printed(&site, "-c isc.yaml file://data");
         assert_eq!(code, 1, "{text}");
-        assert_texts(&text, &[wanted]);
+        assert_texts(&text, &[expected]);
     }
 }
 

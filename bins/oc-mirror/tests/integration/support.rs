@@ -152,8 +152,8 @@ impl Site {
     /// Runs another program and expects it to succeed.
     pub(crate) fn judge(&self, program: &str, args: &[&str]) -> Vec<u8> {
         let output = self.try_judge(program, args);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{program} {args:?}: {told}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{program} {args:?}: {message}");
         output.stdout
     }
 

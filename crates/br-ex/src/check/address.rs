@@ -51,7 +51,7 @@ fn check_network(subject: &Subject<'_>, address: &Address, found: &mut Findings)
     let of_services = around.service_networks.iter().map(|net| (*net, "the service network"));
     let mut taken = of_cluster.chain(of_services).chain(of_ovn);
     if let Some((net, name)) = taken.find(|(net, _): &(IpNet, _)| net.contains(&ip)) {
-        let message = format!("{ip} lies in {name} {net}");
+        let message = format!("{ip} is in {name} {net}");
         return found.report_as(Severity::Error, RuleId::B37, address.at, message);
     }
     let family = Family::of(ip);
@@ -59,7 +59,7 @@ fn check_network(subject: &Subject<'_>, address: &Address, found: &mut Findings)
         around.machine_networks.iter().filter(|net| Family::of(net.addr()) == family).peekable();
     if same_family.peek().is_some() && !same_family.any(|net| net.contains(&ip)) {
         let nets: Vec<String> = around.machine_networks.iter().map(ToString::to_string).collect();
-        let message = format!("{ip} lies outside of the machine network {}", nets.join(", "));
+        let message = format!("{ip} is outside of the machine network {}", nets.join(", "));
         found.report(RuleId::B37, address.at, message);
     }
 }

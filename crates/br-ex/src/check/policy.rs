@@ -98,7 +98,7 @@ fn check_numbers(
             _ => {
                 let names = named(list);
                 let message = format!(
-                    "capture `{capture}` finds {number} {what} ({names}), and the first is taken"
+                    "capture `{capture}` finds {number} {what} ({names}), and the first is used"
                 );
                 found.report(RuleId::B35, at, message);
             }

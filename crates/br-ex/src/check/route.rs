@@ -100,7 +100,7 @@ pub(super) fn check_gateways(subject: &Subject<'_>, found: &mut Findings) {
         if !is_reachable(subject, iface, gateway.value) {
             let subnets: Vec<String> = iface.subnets().map(|net| net.to_string()).collect();
             let message = format!(
-                "gateway {} lies in no subnet of `{}` ({})",
+                "gateway {} is in no subnet of `{}` ({})",
                 gateway.value,
                 via.value,
                 subnets.join(", ")
@@ -177,7 +177,7 @@ fn is_part_of_br_ex(subject: &Subject<'_>, iface: &Interface<'_>) -> bool {
     iface.name.value == BRIDGE || is_second || subject.way_out.is_member(iface.name.value)
 }
 
-/// B20: nobody else has a default route, or br-ex's subnet.
+/// B20: no other interface has a default route, or br-ex's subnet.
 fn check_others(subject: &Subject<'_>, port: &Interface<'_>, found: &mut Findings) {
     for (iface, ip) in others(subject) {
         let message =

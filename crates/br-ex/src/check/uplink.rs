@@ -25,7 +25,7 @@ pub(super) fn check(subject: &Subject<'_>, found: &mut Findings) {
         (None, [], []) => found.report(RuleId::B4, at, "br-ex has no uplink"),
         (None, [], [patch, ..]) => {
             let message = format!(
-                "br-ex leads out through patch port `{}`, but no external id `bridge-uplink` says so",
+                "br-ex leads out through patch port `{}`, but the external id `bridge-uplink` is not set",
                 patch.name.value
             );
             found.report(RuleId::B5, patch.at(), message);

@@ -55,7 +55,7 @@ const DOCUMENTS: &[(&str, &str, &str, &str, &str)] = &[
         "B6 B13 B13",
         "B23 B24",
     ),
-    // Two placeholders where MAC addresses are due; a static route without metric.
+    // Two placeholders instead of MAC addresses; a static route without metric.
     ("nmstate/giofontana__by-mac-address_master1.yml", "4dfdbc9959ed4ee3", "B34 B34", "B13", "B24"),
     ("nmstate/giofontana__static_master1.yml", "883b2902073078c7", "", "B13", "B24"),
     ("nmstate/giofontana__static_worker2.yml", "5bee166b8c539323", "", "B13", "B24"),
@@ -129,12 +129,12 @@ fn each_published_document_breaks_the_rules_that_a_reader_sees_broken() {
         let found = hex::encode(Sha256::digest(&bytes));
         assert!(found.starts_with(hash), "{path}: the verdict is about another text");
         let document = Document::parse(&bytes);
-        let wanted =
+        let expected =
             [(Severity::Error, errors), (Severity::Warning, warnings), (Severity::Info, infos)];
-        for (severity, wanted) in wanted {
-            let got = broken(&document, severity);
-            if got != **wanted {
-                wrong.push(format!("{path}: {severity}: {got:?} instead of {wanted:?}"));
+        for (severity, expected) in expected {
+            let actual = broken(&document, severity);
+            if actual != **expected {
+                wrong.push(format!("{path}: {severity}: {actual:?} instead of {expected:?}"));
             }
         }
     }

@@ -95,8 +95,9 @@ fn broken_in(text: &str, around: &ClusterFacts) -> Vec<String> {
         Severity::Warning => 'W',
         Severity::Info => 'I',
     };
-    let shown = |it: &br_ex::Finding| format!("{} {} {}", it.rule, letter(it.severity), it.at.line);
-    findings.iter().map(shown).collect()
+    let printed =
+        |it: &br_ex::Finding| format!("{} {} {}", it.rule, letter(it.severity), it.at.line);
+    findings.iter().map(printed).collect()
 }
 
 fn broken(text: &str) -> Vec<String> {
@@ -196,21 +197,21 @@ const STATIC_CASES: &[(&str, &str, &[&str])] = &[
 
 #[test]
 fn each_rule_is_broken_by_one_change_of_a_static_document() {
-    for (old, new, wanted) in STATIC_CASES {
+    for (old, new, expected) in STATIC_CASES {
         let text = with(STATIC, old, new);
-        let mut got = broken(&text);
-        got.retain(|it| !is_consequence(it, wanted));
-        let mut wanted: Vec<&str> = wanted.to_vec();
-        wanted.sort_unstable();
-        got.sort();
-        assert_eq!(got, wanted, "{old:?} → {new:?}");
+        let mut found = broken(&text);
+        found.retain(|it| !is_consequence(it, expected));
+        let mut expected: Vec<&str> = expected.to_vec();
+        expected.sort_unstable();
+        found.sort();
+        assert_eq!(found, expected, "{old:?} → {new:?}");
     }
 }
 
 /// A bridge or port of another type is also said to be what it is; a DHCP server beside
 /// is said to bring routes. Only what the case is about counts.
-fn is_consequence(finding: &str, wanted: &[&str]) -> bool {
-    let missing = wanted.iter().any(|it| it.starts_with("B1 ") || it.starts_with("B2 "));
+fn is_consequence(finding: &str, expected: &[&str]) -> bool {
+    let missing = expected.iter().any(|it| it.starts_with("B1 ") || it.starts_with("B2 "));
     missing && !finding.starts_with("B1 ") && !finding.starts_with("B2 ")
 }
 
@@ -250,9 +251,9 @@ fn rules_on_other_shapes_are_broken_by_one_change() {
             &["B16 E 4"],
         ),
     ];
-    for (text, old, new, wanted) in cases {
-        let got = broken(&with(&text, old, new));
-        assert_eq!(got, wanted, "{old:?} → {new:?}");
+    for (text, old, new, expected) in cases {
+        let found = broken(&with(&text, old, new));
+        assert_eq!(found, expected, "{old:?} → {new:?}");
     }
 }
 
@@ -338,7 +339,7 @@ fn autoconf_without_dhcp_is_refused_because_nmstate_cannot_do_it() {
 fn what_surrounds_a_document_breaks_rules_too() {
     let net = |text: &str| vec![text.parse().unwrap()];
     let none = ClusterFacts::default;
-    for (around, wanted) in [
+    for (around, expected) in [
         (ClusterFacts { cluster_mtu: Some(1400), ..none() }, &[][..]),
         (ClusterFacts { cluster_mtu: Some(1430), ..none() }, &["B16 W 17"]),
         (ClusterFacts { cluster_mtu: Some(1443), ..none() }, &["B16 E 17"]),
@@ -350,7 +351,7 @@ fn what_surrounds_a_document_breaks_rules_too() {
         (ClusterFacts { platform: Some(Platform::Baremetal), ..none() }, &[]),
         (ClusterFacts { platform: Some(Platform::Aws), ..none() }, &["B40 W 1"]),
     ] {
-        assert_eq!(broken_in(STATIC, &around), wanted, "{around:?}");
+        assert_eq!(broken_in(STATIC, &around), expected, "{around:?}");
     }
     let newer = with(STATIC, "eno1\n  type", "eno1\n  alt-names: [{name: first}]\n  type");
     assert_eq!(broken(&newer), Vec::<String>::new());
@@ -402,7 +403,7 @@ fn what_only_nmstate_refuses_is_said_in_its_words() {
 
 #[test]
 fn what_is_no_document_is_said_at_its_place() {
-    for (text, wanted, said) in [
+    for (text, expected, output) in [
         ("", "B34 E 1", "the file is empty"),
         ("# nothing\n", "B34 E 1", "the file is empty"),
         ("- a\n", "B34 E 1", "expected a map with `interfaces`, found a list"),
@@ -413,8 +414,8 @@ fn what_is_no_document_is_said_at_its_place() {
     ] {
         let findings = check(&Document::parse(text.as_bytes()), &ClusterFacts::default());
         let hit = findings.iter().find(|it| it.rule.name() == "B34").unwrap();
-        assert!(hit.message.contains(said), "{text:?}: {findings:?}");
-        assert!(broken(text).contains(&wanted.to_owned()), "{text:?}: {findings:?}");
+        assert!(hit.message.contains(output), "{text:?}: {findings:?}");
+        assert!(broken(text).contains(&expected.to_owned()), "{text:?}: {findings:?}");
     }
     let latin = b"interfaces: []\n# caf\xe9\n";
     let findings = check(&Document::parse(latin), &ClusterFacts::default());

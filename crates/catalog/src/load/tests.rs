@@ -69,7 +69,7 @@ fn keys_are_read_in_any_case() {
 
 #[test]
 fn what_cannot_be_read_is_said_with_file_line_and_column() {
-    for (path, text, wanted) in [
+    for (path, text, expected) in [
         ("a.json", "{\"schema\": \"x\"}\n{\"schema\": ]}", "a.json:2:12: not a document"),
         (
             "a.json",
@@ -99,8 +99,8 @@ fn what_cannot_be_read_is_said_with_file_line_and_column() {
         ),
         ("a.yaml", "- 1\n", "a.yaml:1:1: not a document"),
     ] {
-        let said = refused(path, text);
-        assert!(said.starts_with(wanted), "{text}\n said: {said}\n due:  {wanted}");
+        let output = refused(path, text);
+        assert!(output.starts_with(expected), "{text}\n said: {output}\n due:  {expected}");
     }
 }
 
@@ -143,7 +143,7 @@ fn mistakes_of_a_package_are_its_flaws() {
     let instead = |channel: String| {
         [package.to_owned(), channel, bundle("b", "1.0.0"), bundle("d", "2.0.0")].join("\n")
     };
-    for (text, wanted) in [
+    for (text, expected) in [
         (with(&[]), ""),
         (with(&[package.to_owned()]), "the package is defined twice"),
         (with(&[channel("")]), "the channel \"c\" is defined twice"),
@@ -166,10 +166,10 @@ fn mistakes_of_a_package_are_its_flaws() {
         let files = files(&[("c.json", &text)]).unwrap();
         let catalog = Catalog::load(&files).unwrap();
         let found = flaws(&catalog.packages["p"]);
-        let said: Vec<String> = found.iter().map(Flaw::to_string).collect();
-        match wanted {
-            "" => assert_eq!(said, [""; 0], "{text}"),
-            wanted => assert!(said.iter().any(|flaw| flaw.starts_with(wanted)), "{text}\n{said:?}"),
+        let output: Vec<String> = found.iter().map(Flaw::to_string).collect();
+        match expected {
+            "" => assert_eq!(output, [""; 0], "{text}"),
+            expected => assert!(output.iter().any(|flaw| flaw.starts_with(expected)), "{text}\n{output:?}"),
         }
     }
     let files = files(&[(

@@ -43,14 +43,14 @@ fn kept(entries: &str, choose: impl Fn(&Package<'_>, &Channel<'_>) -> BTreeSet<u
     names.join(" ")
 }
 
-fn wanted(entries: &str, want: Want<'_>) -> String {
+fn wanted(entries: &str, want: ChannelSelection<'_>) -> String {
     kept(entries, |package, channel| narrow(package, channel, want).unwrap().entries)
 }
 
 fn range(entries: &str, min: &str, max: &str) -> String {
     let bound = |text: &str| (!text.is_empty()).then(|| PackageVersion::parse(text).unwrap());
     let (min, max) = (bound(min), bound(max));
-    wanted(entries, Want::Range(VersionRange { min: min.as_ref(), max: max.as_ref() }))
+    wanted(entries, ChannelSelection::Range(VersionRange { min: min.as_ref(), max: max.as_ref() }))
 }
 
 const CHAIN: &str = "a@1.0.0 b@1.1.0>a c@1.2.0>b d@2.0.0>c";
@@ -59,9 +59,9 @@ const FOO: &str = "v1@0.1.0 v2@0.2.0>v1!v11!v12 v3@0.3.0>v2 v31@0.3.1>v2!v3";
 
 #[test]
 fn without_any_wish_the_head_stays() {
-    assert_eq!(wanted(CHAIN, Want::Head), "d");
-    assert_eq!(wanted(FOO, Want::Head), "v31");
-    assert_eq!(wanted(CHAIN, Want::All), "a b c d");
+    assert_eq!(wanted(CHAIN, ChannelSelection::Head), "d");
+    assert_eq!(wanted(FOO, ChannelSelection::Head), "v31");
+    assert_eq!(wanted(CHAIN, ChannelSelection::All), "a b c d");
 }
 
 #[test]
@@ -96,12 +96,12 @@ fn a_head_stays_where_its_skips_hold_the_rest_together() {
 
 #[test]
 fn previous_versions_are_counted_by_version() {
-    assert_eq!(wanted(CHAIN, Want::Previous(0)), "d");
-    assert_eq!(wanted(CHAIN, Want::Previous(2)), "b c d");
-    assert_eq!(wanted(CHAIN, Want::Previous(usize::MAX)), "a b c d");
+    assert_eq!(wanted(CHAIN, ChannelSelection::Previous(0)), "d");
+    assert_eq!(wanted(CHAIN, ChannelSelection::Previous(2)), "b c d");
+    assert_eq!(wanted(CHAIN, ChannelSelection::Previous(usize::MAX)), "a b c d");
     // All before the head are skipped, none replaced.
     let skipping = "a@1.0.0 b@2.0.0 c@3.0.0!a!b";
-    assert_eq!(wanted(skipping, Want::Previous(1)), "b c");
+    assert_eq!(wanted(skipping, ChannelSelection::Previous(1)), "b c");
 }
 
 #[test]

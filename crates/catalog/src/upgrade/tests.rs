@@ -49,7 +49,7 @@ const CHAIN: &str = r#"{"name":"p.v1.0.0"}
 
 #[test]
 fn olm_takes_the_step_that_leads_nearest_to_the_head() {
-    for (from, to, wanted) in [
+    for (from, to, expected) in [
         // 1.2.0 skips 1.0.0, so 1.1.0 is not passed; 2.0.0 does not reach down to 1.0.0.
         ("1.0.0", "", "1.2.0 Skips, 2.0.0 Replaces"),
         ("1.1.0", "", "2.0.0 SkipRange"),
@@ -59,20 +59,20 @@ fn olm_takes_the_step_that_leads_nearest_to_the_head() {
         // Not in the channel any more, and in a skipRange.
         ("1.1.5", "", "2.0.0 SkipRange"),
     ] {
-        assert_eq!(walk(CHAIN, from, to), wanted, "{from} → {to}");
+        assert_eq!(walk(CHAIN, from, to), expected, "{from} → {to}");
     }
 }
 
 #[test]
 fn ways_that_do_not_exist_are_said_so() {
-    for (from, to, wanted) in [
+    for (from, to, expected) in [
         ("0.9.0", "", "nothing in the channel \"c\" can be installed over 0.9.0"),
         ("1.1.0", "1.2.0", "OLM goes from 1.1.0 to 2.0.0 and does not stop at 1.2.0"),
         ("1.1.0", "1.0.0", "1.0.0 is skipped by a later version"),
         ("1.1.0", "7.0.0", "the channel \"c\" has no version 7.0.0; it has 1.0.0 to 2.0.0"),
     ] {
-        let said = walk(CHAIN, from, to);
-        assert!(said.starts_with(wanted), "{from} → {to}: {said}");
+        let output = walk(CHAIN, from, to);
+        assert!(output.starts_with(expected), "{from} → {to}: {output}");
     }
 }
 
@@ -84,10 +84,11 @@ const SKIPPED: &str = r#"{"name":"p.v1.4.3"}
 #[test]
 fn a_version_that_only_a_skipped_one_leads_on_from_is_where_olm_stays() {
     for (from, to) in [("1.4.3", "1.6.0"), ("1.4.3", "")] {
-        let told = walk(SKIPPED, from, to);
-        let wanted = "OLM stays at 1.4.3: in the channel \"c\" only 1.5.0 can be installed over it";
-        assert!(told.starts_with(wanted), "{from} → {to}: {told}");
-        assert!(told.contains("p.v1.6.0 skips it"), "{told}");
+        let message = walk(SKIPPED, from, to);
+        let expected =
+            "OLM stays at 1.4.3: in the channel \"c\" only 1.5.0 can be installed over it";
+        assert!(message.starts_with(expected), "{from} → {to}: {message}");
+        assert!(message.contains("p.v1.6.0 skips it"), "{message}");
     }
     assert_eq!(walk(SKIPPED, "1.5.0", "1.6.0"), "1.6.0 Skips");
 }
@@ -122,6 +123,6 @@ fn an_unknown_channel_is_said_with_the_nearest() {
     let text = catalog(CHAIN);
     let files = Files::read([("x", text.as_bytes())]).unwrap();
     let catalog = Catalog::load(&files).unwrap();
-    let said = graph(&catalog.packages["p"], "d").unwrap_err().to_string();
-    assert_eq!(said, "the package \"p\" has no channel \"d\"; did you mean c?");
+    let output = graph(&catalog.packages["p"], "d").unwrap_err().to_string();
+    assert_eq!(output, "the package \"p\" has no channel \"d\"; did you mean c?");
 }

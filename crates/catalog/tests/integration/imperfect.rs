@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{BundleName, Catalog, Files, Filtered, Weight, filter, related_images};
+use catalog::{BundleName, Catalog, Files, Filtered, Severity, filter, related_images};
 use image_set::{Operator, parse_image_set};
 
 fn package(name: &str) -> String {
@@ -53,12 +53,12 @@ fn bundles(filtered: &Filtered<'_, '_>) -> Vec<String> {
 
 fn findings(filtered: &Filtered<'_, '_>) -> Vec<String> {
     let line = |finding: &catalog::Finding| {
-        let weight = match finding.weight() {
-            Weight::Note => "note",
-            Weight::Warning => "warning",
-            Weight::Error => "error",
+        let severity = match finding.severity() {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
         };
-        format!("{weight}: {}", finding.problem)
+        format!("{severity}: {}", finding.problem)
     };
     filtered.findings.iter().map(line).collect()
 }
@@ -190,13 +190,13 @@ fn constraints_count_as_dependencies() {
     ] {
         let text = simple("foo", &constraint(&json)) + &simple("bar", "") + &simple("vault", provides);
         let yaml = "    includeDependencies: true\n    packages: [{name: foo}]\n";
-        let (mut got, found) = select(&[("index.yaml", &text)], yaml);
-        got.retain(|name| name != "foo.v1.0.0");
-        assert_eq!(got, selected, "{json}: {found:?}");
+        let (mut actual, found) = select(&[("index.yaml", &text)], yaml);
+        actual.retain(|name| name != "foo.v1.0.0");
+        assert_eq!(actual, selected, "{json}: {found:?}");
         let warnings: Vec<&String> = found.iter().filter(|one| !one.starts_with("note")).collect();
         assert_eq!(warnings.len(), reported.len(), "{json}: {found:?}");
-        for (warning, wanted) in warnings.iter().zip(reported) {
-            assert!(warning.starts_with(wanted), "{json}: {warning}");
+        for (warning, expected) in warnings.iter().zip(reported) {
+            assert!(warning.starts_with(expected), "{json}: {warning}");
         }
     }
 }

@@ -53,14 +53,15 @@ fn selected(catalog: &str, packages: &str) -> Option<(Vec<String>, usize)> {
         names.sort();
         format!("{}: {}", kept.channel.name, names.join(" "))
     });
-    let errors = filtered.findings.iter().filter(|found| found.weight() == catalog::Weight::Error);
+    let errors =
+        filtered.findings.iter().filter(|found| found.severity() == catalog::Severity::Error);
     Some((lines.collect(), errors.count()))
 }
 
 #[track_caller]
-fn check(catalog: &str, packages: &str, wanted: &[&str], errors: usize) {
-    let Some((got, found)) = selected(catalog, packages) else { return };
-    assert_eq!(got, wanted, "{packages}");
+fn check(catalog: &str, packages: &str, expected: &[&str], errors: usize) {
+    let Some((actual, found)) = selected(catalog, packages) else { return };
+    assert_eq!(actual, expected, "{packages}");
     assert_eq!(found, errors, "{packages}");
 }
 
@@ -94,10 +95,10 @@ fn versions_that_look_like_pre_releases_need_a_bound_that_does() {
     check(JAEGER, &jaeger("1.30.2"), &["stable: jaeger-operator.v1.30.2"], 0);
     // One error for the package, one as nothing is left.
     check(JAEGER, &jaeger("1.34.0"), &[], 2);
-    let Some((got, errors)) = selected(JAEGER, &jaeger("1.34.1-5")) else { return };
+    let Some((actual, errors)) = selected(JAEGER, &jaeger("1.34.1-5")) else { return };
     assert_eq!(errors, 0);
-    assert!(got[0].contains("jaeger-operator.v1.51.0-1"), "{got:?}");
-    assert!(!got[0].contains("jaeger-operator.v1.30.2"), "{got:?}");
+    assert!(actual[0].contains("jaeger-operator.v1.51.0-1"), "{actual:?}");
+    assert!(!actual[0].contains("jaeger-operator.v1.30.2"), "{actual:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{BundleName, Catalog, Files, Weight, catalog_layer, filter, related_images};
+use catalog::{BundleName, Catalog, Files, Severity, catalog_layer, filter, related_images};
 use image_set::{Operator, parse_image_set};
 
 fn bundle(package: &str, name: &str, version: &str, more: &str) -> String {
@@ -80,22 +80,22 @@ fn select(yaml: &str) -> (String, Vec<String>) {
             format!("{}[{}]: {}", kept.package.name, kept.default_channel, channels.join(", "))
         })
         .collect();
-    let said = filtered.findings.iter().map(|finding| {
-        let mark = match finding.weight() {
-            Weight::Note => "note",
-            Weight::Warning => "warning",
-            Weight::Error => "error",
+    let output = filtered.findings.iter().map(|finding| {
+        let mark = match finding.severity() {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
         };
         format!("{mark}: {finding}")
     });
-    (packages.join("; "), said.collect())
+    (packages.join("; "), output.collect())
 }
 
 #[track_caller]
-fn check(yaml: &str, wanted: &str, findings: &[&str]) {
-    let (got, said) = select(yaml);
-    assert_eq!(got, wanted, "{yaml}\n{said:#?}");
-    assert_eq!(said, findings, "{yaml}");
+fn check(yaml: &str, expected: &str, findings: &[&str]) {
+    let (actual, output) = select(yaml);
+    assert_eq!(actual, expected, "{yaml}\n{output:#?}");
+    assert_eq!(output, findings, "{yaml}");
 }
 
 #[test]
@@ -250,7 +250,8 @@ fn the_images_of_a_selection_are_its_bundles_own_and_those_they_list() {
     let operator = operator("    packages:\n    - {name: etcd, channels: [{name: stable}]}\n");
     let mut filtered = filter(&catalog, &operator);
     let found = related_images(&filtered);
-    let images: Vec<String> = found.images.iter().map(|wanted| wanted.image.to_string()).collect();
+    let images: Vec<String> =
+        found.images.iter().map(|expected| expected.image.to_string()).collect();
     assert_eq!(
         images,
         [
@@ -259,7 +260,7 @@ fn the_images_of_a_selection_are_its_bundles_own_and_those_they_list() {
         ]
     );
     assert_eq!(
-        found.images.iter().map(|wanted| wanted.is_bundle).collect::<Vec<_>>(),
+        found.images.iter().map(|expected| expected.is_bundle).collect::<Vec<_>>(),
         [false, true]
     );
     let name = BundleName { package: "etcd".into(), bundle: "etcd.v2.0.0".into() };

@@ -27,15 +27,15 @@ fn a_document_says_what_it_is_first() {
 
 #[test]
 fn what_is_no_inventory_is_refused_with_the_reason() {
-    for (text, wanted) in [
-        ("kind: ImageSetConfiguration\n", "it is no JSON"),
+    for (text, expected) in [
+        ("kind: ImageSetConfiguration\n", "it is not JSON"),
         ("[]", "it has no kind ClusterInventory. Make one"),
         (r#"{"kind": "ConfigMap"}"#, r#"it has no kind ClusterInventory, but "ConfigMap""#),
         (r#"{"kind": "ClusterInventory", "schema": 2}"#, "it has form 2 of inventories"),
         (r#"{"kind": "ClusterInventory"}"#, "it has form 0 of inventories"),
     ] {
         let error = Inventory::parse(text.as_bytes()).unwrap_err().to_string();
-        assert!(error.contains(wanted), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
 }
 

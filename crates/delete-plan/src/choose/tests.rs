@@ -70,7 +70,7 @@ impl World {
         change: impl FnOnce(Request<'t>) -> Request<'t>,
     ) -> Result<Choice, ChoiceError> {
         let target: &'static Target = Box::leak(Box::new(target()));
-        let wanted = |name: &&str| {
+        let expected = |name: &&str| {
             let place = place(&format!("ns/{name}"));
             let known = details(&self.record, &place);
             let kind = known.map_or(Kind::Additional, |known| known.kind);
@@ -80,7 +80,7 @@ impl World {
             &self.record,
             change(Request {
                 target,
-                images: images.iter().map(wanted).collect(),
+                images: images.iter().map(expected).collect(),
                 channels: None,
                 keep: Vec::new(),
                 superseded: BTreeSet::new(),

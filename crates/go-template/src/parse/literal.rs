@@ -1,5 +1,6 @@
 //! Constants in templates.
 
+use crate::number::parse_integer;
 use crate::quote::{unquote, unquote_character};
 use crate::value::Value;
 
@@ -14,7 +15,7 @@ pub(super) fn number(literal: &str) -> Result<Value, String> {
         let malformed = || format!("malformed character constant: {literal}");
         return unquote_character(literal).map(Value::Int).ok_or_else(malformed);
     }
-    if let Some(number) = integer(literal) {
+    if let Some(number) = parse_integer(literal) {
         return Ok(Value::Int(number));
     }
     if literal.ends_with('i') {
@@ -28,28 +29,6 @@ pub(super) fn number(literal: &str) -> Result<Value, String> {
         return Err(format!("integer overflow: {literal:?}"));
     }
     Ok(Value::Float(float))
-}
-
-fn integer(literal: &str) -> Option<i64> {
-    let (negative, digits) = match literal.as_bytes().first()? {
-        b'-' => (true, &literal[1..]),
-        b'+' => (false, &literal[1..]),
-        _ => (false, literal),
-    };
-    let lower = digits.to_ascii_lowercase();
-    let (radix, digits) = match lower.as_bytes() {
-        [b'0', b'x', ..] => (16, &lower[2..]),
-        [b'0', b'o', ..] => (8, &lower[2..]),
-        [b'0', b'b', ..] => (2, &lower[2..]),
-        [b'0', _, ..] => (8, &lower[1..]),
-        _ => (10, lower.as_str()),
-    };
-    let digits = digits.replace('_', "");
-    if digits.is_empty() || digits.starts_with(['+', '-']) {
-        return None;
-    }
-    let size = i128::from_str_radix(&digits, radix).ok()?;
-    i64::try_from(if negative { -size } else { size }).ok()
 }
 
 /// A float such as `0x1.8p3`.

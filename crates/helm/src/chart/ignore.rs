@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn patterns_match_as_in_go() {
-        for (pattern, text, wanted) in [
+        for (pattern, text, expected) in [
             ("abc", "abc", true),
             ("*", "abc", true),
             ("*c", "abc", true),
@@ -225,7 +225,7 @@ mod tests {
             ("a\\*b", "a*b", true),
             ("*x", "xxx", true),
         ] {
-            assert_eq!(glob(pattern, text), wanted, "{pattern} {text}");
+            assert_eq!(glob(pattern, text), expected, "{pattern} {text}");
         }
         for pattern in ["[]a]", "[-]", "[x-]", "a[", "["] {
             assert!(!is_valid(pattern), "{pattern}");
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn files_and_folders_are_excluded_as_helm_does() {
         let rules = IgnoreRules::parse("# comment\n.git/\n*.swp\n/ci\nsub/x.txt\n").unwrap();
-        for (path, wanted) in [
+        for (path, expected) in [
             (".git/config", true),
             ("a/.git/config", true),
             ("templates/a.swp", true),
@@ -247,7 +247,7 @@ mod tests {
             ("templates/a.yaml", false),
             (".git", false),
         ] {
-            assert_eq!(rules.excludes(path), wanted, "{path}");
+            assert_eq!(rules.excludes(path), expected, "{path}");
         }
     }
 

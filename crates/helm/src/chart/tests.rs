@@ -109,7 +109,7 @@ fn archives_may_hold_archives() {
 
 #[test]
 fn an_archive_cannot_lead_out_of_the_chart() {
-    for (name, wanted) in [
+    for (name, expected) in [
         ("web/../../etc/passwd", "leads out of the chart"),
         ("../Chart.yaml", "leads out of the chart"),
         ("web\\..\\x", "leads out of the chart"),
@@ -118,7 +118,7 @@ fn an_archive_cannot_lead_out_of_the_chart() {
         ("Chart.yaml", "outside of the chart's folder"),
     ] {
         let error = Chart::from_archive(&archive(&[(name, b"x")])).unwrap_err();
-        assert!(message(&error).contains(wanted), "{name}: {}", message(&error));
+        assert!(message(&error).contains(expected), "{name}: {}", message(&error));
     }
     for kind in [tar::EntryType::Symlink, tar::EntryType::Link] {
         let mut tar = tar::Builder::new(Vec::new());
@@ -172,7 +172,7 @@ fn charts_in_charts_end() {
 fn what_is_wrong_with_a_chart_is_told_with_its_file() {
     let broken = |files: &[(&str, &str)]| message(&Chart::from_folder(&folder(files)).unwrap_err());
     assert_eq!(broken(&[("values.yaml", "")]), "Chart.yaml is missing");
-    for (chart, wanted) in [
+    for (chart, expected) in [
         ("name: [", "Chart.yaml cannot be read: line 1"),
         ("- a\n", "Chart.yaml is not valid: expected a map, found a list"),
         ("version: 1.0.0\n", "Chart.yaml is not valid: the chart has no name"),
@@ -185,7 +185,7 @@ fn what_is_wrong_with_a_chart_is_told_with_its_file() {
         ("name: a\nversion: 1.0.0\ndependencies: [{name: b}, {name: b}]\n", "more than one"),
     ] {
         let error = broken(&[("Chart.yaml", chart)]);
-        assert!(error.contains(wanted), "{chart}: {error}");
+        assert!(error.contains(expected), "{chart}: {error}");
     }
     let error = broken(&[("Chart.yaml", CHART), ("values.yaml", "- a\n")]);
     assert_eq!(error, "values.yaml is a list, expected a map");

@@ -170,11 +170,11 @@ mod tests {
         assert!(versions.reads().hold_for(|_| false), "nothing was read");
         assert!(versions.has("apps/v1") && !versions.has("route.openshift.io/v1"));
         let reads = versions.reads();
-        assert!(reads.hold_for(|wanted| wanted == "apps/v1"));
+        assert!(reads.hold_for(|expected| expected == "apps/v1"));
         assert!(!reads.hold_for(|_| true));
         assert!(!reads.hold_for(|_| false));
         versions.items();
-        assert!(!versions.reads().hold_for(|wanted| wanted == "apps/v1"));
+        assert!(!versions.reads().hold_for(|expected| expected == "apps/v1"));
     }
 
     #[test]

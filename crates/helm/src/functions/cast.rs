@@ -1,6 +1,6 @@
 //! Lenient conversions to numbers, as Sprig's arithmetic makes them.
 
-use go_template::Value;
+use go_template::{Value, parse_integer};
 
 /// An integer; 0 for what is not a number.
 pub(super) fn to_integer(value: &Value) -> i64 {
@@ -30,28 +30,6 @@ fn without_zero_fraction(text: &str) -> &str {
         Some((whole, fraction)) if fraction.bytes().all(|byte| byte == b'0') => whole,
         _ => text,
     }
-}
-
-/// Go's `strconv.ParseInt(text, 0, 64)`: the prefix decides the base.
-pub(super) fn parse_integer(text: &str) -> Option<i64> {
-    let (negative, digits) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    let lower = digits.to_ascii_lowercase();
-    let (radix, digits) = match lower.as_bytes() {
-        [b'0', b'x', ..] => (16, &lower[2..]),
-        [b'0', b'o', ..] => (8, &lower[2..]),
-        [b'0', b'b', ..] => (2, &lower[2..]),
-        [b'0', _, ..] => (8, &lower[1..]),
-        _ => (10, lower.as_str()),
-    };
-    if digits.starts_with(['+', '-']) {
-        return None;
-    }
-    let size = i128::from_str_radix(&digits.replace('_', ""), radix).ok()?;
-    i64::try_from(if negative { -size } else { size }).ok()
 }
 
 /// Go's `strconv.ParseFloat`.

@@ -19,7 +19,7 @@ fn texts(text: &str, paths: &[&str], environment: &[&str]) -> Vec<(String, Strin
 
 #[test]
 fn images_are_found_in_every_kind_that_has_pods() {
-    for (text, wanted) in [
+    for (text, expected) in [
         ("kind: Pod\nspec:\n  containers: [{name: a, image: q/a:1}]\n", "spec.containers[0].image"),
         (
             "kind: Deployment\nspec: {template: {spec: {initContainers: [{name: a, image: q/a:1}]}}}",
@@ -43,7 +43,7 @@ fn images_are_found_in_every_kind_that_has_pods() {
             "spec.volumes[0].image.reference",
         ),
     ] {
-        assert_eq!(texts(text, &[], &[]), [("q/a:1".to_owned(), wanted.to_owned())], "{text}");
+        assert_eq!(texts(text, &[], &[]), [("q/a:1".to_owned(), expected.to_owned())], "{text}");
     }
 }
 

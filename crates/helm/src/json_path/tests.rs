@@ -27,7 +27,7 @@ fn found(path: &str) -> Vec<String> {
 
 #[test]
 fn paths_lead_where_kubectl_documents_it() {
-    for (path, wanted) in [
+    for (path, expected) in [
         ("{.kind}", &["List"][..]),
         ("{['kind']}", &["List"]),
         ("{[\"kind\"]}", &["List"]),
@@ -68,7 +68,7 @@ fn paths_lead_where_kubectl_documents_it() {
         ("{.kind[0]}", &[]),
         ("{.env[?(@.name=='IMAGE')].value}", &["quay.io/a:1 quay.io/b:2"]),
     ] {
-        assert_eq!(found(path), wanted, "{path}");
+        assert_eq!(found(path), expected, "{path}");
     }
 }
 
@@ -83,7 +83,7 @@ fn the_way_to_a_value_is_told() {
 
 #[test]
 fn what_is_not_a_path_is_an_error() {
-    for (path, wanted) in [
+    for (path, expected) in [
         ("", "empty"),
         ("{.a", "not closed"),
         ("{.a[0}", "`[` is not closed"),
@@ -97,7 +97,7 @@ fn what_is_not_a_path_is_an_error() {
         ("{hello}", "\"hello\" is not expected"),
     ] {
         let error = JsonPath::parse(path).unwrap_err().to_string();
-        assert!(error.contains(wanted), "{path}: {error}");
+        assert!(error.contains(expected), "{path}: {error}");
     }
     let long = format!("{{.{}}}", "a".repeat(2000));
     assert_eq!(JsonPath::parse(&long).unwrap_err(), JsonPathError::Long(1024));

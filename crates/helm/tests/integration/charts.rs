@@ -58,14 +58,14 @@ fn compare_chart(path: &Path) -> Compared {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for (set, values) in value_sets(path) {
         let differences = match (reference(path, &values), ours(path, &values)) {
-            (Ok(wanted), Ok(found)) => {
+            (Ok(expected), Ok(found)) => {
                 compared.rendered += 1;
-                let (wanted_images, images) = (images_of(&wanted), images_of(&found));
+                let (wanted_images, images) = (images_of(&expected), images_of(&found));
                 compared.images += wanted_images.len();
-                let mut different = differences(&wanted, &wanted, &found);
+                let mut different = differences(&expected, &expected, &found);
                 if !different.is_empty() {
                     let again = reference(path, &values).expect("it rendered before");
-                    different = differences(&wanted, &again, &found);
+                    different = differences(&expected, &again, &found);
                 }
                 let is_known = |difference: &String| {
                     let mut known = EXCEPTIONS.iter();
@@ -78,9 +78,9 @@ fn compare_chart(path: &Path) -> Compared {
                 different.extend(compare_images(path, &values, ApiSet::Plain, &wanted_images));
                 // What OpenShift adds shows in other branches.
                 let apis = api_versions(ApiSet::OpenShift);
-                if let Ok(wanted) = reference_with(path, &values, &apis) {
-                    let wanted = images_of(&wanted);
-                    different.extend(compare_images(path, &values, ApiSet::OpenShift, &wanted));
+                if let Ok(expected) = reference_with(path, &values, &apis) {
+                    let expected = images_of(&expected);
+                    different.extend(compare_images(path, &values, ApiSet::OpenShift, &expected));
                 }
                 different
             }
@@ -88,8 +88,9 @@ fn compare_chart(path: &Path) -> Compared {
             (Err(error), Ok(_)) => vec![format!("Helm fails: {error}")],
             (Ok(_), Err(error)) => vec![format!("we fail: {error}")],
         };
-        let told = differences.into_iter().map(|difference| format!("{name}, {set}: {difference}"));
-        compared.wrong.extend(told);
+        let message =
+            differences.into_iter().map(|difference| format!("{name}, {set}: {difference}"));
+        compared.wrong.extend(message);
     }
     compared
 }
@@ -99,10 +100,10 @@ fn compare_images(
     path: &Path,
     values: &str,
     apis: ApiSet,
-    wanted: &BTreeSet<String>,
+    expected: &BTreeSet<String>,
 ) -> Option<String> {
     let found = discovered(path, values, apis);
-    (found != *wanted).then(|| format!("{apis:?}: collected {found:?} not {wanted:?}"))
+    (found != *expected).then(|| format!("{apis:?}: collected {found:?} not {expected:?}"))
 }
 
 #[test]

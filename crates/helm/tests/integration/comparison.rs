@@ -167,7 +167,7 @@ pub(crate) fn images_of(documents: &[(String, Value)]) -> BTreeSet<String> {
 /// Where two lists of documents differ; empty when they are the same but for values that differ
 /// between two runs of Helm itself.
 pub(crate) fn differences(
-    wanted: &[(String, Value)],
+    expected: &[(String, Value)],
     again: &[(String, Value)],
     found: &[(String, Value)],
 ) -> Vec<String> {
@@ -177,15 +177,15 @@ pub(crate) fn differences(
         documents.iter().for_each(|(file, _)| *count.entry(file.clone()).or_default() += 1);
         count
     };
-    if count(wanted) != count(found) {
-        differences.push(format!("files: {:?} instead of {:?}", count(found), count(wanted)));
+    if count(expected) != count(found) {
+        differences.push(format!("files: {:?} instead of {:?}", count(found), count(expected)));
         return differences;
     }
-    for ((wanted, again), found) in wanted.iter().zip(again).zip(found) {
+    for ((expected, again), found) in expected.iter().zip(again).zip(found) {
         let mut random = BTreeSet::new();
-        compare(&wanted.1, &again.1, &wanted.0, &mut random);
+        compare(&expected.1, &again.1, &expected.0, &mut random);
         let mut different = BTreeSet::new();
-        compare(&wanted.1, &found.1, &wanted.0, &mut different);
+        compare(&expected.1, &found.1, &expected.0, &mut different);
         let is_random = |place: &String| {
             let path = place.split(": ").next().unwrap_or_default();
             random.iter().any(|known: &String| known.split(": ").next() == Some(path))
@@ -195,8 +195,8 @@ pub(crate) fn differences(
     differences
 }
 
-fn compare(wanted: &Value, found: &Value, path: &str, into: &mut BTreeSet<String>) {
-    match (wanted, found) {
+fn compare(expected: &Value, found: &Value, path: &str, into: &mut BTreeSet<String>) {
+    match (expected, found) {
         (Value::Object(a), Value::Object(b)) => {
             let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
             for key in keys {

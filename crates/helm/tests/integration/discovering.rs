@@ -157,11 +157,11 @@ fn required_values_are_named() {
         ),
         ("values.yaml", "ingress: {}\n"),
     ]);
-    let wanted = Cause::Required {
+    let expected = Cause::Required {
         reason: "a host is needed".to_owned(),
         values: vec!["ingress.host".to_owned()],
     };
-    assert_eq!(found.problems[0].cause, wanted);
+    assert_eq!(found.problems[0].cause, expected);
     assert_eq!(
         found.problems[0].to_string(),
         "top/templates/a.yaml:2: the chart requires values (ingress.host): a host is needed"

@@ -17,10 +17,10 @@ fn write(folder: &Path, files: &[(&str, &str)]) {
 fn compared(files: &[(&str, &str)], values: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), files);
-    let wanted = reference(folder.path(), values).unwrap_or_else(|e| panic!("Helm fails: {e}"));
+    let expected = reference(folder.path(), values).unwrap_or_else(|e| panic!("Helm fails: {e}"));
     let found = ours(folder.path(), values).unwrap_or_else(|e| panic!("we fail: {e}"));
-    assert_eq!(differences(&wanted, &wanted, &found), [""; 0], "{values}");
-    assert_eq!(images_of(&wanted), images_of(&found));
+    assert_eq!(differences(&expected, &expected, &found), [""; 0], "{values}");
+    assert_eq!(images_of(&expected), images_of(&found));
     images_of(&found).into_iter().collect()
 }
 
@@ -164,9 +164,10 @@ fn hooks_cron_jobs_lists_crds_and_notes() {
         ("crds/README.md", "not read"),
     ];
     let images = compared(&files, "");
-    let wanted = ["cron", "custom", "hook", "init", "list", "test"];
-    let wanted: Vec<String> = wanted.iter().map(|name| format!("docker.io/q/{name}:1")).collect();
-    assert_eq!(images, wanted);
+    let expected = ["cron", "custom", "hook", "init", "list", "test"];
+    let expected: Vec<String> =
+        expected.iter().map(|name| format!("docker.io/q/{name}:1")).collect();
+    assert_eq!(images, expected);
 }
 
 #[test]
@@ -226,10 +227,10 @@ fn requirements_of_the_first_format_and_archives_in_charts() {
         .status();
     assert!(packed.expect("tar runs").success());
     for (values, count) in [("", 2), ("db: {enabled: false}", 1), ("db: {image: q/other:1}", 2)] {
-        let wanted = reference(top.path(), values).expect("Helm renders");
+        let expected = reference(top.path(), values).expect("Helm renders");
         let found = ours(top.path(), values).expect("we render");
-        assert_eq!(differences(&wanted, &wanted, &found), [""; 0], "{values}");
-        assert_eq!((images_of(&found), images_of(&found).len()), (images_of(&wanted), count));
+        assert_eq!(differences(&expected, &expected, &found), [""; 0], "{values}");
+        assert_eq!((images_of(&found), images_of(&found).len()), (images_of(&expected), count));
     }
 }
 

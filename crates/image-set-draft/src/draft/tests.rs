@@ -7,7 +7,7 @@ use release::select::{GraphKey, Graphs, select};
 use super::draft as write;
 use super::*;
 use crate::operators::operators;
-use crate::releases::{ChannelDraft, Wish};
+use crate::releases::{ChannelDraft, ReleaseRequest};
 
 fn subscription(package: &str, channel: &str, source: &str, csv: &str) -> Subscription {
     Subscription {
@@ -98,7 +98,7 @@ fn what_is_written_reads_as_what_was_decided() {
 #[test]
 fn reasons_are_comments_beside_and_open_decisions_are_at_the_top() {
     let draft = draft(&inventory(), Some(&releases()), None);
-    for wanted in [
+    for expected in [
         "# Because.",
         "# The way: 4.16.3 -> 4.16.9.",
         "https://osus.lan/graph",
@@ -107,7 +107,7 @@ fn reasons_are_comments_beside_and_open_decisions_are_at_the_top() {
         "# - catalog: REGISTRY/REPOSITORY:TAG",
         "    # - name: own",
     ] {
-        assert!(draft.text.contains(wanted), "{wanted} is not in\n{}", draft.text);
+        assert!(draft.text.contains(expected), "{expected} is not in\n{}", draft.text);
     }
     let undecided = draft.undecided.join("\n");
     assert!(undecided.contains("CatalogSource site-catalog"), "{undecided}");
@@ -172,7 +172,7 @@ fn names_from_a_hostile_inventory_stay_values() {
 #[test]
 fn with_real_graphs_exactly_the_releases_on_the_way_are_selected() {
     let Some(folder) = data_tier::data_tier("cincinnati-graphs/responses") else { return };
-    let mut asked = 0;
+    let mut requested = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let graph = Graph::parse(&std::fs::read(&path).unwrap()).unwrap();
@@ -186,7 +186,7 @@ fn with_real_graphs_exactly_the_releases_on_the_way_are_selected() {
                 ..Cluster::default()
             };
             let inventory = Inventory { cluster: Some(cluster.clone()), ..Inventory::default() };
-            let wish = Wish::of(&cluster, None, None).unwrap();
+            let wish = ReleaseRequest::of(&cluster, None, None).unwrap();
             let graphs = [(channel.clone(), graph.clone())].into();
             let releases = wish.decide(&graphs).unwrap();
             let draft = draft(&inventory, Some(&releases), Some(Architecture::Amd64));
@@ -201,8 +201,8 @@ fn with_real_graphs_exactly_the_releases_on_the_way_are_selected() {
             assert_eq!(selected.len(), releases.way.len(), "{}: {from}", path.display());
             assert_eq!(selected.first(), releases.way.first());
             assert_eq!(selected.last(), releases.way.last());
-            asked += 1;
+            requested += 1;
         }
     }
-    assert!(asked > 50, "{asked}");
+    assert!(requested > 50, "{requested}");
 }

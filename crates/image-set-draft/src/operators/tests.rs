@@ -126,12 +126,12 @@ fn what_a_person_should_look_at_is_said() {
     assert!(reason.contains("in phase Failed"), "{reason}");
     assert!(reason.contains("An update to b.v1.1.0 is there and waits for approval"), "{reason}");
     let undecided = operators.undecided.join("\n");
-    for wanted in [
+    for expected in [
         "b is subscribed to channel stable-4.16, whose name has the minor version 4.16",
         "Which version of c is installed in n is not known",
         "d.v3.0.0 in m",
     ] {
-        assert!(undecided.contains(wanted), "{wanted} is not in\n{undecided}");
+        assert!(undecided.contains(expected), "{expected} is not in\n{undecided}");
     }
 }
 

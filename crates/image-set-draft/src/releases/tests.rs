@@ -17,7 +17,7 @@ fn graph(
             "metadata": { "io.openshift.upgrades.graph.release.channels": channel },
         })
     };
-    let place = |wanted: &str| versions.iter().position(|version| *version == wanted).unwrap();
+    let place = |expected: &str| versions.iter().position(|version| *version == expected).unwrap();
     let risk = json!({ "name": "SlowDisks", "message": "m", "url": "https://x", "matchingRules": [{"type": "Always"}] });
     let conditional: Vec<Value> = risky
         .iter()
@@ -35,8 +35,8 @@ fn graphs(list: Vec<(&str, Graph)>) -> BTreeMap<String, Graph> {
     list.into_iter().map(|(name, graph)| (name.to_owned(), graph)).collect()
 }
 
-fn wish(from: &str, to: Option<&str>, channel: &str) -> Wish {
-    Wish {
+fn wish(from: &str, to: Option<&str>, channel: &str) -> ReleaseRequest {
+    ReleaseRequest {
         from: from.parse().unwrap(),
         to: to.map(|to| to.parse().unwrap()),
         channel: channel.to_owned(),
@@ -157,7 +157,7 @@ fn a_target_that_cannot_be_reached_is_an_error() {
 #[test]
 fn a_cluster_without_a_channel_gets_the_usual_one_and_is_told() {
     let cluster = Cluster { version: Some("4.16.3".parse().unwrap()), ..Cluster::default() };
-    let wish = Wish::of(&cluster, None, None).unwrap();
+    let wish = ReleaseRequest::of(&cluster, None, None).unwrap();
     assert_eq!(wish.channel, "stable-4.16");
     let releases = wish.decide(&graphs(vec![("stable-4.16", stable_16())])).unwrap();
     assert!(releases.undecided[0].contains("is in no channel"), "{:?}", releases.undecided);

@@ -10,18 +10,18 @@ fn image_set(body: &str) -> String {
 }
 
 #[track_caller]
-fn assert_found(text: &str, wanted: &[&str]) {
+fn assert_found(text: &str, expected: &[&str]) {
     let found = match parse("isc.yaml", text) {
         Ok(document) => panic!("{text}\nwas read as {document:?}"),
         Err(findings) => findings.to_string(),
     };
-    let wanted: Vec<String> = wanted.iter().map(|line| format!("isc.yaml:{line}")).collect();
-    assert_eq!(found.lines().collect::<Vec<_>>(), wanted, "{text}");
+    let expected: Vec<String> = expected.iter().map(|line| format!("isc.yaml:{line}")).collect();
+    assert_eq!(found.lines().collect::<Vec<_>>(), expected, "{text}");
 }
 
 #[test]
 fn the_head_of_a_document_is_checked() {
-    for (text, wanted) in [
+    for (text, expected) in [
         (
             "",
             "1:1: nothing to read; an image set starts with `kind: ImageSetConfiguration` and \
@@ -87,13 +87,13 @@ fn the_head_of_a_document_is_checked() {
             "2:9: mirror must be a map, but this is a list",
         ),
     ] {
-        assert_found(text, &[wanted]);
+        assert_found(text, &[expected]);
     }
 }
 
 #[test]
 fn archive_sizes_are_whole_numbers() {
-    for (size, said) in [
+    for (size, output) in [
         ("-1", "-1"),
         ("4.5", "4.5"),
         ("\"4\"", "the text \"4\""),
@@ -103,18 +103,18 @@ fn archive_sizes_are_whole_numbers() {
         ("yes", "yes"),
     ] {
         let text = format!("kind: ImageSetConfiguration\narchiveSize: {size}\nmirror:\n");
-        let wanted = format!(
+        let expected = format!(
             "2:14: archiveSize must be a whole number of GiB from 0 to 17179869183, but this is \
-             {said}"
+             {output}"
         );
-        assert_found(&text, &[&wanted]);
+        assert_found(&text, &[&expected]);
     }
 }
 
 #[test]
 fn additional_images_are_checked() {
     let digest = "a".repeat(64);
-    for (body, wanted) in [
+    for (body, expected) in [
         (
             "  additionalImage: []\n",
             "4:3: unknown field \"additionalImage\" in mirror; did you mean \"additionalImages\"?",
@@ -204,7 +204,7 @@ fn additional_images_are_checked() {
             "6:5: duplicate key \"Name\", first given on line 5; keep one",
         ),
     ] {
-        assert_found(&image_set(body), &[wanted]);
+        assert_found(&image_set(body), &[expected]);
     }
     let short = format!("  additionalImages:\n  - name: quay.io/a/b@sha256:{}\n", &digest[1..]);
     assert_found(
@@ -220,7 +220,7 @@ fn additional_images_are_checked() {
 #[test]
 fn blocked_images_must_be_patterns() {
     let big = "(((a{100}){100}){100})";
-    for (name, wanted) in [
+    for (name, expected) in [
         ("quay.io/(a", "5:11: name \"quay.io/(a\" is not a regular expression: unclosed group"),
         (
             "'*'",
@@ -237,13 +237,13 @@ fn blocked_images_must_be_patterns() {
              quay\\.io/org/.*`",
         ),
     ] {
-        assert_found(&image_set(&format!("  blockedImages:\n  - name: {name}\n")), &[wanted]);
+        assert_found(&image_set(&format!("  blockedImages:\n  - name: {name}\n")), &[expected]);
     }
 }
 
 #[test]
 fn releases_are_checked() {
-    for (body, wanted) in [
+    for (body, expected) in [
         (
             "    channels: [{name: stable-4.18, minVersion: 4.18}]\n",
             "5:48: minVersion is the number 4.18, expected a release version; write all three \
@@ -307,13 +307,13 @@ fn releases_are_checked() {
         ),
         ("    graph: [true]\n", "5:12: graph must be true or false, but this is a list"),
     ] {
-        assert_found(&image_set(&format!("  platform:\n{body}")), &[wanted]);
+        assert_found(&image_set(&format!("  platform:\n{body}")), &[expected]);
     }
 }
 
 #[test]
 fn operators_are_checked() {
-    for (body, wanted) in [
+    for (body, expected) in [
         (
             "  - packages: []\n",
             "5:5: mirror.operators[0] has no \"catalog\"; add it, for example `catalog: \
@@ -387,13 +387,13 @@ fn operators_are_checked() {
             "6:42: defaultChannel \"d\" is not among the channels listed here; add it to them",
         ),
     ] {
-        assert_found(&image_set(&format!("  operators:\n{body}")), &[wanted]);
+        assert_found(&image_set(&format!("  operators:\n{body}")), &[expected]);
     }
 }
 
 #[test]
 fn charts_and_samples_are_checked() {
-    for (body, wanted) in [
+    for (body, expected) in [
         (
             "  helm: {repositories: [{name: r}]}\n",
             "4:25: mirror.helm.repositories[0] has no \"url\"; add it, for example `url: \
@@ -445,13 +445,13 @@ fn charts_and_samples_are_checked() {
             "4:13: mirror.samples[0] has no \"name\"; add it, for example `name: ruby`",
         ),
     ] {
-        assert_found(&image_set(body), &[wanted]);
+        assert_found(&image_set(body), &[expected]);
     }
 }
 
 #[test]
 fn a_count_of_previous_versions_is_a_number_and_no_range_beside_it() {
-    for (keys, wanted) in [
+    for (keys, expected) in [
         (
             "previousVersions: two",
             "7:25: previousVersions counts versions before the newest one, so it must be a whole \
@@ -475,7 +475,7 @@ fn a_count_of_previous_versions_is_a_number_and_no_range_beside_it() {
         let body = format!(
             "  operators:\n  - catalog: quay.io/a/b:1\n    packages:\n    - {keys}\n      name: p\n"
         );
-        assert_found(&image_set(&body), &[wanted]);
+        assert_found(&image_set(&body), &[expected]);
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Read, Write};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use flate2::write::GzEncoder;
-use oci::{Descriptor, Digest, Hasher, MediaType};
+use oci::{Descriptor, Digest, HashingWriter, MediaType};
 
 use crate::random::Keystream;
 
@@ -106,10 +106,10 @@ impl Layer {
             let diff_id = recipe.write_to(&mut bytes).with_context(making)?;
             return Ok(Self { blob: Blob::from_bytes(bytes), compression, diff_id });
         }
-        let mut hashed = Hashed::new(io::sink());
+        let mut hashed = HashingWriter::new(io::sink());
         let diff_id = recipe.write_to(&mut hashed).with_context(making)?;
-        let size = hashed.hasher.length();
-        let digest = hashed.hasher.finish();
+        let size = hashed.length();
+        let (_, digest) = hashed.finish();
         Ok(Self {
             blob: Blob { digest, size, content: Content::Layer(recipe) },
             compression,
@@ -164,7 +164,7 @@ impl Recipe {
     }
 
     fn write_tar(&self, out: &mut dyn Write) -> io::Result<Digest> {
-        let mut hashed = Hashed::new(BufWriter::with_capacity(64 << 10, out));
+        let mut hashed = HashingWriter::new(BufWriter::with_capacity(64 << 10, out));
         let mut tar = tar::Builder::new(&mut hashed);
         let directory = format!("lab/{}/", Digest::of(self.name.as_bytes()).short());
         tar.append_data(&mut header(tar::EntryType::Directory, 0), &directory, io::empty())?;
@@ -174,7 +174,7 @@ impl Recipe {
         tar.finish()?;
         drop(tar);
         hashed.flush()?;
-        Ok(hashed.hasher.finish())
+        Ok(hashed.finish().1)
     }
 }
 
@@ -185,30 +185,6 @@ fn header(kind: tar::EntryType, size: u64) -> tar::Header {
     header.set_mtime(0);
     header.set_mode(if kind.is_dir() { 0o755 } else { 0o644 });
     header
-}
-
-/// Hashes what is written through it.
-struct Hashed<W> {
-    hasher: Hasher,
-    out: W,
-}
-
-impl<W> Hashed<W> {
-    fn new(out: W) -> Self {
-        Self { hasher: Hasher::new(), out }
-    }
-}
-
-impl<W: Write> Write for Hashed<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
 }
 
 #[cfg(test)]

@@ -3,14 +3,9 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 
-/// Waits for the end of the pipe that only our process holds, then kills the server. A destructor
-/// alone would leave the server running after a SIGKILL, an abort, or when it sits in a `static`.
-/// `exec` keeps the process id, so `$$` is the server itself.
-const WATCHED: &str = r#"exec 3<&0
-(read -r _ <&3; kill -9 $$) 2>/dev/null &
-exec "$0" "$@" 3<&- </dev/null"#;
+use crate::bound::bound_command;
 
 /// Lines of a log that an error shows.
 const TAIL: usize = 15;
@@ -26,11 +21,8 @@ impl Daemon {
     /// Starts `program`; what it prints goes to the file `log`.
     pub(super) fn start(program: &Path, arguments: &[String], log: &Path) -> io::Result<Self> {
         let output = File::create(log)?;
-        let child = Command::new("/bin/sh")
-            .args(["-c", WATCHED])
-            .arg(program)
+        let child = bound_command(program)
             .args(arguments)
-            .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()?;

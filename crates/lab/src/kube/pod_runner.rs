@@ -22,7 +22,7 @@ use super::container::{Container, ImageRoot, Process, open_folder};
 use super::{ApiError, ApiServer};
 use crate::background::Background;
 use crate::certificates::Authority;
-use crate::document_server::{Document, DocumentServer, Settings, Shelf};
+use crate::document_server::{Document, DocumentServer, DocumentSource, Settings};
 
 /// Names of nodes start like this; a number follows.
 const NODE: &str = "worker-";
@@ -84,7 +84,7 @@ pub struct PodOptions {
 /// The logs of pods.
 struct Logs(Arc<Mutex<Pods>>);
 
-impl Shelf for Logs {
+impl DocumentSource for Logs {
     fn find(&self, uri: &http::Uri) -> Option<Document> {
         // /containerLogs/NAMESPACE/POD/CONTAINER
         let name = uri.path().strip_prefix("/containerLogs/")?.split('/').nth(1)?;

@@ -39,7 +39,7 @@ pub(super) struct Plan<'a> {
     /// Files and folders of the host, and where they are to be seen, read-only.
     pub(super) binds: &'a [(PathBuf, PathBuf)],
     /// A script for process 1. It prints `ready` when it is, and goes on until its standard input
-    /// ends. It reads one line before it may use the network's cards.
+    /// ends. It reads one line before it may use the network's NICs.
     pub(super) init: &'a str,
 }
 
@@ -115,7 +115,7 @@ impl Cell {
         command
             .arg(format!("--target={}", self.pid()))
             .args(["--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd", "--"])
-            // `nsenter` stays outside and waits. Whoever kills it means the program.
+            // `nsenter` stays outside and waits. A signal to it is meant for the program.
             .args(["setpriv", "--pdeathsig", "KILL", "--", program])
             .env_clear()
             .envs(ENVIRONMENT)

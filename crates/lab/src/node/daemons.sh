@@ -15,7 +15,7 @@ nm_runs() { [ "$(nmcli -t -f RUNNING general)" = running ]; }
 
 # NetworkManager removes the bridges it made at the last start and makes them again. In the userspace
 # datapath their links are tun devices: a switch that is slow to look sees both changes at once and
-# keeps the old link, which NetworkManager takes for somebody else's; it then waits for ever for
+# keeps the old link, which NetworkManager considers unmanaged; it then waits for ever for
 # one of its own. Removed before the switch starts, there is no old link. The kernel's datapath, which
 # nodes have, needs none of this.
 forget_bridges_of_the_last_start() {

@@ -105,7 +105,7 @@ pub struct Lan {
 }
 
 impl Lan {
-    /// Starts a LAN that nobody is plugged into.
+    /// Starts a LAN without nodes.
     pub fn start(options: &LanOptions) -> Result<Self> {
         needs::check()?;
         let tree = Tree::of_user()?;
@@ -158,7 +158,7 @@ impl Lan {
         format!("/proc/{}/ns/net", self.cell.pid())
     }
 
-    /// Nobody gets a lease any more. Leases that are out stay valid.
+    /// From now on no leases are given. Existing leases stay valid.
     pub fn stop_dhcp(&self) -> Result<()> {
         let mut options = self.options();
         options.dhcp = false;
@@ -277,7 +277,7 @@ fn arguments(options: &LanOptions, log: &Path) -> Result<Option<Vec<String>>> {
         "--port=0",
         "--bind-interfaces",
         "--log-dhcp",
-        // Leases are given for what is asked, without looking whether somebody has the address:
+        // Requested addresses are leased without a check whether they are in use:
         // that would take three seconds.
         "--no-ping",
     ]

@@ -1,7 +1,7 @@
-//! A whole machine: systemd, udev, cards on a bus, a kernel of Debian's, emulated in software.
+//! A whole machine: systemd, udev, NICs on a bus, a Debian kernel, emulated in software.
 //! Nothing of it is imitated, so it takes a minute or two to start.
 //!
-//! It has two cards, `nic0` and `nic1`, on one LAN. The router is 198.51.100.1/24, and
+//! It has two NICs, `nic0` and `nic1`, on one LAN. The router is 198.51.100.1/24, and
 //! 192.0.2.1/24 on VLAN 100; DHCP is served on both. Nothing leaves the machine.
 //!
 //! A scenario is a script for bash. It starts in `/lab` when systemd has started all it was told
@@ -35,8 +35,8 @@ const DEADLINE: Duration = Duration::from_secs(480);
 const RESULTS: u64 = 64 << 20;
 /// The end of the console that an error shows.
 const TAIL: usize = 4000;
-/// Cards and their names, by the last number of their MAC.
-const CARDS: [&str; 3] = ["nic0", "nic1", "lan0"];
+/// The names of NICs, by the last number of their MAC address.
+const NICS: [&str; 3] = ["nic0", "nic1", "lan0"];
 
 /// How a machine is before it starts for the first time.
 #[derive(Debug, Clone)]
@@ -137,13 +137,13 @@ impl Machine {
                 "root=/dev/vda rw console=ttyS0 quiet loglevel=4 panic=-1 nokaslr \
                     mitigations=off systemd.show_status=error",
             ])
-            // Whether the disk is up to date on the host's own disk is nobody's concern.
+            // Whether the disk is flushed to the disk of the host does not matter.
             .args(["-drive", &disk("disk", ",cache=unsafe")])
             .args(["-drive", &disk("payload", ",readonly=on")])
             .args(["-drive", &disk("results", ",cache=unsafe")])
             .arg("-serial")
             .arg(format!("file:{}", self.folder.path().join("console").display()));
-        for number in 0..CARDS.len() {
+        for number in 0..NICS.len() {
             command
                 .args(["-netdev", &format!("hubport,id=wire{number},hubid=0"), "-device"])
                 .arg(format!("virtio-net-pci,netdev=wire{number},mac={}", mac(number)));
@@ -217,7 +217,7 @@ fn put_first(tar: &mut tar::Builder<File>, options: &MachineOptions) -> Result<(
     for (path, text) in OURS {
         put(tar, path, text.as_bytes(), 0o644)?;
     }
-    for (number, name) in CARDS.into_iter().enumerate() {
+    for (number, name) in NICS.into_iter().enumerate() {
         let link = format!("[Match]\nPermanentMACAddress={}\n\n[Link]\nName={name}\n", mac(number));
         put(tar, &format!("etc/systemd/network/10-{name}.link"), link.as_bytes(), 0o644)?;
     }

@@ -12,11 +12,11 @@ use super::lan::LanOptions;
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
     pub hostname: String,
-    /// Network cards: `nic0`, `nic1`, …, all plugged into the same LAN.
+    /// NICs: `nic0`, `nic1`, …, all connected to the same LAN.
     pub nics: u8,
     /// Profiles of NetworkManager. By default `nic0` asks DHCP and the others have none.
     pub profiles: Vec<Profile>,
-    /// Whether NetworkManager makes profiles of its own, in /run, for cards that have none.
+    /// Whether NetworkManager makes profiles of its own, in /run, for NICs that have none.
     pub automatic_profiles: bool,
     /// Other files on its disk.
     pub files: Vec<NodeFile>,
@@ -71,12 +71,12 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// A card that asks DHCP, and a router for IPv6.
+    /// A NIC that uses DHCP, and router advertisements for IPv6.
     pub fn dhcp(nic: &str) -> Self {
         Self::ethernet(nic, "[ipv4]\nmethod=auto\n")
     }
 
-    /// A card with a fixed IPv4 address, as in `198.51.100.10/24`, and a default route.
+    /// A NIC with a static IPv4 address, as in `198.51.100.10/24`, and a default route.
     pub fn fixed(nic: &str, address: &str, gateway: &str) -> Self {
         let ipv4 = format!("[ipv4]\nmethod=manual\naddress1={address},{gateway}\n");
         Self::ethernet(nic, &ipv4)
@@ -102,7 +102,7 @@ impl Profile {
 pub(super) fn network_manager(automatic_profiles: bool) -> NodeFile {
     let none = if automatic_profiles { "" } else { "no-auto-default=*\n" };
     // Bridges of Open vSwitch are taps here, as the host's kernel has no datapath.
-    // NetworkManager would take each a second time, as a device somebody else made.
+    // NetworkManager would manage each a second time, as a device of another program.
     let text = format!(
         "[main]
 plugins=keyfile

@@ -2,11 +2,11 @@
 //! what the host's kernel may lack: the Open vSwitch datapath, bonds, VLANs. It can be started
 //! again from the same disk.
 //!
-//! It has two cards, by default `nic0` and `nic1`, on one LAN, which is in the machine as well. The router
+//! It has two NICs, by default `nic0` and `nic1`, on one LAN, which is in the machine as well. The router
 //! is 198.51.100.1/24, and 192.0.2.1/24 on VLAN 100; DHCP is served on both. The LAN takes jumbo
-//! frames, of 9216 bytes; the cards are for the usual 1500 until they are told otherwise.
+//! frames, of 9216 bytes; the NICs have an MTU of 1500 until it is changed.
 //!
-//! A third card, `mgmt0`, is plugged into a [`Lan`] of the host on request: by it the machine
+//! A third NIC, `mgmt0`, is connected to a [`Lan`] of the host on request: by it the machine
 //! reaches servers of the host through a [`Relay`](super::Relay). That LAN takes root.
 //!
 //! A machine either runs a scenario from start to end ([`Uml::boot`]), or is switched on and told
@@ -69,7 +69,7 @@ const DEADLINE: Duration = Duration::from_secs(1200);
 #[derive(Debug, Clone)]
 pub struct UmlOptions {
     pub hostname: String,
-    /// The names of its two cards.
+    /// The names of its two NICs.
     pub nics: [String; 2],
     /// Profiles of NetworkManager. By default `nic0` asks DHCP and `nic1` has none.
     pub profiles: Vec<Profile>,
@@ -77,7 +77,7 @@ pub struct UmlOptions {
     pub automatic_profiles: bool,
     /// Other files on its disk. All belong to root; of their modes only who may execute counts.
     pub files: Vec<NodeFile>,
-    /// The LAN of the host that `mgmt0` is plugged into. By default there is no such card.
+    /// The LAN of the host that `mgmt0` is connected to. By default there is no such NIC.
     pub uplink: Option<Arc<Lan>>,
 }
 
@@ -270,7 +270,7 @@ impl Machine {
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }
-        // Whoever is left of the group: the machine when it is to be given up, else the watcher,
+        // What remains of the process group: the machine if it is to be killed, else the watcher,
         // which also keeps the group's number from being anyone else's.
         if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process_group(group, Signal::KILL);

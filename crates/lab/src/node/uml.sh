@@ -1,5 +1,5 @@
 # Process 1 of a User-Mode Linux machine. /host is a folder of the host, /host/.lab is ours.
-# Environment: UMLNAME, UMLMODULES, UMLNICS, and UMLUPLINK where there is a card to the host.
+# Environment: UMLNAME, UMLMODULES, UMLNICS, and UMLUPLINK if there is a NIC to the host.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin HOME=/root LANG=C.UTF-8
 exec < /dev/null > /host/.lab/console 2>&1
 
@@ -23,7 +23,7 @@ mount -t hostfs none /usr/lib/modules -o "$UMLMODULES" 2> /dev/null ||
   mount -t hostfs none /usr/lib/modules -o "hostfs=$UMLMODULES" || fail "no kernel modules"
 mount --bind /host/.lab/log /log
 modprobe bonding max_bonds=0 || fail "no module bonding"
-for module in openvswitch 8021q veth tun bridge; do
+for module in openvswitch 8021q veth tun bridge vrf; do
   modprobe "$module" || fail "no module $module"
 done
 # What the first start brings along. Owners and modes of the host's files mean nothing here.
@@ -33,11 +33,11 @@ if [ ! -e /etc/.lab-started ]; then
 fi
 hostname "$UMLNAME"
 ip link set lo up
-[ -z "$UMLUPLINK" ] || ip link set eth0 name "$UMLUPLINK" || fail "no card to the host"
+[ -z "$UMLUPLINK" ] || ip link set eth0 name "$UMLUPLINK" || fail "no NIC to the host"
 
 # The LAN: a bridge with a router's address, DHCP, and a VLAN with the same.
 lan() { ip netns exec lan "$@"; }
-# What the LAN lets through. A card begins with less, as cards do.
+# The MTU of the LAN. A NIC starts with a smaller one, as usual.
 jumbo=9216
 ip netns add lan
 lan ip link set lo up
@@ -52,7 +52,7 @@ IFS=, read -r -a nics <<< "$UMLNICS"
 for nic in 0 1; do
   ip link add "${nics[nic]}" address "52:54:00:00:00:0$nic" \
     type veth peer name "port$nic" mtu "$jumbo" netns lan
-  # As in a node in namespaces: whoever reads from the wire wants whole checksums.
+  # As in a node in namespaces: programs that read raw packets need complete checksums.
   ethtool -K "${nics[nic]}" tx off > /dev/null
   lan ethtool -K "port$nic" tx off > /dev/null
   lan ip link set "port$nic" master br0 up

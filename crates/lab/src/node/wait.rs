@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// Long enough for the slowest machine; nobody waits that long unless something is broken.
+/// Long enough for the slowest machine; reached only if something is broken.
 const DEADLINE: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(20);
 

@@ -10,9 +10,9 @@ use oci::{Descriptor, Digest, Manifest, MediaType, Pointer, RawManifest, Reposit
 use serde_json::json;
 
 use super::Behaviour;
-use super::answer::{Answer, Content, DIGEST_HEADER};
+use super::prepared_response::{Content, DIGEST_HEADER, PreparedResponse};
 use super::route::{Lost, Query, Route};
-use super::store::{Held, Store, Upload};
+use super::store::{BlobContent, Store, Upload};
 
 const UPLOAD_ID: HeaderName = HeaderName::from_static("docker-upload-uuid");
 const SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
@@ -41,10 +41,10 @@ pub(super) struct Api {
 impl Api {
     /// Answers a request. An error means that its body could not be read or
     /// stored; the connection is of no more use then.
-    pub(super) async fn answer(&self, call: &Call, body: Incoming) -> io::Result<Answer> {
+    pub(super) async fn answer(&self, call: &Call, body: Incoming) -> io::Result<PreparedResponse> {
         let reading = matches!(call.method, Method::GET | Method::HEAD);
         Ok(match (&call.route, &call.method) {
-            (Route::Ping, _) if reading => Answer::json(StatusCode::OK, &json!({})),
+            (Route::Ping, _) if reading => PreparedResponse::json(StatusCode::OK, &json!({})),
             (Route::Catalog, &Method::GET) => self.catalog(&call.query),
             (Route::Tags(name), &Method::GET) => self.tags(name, &call.query),
             (Route::Manifest(name, pointer), _) if reading => {
@@ -67,10 +67,10 @@ impl Api {
             (Route::Referrers(name, digest), &Method::GET) if self.behaviour.referrers_api => {
                 self.referrers(name, digest, call.query.get("artifactType"))
             }
-            (Route::Referrers(..), _) => Answer::empty(StatusCode::NOT_FOUND)
+            (Route::Referrers(..), _) => PreparedResponse::empty(StatusCode::NOT_FOUND)
                 .with(header::CONTENT_TYPE, "text/plain")
                 .holding(Content::Bytes("404 page not found\n".into())),
-            _ => Answer::refusal(
+            _ => PreparedResponse::refusal(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "UNSUPPORTED",
                 "The operation is unsupported.",
@@ -78,26 +78,33 @@ impl Api {
         })
     }
 
-    fn catalog(&self, query: &Query) -> Answer {
+    fn catalog(&self, query: &Query) -> PreparedResponse {
         let (names, next) = page(self.store.repositories(), query);
-        let answer = Answer::json(StatusCode::OK, &json!({"repositories": names}));
+        let answer = PreparedResponse::json(StatusCode::OK, &json!({"repositories": names}));
         linked(answer, "/v2/_catalog", next)
     }
 
-    fn tags(&self, name: &Repository, query: &Query) -> Answer {
+    fn tags(&self, name: &Repository, query: &Query) -> PreparedResponse {
         let Some(tags) = self.store.tags(name) else { return unknown("NAME_UNKNOWN") };
         let (tags, next) = if self.behaviour.pages_tags { page(tags, query) } else { (tags, None) };
-        let answer = Answer::json(StatusCode::OK, &json!({"name": name, "tags": tags}));
+        let answer = PreparedResponse::json(StatusCode::OK, &json!({"name": name, "tags": tags}));
         linked(answer, &format!("/v2/{name}/tags/list"), next)
     }
 
-    fn manifest(&self, name: &Repository, pointer: &Pointer, headers: &HeaderMap) -> Answer {
+    fn manifest(
+        &self,
+        name: &Repository,
+        pointer: &Pointer,
+        headers: &HeaderMap,
+    ) -> PreparedResponse {
         match self.store.manifest(name, pointer) {
-            Some(raw) if accepts(headers, &raw.media_type) => Answer::empty(StatusCode::OK)
-                .with(header::CONTENT_TYPE, &raw.media_type)
-                .with(DIGEST_HEADER, raw.digest)
-                .holding(Content::Bytes(raw.bytes.into())),
-            Some(raw) => Answer::refusal(
+            Some(raw) if accepts(headers, &raw.media_type) => {
+                PreparedResponse::empty(StatusCode::OK)
+                    .with(header::CONTENT_TYPE, &raw.media_type)
+                    .with(DIGEST_HEADER, raw.digest)
+                    .holding(Content::Bytes(raw.bytes.into()))
+            }
+            Some(raw) => PreparedResponse::refusal(
                 StatusCode::NOT_FOUND,
                 "MANIFEST_UNKNOWN",
                 &format!("the Accept header does not admit {}", raw.media_type),
@@ -112,10 +119,11 @@ impl Api {
         pointer: &Pointer,
         headers: &HeaderMap,
         bytes: Vec<u8>,
-    ) -> Answer {
+    ) -> PreparedResponse {
         let sent_as = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let bad =
-            |code: &str, message: &str| Answer::refusal(StatusCode::BAD_REQUEST, code, message);
+        let bad = |code: &str, message: &str| {
+            PreparedResponse::refusal(StatusCode::BAD_REQUEST, code, message)
+        };
         let parsed = RawManifest::new(sent_as, bytes).and_then(|raw| Ok((raw.parse()?, raw)));
         let (manifest, raw) = match parsed {
             Ok(parsed) => parsed,
@@ -127,7 +135,7 @@ impl Api {
         if let Some(missing) = self.missing(name, &manifest) {
             return bad("MANIFEST_BLOB_UNKNOWN", &format!("{missing} is not in {name}"));
         }
-        let answer = Answer::empty(StatusCode::CREATED)
+        let answer = PreparedResponse::empty(StatusCode::CREATED)
             .with(header::LOCATION, format!("/v2/{name}/manifests/{}", raw.digest))
             .with(DIGEST_HEADER, raw.digest);
         let answer = match &manifest.about().subject {
@@ -156,18 +164,20 @@ impl Api {
         child.or(blob.copied()).map(|found| found.digest)
     }
 
-    fn blob(&self, name: &Repository, digest: &Digest, call: &Call) -> Answer {
+    fn blob(&self, name: &Repository, digest: &Digest, call: &Call) -> PreparedResponse {
         let Some(held) = self.store.blob(name, digest) else { return unknown("BLOB_UNKNOWN") };
         let size = held.size();
-        let answer = Answer::empty(StatusCode::OK)
+        let answer = PreparedResponse::empty(StatusCode::OK)
             .with(header::CONTENT_TYPE, "application/octet-stream")
             .with(header::ACCEPT_RANGES, "bytes")
             .with(DIGEST_HEADER, digest);
         let range = call.headers.get(header::RANGE).and_then(|value| value.to_str().ok());
         match range.and_then(range_of).filter(|_| !call.ignore_range) {
             None => answer.holding(slice(held, 0, size)),
-            Some((start, _)) if start >= size => Answer::empty(StatusCode::RANGE_NOT_SATISFIABLE)
-                .with(header::CONTENT_RANGE, format!("bytes */{size}")),
+            Some((start, _)) if start >= size => {
+                PreparedResponse::empty(StatusCode::RANGE_NOT_SATISFIABLE)
+                    .with(header::CONTENT_RANGE, format!("bytes */{size}"))
+            }
             Some((start, end)) => {
                 let end = end.unwrap_or(u64::MAX).min(size - 1);
                 answer
@@ -183,7 +193,7 @@ impl Api {
         name: &Repository,
         call: &Call,
         body: Incoming,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<PreparedResponse> {
         let digest = |key| call.query.get(key).and_then(|text| text.parse::<Digest>().ok());
         let from = call.query.get("from").and_then(|text| text.parse().ok());
         if let (Some(digest), Some(from)) = (digest("mount"), from)
@@ -206,7 +216,7 @@ impl Api {
         id: &str,
         call: &Call,
         body: Incoming,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<PreparedResponse> {
         if matches!(call.method, Method::PUT | Method::PATCH)
             && let Some(count) = call.cut_after
         {
@@ -234,10 +244,10 @@ impl Api {
                 Ok(self.progress(StatusCode::NO_CONTENT, name, id, received))
             }
             Method::DELETE => Ok(match self.store.take_upload(id) {
-                Some(_) => Answer::empty(StatusCode::NO_CONTENT),
+                Some(_) => PreparedResponse::empty(StatusCode::NO_CONTENT),
                 None => no_upload(),
             }),
-            _ => Ok(Answer::empty(StatusCode::METHOD_NOT_ALLOWED)),
+            _ => Ok(PreparedResponse::empty(StatusCode::METHOD_NOT_ALLOWED)),
         }
     }
 
@@ -247,7 +257,7 @@ impl Api {
         id: &str,
         digest: &Digest,
         body: Incoming,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<PreparedResponse> {
         let Some(mut upload) = self.store.take_upload(id) else { return Ok(no_upload()) };
         receive(&mut upload, body).await?;
         match self.store.finish(upload, name, digest)? {
@@ -256,22 +266,33 @@ impl Api {
         }
     }
 
-    fn created(name: &Repository, digest: &Digest) -> Answer {
-        Answer::empty(StatusCode::CREATED)
+    fn created(name: &Repository, digest: &Digest) -> PreparedResponse {
+        PreparedResponse::empty(StatusCode::CREATED)
             .with(header::LOCATION, format!("/v2/{name}/blobs/{digest}"))
             .with(DIGEST_HEADER, digest)
     }
 
-    fn progress(&self, status: StatusCode, name: &Repository, id: &str, received: u64) -> Answer {
+    fn progress(
+        &self,
+        status: StatusCode,
+        name: &Repository,
+        id: &str,
+        received: u64,
+    ) -> PreparedResponse {
         // docker-registry keeps its state in the query; a client must add to it.
         let state = if self.behaviour.relative_locations { "" } else { "?_state=lab" };
-        Answer::empty(status)
+        PreparedResponse::empty(status)
             .with(header::LOCATION, format!("/v2/{name}/blobs/uploads/{id}{state}"))
             .with(header::RANGE, format!("0-{}", received.saturating_sub(1)))
             .with(UPLOAD_ID, id)
     }
 
-    fn referrers(&self, name: &Repository, of: &Digest, artifact_type: Option<&str>) -> Answer {
+    fn referrers(
+        &self,
+        name: &Repository,
+        of: &Digest,
+        artifact_type: Option<&str>,
+    ) -> PreparedResponse {
         let described = self.store.referrers(name, of).into_iter().filter_map(|raw| {
             let (kind, annotations) = match raw.parse().ok()? {
                 Manifest::Image { config, about, .. } => {
@@ -286,7 +307,7 @@ impl Api {
             artifact_type.is_none() || found.artifact_type.as_deref() == artifact_type
         };
         let raw = oci::referrers_index(described.filter(wanted).collect());
-        let answer = Answer::empty(StatusCode::OK)
+        let answer = PreparedResponse::empty(StatusCode::OK)
             .with(header::CONTENT_TYPE, MediaType::OCI_INDEX)
             .holding(Content::Bytes(raw.bytes.into()));
         match artifact_type {
@@ -324,12 +345,12 @@ async fn receive_some(upload: &mut Upload, mut body: Incoming, count: u64) -> io
     Ok(())
 }
 
-fn slice(held: Held, start: u64, length: u64) -> Content {
+fn slice(held: BlobContent, start: u64, length: u64) -> Content {
     match held {
-        Held::Bytes(bytes) => {
+        BlobContent::Bytes(bytes) => {
             Content::Bytes(bytes.slice(start as usize..(start + length) as usize))
         }
-        Held::File { path, .. } => Content::File { path, start, length },
+        BlobContent::File { path, .. } => Content::File { path, start, length },
     }
 }
 
@@ -364,40 +385,40 @@ fn page(mut entries: Vec<String>, query: &Query) -> (Vec<String>, Option<String>
     (entries, next)
 }
 
-fn linked(answer: Answer, path: &str, next: Option<String>) -> Answer {
+fn linked(answer: PreparedResponse, path: &str, next: Option<String>) -> PreparedResponse {
     match next {
         Some(query) => answer.with(header::LINK, format!(r#"<{path}?{query}>; rel="next""#)),
         None => answer,
     }
 }
 
-fn unknown(code: &str) -> Answer {
-    Answer::refusal(StatusCode::NOT_FOUND, code, "not known to the registry")
+fn unknown(code: &str) -> PreparedResponse {
+    PreparedResponse::refusal(StatusCode::NOT_FOUND, code, "not known to the registry")
 }
 
-fn no_upload() -> Answer {
+fn no_upload() -> PreparedResponse {
     unknown("BLOB_UPLOAD_UNKNOWN")
 }
 
-fn wrong_digest() -> Answer {
-    Answer::refusal(
+fn wrong_digest() -> PreparedResponse {
+    PreparedResponse::refusal(
         StatusCode::BAD_REQUEST,
         "DIGEST_INVALID",
         "provided digest did not match uploaded content",
     )
 }
 
-fn deleted(found: bool, code: &str) -> Answer {
-    if found { Answer::empty(StatusCode::ACCEPTED) } else { unknown(code) }
+fn deleted(found: bool, code: &str) -> PreparedResponse {
+    if found { PreparedResponse::empty(StatusCode::ACCEPTED) } else { unknown(code) }
 }
 
 /// The answer to a path that leads nowhere.
-pub(super) fn lost(why: Lost) -> Answer {
+pub(super) fn lost(why: Lost) -> PreparedResponse {
     let (status, code) = match why {
         Lost::Nowhere => (StatusCode::NOT_FOUND, "UNSUPPORTED"),
         Lost::BadName => (StatusCode::BAD_REQUEST, "NAME_INVALID"),
         Lost::BadDigest => (StatusCode::BAD_REQUEST, "DIGEST_INVALID"),
         Lost::BadReference => (StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN"),
     };
-    Answer::refusal(status, code, "the path leads nowhere")
+    PreparedResponse::refusal(status, code, "the path leads nowhere")
 }

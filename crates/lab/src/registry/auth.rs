@@ -215,10 +215,10 @@ mod tests {
         scope: &str,
     ) -> Option<HeaderMap> {
         let uri = format!("/token?service=lab&scope={scope}").parse().unwrap();
-        let asked = credentials
+        let requested = credentials
             .map(|text| headers(&format!("Basic {}", BASE64.encode(text))))
             .unwrap_or_default();
-        let (token, _) = authenticator.token(&asked, &Query::of(&uri))?;
+        let (token, _) = authenticator.token(&requested, &Query::of(&uri))?;
         Some(headers(&format!("Bearer {token}")))
     }
 
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_password_is_not_printed() {
-        let shown = format!("{:?}", Auth::Basic(Credentials::new("me", "secret")));
-        assert!(!shown.contains("secret"), "{shown}");
+        let printed = format!("{:?}", Auth::Basic(Credentials::new("me", "secret")));
+        assert!(!printed.contains("secret"), "{printed}");
     }
 }

@@ -157,7 +157,7 @@ mod tests {
         let name = |text: &str| text.parse::<Repository>().unwrap();
         let digest = Digest::from_hex(HEX).unwrap();
         let tag = |text: &str| Pointer::Tag(text.parse().unwrap());
-        for (path, wanted) in [
+        for (path, expected) in [
             ("/v2/", Ok(Route::Ping)),
             ("/v2/_catalog", Ok(Route::Catalog)),
             ("/v2/a/b/tags/list", Ok(Route::Tags(name("a/b")))),
@@ -172,7 +172,7 @@ mod tests {
             ("/etc/passwd", Err(Lost::Nowhere)),
             ("/v2/a", Err(Lost::Nowhere)),
         ] {
-            assert_eq!(Route::parse(path), wanted, "{path}");
+            assert_eq!(Route::parse(path), expected, "{path}");
         }
     }
 

@@ -17,20 +17,20 @@ use crate::images::{Blob, Image};
 #[derive(Debug)]
 pub(super) struct Store {
     directory: Option<PathBuf>,
-    shelves: Mutex<Shelves>,
+    contents: Mutex<StoreContents>,
 }
 
 #[derive(Debug, Default)]
-struct Shelves {
-    blobs: HashMap<Digest, Held>,
-    repositories: BTreeMap<Repository, Shelf>,
+struct StoreContents {
+    blobs: HashMap<Digest, BlobContent>,
+    repositories: BTreeMap<Repository, StoredRepository>,
     uploads: HashMap<String, Upload>,
     uploads_begun: u64,
 }
 
 /// One repository.
 #[derive(Debug, Default)]
-struct Shelf {
+struct StoredRepository {
     blobs: BTreeSet<Digest>,
     manifests: BTreeMap<Digest, RawManifest>,
     tags: BTreeMap<Tag, Digest>,
@@ -38,12 +38,12 @@ struct Shelf {
 
 /// A blob, as it is held.
 #[derive(Debug, Clone)]
-pub(super) enum Held {
+pub(super) enum BlobContent {
     Bytes(Bytes),
     File { path: PathBuf, size: u64 },
 }
 
-impl Held {
+impl BlobContent {
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -95,7 +95,7 @@ impl Store {
             std::fs::create_dir_all(directory)
                 .with_context(|| format!("creating the registry's {}", directory.display()))?;
         }
-        Ok(Self { directory: directory.map(Path::to_owned), shelves: Mutex::default() })
+        Ok(Self { directory: directory.map(Path::to_owned), contents: Mutex::default() })
     }
 
     /// Puts a whole image in at once, attachments included.
@@ -103,8 +103,8 @@ impl Store {
         for blob in image.blobs.values() {
             self.put_blob(name, blob)?;
         }
-        let mut shelves = self.lock();
-        let shelf = shelves.repositories.entry(name.clone()).or_default();
+        let mut contents = self.lock();
+        let shelf = contents.repositories.entry(name.clone()).or_default();
         for manifest in &image.manifests {
             shelf.manifests.insert(manifest.digest, manifest.clone());
         }
@@ -141,10 +141,10 @@ impl Store {
     /// Begins an upload and returns its name.
     pub(super) fn begin(&self) -> io::Result<String> {
         let upload = self.empty_upload()?;
-        let mut shelves = self.lock();
-        shelves.uploads_begun += 1;
-        let name = format!("{:016x}", shelves.uploads_begun);
-        shelves.uploads.insert(name.clone(), upload);
+        let mut contents = self.lock();
+        contents.uploads_begun += 1;
+        let name = format!("{:016x}", contents.uploads_begun);
+        contents.uploads.insert(name.clone(), upload);
         Ok(name)
     }
 
@@ -170,26 +170,26 @@ impl Store {
             return Ok(false);
         }
         let held = match upload.sink {
-            Sink::Bytes(bytes) => Held::Bytes(bytes.into()),
+            Sink::Bytes(bytes) => BlobContent::Bytes(bytes.into()),
             Sink::File(file) => {
                 let directory = self.directory.as_deref().unwrap_or(Path::new("."));
                 let path = directory.join(digest.hex());
                 file.persist(&path).map_err(|e| e.error)?;
-                Held::File { path, size }
+                BlobContent::File { path, size }
             }
         };
-        let mut shelves = self.lock();
-        shelves.blobs.insert(*digest, held);
-        shelves.repositories.entry(name.clone()).or_default().blobs.insert(*digest);
+        let mut contents = self.lock();
+        contents.blobs.insert(*digest, held);
+        contents.repositories.entry(name.clone()).or_default().blobs.insert(*digest);
         Ok(true)
     }
 
     /// Gives a repository a blob that is held somewhere. `false`: it is not.
     fn mount(&self, digest: &Digest, to: &Repository) -> bool {
-        let mut shelves = self.lock();
-        let held = shelves.blobs.contains_key(digest);
+        let mut contents = self.lock();
+        let held = contents.blobs.contains_key(digest);
         if held {
-            shelves.repositories.entry(to.clone()).or_default().blobs.insert(*digest);
+            contents.repositories.entry(to.clone()).or_default().blobs.insert(*digest);
         }
         held
     }
@@ -199,15 +199,15 @@ impl Store {
         self.blob(from, digest).is_some() && self.mount(digest, to)
     }
 
-    pub(super) fn blob(&self, name: &Repository, digest: &Digest) -> Option<Held> {
-        let shelves = self.lock();
-        let linked = shelves.repositories.get(name)?.blobs.contains(digest);
-        if linked { shelves.blobs.get(digest).cloned() } else { None }
+    pub(super) fn blob(&self, name: &Repository, digest: &Digest) -> Option<BlobContent> {
+        let contents = self.lock();
+        let linked = contents.repositories.get(name)?.blobs.contains(digest);
+        if linked { contents.blobs.get(digest).cloned() } else { None }
     }
 
     pub(super) fn manifest(&self, name: &Repository, pointer: &Pointer) -> Option<RawManifest> {
-        let shelves = self.lock();
-        let shelf = shelves.repositories.get(name)?;
+        let contents = self.lock();
+        let shelf = contents.repositories.get(name)?;
         let digest = match pointer {
             Pointer::Digest(digest) => digest,
             Pointer::Tag(tag) => shelf.tags.get(tag)?,
@@ -216,8 +216,8 @@ impl Store {
     }
 
     pub(super) fn put_manifest(&self, name: &Repository, tag: Option<&Tag>, raw: RawManifest) {
-        let mut shelves = self.lock();
-        let shelf = shelves.repositories.entry(name.clone()).or_default();
+        let mut contents = self.lock();
+        let shelf = contents.repositories.entry(name.clone()).or_default();
         if let Some(tag) = tag {
             shelf.tags.insert(tag.clone(), raw.digest);
         }
@@ -226,8 +226,8 @@ impl Store {
 
     /// Removes a manifest with its tags, or a tag alone. `false`: there was none.
     pub(super) fn delete_manifest(&self, name: &Repository, pointer: &Pointer) -> bool {
-        let mut shelves = self.lock();
-        let Some(shelf) = shelves.repositories.get_mut(name) else { return false };
+        let mut contents = self.lock();
+        let Some(shelf) = contents.repositories.get_mut(name) else { return false };
         match pointer {
             Pointer::Tag(tag) => shelf.tags.remove(tag).is_some(),
             Pointer::Digest(digest) => {
@@ -239,8 +239,8 @@ impl Store {
 
     /// Takes a blob from a repository. `false`: it was not there.
     pub(super) fn delete_blob(&self, name: &Repository, digest: &Digest) -> bool {
-        let mut shelves = self.lock();
-        shelves.repositories.get_mut(name).is_some_and(|shelf| shelf.blobs.remove(digest))
+        let mut contents = self.lock();
+        contents.repositories.get_mut(name).is_some_and(|shelf| shelf.blobs.remove(digest))
     }
 
     pub(super) fn repositories(&self) -> Vec<String> {
@@ -249,8 +249,8 @@ impl Store {
 
     /// The tags of a repository; `None`: there is no such repository.
     pub(super) fn tags(&self, name: &Repository) -> Option<Vec<String>> {
-        let shelves = self.lock();
-        let shelf = shelves.repositories.get(name)?;
+        let contents = self.lock();
+        let shelf = contents.repositories.get(name)?;
         Some(shelf.tags.keys().map(ToString::to_string).collect())
     }
 
@@ -267,8 +267,8 @@ impl Store {
 
     /// Manifests of a repository whose `subject` is `digest`.
     pub(super) fn referrers(&self, name: &Repository, digest: &Digest) -> Vec<RawManifest> {
-        let shelves = self.lock();
-        let Some(shelf) = shelves.repositories.get(name) else { return Vec::new() };
+        let contents = self.lock();
+        let Some(shelf) = contents.repositories.get(name) else { return Vec::new() };
         let refers = |raw: &&RawManifest| {
             raw.parse().is_ok_and(|manifest| {
                 manifest.about().subject.as_ref().is_some_and(|subject| subject.digest == *digest)
@@ -279,10 +279,10 @@ impl Store {
 
     /// Forgets everything.
     pub(super) fn clear(&self) {
-        *self.lock() = Shelves::default();
+        *self.lock() = StoreContents::default();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shelves> {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, StoreContents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

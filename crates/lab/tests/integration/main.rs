@@ -10,5 +10,5 @@ mod lab_registry_writes;
 mod machine;
 mod node;
 mod skopeo;
-mod slow_line;
+mod slow_link;
 mod uml;

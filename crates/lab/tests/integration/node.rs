@@ -122,11 +122,11 @@ fn killing_a_command_kills_the_program_in_the_node() {
 fn dhcp_can_be_absent_late_and_elsewhere() {
     let lan = LanOptions { dhcp: false, ..LanOptions::default() };
     let node = Node::start(&NodeOptions { lan, ..NodeOptions::default() }).unwrap();
-    let asked = |node: &Node| {
+    let requested = |node: &Node| {
         let log = fs::read_to_string(node.log_folder().join("NetworkManager.log"))?;
         Ok(log.contains("dhcp4 (nic0): activation: beginning transaction"))
     };
-    node.wait_until("NetworkManager asks for a lease", asked).unwrap();
+    node.wait_until("NetworkManager asks for a lease", requested).unwrap();
     assert_eq!(node.state().unwrap().ipv4("nic0"), None);
     assert!(node.lan().leases().unwrap().is_empty());
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lab::node::uml::{Uml, UmlOptions};
 use lab::node::{End, Lan, LanOptions, Profile, Relay};
 
-/// The most that a node's network is made of: a bridge over a VLAN over a bond of two cards.
+/// The most complex network of a node: a bridge on a VLAN on a bond of two NICs.
 const BRIDGE_OVER_VLAN_OVER_BOND: &str = "
 set -e
 add() { nmcli connection add \"$@\" > /dev/null; }
@@ -63,7 +63,7 @@ fn a_scenario_starts_on_a_named_machine_with_a_lease_and_its_code_is_told() {
 has_lease() { ip -o -4 address show nic0 | grep -q 198.51.100; }
 await 'nic0 has a lease' has_lease
 uname -n; cat note; lan ip -o -4 address show br0; cat /sys/class/net/nic0/mtu
-# The LAN takes jumbo frames from cards that are told to send them.
+# The LAN accepts jumbo frames from NICs with a larger MTU.
 ip link set nic0 mtu 9000
 await 'a jumbo frame comes back' ping -q -c 1 -W 1 -M do -s 8972 198.51.100.1
 exit 7";
@@ -112,10 +112,10 @@ await 'mgmt0 has a lease' has_lease
     );
     let served = std::thread::spawn(move || {
         let (mut client, _) = server.accept().unwrap();
-        let mut said = [0; 6];
-        client.read_exact(&mut said).unwrap();
+        let mut message = [0; 6];
+        client.read_exact(&mut message).unwrap();
         client.write_all(b"from the host").unwrap();
-        said
+        message
     });
     assert_eq!(machine.succeed(&talk).unwrap(), "from the host");
     assert_eq!(&served.join().unwrap(), b"hello\n");

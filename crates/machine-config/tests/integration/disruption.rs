@@ -55,7 +55,7 @@ spec:
     - {path: /etc/nmstate/openshift/cluster.yml, actions: [{type: Reboot}]}
 ";
     let policy = machine_config::parse_disruption_policy(text).unwrap();
-    for (path, wanted) in [
+    for (path, expected) in [
         ("/etc/motd", Outcome::Actions(vec![Action::Drain])),
         ("/etc/nmstate/openshift/worker-0.yml", Outcome::Nothing),
         ("/etc/nmstate/openshift/cluster.yml", Outcome::Reboot),
@@ -63,7 +63,7 @@ spec:
     ] {
         let path = path.parse().unwrap();
         let changes = [Change::File { path, what: FileChange::Added }];
-        assert_eq!(policy.disruption(&changes).outcome(), wanted, "{changes:?}");
+        assert_eq!(policy.disruption(&changes).outcome(), expected, "{changes:?}");
     }
 }
 
@@ -79,7 +79,7 @@ fn units_and_settings_of_the_system_reboot() {
     let nothing = config("", "");
     let unit = config("systemd: {units: [{name: a.service, enabled: true}]}", "");
     assert_eq!(outcome(&nothing, &unit), Outcome::Reboot);
-    for (spec, wanted) in [
+    for (spec, expected) in [
         ("kernelArguments: [nosmt]", Setting::KernelArguments),
         ("osImageURL: quay.io/x/y", Setting::Image),
         ("kernelType: realtime", Setting::KernelType),
@@ -88,7 +88,7 @@ fn units_and_settings_of_the_system_reboot() {
         ("somethingNew: 1", Setting::Other("somethingNew".to_owned())),
     ] {
         let new = config("", spec);
-        assert_eq!(difference(&nothing, &new), [Change::System(wanted)], "{spec}");
+        assert_eq!(difference(&nothing, &new), [Change::System(expected)], "{spec}");
         assert_eq!(outcome(&nothing, &new), Outcome::Reboot, "{spec}");
     }
     assert_eq!(outcome(&nothing, &config("", "fips: false")), Outcome::Nothing);
@@ -97,13 +97,13 @@ fn units_and_settings_of_the_system_reboot() {
 #[test]
 fn keys_and_passwords_are_changed_in_place_and_other_users_are_refused() {
     let nothing = config("", "");
-    for (passwd, wanted) in [
+    for (passwd, expected) in [
         ("{name: core, sshAuthorizedKeys: [a]}", Outcome::Nothing),
         ("{name: core, passwordHash: a}", Outcome::Nothing),
         ("{name: other, shell: /bin/sh}", Outcome::Refused),
     ] {
         let new = config(&format!("passwd: {{users: [{passwd}]}}"), "");
-        assert_eq!(outcome(&nothing, &new), wanted, "{passwd}");
+        assert_eq!(outcome(&nothing, &new), expected, "{passwd}");
     }
 }
 
@@ -135,9 +135,9 @@ fn each_effect_is_said_with_its_reason() {
         "fips: true",
     );
     let disruption = DisruptionPolicy::default().disruption(&difference(&old, &new));
-    let said: Vec<_> = disruption.effects.iter().map(ToString::to_string).collect();
+    let output: Vec<_> = disruption.effects.iter().map(ToString::to_string).collect();
     assert_eq!(
-        said,
+        output,
         [
             "file /etc/motd: added: reboot (no disruption policy covers it)",
             "file /etc/nmstate/openshift/a.yml: added: nothing (by the disruption policy for \

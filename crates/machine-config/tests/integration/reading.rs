@@ -1,6 +1,6 @@
 //! Reading MachineConfigs: what is understood, what is kept, what is refused.
 
-use machine_config::{MachineConfig, Mode, ReadError, Role, parse, parse_all};
+use machine_config::{FileMode, MachineConfig, ReadError, Role, parse, parse_all};
 
 fn config(ignition: &str) -> String {
     format!(
@@ -29,7 +29,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 #[test]
 fn modes_are_read_in_octal_and_decimal_and_written_in_decimal() {
-    for (mode, wanted) in [("0644", 0o644), ("420", 0o644), ("0o755", 0o755), ("493", 0o755)] {
+    for (mode, expected) in [("0644", 0o644), ("420", 0o644), ("0o755", 0o755), ("493", 0o755)] {
         let text = config(&format!(
             "    ignition: {{version: 3.2.0}}
     storage:
@@ -39,8 +39,8 @@ fn modes_are_read_in_octal_and_decimal_and_written_in_decimal() {
         contents: {{source: 'data:,x'}}"
         ));
         let read = parse(&text).unwrap();
-        assert_eq!(read.files[0].mode, Some(Mode::new(wanted).unwrap()), "{mode}");
-        assert!(read.to_yaml().unwrap().contains(&format!("mode: {wanted}\n")));
+        assert_eq!(read.files[0].mode, Some(FileMode::new(expected).unwrap()), "{mode}");
+        assert!(read.to_yaml().unwrap().contains(&format!("mode: {expected}\n")));
     }
 }
 
@@ -119,7 +119,7 @@ fn json_is_read_as_yaml_is() {
 
 #[test]
 fn what_cannot_be_read_is_refused_with_place_and_reason() {
-    for (ignition, wanted) in [
+    for (ignition, expected) in [
         (
             "    ignition: {version: 4.0.0}",
             "MachineConfig 10-br-ex-worker: Ignition \"4.0.0\" is none of the versions that are \
@@ -147,9 +147,9 @@ fn what_cannot_be_read_is_refused_with_place_and_reason() {
         ),
     ] {
         let error = chain(&parse(&config(ignition)).unwrap_err());
-        assert!(error.starts_with(wanted), "{error}");
+        assert!(error.starts_with(expected), "{error}");
     }
-    for (text, wanted) in [
+    for (text, expected) in [
         ("", "expected a MachineConfig, found none; it is empty"),
         (
             "interfaces: []\n",
@@ -162,7 +162,7 @@ fn what_cannot_be_read_is_refused_with_place_and_reason() {
         ("a: [\n", "it is not YAML: "),
     ] {
         let error = chain(&parse(text).unwrap_err());
-        assert!(error.starts_with(wanted), "{error}");
+        assert!(error.starts_with(expected), "{error}");
     }
 }
 

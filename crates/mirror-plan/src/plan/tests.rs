@@ -7,12 +7,12 @@ use crate::{Attachment, ManifestNode};
 
 /// A far end with these images and this content.
 #[derive(Default)]
-struct Shelf {
+struct Contents {
     images: BTreeMap<Destination, Digest>,
     content: BTreeSet<Digest>,
 }
 
-impl Held for Shelf {
+impl Held for Contents {
     fn image(&self, _: &Origin, destination: &Destination) -> Option<Digest> {
         self.images.get(destination).copied()
     }
@@ -105,7 +105,7 @@ fn a_blob_that_images_share_is_counted_once() {
 fn what_the_far_end_holds_is_not_moved() {
     let one = found("quay.io/a/one:1", image("one", &[("base", 1000), ("a", 10)]));
     let two = found("quay.io/a/two:1", image("two", &[("base", 1000), ("b", 20), ("c", 5)]));
-    let held = Shelf {
+    let held = Contents {
         images: [(one.destination.clone(), digest("one"))].into(),
         content: [digest("c")].into(),
     };
@@ -118,7 +118,7 @@ fn what_the_far_end_holds_is_not_moved() {
 #[test]
 fn another_image_under_the_same_name_is_replaced() {
     let one = found("quay.io/a/one:1", image("new", &[("a", 10)]));
-    let held = Shelf {
+    let held = Contents {
         images: [(one.destination.clone(), digest("old"))].into(),
         content: BTreeSet::new(),
     };
@@ -128,7 +128,7 @@ fn another_image_under_the_same_name_is_replaced() {
 #[test]
 fn an_image_whose_signature_is_not_there_is_not_present() {
     let one = || found("quay.io/a/one:1", signed(image("one", &[("a", 10)])));
-    let mut held = Shelf {
+    let mut held = Contents {
         images: [(one().destination, digest("one"))].into(),
         content: [digest("a")].into(),
     };
@@ -271,7 +271,7 @@ fn a_mapping_names_a_source_by_tag_or_digest_and_never_by_both() {
 fn only_images_that_are_not_held_are_missing() {
     let one = || found("quay.io/a/one:1", image("one", &[]));
     let two = || found("quay.io/a/two:1", image("two", &[]));
-    let mut held = Shelf::default();
+    let mut held = Contents::default();
     held.images.insert(one().destination, digest("one"));
     assert_eq!(
         plan(to_disk(), [one(), two()], &held).missing(Lines::Images, &[]).as_deref(),
@@ -295,8 +295,10 @@ fn a_layout_is_mapped_by_its_path() {
 fn the_table_shows_each_image_with_its_size_and_the_sums() {
     let one = found("quay.io/a/one:1", image("one", &[("a", 1536)]));
     let two = found("quay.io/a/longer:1", image("two", &[("b", 20)]));
-    let held =
-        Shelf { images: [(two.destination.clone(), digest("two"))].into(), ..Shelf::default() };
+    let held = Contents {
+        images: [(two.destination.clone(), digest("two"))].into(),
+        ..Contents::default()
+    };
     assert_eq!(
         plan(to("r.io"), [one, two], &held).table(),
         "ACTION      SIZE  IMAGE               DESTINATION\n\

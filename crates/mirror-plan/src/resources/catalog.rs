@@ -34,7 +34,7 @@ pub struct CatalogSourceTemplate(Map<String, Value>);
 pub enum TemplateError {
     #[error("it cannot be read as YAML")]
     Yaml(#[source] Box<serde_saphyr::Error>),
-    #[error("it is no CatalogSource of {}: set apiVersion and kind", CATALOG_SOURCE.0)]
+    #[error("it is not a CatalogSource of {}: set apiVersion and kind", CATALOG_SOURCE.0)]
     Kind,
     #[error("its {0} is not a map of settings")]
     Shape(&'static str),

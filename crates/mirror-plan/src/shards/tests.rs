@@ -10,9 +10,9 @@ use crate::{
 };
 
 /// A target with these images.
-struct Shelf(BTreeMap<Destination, ImageTree>);
+struct Contents(BTreeMap<Destination, ImageTree>);
 
-impl Held for Shelf {
+impl Held for Contents {
     fn image(&self, _: &Origin, destination: &Destination) -> Option<Digest> {
         self.0.get(destination).map(|tree| tree.root().digest)
     }
@@ -93,7 +93,7 @@ proptest! {
         images in images(), held in 0..10_usize, shards in 1..9_u32,
     ) {
         let shelf = images.iter().take(held).map(|f| (f.destination.clone(), f.tree.clone()));
-        let shelf = Shelf(shelf.collect());
+        let shelf = Contents(shelf.collect());
         let plan = plan(direction(), images, &shelf);
         let parts = parts(&plan, shards);
         let mut owner: BTreeMap<Digest, u32> = BTreeMap::new();

@@ -26,7 +26,7 @@ mod taken;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::Weight;
+use catalog::Severity;
 use futures_util::stream::{self, StreamExt};
 use image_set::Operator;
 use mirror_plan::{
@@ -302,10 +302,10 @@ impl Catalogs {
                 0 => finding.to_string(),
                 _ => format!("{file}:{finding}"),
             };
-            match finding.weight() {
-                Weight::Note => self.issues.notes.push(text),
-                Weight::Warning => context.warn(text),
-                Weight::Error => self.issues.failures.push(Failure::new(Exit::OPERATOR, text)),
+            match finding.severity() {
+                Severity::Note => self.issues.notes.push(text),
+                Severity::Warning => context.warn(text),
+                Severity::Error => self.issues.failures.push(Failure::new(Exit::OPERATOR, text)),
             }
         }
     }

@@ -264,7 +264,7 @@ fn check_archives(context: &Context, archives: &Archives) -> Result<(), Vec<Fail
         let failed: Vec<String> = index.failed.iter().map(|f| f.origin.to_string()).collect();
         if failed.is_empty() {
             context.warn(format!(
-                "the archive of run {} is partial: not all that its configuration asks for was found",
+                "the archive of run {} is partial: not everything that its configuration requests was found",
                 index.run
             ));
             continue;

@@ -40,7 +40,7 @@ pub struct Record {
 pub enum RecordError {
     #[error("the record of the take-over has no phase that is known: {phase:?}")]
     Phase { phase: String },
-    #[error("the record of the take-over is no JSON: {why}")]
+    #[error("the record of the take-over is not JSON: {why}")]
     Json { why: String },
     #[error(
         "the record of the take-over holds something that does not install kubernetes-nmstate: {what}"

@@ -13,7 +13,7 @@ pub const SINGLE_NODE_LEASE: u32 = 270;
 
 pub(super) fn objects(wanted: &Wanted<'_>) -> Vec<Value> {
     let port = wanted.metrics.as_ref().map(|_| METRICS_PORT);
-    let service = metrics::service(COORDINATOR, port);
+    let service = metrics::service(COORDINATOR, NAMESPACE, port);
     let mut objects = vec![service, network_policy(), deployment(wanted)];
     if wanted.control_plane == ControlPlane::HighlyAvailable {
         objects.push(disruption_budget());

@@ -14,7 +14,7 @@ const LOOPBACK: &str = "127.0.0.1";
 
 /// Finds the handlers for the monitoring.
 pub(super) fn service(wanted: &Wanted<'_>) -> Value {
-    metrics::service(HANDLER, wanted.metrics.as_ref().map(|asked| asked.handlers.port()))
+    metrics::service(HANDLER, NAMESPACE, wanted.metrics.as_ref().map(|asked| asked.handlers.port()))
 }
 
 /// Health is asked for by the kubelet of the same node, and nobody else can. An `NMState` may have

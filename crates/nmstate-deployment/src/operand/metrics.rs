@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 use super::labels;
-use crate::names::NAMESPACE;
 
 /// Asks the cluster's own authority for a certificate in the name of the Service.
 const SERVING_CERTIFICATE: &str = "service.beta.openshift.io/serving-cert-secret-name";
@@ -35,7 +34,7 @@ pub(crate) fn serve(pod: &mut Value, component: &str, address: SocketAddr, flags
 
 /// Names the pods of a part for the monitoring, which asks each of them; so it has no address of
 /// its own. Without a port there is nothing to ask.
-pub(crate) fn service(component: &str, port: Option<u16>) -> Value {
+pub(crate) fn service(component: &str, namespace: &str, port: Option<u16>) -> Value {
     let ports =
         port.map(|port| json!({ "name": "metrics", "port": port, "targetPort": "metrics" }));
     json!({
@@ -43,7 +42,7 @@ pub(crate) fn service(component: &str, port: Option<u16>) -> Value {
         "kind": "Service",
         "metadata": {
             "name": component,
-            "namespace": NAMESPACE,
+            "namespace": namespace,
             "labels": labels(component),
             "annotations": { SERVING_CERTIFICATE: secret(component) },
         },

@@ -69,7 +69,7 @@ pub(super) fn deployment() -> Value {
 
 /// Finds the operator for the monitoring.
 pub(super) fn service() -> Value {
-    metrics::service(OPERATOR, Some(METRICS_PORT))
+    metrics::service(OPERATOR, NAMESPACE, Some(METRICS_PORT))
 }
 
 /// The operator asks the API server and name servers. Nobody asks it but the monitoring, and the

@@ -4,12 +4,20 @@
 //!
 //! Only the container `guest-access` of each pod has the administrator's kubeconfig of the guest. It
 //! requests tokens of the service account and hands them over in a volume in memory.
+//!
+//! Metrics are for the monitoring of the management cluster: that of the guest cannot reach them. Both
+//! components verify its certificate with the client CA of the guest, so they need no permissions in
+//! the management cluster.
+
+use std::net::{Ipv6Addr, SocketAddr};
 
 use serde_json::{Value, json};
 
-use super::{IMAGE, VERSION, deployment};
-use crate::names::{COMPONENT_LABEL, COORDINATOR, NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL};
-use crate::operand::{self, pod};
+use super::{IMAGE, VERSION, deployment, monitoring};
+use crate::names::{
+    COMPONENT_LABEL, COORDINATOR, METRICS_PORT, NAMESPACE, OPERATOR, PART_OF, PART_OF_LABEL,
+};
+use crate::operand::{self, metrics, pod};
 
 /// The secret with the kubeconfig of the guest, as hosted control planes keep it.
 const KUBECONFIG_SECRET: &str = "service-network-admin-kubeconfig";
@@ -17,11 +25,42 @@ const KUBECONFIG_FOLDER: &str = "/etc/guest";
 /// Where a component finds its own kubeconfig and token.
 const IDENTITY_FOLDER: &str = "/run/guest";
 const PRIORITY: &str = "hypershift-control-plane";
+/// The client of metrics of hosted control planes. The client CA of the guest issues its certificate,
+/// which is in a Secret beside the control plane.
+const METRICS_CLIENT: &str = "system:serviceaccount:hypershift:prometheus";
+const METRICS_CLIENT_SECRET: &str = "metrics-client";
+/// OpenShift publishes its service CA in this ConfigMap of every namespace.
+const SERVICE_CA: &str = "openshift-service-ca.crt";
 
 pub(super) fn objects(namespace: &str) -> Vec<Value> {
     let operator = json!({ "containers": [deployment::container(&["--hosted"])] });
     let coordinator = operand::coordinator_pod(IMAGE, VERSION, &[]);
-    vec![deployment(namespace, OPERATOR, operator), deployment(namespace, COORDINATOR, coordinator)]
+    vec![
+        deployment(namespace, OPERATOR, operator),
+        metrics::service(OPERATOR, namespace, Some(METRICS_PORT)),
+        deployment(namespace, COORDINATOR, coordinator),
+        metrics::service(COORDINATOR, namespace, Some(METRICS_PORT)),
+    ]
+}
+
+/// How the monitoring of the management cluster finds the metrics of a hosted control plane, and when
+/// it alerts.
+pub(super) fn monitoring(namespace: &str) -> Vec<Value> {
+    let monitors = [COORDINATOR, OPERATOR].map(|component| service_monitor(namespace, component));
+    let mut objects = Vec::from(monitors);
+    objects.push(monitoring::control_plane_rules(namespace));
+    objects
+}
+
+fn service_monitor(namespace: &str, component: &str) -> Value {
+    let client = |key: &str| json!({ "name": METRICS_CLIENT_SECRET, "key": key });
+    let tls = json!({
+        "ca": { "configMap": { "name": SERVICE_CA, "key": "service-ca.crt" } },
+        "cert": { "secret": client("tls.crt") },
+        "keySecret": client("tls.key"),
+        "serverName": format!("{component}.{namespace}.svc"),
+    });
+    monitoring::service_monitor(namespace, component, &tls)
 }
 
 fn deployment(namespace: &str, name: &str, mut pod: Value) -> Value {
@@ -37,6 +76,9 @@ fn deployment(namespace: &str, name: &str, mut pod: Value) -> Value {
         { "name": "identity", "emptyDir": { "medium": "Memory", "sizeLimit": "1Mi" } },
     ]);
     let container = &mut pod["containers"][0];
+    if let Some(arguments) = container["args"].as_array_mut() {
+        arguments.push(json!(format!("--metrics-client={METRICS_CLIENT}")));
+    }
     container["volumeMounts"] =
         json!([{ "name": "identity", "mountPath": IDENTITY_FOLDER, "readOnly": true }]);
     if let Some(variables) = container["env"].as_array_mut() {
@@ -45,6 +87,8 @@ fn deployment(namespace: &str, name: &str, mut pod: Value) -> Value {
         variables.push(json!({ "name": "POD_NAMESPACE", "value": NAMESPACE }));
         variables.push(kubeconfig(IDENTITY_FOLDER));
     }
+    let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, METRICS_PORT));
+    metrics::serve(&mut pod, name, address, Vec::new());
     pod["initContainers"] = json!([guest_access("first-guest-access", name, &["--once"])]);
     if let Some(containers) = pod["containers"].as_array_mut() {
         containers.push(guest_access("guest-access", name, &[]));

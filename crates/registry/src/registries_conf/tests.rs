@@ -9,8 +9,9 @@ fn at(text: &str) -> Location {
 }
 
 fn places(conf: &RegistriesConf, name: &str, kind: RequestKind) -> Vec<String> {
-    let print =
-        |place: Place| format!("{}{}", place.at, if place.insecure { " insecure" } else { "" });
+    let print = |place: PullSource| {
+        format!("{}{}", place.at, if place.insecure { " insecure" } else { "" })
+    };
     conf.sources(&at(name), kind).unwrap().into_iter().map(print).collect()
 }
 
@@ -54,7 +55,7 @@ fn mirrors_come_first_then_the_location_and_the_longest_prefix_wins() {
     assert_eq!(places(&conf, "quay.io/openshift-x/y", RequestKind::Tag), ["quay.io/openshift-x/y"]);
     assert_eq!(places(&conf, "ghcr.io/a/b", RequestKind::Tag), ["ghcr.io/a/b"]);
     let destination = conf.destination(&at(name)).unwrap();
-    assert_eq!(destination, Place { at: at("inner.lan:5000/ocp/release"), insecure: true });
+    assert_eq!(destination, PullSource { at: at("inner.lan:5000/ocp/release"), insecure: true });
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn a_wildcard_stands_for_subdomains_only() {
         location = "new.org/all"
         "#,
     );
-    for (name, wanted) in [
+    for (name, expected) in [
         ("a.example.com/x/y", &["m.lan/x/y", "a.example.com/x/y"][..]),
         ("a.b.example.com/x", &["m.lan/x", "a.b.example.com/x"]),
         ("example.com/x", &["example.com/x"]),
@@ -78,7 +79,7 @@ fn a_wildcard_stands_for_subdomains_only() {
         ("evil.org/a.example.com/x", &["evil.org/a.example.com/x"]),
         ("r.moved.org/x/y", &["new.org/all/x/y"]),
     ] {
-        assert_eq!(places(&conf, name, RequestKind::Tag), wanted, "{name}");
+        assert_eq!(places(&conf, name, RequestKind::Tag), expected, "{name}");
     }
 }
 
@@ -131,7 +132,7 @@ fn a_location_that_makes_no_repository_is_an_error() {
 
 #[test]
 fn bad_files_say_what_is_bad() {
-    for (text, wanted) in [
+    for (text, expected) in [
         ("[[registry]]\nlocation = 5\n", "registries.conf is not valid"),
         ("[[registry]]\ninsecure = true\n", "neither prefix nor location"),
         ("[[registry]]\nlocation = \"https://a.io\"\n", "has a scheme"),
@@ -147,7 +148,7 @@ fn bad_files_say_what_is_bad() {
         ("[registries.insecure]\nregistries = [\"a\"]\n", "first version of the format"),
     ] {
         let error = RegistriesConf::parse(Path::new("registries.conf"), text).unwrap_err();
-        assert!(error.to_string().contains(wanted), "{text}: {error}");
+        assert!(error.to_string().contains(expected), "{text}: {error}");
     }
 }
 

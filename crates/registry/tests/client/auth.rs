@@ -123,7 +123,7 @@ async fn refused_credentials_are_an_error_that_tells_where_they_came_from() {
         let open = |credentials| {
             Client::open(registry::Settings { credentials, ..settings(Side::Source) }).unwrap()
         };
-        for (client, wanted) in [
+        for (client, expected) in [
             (
                 open(CredentialSource::File(file.clone())),
                 format!("for \"{host}\" in {}", file.display()),
@@ -135,7 +135,7 @@ async fn refused_credentials_are_an_error_that_tells_where_they_came_from() {
             let error = client.head(&image).await.unwrap_err();
             let text = error.to_string();
             assert!(error.is_denied() && !error.is_retryable(), "{text}");
-            assert!(text.contains(&wanted) && text.contains("401"), "{text}");
+            assert!(text.contains(&expected) && text.contains("401"), "{text}");
             assert!(!format!("{error:?} {text}").contains("hunter2"), "{text}");
             assert_eq!(client.traffic().retries, 0);
         }

@@ -69,8 +69,8 @@ async fn an_image_makes_the_round_trip_with_tls_and_a_password() {
     for blob in image.blobs.values() {
         let blob_ref = registry::Blob { digest: blob.digest, size: blob.size };
         let bytes = fetch(&client, &at, blob_ref, blob.size / 2).await.unwrap();
-        let wanted = blob.bytes().unwrap();
-        assert_eq!(bytes, wanted[wanted.len() / 2..]);
+        let expected = blob.bytes().unwrap();
+        assert_eq!(bytes, expected[expected.len() / 2..]);
     }
 }
 

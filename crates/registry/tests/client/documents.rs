@@ -52,8 +52,8 @@ async fn what_passes_is_tried_again_and_what_stays_is_an_error_with_its_reason()
     ] {
         let (service, url) = service();
         service.server.fault(Fault::on_any("/graph").times(2).does(effect.clone()));
-        let got = ask(&source(), &url, 1 << 20).await;
-        assert!(got.is_ok_and(|document| document.is_some()), "{effect:?}");
+        let found = ask(&source(), &url, 1 << 20).await;
+        assert!(found.is_ok_and(|document| document.is_some()), "{effect:?}");
         service.server.fault(Fault::on_any("/graph").does(effect.clone()));
         assert!(ask(&source(), &url, 1 << 20).await.is_err(), "{effect:?}");
         assert_eq!(service.server.requests().count(), 3 + 4, "{effect:?}");
@@ -106,8 +106,8 @@ async fn a_document_comes_through_the_proxy_of_the_environment() {
     let client =
         Client::open(registry::Settings { environment, ..settings(Side::Source) }).unwrap();
     let url = "http://updates.example/api/upgrades_info/v1/graph?channel=stable-4.1";
-    let got = ask(&client, &url.parse().unwrap(), 1 << 20).await.unwrap();
-    assert!(got.is_some());
+    let found = ask(&client, &url.parse().unwrap(), 1 << 20).await.unwrap();
+    assert!(found.is_some());
     let requests = service.server.requests();
     assert_eq!(requests.0[0].headers["host"], "updates.example");
 }

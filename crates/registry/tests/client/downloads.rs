@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use http::Method;
-use lab::line::{Line, SlowLine};
+use lab::link::{Link, SlowLink};
 use lab::registry::{Effect, Fault, Settings};
 use registry::{Blob, Client, Error, Side, Timeouts};
 
@@ -137,8 +137,8 @@ async fn a_loop_of_redirects_ends() {
 async fn blobs_share_connections_one_after_another() {
     let registry = lab(Settings::default());
     let (blob, content) = stored_blob(&registry, "a", 100_000);
-    let line = Line { round_trip: Duration::ZERO, ..Line::DISTANT };
-    let line = SlowLine::start(registry.address(), line).unwrap();
+    let line = Link { round_trip: Duration::ZERO, ..Link::DISTANT };
+    let line = SlowLink::start(registry.address(), line).unwrap();
     let host = line.address().to_string().parse().unwrap();
     let from = registry::Location::new(host, "a".parse().unwrap());
     let client = source();

@@ -121,8 +121,8 @@ async fn more_bytes_than_due_are_an_error_even_without_a_promised_length() {
     let digest = oci::Digest::of(b"abcde");
     let client = source();
     for (size, fine) in [(6, true), (5, false), (3, false)] {
-        let got = fetch(&client, &odd.at(), registry::Blob { digest, size }, 0).await;
-        assert_eq!(got.is_ok(), fine, "{size}: {got:?}");
+        let actual = fetch(&client, &odd.at(), registry::Blob { digest, size }, 0).await;
+        assert_eq!(actual.is_ok(), fine, "{size}: {actual:?}");
     }
     assert_eq!(client.traffic().retries, 0);
     let error = fetch(&client, &odd.at(), registry::Blob { digest, size: 7 }, 0).await.unwrap_err();

@@ -87,12 +87,12 @@ async fn a_body_that_fails_or_has_another_length_is_the_callers_error() {
     let client = destination();
     let content = content();
     let to = location(&registry, "a");
-    for (size, wanted) in [(399_999, "longer"), (400_001, "1 bytes shorter")] {
+    for (size, expected) in [(399_999, "longer"), (400_001, "1 bytes shorter")] {
         let wrong = Blob { digest: Digest::of(&content), size };
         let error =
             client.upload(&to, wrong, None, || async { Ok(pieces(&content)) }).await.unwrap_err();
         assert!(matches!(error, Error::Body { .. }), "{error}");
-        assert!(error.chain().contains(wanted), "{}", error.chain());
+        assert!(error.chain().contains(expected), "{}", error.chain());
     }
     let broken = || async {
         let read = Ok(Bytes::from_static(b"x"));

@@ -65,12 +65,12 @@ fn an_edge_that_is_also_conditional_has_its_risks() {
     let graph = graph(&["4.1.0", "4.1.1", "4.1.2"], "[[0,1],[1,2]]", &conditional);
     let both = graph.update(0, 1).unwrap();
     assert!(both.is_listed() && both.is_conditional());
-    let due = Risk {
+    let expected = Risk {
         name: "Bad".into(),
         message: "It may break.".into(),
         url: "https://x.example/1".into(),
     };
-    assert_eq!(both.risks(), [&due]);
+    assert_eq!(both.risks(), [&expected]);
     let only = graph.update(0, 2).unwrap();
     assert!(!only.is_listed() && only.is_conditional());
     assert!(!graph.update(1, 2).unwrap().is_conditional());
@@ -109,7 +109,7 @@ fn what_is_no_graph_is_refused_with_the_reason() {
     let html = "\n <!DOCTYPE html><html><body>Please log in</body></html>";
     let twice = answer(&["4.1.0", "4.1.0"], "[]", "[]");
     let edge = answer(&["4.1.0"], "[[0,1]]", "[]");
-    for (text, due) in [
+    for (text, expected) in [
         (html, "a web page, not an update graph"),
         ("", "not an update graph"),
         ("{\"nodes\":[]}", "not an update graph"),
@@ -120,7 +120,7 @@ fn what_is_no_graph_is_refused_with_the_reason() {
         (&answer(&["4.1.0"], "[[0,-1]]", "[]"), "not an update graph"),
     ] {
         let error = Graph::parse(text.as_bytes()).unwrap_err().to_string();
-        assert!(error.contains(due), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
     assert!(matches!(Graph::parse(&vec![b' '; MAX_GRAPH_BYTES + 1]), Err(GraphError::Large)));
 }

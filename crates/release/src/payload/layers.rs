@@ -52,7 +52,9 @@ pub enum LayerError {
     LargeFile(&'static str),
     #[error("{FOLDER}/{0} in the release payload is a link, which is not followed")]
     Link(&'static str),
-    #[error("the release payload has no {FOLDER}/{IMAGE_REFERENCES}: it is no OpenShift release")]
+    #[error(
+        "the release payload has no {FOLDER}/{IMAGE_REFERENCES}: it is not an OpenShift release"
+    )]
     NoReferences,
 }
 

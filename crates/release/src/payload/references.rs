@@ -28,7 +28,7 @@ pub struct Component {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReferencesError {
-    #[error("the release's list of images (image-references) is no ImageStream")]
+    #[error("the release's list of images (image-references) is not an ImageStream")]
     Json(#[source] serde_json::Error),
     #[error(
         "the release's list of images (image-references) is of the kind {0:?}, not ImageStream"
@@ -175,8 +175,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_of_the_component_it_is_wrong_with() {
         let many = vec![tag("a", &pinned()); MAX_COMPONENTS + 1].join(",");
-        for (text, due) in [
-            ("<html>".to_owned(), "no ImageStream"),
+        for (text, expected) in [
+            ("<html>".to_owned(), "not an ImageStream"),
             (stream("").replace("ImageStream", "List"), "of the kind \"List\""),
             (stream(""), "has no images"),
             (r#"{"kind":"ImageStream"}"#.to_owned(), "has no images"),
@@ -193,7 +193,7 @@ mod tests {
             (stream(&tag("cli", "quay.io/a/b")), "cli is quay.io/a/b, with neither digest nor tag"),
         ] {
             let error = ImageReferences::parse(text.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(due), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -8,7 +8,7 @@ use image_set::{Architecture, Distribution, PlatformSection};
 use semver::Version;
 
 use super::{
-    Failure, GraphKey, Graphs, Note, Picked, SelectError, Selection, bounds, error,
+    Failure, GraphKey, Graphs, Note, SelectError, SelectedPayloads, Selection, bounds, error,
     shortest_listed_path,
 };
 use crate::channel::ChannelName;
@@ -86,7 +86,7 @@ pub(super) fn select<'a>(
     section: &PlatformSection,
     architecture: Architecture,
     graphs: &'a Graphs,
-    picked: &mut Picked<'a>,
+    picked: &mut SelectedPayloads<'a>,
     selection: &mut Selection,
 ) {
     let Some(route) = route(section, architecture, graphs) else { return };

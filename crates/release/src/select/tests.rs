@@ -244,17 +244,17 @@ fn one_channel_that_fails_leaves_the_others() {
 #[test]
 fn every_architecture_is_requested_and_platforms_mean_multi() {
     let mut section = of(vec![channel("stable-4.0", "", "")]);
-    let asked = |section: &PlatformSection| -> Vec<String> {
+    let requested = |section: &PlatformSection| -> Vec<String> {
         needed(section, &Graphs::new()).iter().map(GraphKey::file_name).collect()
     };
-    assert_eq!(asked(&section), ["amd64-stable-4.0.json"]);
+    assert_eq!(requested(&section), ["amd64-stable-4.0.json"]);
     section.architectures = vec![Architecture::S390x, Architecture::Arm64, Architecture::S390x];
-    assert_eq!(asked(&section), ["arm64-stable-4.0.json", "s390x-stable-4.0.json"]);
+    assert_eq!(requested(&section), ["arm64-stable-4.0.json", "s390x-stable-4.0.json"]);
     section.architectures.clear();
     section.platforms = vec![oci::Platform::new("linux", "amd64")];
-    assert_eq!(asked(&section), ["multi-stable-4.0.json"]);
+    assert_eq!(requested(&section), ["multi-stable-4.0.json"]);
     section.release = Some("quay.io/a/b:1".parse().unwrap());
-    assert!(asked(&section).is_empty());
+    assert!(requested(&section).is_empty());
     assert!(select(&section, &upstream()).releases.is_empty());
 }
 

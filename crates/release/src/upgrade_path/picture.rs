@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drawing::{Drawing, Edge, Mood, Node, Role};
+use drawing::{Drawing, Edge, Emphasis, Node, Role};
 use semver::Version;
 
 use super::{Hop, Reached, UpgradePaths};
@@ -44,7 +44,7 @@ impl UpgradePaths {
                 drawing.edges.push(Edge {
                     from: at,
                     to: next,
-                    mood: mood(&hop.risks),
+                    emphasis: emphasis(&hop.risks),
                     label: hop_label(hop),
                 });
                 at = next;
@@ -84,7 +84,7 @@ impl UpgradePaths {
             }
             let (rank, lane) = (rank(release.hops), lane(&release.version));
             let drawn = node(&release.version, rank, lane, role, &detail);
-            nodes.push(Node { mood: mood(&release.risks), ..drawn });
+            nodes.push(Node { emphasis: emphasis(&release.risks), ..drawn });
         }
         let places: BTreeMap<String, usize> =
             nodes.iter().enumerate().map(|(place, node)| (node.label.clone(), place)).collect();
@@ -99,7 +99,7 @@ impl UpgradePaths {
             let own_risks: Vec<String> =
                 release.risks.iter().filter(|risk| !before.contains(risk)).cloned().collect();
             let (from, to) = if forward { (via, own) } else { (own, via) };
-            Some(Edge { from, to, mood: mood(&own_risks), label: label(&own_risks) })
+            Some(Edge { from, to, emphasis: emphasis(&own_risks), label: label(&own_risks) })
         });
         let edges = edges.collect();
         let lane =
@@ -112,11 +112,11 @@ impl UpgradePaths {
 fn node(version: &Version, rank: usize, lane: usize, role: Role, detail: &str) -> Node {
     let detail =
         if detail.is_empty() { version.to_string() } else { format!("{version}\n{detail}") };
-    Node { label: version.to_string(), detail, rank, lane, role, mood: Mood::Fine }
+    Node { label: version.to_string(), detail, rank, lane, role, emphasis: Emphasis::Normal }
 }
 
-fn mood(risks: &[String]) -> Mood {
-    if risks.is_empty() { Mood::Fine } else { Mood::Risky }
+fn emphasis(risks: &[String]) -> Emphasis {
+    if risks.is_empty() { Emphasis::Normal } else { Emphasis::Warning }
 }
 
 /// The risks of a hop, and the update between EUS releases that it is a part of.

@@ -97,12 +97,12 @@ fn everything_that_can_be_reached_is_listed_with_the_head_marked() {
         })
         .collect();
     // A hop more, and no risk.
-    let due = [
+    let expected = [
         ("4.15.2", 1, "4.14.9", false),
         ("4.15.8", 2, "4.15.2", false),
         ("4.16.3", 3, "4.15.8", true),
     ];
-    assert_eq!(listed, due.map(|(v, hops, via, head)| (v.into(), hops, via.into(), head)));
+    assert_eq!(listed, expected.map(|(v, hops, via, head)| (v.into(), hops, via.into(), head)));
     assert!(paths.risks.is_empty());
 
     let unavoidable = graph(&["4.15.2", "4.15.8", "4.15.9"], &[(1, 2)], &[(0, 1, "R")]);
@@ -119,15 +119,15 @@ fn every_release_that_leads_somewhere_is_listed() {
         .iter()
         .map(|release| (release.version.to_string(), release.hops, release.via.to_string()))
         .collect();
-    let due = [("4.15.2", 1, "4.15.8"), ("4.14.9", 2, "4.15.2"), ("4.14.1", 3, "4.14.9")];
-    assert_eq!(listed, due.map(|(version, hops, via)| (version.into(), hops, via.into())));
+    let expected = [("4.15.2", 1, "4.15.8"), ("4.14.9", 2, "4.15.2"), ("4.14.1", 3, "4.14.9")];
+    assert_eq!(listed, expected.map(|(version, hops, via)| (version.into(), hops, via.into())));
     assert!(paths.releases.iter().all(|release| !release.head));
 }
 
 #[test]
 fn a_missing_path_has_a_reason() {
     let graph = sample();
-    for (from, to, due) in [
+    for (from, to, expected) in [
         (
             "4.14.2",
             "4.16.3",
@@ -139,7 +139,7 @@ fn a_missing_path_has_a_reason() {
             "4.16.3 is newer than 4.14.1: clusters cannot be updated to an older release",
         ),
     ] {
-        assert_eq!(paths_of(&graph, from, to).unwrap_err().to_string(), due);
+        assert_eq!(paths_of(&graph, from, to).unwrap_err().to_string(), expected);
     }
     let cut = graph_without_last();
     assert_eq!(
@@ -159,7 +159,7 @@ fn graph_without_last() -> Graph {
 #[test]
 fn the_table_names_hops_channels_and_risks() {
     let text = paths_of(&sample(), "4.14.9", "4.15.8").unwrap().table();
-    let due = "\
+    let expected = "\
 2 hops, no known risks
 HOP  FROM    TO      CHANNELS               RISKS
 1    4.14.9  4.15.2  fast-4.16
@@ -173,7 +173,7 @@ RISKS
   SlowDisks: It may break.
     https://x.example/SlowDisks
 ";
-    assert!(text.starts_with(due), "{text}");
+    assert!(text.starts_with(expected), "{text}");
     let same = paths_of(&sample(), "4.14.9", "4.14.9").unwrap().table();
     assert_eq!(same, "Nothing to do: both are the same release.\n");
     let reach = paths_of(&sample(), "4.15.2", "").unwrap().table();

@@ -28,7 +28,7 @@ fn responses() -> Option<BTreeMap<String, Vec<u8>>> {
 fn every_real_graph_is_read_whole() {
     let Some(responses) = responses() else { return };
     // Releases, listed updates and conditional ones as counted by another JSON reader.
-    let due: BTreeMap<&str, (usize, usize, usize)> = [
+    let expected: BTreeMap<&str, (usize, usize, usize)> = [
         ("134475077ed4eeaedf3c339f12915b9cdaf7d194_stable-4.7_amd64_v1.json", (102, 3244, 13)),
         ("134475077ed4eeaedf3c339f12915b9cdaf7d194_stable-4.8_s390x_v1.json", (101, 3168, 4)),
         ("134475077ed4eeaedf3c339f12915b9cdaf7d194_stable-4.9_amd64_v1.json", (90, 2544, 0)),
@@ -41,14 +41,14 @@ fn every_real_graph_is_read_whole() {
         ("d980578d2e9b1869b6b1e22711c68c03f0751974_stable-4.3_s390x-production.json", (0, 0, 0)),
     ]
     .into();
-    assert_eq!(responses.len(), due.len());
+    assert_eq!(responses.len(), expected.len());
     for (name, bytes) in responses {
         let graph = Graph::parse(&bytes).unwrap();
         let places = 0..graph.nodes().len();
         let updates: Vec<_> = places.flat_map(|place| graph.updates(place)).collect();
         let listed = updates.iter().filter(|update| update.is_listed()).count();
         let conditional = updates.iter().filter(|update| update.is_conditional()).count();
-        assert_eq!((graph.nodes().len(), listed, conditional), due[name.as_str()], "{name}");
+        assert_eq!((graph.nodes().len(), listed, conditional), expected[name.as_str()], "{name}");
         for update in updates.iter().filter(|update| update.is_conditional()) {
             assert!(update.risks().iter().all(|risk| risk.url.starts_with("https://")));
             assert!(!update.risks().is_empty());

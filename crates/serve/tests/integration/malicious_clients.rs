@@ -158,10 +158,10 @@ fn many_clients_pull_the_same_and_different_blobs_at_once() {
     let server = content.serve_with(options);
     std::thread::scope(|scope| {
         for number in 0..24 {
-            let (server, wanted) = (&server, digests[number % digests.len()]);
+            let (server, expected) = (&server, digests[number % digests.len()]);
             scope.spawn(move || {
-                let path = format!("/v2/apps/a/blobs/{wanted}");
-                assert_eq!(digest_of_pull(server, &path), wanted);
+                let path = format!("/v2/apps/a/blobs/{expected}");
+                assert_eq!(digest_of_pull(server, &path), expected);
             });
         }
     });

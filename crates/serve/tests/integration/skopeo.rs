@@ -20,13 +20,13 @@ fn skopeo(arguments: &[&str]) -> String {
 }
 
 /// Copies an image with all it lists to a new directory and compares the manifest.
-fn pull(server: &RunningServer, name: &str, wanted: Digest) -> tempfile::TempDir {
+fn pull(server: &RunningServer, name: &str, expected: Digest) -> tempfile::TempDir {
     let to = tempfile::tempdir().unwrap();
     let from = format!("docker://{}/{name}", server.address);
     let target = format!("dir:{}", to.path().display());
     skopeo(&["copy", "--all", "--preserve-digests", "--src-tls-verify=false", &from, &target]);
     let manifest = fs::read(to.path().join("manifest.json")).unwrap();
-    assert_eq!(Digest::of(&manifest), wanted, "{name}");
+    assert_eq!(Digest::of(&manifest), expected, "{name}");
     to
 }
 

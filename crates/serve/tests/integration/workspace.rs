@@ -121,14 +121,14 @@ async fn a_run_that_ended_is_served_without_a_restart() {
     let server = Server::bind(local, loaded.snapshot, Options::default()).await.unwrap();
     let snapshot = server.snapshot();
     let every = Duration::from_millis(20);
-    let wanted = "apps/b".parse().unwrap();
+    let expected = "apps/b".parse().unwrap();
     let rerun = async {
         let image = content.image(Format::Oci, "amd64", b"second");
         content.add_image("apps/b:v1", vec![image], vec![]);
-        assert!(!snapshot.get().has_repository(&wanted));
+        assert!(!snapshot.get().has_repository(&expected));
         mirror(&content, directory.path());
         let deadline = Instant::now() + Duration::from_secs(300);
-        while !snapshot.get().has_repository(&wanted) {
+        while !snapshot.get().has_repository(&expected) {
             assert!(Instant::now() < deadline, "the new image did not appear");
             tokio::time::sleep(every).await;
         }

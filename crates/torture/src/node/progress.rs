@@ -45,7 +45,7 @@ impl ProgressFile {
     /// What an earlier run did, if it did not finish.
     pub(crate) fn read(&self) -> Result<Option<Progress>> {
         let Some(path) = &self.0 else { return Ok(None) };
-        let doing = || format!("reading {}; delete it to begin anew", path.display());
+        let doing = || format!("reading {}; delete it to start again", path.display());
         match fs::read(path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map(Some).with_context(doing),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

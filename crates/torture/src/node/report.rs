@@ -72,8 +72,11 @@ mod tests {
     #[test]
     fn a_report_claims_one_of_the_two_networks() {
         assert_eq!(report(Phase::Available, "successfully reconciled").claim(), Claim::New);
-        let failed = report(Phase::Failed, "it was taken back");
-        assert_eq!((failed.claim(), failed.message.as_str()), (Claim::Former, "it was taken back"));
+        let failed = report(Phase::Failed, "it was rolled back");
+        assert_eq!(
+            (failed.claim(), failed.message.as_str()),
+            (Claim::Former, "it was rolled back")
+        );
         let pending = report(Phase::Retrying, "the roll-back failed and is repeated (x): y");
         assert_eq!(pending.claim(), Claim::Nothing);
         assert_eq!(report(Phase::Progressing, "applying").claim(), Claim::Nothing);

@@ -82,9 +82,9 @@ fn the_most_specific_scope_decides_alone() {
             "" => "docker default".to_owned(),
             scope => format!("docker scope {scope}"),
         };
-        let due =
+        let expected =
             format!("the image is rejected by policy ({place}): every image is rejected here");
-        assert_eq!(why, due);
+        assert_eq!(why, expected);
         // Everything below rejects, this one accepts.
         let mut scopes: Vec<_> =
             ladder[..=rung].iter().map(|(scope, _)| (*scope, REJECT)).collect();

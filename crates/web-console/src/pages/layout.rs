@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::shell_line::ShellLine;
 use crate::view::Fault;
-use crate::view::place::Place;
+use crate::view::workspace_directory::WorkspaceDirectory;
 
 /// The parts of the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ const SECTIONS: [(Section, &str, &str); 10] = [
 pub(crate) struct Document<'a> {
     pub(crate) title: &'a str,
     pub(crate) section: Section,
-    pub(crate) place: &'a Place,
+    pub(crate) place: &'a WorkspaceDirectory,
     /// What shows or does the same in a terminal.
     pub(crate) commands: Vec<ShellLine>,
     pub(crate) content: Markup,

@@ -6,7 +6,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
 
-use super::respond::{Shown, blocking};
+use super::respond::{SectionResponder, blocking};
 use crate::app::App;
 use crate::pages::{self, layout::Section, parts::OUTCOMES};
 use crate::shell_line::ShellLine;
@@ -39,21 +39,23 @@ fn status(app: &App) -> ShellLine {
 }
 
 pub(super) async fn overview(State(app): State<Arc<App>>) -> Response {
-    let shown = Shown { app: &app, section: Section::Overview };
+    let responder = SectionResponder { app: &app, section: Section::Overview };
     match blocking(&app, |app| overview::read(&app.place)).await {
-        Ok(found) => shown.page("Overview", vec![status(&app)], pages::overview::content(&found)),
-        Err(fault) => shown.fault("Overview", &fault),
+        Ok(found) => {
+            responder.page("Overview", vec![status(&app)], pages::overview::content(&found))
+        }
+        Err(fault) => responder.fault("Overview", &fault),
     }
 }
 
 pub(super) async fn runs(State(app): State<Arc<App>>, Query(query): Query<ListQuery>) -> Response {
-    let shown = Shown { app: &app, section: Section::Runs };
+    let responder = SectionResponder { app: &app, section: Section::Runs };
     match blocking(&app, |app| runs::list(&app.place.workspace)).await {
         Ok(list) => {
             let page = Page::of(list, query.page());
-            shown.page("Runs", vec![status(&app)], pages::runs::list(&page))
+            responder.page("Runs", vec![status(&app)], pages::runs::list(&page))
         }
-        Err(fault) => shown.fault("Runs", &fault),
+        Err(fault) => responder.fault("Runs", &fault),
     }
 }
 
@@ -62,7 +64,7 @@ pub(super) async fn run(
     Path(number): Path<u64>,
     Query(query): Query<ListQuery>,
 ) -> Response {
-    let shown = Shown { app: &app, section: Section::Runs };
+    let responder = SectionResponder { app: &app, section: Section::Runs };
     let title = format!("Run {number}");
     let outcome = OUTCOMES.iter().find(|(_, key, _)| *key == query.outcome);
     let page = query.page();
@@ -82,9 +84,9 @@ pub(super) async fn run(
             };
             let is_newest = now.run.as_ref().is_some_and(|run| run.record.number == number);
             let live = is_newest.then_some(&now).filter(|now| now.is_running());
-            shown.page(&title, vec![command], pages::runs::detail(&detail, &query, live))
+            responder.page(&title, vec![command], pages::runs::detail(&detail, &query, live))
         }
-        Err(fault) => shown.fault(&title, &fault),
+        Err(fault) => responder.fault(&title, &fault),
     }
 }
 
@@ -92,7 +94,7 @@ pub(super) async fn images(
     State(app): State<Arc<App>>,
     Query(query): Query<ListQuery>,
 ) -> Response {
-    let shown = Shown { app: &app, section: Section::Images };
+    let responder = SectionResponder { app: &app, section: Section::Images };
     let kind = KINDS.iter().find(|(_, key, _)| *key == query.kind).map(|(kind, ..)| *kind);
     let page = query.page();
     let query = ImageQuery { words: query.q, kind, page };
@@ -100,9 +102,9 @@ pub(super) async fn images(
         Ok((index, users)) => {
             let page = index.find(&query);
             let list = ShellLine::oc_mirror(["verify", &app.place.argument, "-o", "json"]);
-            shown.page("Images", vec![list], pages::images::list(&index, &page, &query, &users))
+            responder.page("Images", vec![list], pages::images::list(&index, &page, &query, &users))
         }
-        Err(fault) => shown.fault("Images", &fault),
+        Err(fault) => responder.fault("Images", &fault),
     }
 }
 
@@ -114,7 +116,7 @@ pub(super) struct Named {
 }
 
 pub(super) async fn image(State(app): State<Arc<App>>, Query(named): Query<Named>) -> Response {
-    let shown = Shown { app: &app, section: Section::Images };
+    let responder = SectionResponder { app: &app, section: Section::Images };
     let origin = named.origin;
     let found = blocking(&app, {
         let origin = origin.clone();
@@ -131,13 +133,13 @@ pub(super) async fn image(State(app): State<Arc<App>>, Query(named): Query<Named
                 }
                 None => ShellLine::oc_mirror(["verify", &app.place.argument, "-o", "json"]),
             };
-            shown.page(
+            responder.page(
                 &origin,
                 vec![command],
                 pages::images::detail(&detail, users.of(&detail.row.origin)),
             )
         }
-        Err(fault) => shown.fault("Image", &fault),
+        Err(fault) => responder.fault("Image", &fault),
     }
 }
 
@@ -145,43 +147,43 @@ pub(super) async fn archives(
     State(app): State<Arc<App>>,
     Query(query): Query<ListQuery>,
 ) -> Response {
-    let shown = Shown { app: &app, section: Section::Archives };
+    let responder = SectionResponder { app: &app, section: Section::Archives };
     match blocking(&app, |app| archives::read(&app.place.workspace)).await {
         Ok(list) => {
             let page = Page::of(list.archives.clone(), query.page());
             let verify = ShellLine::oc_mirror(["verify", &app.place.argument]);
-            shown.page("Archives", vec![verify], pages::archives::content(&list, &page))
+            responder.page("Archives", vec![verify], pages::archives::content(&list, &page))
         }
-        Err(fault) => shown.fault("Archives", &fault),
+        Err(fault) => responder.fault("Archives", &fault),
     }
 }
 
 pub(super) async fn resources(State(app): State<Arc<App>>) -> Response {
-    let shown = Shown { app: &app, section: Section::Resources };
+    let responder = SectionResponder { app: &app, section: Section::Resources };
     match blocking(&app, |app| resources::list(&app.place.workspace)).await {
         Ok(list) => {
             let directory = list.directory.display().to_string();
             let show = ShellLine::new("ls", [directory]);
-            shown.page("Cluster resources", vec![show], pages::resources::list(&list))
+            responder.page("Cluster resources", vec![show], pages::resources::list(&list))
         }
-        Err(fault) => shown.fault("Cluster resources", &fault),
+        Err(fault) => responder.fault("Cluster resources", &fault),
     }
 }
 
 pub(super) async fn resource(State(app): State<Arc<App>>, Query(named): Query<Named>) -> Response {
-    let shown = Shown { app: &app, section: Section::Resources };
+    let responder = SectionResponder { app: &app, section: Section::Resources };
     let name = named.name.clone();
     match blocking(&app, move |app| resources::read(&app.place.workspace, &name)).await {
         Ok(text) => {
             let show = ShellLine::new("cat", [text.path.display().to_string()]);
-            shown.page(&named.name, vec![show], pages::resources::text(&text))
+            responder.page(&named.name, vec![show], pages::resources::text(&text))
         }
-        Err(fault) => shown.fault("Cluster resource", &fault),
+        Err(fault) => responder.fault("Cluster resource", &fault),
     }
 }
 
 pub(super) async fn absent(State(app): State<Arc<App>>) -> Response {
-    let shown = Shown { app: &app, section: Section::Overview };
+    let responder = SectionResponder { app: &app, section: Section::Overview };
     let fault = Fault::Absent("Page not found.".to_owned());
-    shown.fault("Not found", &fault)
+    responder.fault("Not found", &fault)
 }

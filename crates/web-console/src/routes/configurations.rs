@@ -10,7 +10,7 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use release::channel::{ChannelName, Minor};
 use serde::Deserialize;
 
-use super::respond::{Shown, blocking, html_page, see_other};
+use super::respond::{SectionResponder, blocking, html_page, see_other};
 use crate::app::App;
 use crate::pages::configurations::{Editor, Message};
 use crate::pages::parts::address;
@@ -53,7 +53,7 @@ pub(super) struct EditedText {
 }
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
-    let shown = Shown { app: &app, section: Section::Configurations };
+    let responder = SectionResponder { app: &app, section: Section::Configurations };
     let found = blocking(&app, |app| {
         let workspace = &app.place.workspace;
         let sized = |row: ConfigurationRow| {
@@ -69,13 +69,13 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     match found.await {
         Ok((rows, starts)) => {
             let init = ShellLine::oc_mirror(["init", "--version", MINOR]);
-            shown.page(
+            responder.page(
                 "Configurations",
                 vec![init],
                 pages::configurations::list(&rows, &starts, MINOR),
             )
         }
-        Err(fault) => shown.fault("Configurations", &fault),
+        Err(fault) => responder.fault("Configurations", &fault),
     }
 }
 
@@ -115,9 +115,9 @@ pub(super) async fn editor_page(
         ShellLine::oc_mirror(["-c", &path, "--dry-run", &app.place.argument])
     });
     let title = if edited.name.is_empty() { "New configuration" } else { &edited.name };
-    let shown = Shown { app, section: Section::Configurations };
+    let responder = SectionResponder { app, section: Section::Configurations };
     let content = pages::configurations::editor(&editor);
-    shown.with_status(status, title, commands.into_iter().collect(), content)
+    responder.with_status(status, title, commands.into_iter().collect(), content)
 }
 
 /// For names that no configuration can have. They are not repeated on the page.
@@ -126,13 +126,13 @@ fn not_found() -> Fault {
 }
 
 pub(super) async fn edit(State(app): State<Arc<App>>, Query(named): Query<Named>) -> Response {
-    let shown = Shown { app: &app, section: Section::Configurations };
+    let responder = SectionResponder { app: &app, section: Section::Configurations };
     let Ok(name) = ConfigurationName::from_str(&named.name) else {
-        return shown.fault("Configuration", &not_found());
+        return responder.fault("Configuration", &not_found());
     };
     let found = blocking(&app, move |app| {
         let stored = configurations::read(&app.place.workspace, &name)?;
-        // Not on a disconnected side: nobody would respond.
+        // Not on a disconnected side: no server would respond.
         if let Some(set) = configurations::selected("", &stored.text)
             && app.place.is_connected().unwrap_or(false)
             && let Err(why) = app.sizes.start(&set, Wanted::New)
@@ -148,7 +148,7 @@ pub(super) async fn edit(State(app): State<Arc<App>>, Query(named): Query<Named>
             let message = named.saved.then_some(Message::Saved);
             editor_page(&app, StatusCode::OK, &edited, message).await
         }
-        Err(fault) => shown.fault("Configuration", &fault),
+        Err(fault) => responder.fault("Configuration", &fault),
     }
 }
 
@@ -159,9 +159,8 @@ pub(super) async fn create(State(app): State<Arc<App>>, Query(query): Query<NewQ
             let message = Some(Message::Draft("Not saved yet."));
             editor_page(&app, StatusCode::OK, &edited, message).await
         }
-        Err(fault) => {
-            Shown { app: &app, section: Section::Configurations }.fault("New configuration", &fault)
-        }
+        Err(fault) => SectionResponder { app: &app, section: Section::Configurations }
+            .fault("New configuration", &fault),
     }
 }
 
@@ -253,9 +252,9 @@ pub(super) async fn check_page(
 }
 
 pub(super) async fn download(State(app): State<Arc<App>>, Query(named): Query<Named>) -> Response {
-    let shown = Shown { app: &app, section: Section::Configurations };
+    let responder = SectionResponder { app: &app, section: Section::Configurations };
     let Ok(name) = ConfigurationName::from_str(&named.name) else {
-        return shown.fault("Configuration", &not_found());
+        return responder.fault("Configuration", &not_found());
     };
     let file = format!("attachment; filename=\"{name}\"");
     match blocking(&app, move |app| configurations::read(&app.place.workspace, &name)).await {
@@ -264,6 +263,6 @@ pub(super) async fn download(State(app): State<Arc<App>>, Query(named): Query<Na
                 [(CONTENT_TYPE, "application/yaml".to_owned()), (CONTENT_DISPOSITION, file)];
             (headers, stored.text).into_response()
         }
-        Err(fault) => shown.fault("Configuration", &fault),
+        Err(fault) => responder.fault("Configuration", &fault),
     }
 }

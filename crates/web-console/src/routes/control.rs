@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use workspace::ControlRequest;
 
-use super::respond::{Shown, blocking, see_other};
+use super::respond::{SectionResponder, blocking, see_other};
 use crate::app::App;
 use crate::pages::layout::Section;
 use crate::view::Fault;
@@ -37,6 +37,8 @@ pub(super) async fn control(State(app): State<Arc<App>>, Form(form): Form<Contro
     });
     match sent.await {
         Ok(_) => see_other("/"),
-        Err(fault) => Shown { app: &app, section: Section::Overview }.fault("Run", &fault),
+        Err(fault) => {
+            SectionResponder { app: &app, section: Section::Overview }.fault("Run", &fault)
+        }
     }
 }

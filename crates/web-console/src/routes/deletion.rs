@@ -10,7 +10,7 @@ use mirror_plan::Target;
 use serde::Deserialize;
 
 use super::browse::ListQuery;
-use super::respond::{Shown, blocking, see_other};
+use super::respond::{SectionResponder, blocking, see_other};
 use super::start::begin;
 use crate::action::Action;
 use crate::app::App;
@@ -31,7 +31,7 @@ async fn page(
     query: PreviewQuery,
     problem: Option<&str>,
 ) -> Response {
-    let shown = Shown { app, section: Section::Start };
+    let responder = SectionResponder { app, section: Section::Start };
     let found = blocking(app, {
         let query = query.clone();
         move |app| deletion::read(&app.place.workspace, &query)
@@ -40,9 +40,9 @@ async fn page(
         Ok(preview) => {
             let commands = preview.iter().map(|preview| line(app, preview)).collect();
             let content = pages::deletion::content(preview.as_ref(), &query, problem);
-            shown.with_status(status, "Deletion", commands, content)
+            responder.with_status(status, "Deletion", commands, content)
         }
-        Err(fault) => shown.fault("Deletion", &fault),
+        Err(fault) => responder.fault("Deletion", &fault),
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn preview(
     page(&app, StatusCode::OK, query, None).await
 }
 
-/// Deletes what was shown, if it is still what the list says and the target was typed.
+/// Deletes what was responder, if it is still what the list says and the target was typed.
 pub(super) async fn confirm(
     State(app): State<Arc<App>>,
     Form(form): Form<Confirmation>,
@@ -77,7 +77,8 @@ pub(super) async fn confirm(
     let action = match found.await {
         Ok(action) => action,
         Err(fault) => {
-            return Shown { app: &app, section: Section::Start }.fault("Deletion", &fault);
+            return SectionResponder { app: &app, section: Section::Start }
+                .fault("Deletion", &fault);
         }
     };
     let problem = match action {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tempfile::NamedTempFile;
 
 use super::configurations::{EditedText, editor_page};
-use super::respond::Shown;
+use super::respond::SectionResponder;
 use super::select::lookup_flags;
 use crate::app::App;
 use crate::pages::configurations::Message;
@@ -40,8 +40,8 @@ pub(super) async fn draft(
             editor_page(&app, StatusCode::OK, &edited, Some(Message::Draft(message))).await
         }
         Err(why) => {
-            let shown = Shown { app: &app, section: Section::Configurations };
-            shown.fault("For a cluster", &Fault::Failed(why))
+            let responder = SectionResponder { app: &app, section: Section::Configurations };
+            responder.fault("For a cluster", &Fault::Failed(why))
         }
     }
 }

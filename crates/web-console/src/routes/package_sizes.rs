@@ -8,7 +8,7 @@ use axum::response::Response;
 use image_set::ImageSetConfiguration;
 
 use super::configurations::EMPTY;
-use super::respond::{Shown, blocking, see_other};
+use super::respond::{SectionResponder, blocking, see_other};
 use super::select::{CatalogQuery, opened};
 use crate::additions::{Addition, add};
 use crate::app::App;
@@ -19,7 +19,7 @@ use crate::view::Fault;
 use crate::view::configurations::selected;
 use crate::view::operators::PackageView;
 
-/// Channels whose sizes are shown, and letters of their names: catalogs have any, pages have limits.
+/// Channels whose sizes are responder, and letters of their names: catalogs have any, pages have limits.
 const MAX_CHANNELS: usize = 100;
 const MAX_NAME: usize = 120;
 
@@ -92,6 +92,8 @@ pub(super) async fn measure(
     };
     match started {
         Ok(()) => see_other(&page),
-        Err(fault) => Shown { app: &app, section: Section::Operators }.fault("Size", &fault),
+        Err(fault) => {
+            SectionResponder { app: &app, section: Section::Operators }.fault("Size", &fault)
+        }
     }
 }

@@ -22,12 +22,12 @@ pub(super) fn see_other(path: &str) -> Response {
 }
 
 /// A page of a section, or why there is none.
-pub(super) struct Shown<'a> {
+pub(super) struct SectionResponder<'a> {
     pub(super) app: &'a App,
     pub(super) section: Section,
 }
 
-impl Shown<'_> {
+impl SectionResponder<'_> {
     pub(super) fn page(&self, title: &str, commands: Vec<ShellLine>, content: Markup) -> Response {
         self.with_status(StatusCode::OK, title, commands, content)
     }

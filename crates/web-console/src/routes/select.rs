@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::configurations::{EMPTY, EditedText, editor_page};
 use super::package_sizes;
-use super::respond::{Shown, blocking};
+use super::respond::{SectionResponder, blocking};
 use crate::additions::{Addition, add};
 use crate::app::App;
 use crate::catalogs::{CatalogKey, CatalogState};
@@ -100,7 +100,7 @@ pub(super) async fn packages(
     State(app): State<Arc<App>>,
     Query(query): Query<CatalogQuery>,
 ) -> Response {
-    let shown = Shown { app: &app, section: Section::Operators };
+    let responder = SectionResponder { app: &app, section: Section::Operators };
     let at = query.address();
     let key = match query.key() {
         Ok(key) => key,
@@ -115,13 +115,13 @@ pub(super) async fn packages(
             let command =
                 ShellLine::oc_mirror(["list", "operators", "--catalogs", "--version", "4.20"]);
             let content = operators::choose(at, &carried, problem.as_deref());
-            return shown.page("Operators", vec![command], content);
+            return responder.page("Operators", vec![command], content);
         }
     };
     let command = vec![query.command(&app, &[])];
     match app.catalogs.open(&key, app.place.directory(), query.retry) {
-        CatalogState::Loading => shown.page("Operators", command, operators::loading(at)),
-        CatalogState::Failed(why) => shown.with_status(
+        CatalogState::Loading => responder.page("Operators", command, operators::loading(at)),
+        CatalogState::Failed(why) => responder.with_status(
             StatusCode::BAD_GATEWAY,
             "Operators",
             command,
@@ -129,7 +129,7 @@ pub(super) async fn packages(
         ),
         CatalogState::Ready(view) => {
             let page = view.find(&query.q, query.page.parse().unwrap_or(1));
-            shown.page("Operators", command, operators::list(at, &view, &page, &query.q))
+            responder.page("Operators", command, operators::list(at, &view, &page, &query.q))
         }
     }
 }
@@ -150,14 +150,14 @@ pub(super) async fn package(
     State(app): State<Arc<App>>,
     Query(query): Query<CatalogQuery>,
 ) -> Response {
-    let shown = Shown { app: &app, section: Section::Operators };
+    let responder = SectionResponder { app: &app, section: Section::Operators };
     let found = opened(&app, &query).and_then(|view| match view.package(&query.name) {
         Some(package) => Ok(package.clone()),
         None => Err(Fault::Absent("the catalog has no such package".to_owned())),
     });
     let package = match found {
         Ok(package) => package,
-        Err(fault) => return shown.fault("Operator", &fault),
+        Err(fault) => return responder.fault("Operator", &fault),
     };
     let read = blocking(&app, move |app| {
         let sizes = package_sizes::known(app, &query, &package);
@@ -172,9 +172,9 @@ pub(super) async fn package(
             }
             let content =
                 operators::detail(query.address(), &package, &query.channel, sizes.as_ref(), &rows);
-            shown.page(&name, commands, content)
+            responder.page(&name, commands, content)
         }
-        Err(fault) => shown.fault("Operator", &fault),
+        Err(fault) => responder.fault("Operator", &fault),
     }
 }
 
@@ -217,7 +217,7 @@ async fn svg(app: &App, words: &[String], section: Section) -> Response {
             let headers = [(CONTENT_TYPE, "image/svg+xml"), (CONTENT_SECURITY_POLICY, SANDBOX)];
             (headers, drawing).into_response()
         }
-        Err(why) => Shown { app, section }.fault("Diagram", &Fault::Failed(why)),
+        Err(why) => SectionResponder { app, section }.fault("Diagram", &Fault::Failed(why)),
     }
 }
 
@@ -279,11 +279,11 @@ pub(super) async fn release_page(
     State(app): State<Arc<App>>,
     Query(query): Query<ReleaseQuery>,
 ) -> Response {
-    let shown = Shown { app: &app, section: Section::Releases };
+    let responder = SectionResponder { app: &app, section: Section::Releases };
     let choice = query.choice();
     let rows = match blocking(&app, |app| configurations::list(&app.place.workspace)).await {
         Ok(rows) => rows,
-        Err(fault) => return shown.fault("Releases", &fault),
+        Err(fault) => return responder.fault("Releases", &fault),
     };
     let mut commands = Vec::new();
     let mut found = None;
@@ -297,7 +297,7 @@ pub(super) async fn release_page(
         found = Some(releases);
     }
     let content = releases::content(&choice, found.as_ref(), &rows);
-    shown.page("Releases", commands, content)
+    responder.page("Releases", commands, content)
 }
 
 async fn find_releases(
@@ -363,10 +363,10 @@ pub(super) async fn chart_page(
     State(app): State<Arc<App>>,
     Query(query): Query<ChartQuery>,
 ) -> Response {
-    let shown = Shown { app: &app, section: Section::Charts };
+    let responder = SectionResponder { app: &app, section: Section::Charts };
     let rows = match blocking(&app, |app| configurations::list(&app.place.workspace)).await {
         Ok(rows) => rows,
-        Err(fault) => return shown.fault("Charts", &fault),
+        Err(fault) => return responder.fault("Charts", &fault),
     };
     let mut commands = Vec::new();
     let mut found = None;
@@ -386,7 +386,7 @@ pub(super) async fn chart_page(
         found = Some(listed.map(|list| Page::of(list, number)));
     }
     let content = charts::content(&query.repository, &query.chart, found.as_ref(), &rows);
-    shown.page("Charts", commands, content)
+    responder.page("Charts", commands, content)
 }
 
 /// A selection to add. One form for all kinds: each has some of the fields.
@@ -475,7 +475,7 @@ pub(super) async fn add_selection(
     State(app): State<Arc<App>>,
     Form(form): Form<AddForm>,
 ) -> Response {
-    let shown = Shown { app: &app, section: Section::Configurations };
+    let responder = SectionResponder { app: &app, section: Section::Configurations };
     let drafted = blocking(&app, move |app| {
         let (base, text) = match ConfigurationName::from_str(&form.name) {
             Ok(name) => {
@@ -498,7 +498,7 @@ pub(super) async fn add_selection(
             let message = changed_message("Added, not saved yet.", checked, has_comments);
             editor_page(&app, StatusCode::OK, &edited, Some(Message::Draft(&message))).await
         }
-        Err(fault) => shown.fault("Add to a configuration", &fault),
+        Err(fault) => responder.fault("Add to a configuration", &fault),
     }
 }
 

@@ -11,7 +11,7 @@ use mirror_plan::{Mode, Target};
 use serde::Deserialize;
 
 use super::browse::ListQuery;
-use super::respond::{Shown, blocking, see_other};
+use super::respond::{SectionResponder, blocking, see_other};
 use crate::action::Action;
 use crate::app::App;
 use crate::pages::layout::Section;
@@ -80,7 +80,7 @@ async fn form_page(
     problem: Option<&str>,
     target: &str,
 ) -> Response {
-    let shown = Shown { app, section: Section::Start };
+    let responder = SectionResponder { app, section: Section::Start };
     match blocking(app, offered).await {
         Ok(offered) => {
             let forms = StartForms {
@@ -107,9 +107,9 @@ async fn form_page(
                 ],
             ];
             let commands = lines.into_iter().map(ShellLine::oc_mirror).collect();
-            shown.with_status(status, "Start", commands, pages::start::content(&forms))
+            responder.with_status(status, "Start", commands, pages::start::content(&forms))
         }
-        Err(fault) => shown.fault("Start", &fault),
+        Err(fault) => responder.fault("Start", &fault),
     }
 }
 
@@ -144,22 +144,22 @@ pub(super) async fn begin(app: &Arc<App>, action: Action) -> Result<u64, Fault> 
 }
 
 pub(super) async fn jobs(State(app): State<Arc<App>>, Query(query): Query<ListQuery>) -> Response {
-    let shown = Shown { app: &app, section: Section::Start };
+    let responder = SectionResponder { app: &app, section: Section::Start };
     let list =
         |app: &App| app.jobs.list().map_err(|error| Fault::failed("reading the jobs", &error));
     match blocking(&app, list).await {
         Ok(jobs) => {
             let page = Page::of(jobs, query.page());
             let status = ShellLine::oc_mirror(["status", &app.place.argument]);
-            shown.page("Jobs", vec![status], pages::jobs::list(&page))
+            responder.page("Jobs", vec![status], pages::jobs::list(&page))
         }
-        Err(fault) => shown.fault("Jobs", &fault),
+        Err(fault) => responder.fault("Jobs", &fault),
     }
 }
 
 /// What the newest dry run planned.
 pub(super) async fn plan(State(app): State<Arc<App>>, Query(query): Query<ListQuery>) -> Response {
-    let shown = Shown { app: &app, section: Section::Start };
+    let responder = SectionResponder { app: &app, section: Section::Start };
     let page = query.page();
     let query = PlanQuery { words: query.q, page };
     let found = blocking(&app, {
@@ -172,9 +172,9 @@ pub(super) async fn plan(State(app): State<Arc<App>>, Query(query): Query<ListQu
     match found.await {
         Ok((found, free)) => {
             let commands = found.iter().map(|plan| execution(&app, plan)).collect();
-            shown.page("Plan", commands, pages::plan::content(found.as_ref(), &query, free))
+            responder.page("Plan", commands, pages::plan::content(found.as_ref(), &query, free))
         }
-        Err(fault) => shown.fault("Plan", &fault),
+        Err(fault) => responder.fault("Plan", &fault),
     }
 }
 
@@ -193,16 +193,16 @@ fn execution(app: &App, plan: &PlanView) -> ShellLine {
 }
 
 pub(super) async fn job(State(app): State<Arc<App>>, Path(number): Path<u64>) -> Response {
-    let shown = Shown { app: &app, section: Section::Start };
+    let responder = SectionResponder { app: &app, section: Section::Start };
     let title = format!("Job {number}");
     let read = move |app: &App| super::job_events::read(&app.jobs, number);
     match blocking(&app, read).await {
         Ok((job, output, is_cut)) => {
             let line = ShellLine::oc_mirror(job.record.arguments.iter().cloned());
             let detail = JobDetail { job: &job, output: &output, is_cut };
-            shown.page(&title, vec![line], pages::jobs::detail(&detail))
+            responder.page(&title, vec![line], pages::jobs::detail(&detail))
         }
-        Err(fault) => shown.fault(&title, &fault),
+        Err(fault) => responder.fault(&title, &fault),
     }
 }
 
@@ -212,7 +212,7 @@ pub(super) async fn stop(State(app): State<Arc<App>>, Path(number): Path<u64>) -
     };
     match blocking(&app, stop).await {
         Ok(()) => see_other(&format!("/jobs/{number}")),
-        Err(fault) => Shown { app: &app, section: Section::Start }.fault("Job", &fault),
+        Err(fault) => SectionResponder { app: &app, section: Section::Start }.fault("Job", &fault),
     }
 }
 

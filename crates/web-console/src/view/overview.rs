@@ -3,7 +3,7 @@
 use workspace::{FailedImage, RunRecord, free_space};
 
 use super::live::{Follower, Now};
-use super::place::{Place, is_archive};
+use super::workspace_directory::{WorkspaceDirectory, is_archive};
 use super::{Fault, runs};
 
 /// Runs that the first page lists.
@@ -28,7 +28,7 @@ pub(crate) struct Overview {
     pub(crate) is_workspace: bool,
 }
 
-pub(crate) fn read(place: &Place) -> Result<Overview, Fault> {
+pub(crate) fn read(place: &WorkspaceDirectory) -> Result<Overview, Fault> {
     let workspace = &place.workspace;
     let now = Follower::new(workspace.clone()).read()?;
     let mut all = runs::list(workspace)?;

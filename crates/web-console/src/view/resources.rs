@@ -89,8 +89,11 @@ mod tests {
         let names: Vec<String> =
             list(&workspace).unwrap().files.into_iter().map(|file| file.name).collect();
         assert_eq!(names, ["idms-oc-mirror.yaml"]);
-        let shown = read(&workspace, "idms-oc-mirror.yaml").unwrap();
-        assert_eq!((shown.text.as_str(), shown.is_cut), ("kind: ImageDigestMirrorSet\n", false));
+        let printed = read(&workspace, "idms-oc-mirror.yaml").unwrap();
+        assert_eq!(
+            (printed.text.as_str(), printed.is_cut),
+            ("kind: ImageDigestMirrorSet\n", false)
+        );
         for name in ["../../secret", "folder", "", "/etc/passwd", ".generated"] {
             assert!(matches!(read(&workspace, name), Err(Fault::Absent(_))), "{name}");
         }

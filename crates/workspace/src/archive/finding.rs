@@ -74,7 +74,7 @@ impl fmt::Display for Finding {
                 write!(f, "{}: empty archive file (copy it again)", file.display())
             }
             Self::Foreign { file } => {
-                write!(f, "{} is no archive of this program and is left alone", file.display())
+                write!(f, "{} is not an archive of this program and is ignored", file.display())
             }
             Self::OcMirrorV2 { file } => {
                 write!(f, "{} is an archive of oc-mirror v2 (push it with --from)", file.display())

@@ -386,7 +386,7 @@ pub(super) fn candidate(path: &Path) -> Result<(Digest, Candidate), Finding> {
         |error: io::Error| Finding::Unreadable { file: owned(), reason: error.to_string() };
     // Before it is opened: that would wait for the other end of a pipe.
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(Finding::Unreadable { file: owned(), reason: "it is no file".to_owned() });
+        return Err(Finding::Unreadable { file: owned(), reason: "not a regular file".to_owned() });
     }
     let file = File::open(path).map_err(unreadable)?;
     match first_entry(&file).map_err(unreadable)? {

@@ -73,7 +73,7 @@ ExecStart=/bin/bash /usr/local/bin/configure-ovs.sh
 [Install]
 RequiredBy=kubelet-dependencies.target
 ";
-/// Keeps its hands off where the flag is; else makes br-ex over the card of the node's address.
+/// Does nothing if the flag exists; otherwise creates br-ex on the NIC with the node's address.
 const CONFIGURE_OVS_SH: &str = "\
 set -e
 if [ -e /etc/nmstate/openshift/applied ]; then

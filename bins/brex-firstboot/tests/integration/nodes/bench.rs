@@ -114,7 +114,7 @@ pub(crate) fn fail_without_leases(node: &Node, words: &[&str]) {
     if words[0] != "confirm" {
         node.wait_until("the bridge is made", |node| Ok(!bridges(node)?.is_empty())).unwrap();
     }
-    node.wait_until("the bridge is taken back", |node| Ok(bridges(node)?.is_empty())).unwrap();
+    node.wait_until("the bridge is removed", |node| Ok(bridges(node)?.is_empty())).unwrap();
     node.lan().start_dhcp().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
@@ -127,7 +127,7 @@ pub(crate) fn last_entry(node: &Node) -> Value {
     report["entries"].as_array().unwrap().last().unwrap().clone()
 }
 
-/// The node leaves through br-ex, and somebody is there.
+/// The default route uses br-ex, and its gateway responds.
 pub(crate) fn assert_on_br_ex(node: &Node) {
     let state = node.state().unwrap();
     let router: IpAddr = node.lan().router().into();

@@ -3,7 +3,7 @@
 use std::fs;
 
 use first_boot::Report;
-use first_boot::diagnosis::{Weight, diagnose, diagnose_state};
+use first_boot::diagnosis::{DiagnosisSeverity, diagnose, diagnose_state};
 use serde_json::Value;
 
 use crate::nodes::bench::{document, fail, fail_without_leases, fixed, node, succeed};
@@ -55,7 +55,7 @@ fn a_doctor_understands_why_nobody_answered() {
     let node = node(&fixed("198.51.100.77"));
     fail(&node, &["apply", "--patience", "2"]);
     let diagnoses = diagnose(&report(&node));
-    assert_eq!(diagnoses[0].weight, Weight::Broken);
+    assert_eq!(diagnoses[0].severity, DiagnosisSeverity::Broken);
     assert!(diagnoses[0].remedy.contains("the gateway's address"), "{diagnoses:?}");
 }
 

@@ -114,8 +114,8 @@ fn a_second_boot_changes_nothing() {
     let profiles = node.nm_profiles().unwrap();
     node.reboot().unwrap();
     node.wait_for_ipv4("br-ex").unwrap();
-    let said = succeed(&node, &["apply"]);
-    assert!(said.contains("the flag is there"), "{said}");
+    let output = succeed(&node, &["apply"]);
+    assert!(output.contains("the flag is there"), "{output}");
     let persistent = |all: &std::collections::BTreeMap<String, Vec<u8>>| {
         all.iter()
             .filter(|(path, _)| path.starts_with("/etc"))
@@ -162,7 +162,7 @@ fn a_document_is_refused_where_the_next_boot_would_hang() {
     let node = node(&dhcp());
     let unit = "/etc/systemd/system/network-online.target.wants/wait-for-node-ip.service";
     node.write(unit, "[Unit]\n", 0o644).unwrap();
-    let said = crate::nodes::bench::fail(&node, &["stage"]);
-    assert!(said.contains("the node would not pass its next boot"), "{said}");
+    let output = crate::nodes::bench::fail(&node, &["stage"]);
+    assert!(output.contains("the node would not pass its next boot"), "{output}");
     assert!(!node.exists(ATTEMPT).unwrap() && !node.exists(FLAG).unwrap());
 }

@@ -38,7 +38,7 @@ fn a_killed_apply_is_finished_by_the_next_one() {
     assert!(!node.exists(ATTEMPT).unwrap());
 }
 
-/// Nobody runs it again: NetworkManager takes the change back when the checkpoint expires.
+/// It is not run again: NetworkManager rolls the change back when the checkpoint expires.
 #[test]
 fn a_killed_apply_leaves_a_working_network() {
     let node = node(&dhcp());

@@ -11,8 +11,8 @@ fn a_nic_that_does_not_exist_is_refused_before_anything_is_touched() {
     let node = node(&text);
     let profiles = node.nm_profiles().unwrap();
     for command in ["stage", "apply"] {
-        let said = fail(&node, &[command]);
-        assert!(said.contains("nic7"), "{said}");
+        let output = fail(&node, &[command]);
+        assert!(output.contains("nic7"), "{output}");
         assert_eq!(last_entry(&node)["result"], "refused");
     }
     assert!(!node.exists(STAGED).unwrap() && !node.exists(FLAG).unwrap());
@@ -25,11 +25,11 @@ fn a_nic_that_does_not_exist_is_refused_before_anything_is_touched() {
 fn a_document_that_is_not_for_this_node_leaves_br_ex_to_configure_ovs_unless_one_is_required() {
     let node = node(&dhcp());
     node.succeed(&["mv", DOCUMENT, "/etc/nmstate/openshift/worker-0.example.com.yml"]).unwrap();
-    let said = succeed(&node, &["stage"]);
-    assert!(said.contains("worker-0.example.com.yml"), "{said}");
+    let output = succeed(&node, &["stage"]);
+    assert!(output.contains("worker-0.example.com.yml"), "{output}");
     assert_eq!(last_entry(&node)["result"], "no-document");
-    let said = fail(&node, &["stage", "--required"]);
-    assert!(said.contains("required"), "{said}");
+    let output = fail(&node, &["stage", "--required"]);
+    assert!(output.contains("required"), "{output}");
     assert_on_nic0(&node);
 }
 
@@ -37,8 +37,8 @@ fn a_document_that_is_not_for_this_node_leaves_br_ex_to_configure_ovs_unless_one
 fn a_name_that_comes_late_is_waited_for() {
     let mut node = node(&dhcp());
     node.set_hostname("localhost").unwrap();
-    let said = fail(&node, &["stage", "--hostname-timeout", "0"]);
-    assert!(said.contains("no host name"), "{said}");
+    let output = fail(&node, &["stage", "--hostname-timeout", "0"]);
+    assert!(output.contains("no host name"), "{output}");
     let mut waiting = node.command("/usr/bin/brex-firstboot");
     let mut child = waiting.args(["stage", "--hostname-timeout", "60"]).spawn().unwrap();
     node.set_hostname("worker-0.example.com").unwrap();

@@ -1,4 +1,4 @@
-//! Changes that cannot hold are taken back, each for its own reason.
+//! Changes that fail are rolled back, each for its own reason.
 
 use std::collections::BTreeMap;
 
@@ -76,8 +76,8 @@ fn a_default_route_left_behind_is_found() {
         "10",
     ])
     .unwrap();
-    let said = fail(&node, &["apply", "--patience", "6"]);
-    assert!(said.contains("by nic1 (metric 10) is taken before"), "{said}");
+    let output = fail(&node, &["apply", "--patience", "6"]);
+    assert!(output.contains("by nic1 (metric 10) is taken before"), "{output}");
     assert_eq!(last_entry(&node)["outcome"]["cause"], "facts");
 }
 
@@ -89,8 +89,8 @@ fn a_document_is_tried_a_bounded_number_of_times_and_a_changed_one_anew() {
         assert_eq!(last_entry(&node)["result"], "taken-back");
     }
     let profiles = node.nm_profiles().unwrap();
-    let said = fail(&node, &["apply", "--patience", "2", "--tries", "2"]);
-    assert!(said.contains("tried 2 times"), "{said}");
+    let output = fail(&node, &["apply", "--patience", "2", "--tries", "2"]);
+    assert!(output.contains("tried 2 times"), "{output}");
     assert_eq!(last_entry(&node)["result"], "gave-up");
     assert_as_before(&node, &profiles);
     node.write(crate::nodes::bench::DOCUMENT, fixed("198.51.100.1"), 0o644).unwrap();

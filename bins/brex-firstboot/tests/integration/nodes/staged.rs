@@ -34,8 +34,8 @@ fn everything(node: &Node) -> String {
 fn another_file_of_that_name_is_not_overwritten() {
     let node = node(&dhcp());
     node.write(STAGED, "interfaces: []\n", 0o644).unwrap();
-    let said = fail(&node, &["stage"]);
-    assert!(said.contains("differs from worker-0.yml"), "{said}");
+    let output = fail(&node, &["stage"]);
+    assert!(output.contains("differs from worker-0.yml"), "{output}");
     assert_eq!(node.read(STAGED).unwrap(), b"interfaces: []\n");
     assert!(!node.exists(ATTEMPT).unwrap());
 }
@@ -46,8 +46,8 @@ fn a_staged_document_that_nobody_applied_is_taken_back() {
     let node = node(&dhcp());
     let profiles = node.nm_profiles().unwrap();
     succeed(&node, &["stage"]);
-    let said = fail(&node, &["confirm", "--patience", "3"]);
-    assert!(said.contains("no Open vSwitch bridge br-ex"), "{said}");
+    let output = fail(&node, &["confirm", "--patience", "3"]);
+    assert!(output.contains("no Open vSwitch bridge br-ex"), "{output}");
     assert!(!node.exists(STAGED).unwrap() && !node.exists(FLAG).unwrap());
     assert_eq!(node.nm_profiles().unwrap(), profiles);
     assert_on_nic0(&node);
@@ -66,7 +66,7 @@ fn a_bridge_that_was_applied_and_carries_the_node_is_confirmed() {
     assert_on_br_ex(&node);
 }
 
-/// The profiles are put back byte for byte, and NetworkManager uses them again.
+/// The profiles are restored byte for byte, and NetworkManager uses them again.
 #[test]
 fn a_bridge_that_carries_nobody_is_taken_back_with_its_profiles() {
     let node = node(&dhcp());
@@ -119,8 +119,8 @@ fn a_rollback_restores_what_the_document_changed_and_nothing_of_others() {
     let address = ["ipv4.addresses", "203.0.113.7/24"];
     node.succeed(&[&["nmcli", "connection", "add"], &storage[..], &address[..]].concat()).unwrap();
     node.wait_until("the storage network is up", |node| {
-        let shown = node.run(&["ip", "-4", "address", "show", "storage0"])?;
-        Ok(String::from_utf8_lossy(&shown.stdout).contains("203.0.113.7"))
+        let printed = node.run(&["ip", "-4", "address", "show", "storage0"])?;
+        Ok(String::from_utf8_lossy(&printed.stdout).contains("203.0.113.7"))
     })
     .unwrap();
     node.write("/etc/nmstate/storage.applied", "storage\n", 0o600).unwrap();
@@ -151,8 +151,8 @@ fn a_family_that_the_document_enables_and_br_ex_lacks_is_not_confirmed() {
     let node = node(&text);
     succeed(&node, &["stage"]);
     bridge_by_nmcli(&node);
-    let said = fail(&node, &["confirm", "--patience", "15"]);
-    assert!(said.contains("br-ex has no IPv6 address, which the document demands"), "{said}");
+    let output = fail(&node, &["confirm", "--patience", "15"]);
+    assert!(output.contains("br-ex has no IPv6 address, which the document demands"), "{output}");
     assert_on_nic0(&node);
     assert!(!node.exists(FLAG).unwrap());
 
@@ -180,10 +180,10 @@ fn an_api_server_that_responds_by_another_nic_confirms_nothing() {
     node.write(DOCUMENT, crate::nodes::bench::fixed("198.51.100.77"), 0o644).unwrap();
     let serve = "while :; do printf 'HTTP/1.0 400 Bad Request\r\n\r\n' | busybox nc -l -p 6443 -s 192.0.2.1 -w 1; done";
     let mut server = lan.command("sh").args(["-c", serve]).spawn().unwrap();
-    let said = fail(&node, &["apply", "--patience", "6", "--api-server", "192.0.2.1:6443"]);
+    let output = fail(&node, &["apply", "--patience", "6", "--api-server", "192.0.2.1:6443"]);
     server.kill().unwrap();
     let _ = server.wait();
-    assert!(said.contains("198.51.100.77") && said.contains("through br-ex"), "{said}");
+    assert!(output.contains("198.51.100.77") && output.contains("through br-ex"), "{output}");
 }
 
 #[test]
@@ -196,8 +196,8 @@ fn a_document_with_both_families_is_confirmed_when_both_are_there() {
   ipv6: {enabled: true, dhcp: true, autoconf: true, auto-route-metric: 48}";
     let node = node_with(&lan, &document(dual, ""));
     node.write("/run/nodeip-configuration/ipv4", "198.51.100.250\n", 0o644).unwrap();
-    let said = fail(&node, &["apply", "--patience", "5"]);
-    assert!(said.contains("no interface has 198.51.100.250"), "{said}");
+    let output = fail(&node, &["apply", "--patience", "5"]);
+    assert!(output.contains("no interface has 198.51.100.250"), "{output}");
     node.succeed(&["rm", "/run/nodeip-configuration/ipv4"]).unwrap();
     succeed(&node, &["apply", "--patience", "120"]);
     let entry = last_entry(&node);
@@ -248,6 +248,6 @@ fn bridge_by_nmcli(node: &Node) {
         node.succeed(&[&["nmcli", "connection", "add"], words].concat()).unwrap();
     }
     node.succeed(&["nmcli", "connection", "up", "nic0-ovs"]).unwrap();
-    // Without a lease the activation does not end; nobody waits for it.
+    // Without a lease the activation does not end; it is not waited for.
     node.succeed(&["nmcli", "--wait", "0", "connection", "up", "br-ex-if"]).unwrap();
 }

@@ -7,13 +7,15 @@ use crate::rollout::bench::{Bench, NODES};
 use crate::rollout::wishes::{CANARY, ONLY_API, REVERT_ON_DELETE, WITH_DNS, everywhere, mtu, on};
 
 pub(crate) fn not_before_installed(bench: &mut Bench) {
+    bench.set_installed(false);
+    NODES.iter().for_each(|node| bench.restart_handler(node));
     bench.apply_policy("early", &json!({"desiredState": mtu(1450)}), &[]);
     for node in NODES {
         bench.wait_for_log(node, "the cluster is being installed");
         bench.wait_for_report(node);
     }
     bench.create_marker("before-installation");
-    bench.complete_installation();
+    bench.set_installed(true);
     bench.wait_until_available("early");
     let marked = bench.marker_time("before-installation");
     for node in NODES {

@@ -1,4 +1,4 @@
-//! What the cases run on: an API server, coordinators, and two nodes with their handlers.
+//! What the tests run on: an API server, coordinators, and two nodes with their handlers.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,6 +13,8 @@ use lab::kube::ApiServer;
 use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
 use tokio::runtime::Runtime;
 
+use crate::rollout::pool::Shared;
+
 pub(crate) const NODES: [&str; 2] = ["node-a", "node-b"];
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nmstate-operator");
@@ -20,12 +22,26 @@ const IN_NODE: &str = "/usr/local/bin/nmstate-operator";
 /// Long enough for a machine that is busy with other things.
 const DEADLINE: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How patient handlers are, in seconds.
-const PATIENCE: &str = "30";
-/// The same where changes are to be rolled back.
-const SHORT_PATIENCE: &str = "6";
-/// The same for changes that must last until something was done to them.
-const LONG_PATIENCE: &str = "300";
+/// How long handlers wait until the network works after a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Usual,
+    /// Where changes are to be rolled back.
+    Short,
+    /// For changes that must last until something was done to them.
+    Long,
+}
+
+impl Patience {
+    fn seconds(self) -> &'static str {
+        match self {
+            Self::Usual => "30",
+            Self::Short => "6",
+            Self::Long => "300",
+        }
+    }
+}
+
 /// The coordinator that leads unless a case wants something else.
 pub(crate) const COORDINATOR: &str = "coordinator";
 
@@ -40,8 +56,10 @@ pub(crate) struct Bench {
     pub(crate) runtime: Runtime,
     logs: tempfile::TempDir,
     starts: u32,
-    patience: &'static str,
+    patience: Patience,
     current_log: BTreeMap<&'static str, PathBuf>,
+    /// What logs contained when the test began.
+    earlier: BTreeMap<PathBuf, usize>,
     server: ApiServer,
 }
 
@@ -61,8 +79,10 @@ impl Drop for Bench {
     }
 }
 
-impl Bench {
-    pub(crate) fn start() -> Self {
+impl Shared for Bench {
+    type Setting = Patience;
+
+    fn start() -> Self {
         let runtime = Runtime::new().unwrap();
         let server = runtime.block_on(ApiServer::start()).unwrap();
         for crd in nmstate_api::crd::all() {
@@ -94,11 +114,13 @@ impl Bench {
             runtime,
             logs: tempfile::tempdir().unwrap(),
             starts: 0,
-            patience: PATIENCE,
+            patience: Patience::Usual,
             current_log: BTreeMap::new(),
+            earlier: BTreeMap::new(),
             server,
         };
         bench.create_objects();
+        bench.set_installed(true);
         bench.start_coordinator(COORDINATOR, &[]);
         for node in NODES {
             bench.node(node).wait_for_ipv4("nic0").unwrap();
@@ -107,6 +129,30 @@ impl Bench {
         bench
     }
 
+    fn fits(&self, patience: Patience) -> bool {
+        self.patience == patience
+    }
+
+    /// Handlers have this patience, and logs begin here.
+    fn begin(&mut self, patience: Patience) {
+        let length = |path: &PathBuf| std::fs::metadata(path).map_or(0, |it| it.len());
+        let lengths = self.current_log.values().map(|path| (path.clone(), length(path)));
+        self.earlier =
+            lengths.map(|(path, length)| (path, usize::try_from(length).unwrap())).collect();
+        if self.patience != patience {
+            self.patience = patience;
+            NODES.iter().for_each(|node| self.restart_handler(node));
+        }
+    }
+
+    /// There are no policies, and nodes have their first network.
+    fn restore(&mut self) {
+        self.delete_policies();
+        NODES.iter().for_each(|node| self.restore_network(node));
+    }
+}
+
+impl Bench {
     pub(crate) fn node(&self, node: &str) -> &Node {
         &self.nodes[node]
     }
@@ -128,12 +174,11 @@ impl Bench {
 
     pub(crate) fn start_coordinator(&mut self, name: &'static str, more: &[&str]) {
         let log = self.log_file(name);
-        let child = Command::new(PROGRAM)
+        let child = lab::bound_command(Path::new(PROGRAM))
             .args(["coordinator", "--namespace", "default", "--listen", "127.0.0.1:0"])
             .args(["--identity", name])
             .args(more)
             .env("KUBECONFIG", self.server.kubeconfig())
-            .stdin(Stdio::null())
             .stderr(File::create(&log).unwrap())
             .spawn()
             .unwrap();
@@ -146,7 +191,8 @@ impl Bench {
         let mut child = self.coordinators.remove(name).unwrap();
         let stopped = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
         assert!(stopped.unwrap().success());
-        let _ = child.wait().unwrap();
+        // Not `wait`, which kills it.
+        self.wait(&format!("{name} ends"), || child.try_wait().unwrap());
     }
 
     pub(crate) fn kill_coordinator(&mut self, name: &'static str) {
@@ -180,10 +226,10 @@ impl Bench {
     }
 
     pub(crate) fn start_patient_handler(&mut self, node: &'static str) {
-        self.start_with(node, LONG_PATIENCE);
+        self.start_with(node, Patience::Long);
     }
 
-    fn start_with(&mut self, node: &'static str, patience: &str) {
+    fn start_with(&mut self, node: &'static str, patience: Patience) {
         let (child, log) = self.spawn_handler(node, node, patience);
         self.current_log.insert(node, log);
         self.handlers.insert(node, child);
@@ -197,13 +243,13 @@ impl Bench {
         (child, NAME)
     }
 
-    fn spawn_handler(&mut self, node: &str, name: &str, patience: &str) -> (Child, PathBuf) {
+    fn spawn_handler(&mut self, node: &str, name: &str, patience: Patience) -> (Child, PathBuf) {
         let log = self.log_file(name);
         let child = self
             .node(node)
             .command(IN_NODE)
             .args(["handler", "--node-name", node])
-            .args(["--patience", patience, "--listen", "127.0.0.1:0"])
+            .args(["--patience", patience.seconds(), "--listen", "127.0.0.1:0"])
             .env("KUBECONFIG", "/host/kubeconfig")
             .stderr(File::create(&log).unwrap())
             .spawn()
@@ -237,18 +283,6 @@ impl Bench {
         self.handlers.remove(node).unwrap().wait().unwrap()
     }
 
-    /// From now on changes are rolled back soon.
-    pub(crate) fn be_impatient(&mut self) {
-        self.patience = SHORT_PATIENCE;
-        NODES.iter().for_each(|node| self.restart_handler(node));
-    }
-
-    /// From now on they are not.
-    pub(crate) fn be_patient(&mut self) {
-        self.patience = PATIENCE;
-        NODES.iter().for_each(|node| self.restart_handler(node));
-    }
-
     /// The handler starts again, with the usual patience.
     pub(crate) fn restart_handler(&mut self, node: &'static str) {
         self.stop_handler(node);
@@ -262,9 +296,13 @@ impl Bench {
         self.logs.path().join(format!("{name}-{}", self.starts))
     }
 
-    /// What a program said since it was started last; handlers have the names of their nodes.
+    /// What a program logged since it was started last, and in this test; handlers have the names of
+    /// their nodes.
     pub(crate) fn log(&self, name: &str) -> String {
-        std::fs::read_to_string(&self.current_log[name]).unwrap()
+        let path = &self.current_log[name];
+        let bytes = std::fs::read(path).unwrap();
+        let earlier = self.earlier.get(path).copied().unwrap_or_default();
+        String::from_utf8_lossy(&bytes[earlier..]).into_owned()
     }
 
     pub(crate) fn wait_for_log(&self, name: &str, words: &str) {

@@ -6,9 +6,8 @@ use serde_json::json;
 use crate::rollout::bench::{Bench, NODES};
 use crate::rollout::wishes::{CANARY, WITH_DNS, everywhere, mtu};
 
-const WAITS: &str = "zz-waits";
+const WAITS: &str = "waits";
 
-/// Begins a wait that [`wait_is_told`] looks at: meanwhile other cases are run.
 pub(crate) fn never_comes(bench: &mut Bench) {
     let bridge = json!({"interfaces": [{"name": "wait0", "type": "linux-bridge", "state": "up"}]});
     bench.apply_policy(WAITS, &everywhere(2, &bridge), &[(CANARY, "node-z")]);
@@ -18,9 +17,6 @@ pub(crate) fn never_comes(bench: &mut Bench) {
         let names = || policy.message("Progressing").contains("waiting for the canary node-z");
         (waits && names()).then_some(())
     });
-}
-
-pub(crate) fn wait_is_told(bench: &mut Bench) {
     for node in NODES {
         let enactment = bench.wait_for_phase(node, WAITS, Phase::Pending);
         assert_eq!(enactment.reason("Pending"), "MaxUnavailableLimitReached");
@@ -29,8 +25,6 @@ pub(crate) fn wait_is_told(bench: &mut Bench) {
     }
     let policy = bench.policy(WAITS);
     assert!(policy.status()["slots"].is_null(), "{}", policy.status());
-    bench.delete_policy(WAITS);
-    NODES.iter().for_each(|node| bench.wait_until_left(node, WAITS));
 }
 
 pub(crate) fn goes_first(bench: &mut Bench) {

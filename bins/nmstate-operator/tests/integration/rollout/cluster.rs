@@ -33,9 +33,6 @@ const CLUSTER_VERSION: &str = r#"{
         }]
     }
 }"#;
-/// Policies that stay until they are deleted by their name begin so. They come after all others.
-const LASTING: &str = "zz-";
-
 impl Bench {
     pub(crate) fn create_objects(&self) {
         let crd: Value = serde_json::from_str(CLUSTER_VERSION).unwrap();
@@ -59,9 +56,11 @@ impl Bench {
         }
     }
 
-    pub(crate) fn complete_installation(&self) {
+    /// Whether the installation of the cluster is complete.
+    pub(crate) fn set_installed(&self, is_complete: bool) {
         let versions = self.api(&cluster_versions());
-        let done = json!({"status": {"history": [{"state": "Completed"}]}});
+        let state = if is_complete { "Completed" } else { "Partial" };
+        let done = json!({"status": {"history": [{"state": state}]}});
         self.runtime
             .block_on(versions.patch("version", &PatchParams::default(), &Patch::Merge(&done)))
             .unwrap();
@@ -156,18 +155,13 @@ impl Bench {
         drop(self.runtime.block_on(policies.delete(name, &DeleteParams::default())).unwrap());
     }
 
-    /// Deletes all policies but lasting ones, and waits until all handlers have let go of them.
+    /// Deletes all policies, and waits until all handlers have let go of them.
     pub(crate) fn delete_policies(&self) {
         for policy in self.all_policies() {
-            let name = policy.name();
-            if !name.starts_with(LASTING) {
-                self.delete_policy(&name);
-            }
+            self.delete_policy(&policy.name());
         }
         self.wait("all reports about deleted policies are gone", || {
-            let left = self.all_enactments();
-            let is_lasting = |it: &Object| it.name().contains(&format!(".{LASTING}"));
-            left.iter().all(is_lasting).then_some(())
+            self.all_enactments().is_empty().then_some(())
         });
     }
 

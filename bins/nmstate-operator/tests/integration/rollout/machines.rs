@@ -35,6 +35,19 @@ impl Bench {
         self.node(node).run(&["ip", "link", "show", name]).unwrap().status.success()
     }
 
+    /// Removes what policies left on a node: profiles of all interfaces but the uplink, and the MTU of
+    /// the spare NIC.
+    pub(crate) fn restore_network(&self, node: &str) {
+        const RESTORE: &str = "nmcli -g UUID connection | while read -r uuid; do
+  case $(nmcli -g connection.interface-name connection show \"$uuid\") in
+    nic0 | lo) ;;
+    *) nmcli connection delete \"$uuid\" ;;
+  esac
+done
+ip link set nic1 mtu 1500";
+        self.node(node).succeed(&["sh", "-c", RESTORE]).unwrap();
+    }
+
     pub(crate) fn signal_network_manager(&self, node: &str, signal: &str) {
         let kill = "kill -$1 $(pidof NetworkManager)";
         self.node(node).succeed(&["sh", "-c", kill, "sh", signal]).unwrap();

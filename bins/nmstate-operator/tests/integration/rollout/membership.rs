@@ -26,6 +26,18 @@ pub(crate) fn labels_choose(bench: &mut Bench) {
     bench.label_node(other, LABEL, None);
 }
 
+pub(crate) fn deleted_meanwhile(bench: &mut Bench) {
+    let [node, other] = NODES;
+    bench.apply_policy("gone", &json!({"desiredState": mtu(1392)}), &[]);
+    bench.wait_until_available("gone");
+    bench.stop_handler(node);
+    bench.delete_policy("gone");
+    bench.wait_until_left(other, "gone");
+    bench.start_handler(node);
+    bench.wait_until_left(node, "gone");
+    assert_eq!(bench.mtu(node), 1392, "the network stays");
+}
+
 pub(crate) fn node_is_lost(bench: &mut Bench) {
     let [lost, other] = NODES;
     bench.stop_handler(lost);

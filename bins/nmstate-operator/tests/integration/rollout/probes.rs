@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::rollout::basics::waiting_change;
 use crate::rollout::bench::{Bench, NODES};
 use crate::rollout::object::Object;
-use crate::rollout::wishes::{PROBES, WITH_DNS, everywhere, mtu, on};
+use crate::rollout::wishes::{PING_TARGET, PROBES, WITH_DNS, everywhere, mtu, on};
 
 const ALL: [(&str, &str); 1] = [(PROBES, "api-server,gateway,dns,node-readiness")];
 
@@ -71,6 +71,22 @@ pub(crate) fn readiness(bench: &mut Bench) {
     failed_because_of(bench, node, "ready", "node-readiness");
     assert_eq!(bench.mtu(node), before);
     bench.set_ready(node, true);
+}
+
+/// The address that must respond is not that of a gateway.
+pub(crate) fn ping_target(bench: &mut Bench) {
+    let [node, other] = NODES;
+    let router = bench.lan.router().to_string();
+    let pinged = [(PROBES, "gateway"), (PING_TARGET, router.as_str())];
+    bench.apply_policy("pinged", &on(node, &mtu(1417)), &pinged);
+    bench.wait_until_available("pinged");
+    assert_eq!(bench.mtu(node), 1417);
+    let silent = [(PROBES, "gateway"), (PING_TARGET, "198.51.100.99")];
+    bench.apply_policy("silent", &on(other, &mtu(1418)), &silent);
+    let failed = failed_because_of(bench, other, "silent", "gateway");
+    let message = failed.message("Failing");
+    assert!(message.contains("198.51.100.99"), "{message}");
+    assert_ne!(bench.mtu(other), 1418);
 }
 
 /// A failure stays until somebody asks for another attempt.

@@ -5,7 +5,7 @@
 //! it keeps one processor busy, and they wait most of the time.
 
 #[path = "storage_networks/bench.rs"]
-mod bench;
+pub(crate) mod bench;
 #[path = "storage_networks/page.rs"]
 mod page;
 
@@ -29,13 +29,13 @@ const CASES: [Case; 8] = [
 ];
 
 /// For changes that are to be kept, on a machine that is busy with other things.
-const PATIENT: u32 = 120;
+pub(crate) const PATIENT: u32 = 120;
 /// For changes that are to be rolled back.
-const IMPATIENT: u32 = 20;
+pub(crate) const IMPATIENT: u32 = 20;
 
 #[test]
 fn policies_for_storage_networks_are_carried_out_on_a_real_kernel() {
-    let mut bench = Bench::start();
+    let mut bench = Bench::switch_on();
     bench.start_handler(PATIENT);
     for (name, case) in CASES {
         let began = std::time::Instant::now();
@@ -44,11 +44,11 @@ fn policies_for_storage_networks_are_carried_out_on_a_real_kernel() {
     }
 }
 
-fn policy(name: &str, interfaces: &Value) -> String {
+pub(crate) fn policy(name: &str, interfaces: &Value) -> String {
     annotated(name, &json!({}), &json!({"interfaces": interfaces}))
 }
 
-fn annotated(name: &str, annotations: &Value, desired: &Value) -> String {
+pub(crate) fn annotated(name: &str, annotations: &Value, desired: &Value) -> String {
     format!(
         "apiVersion: nmstate.io/v1
 kind: NodeNetworkConfigurationPolicy

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 pub(crate) const PROBES: &str = "nmstate.landfall.dev/probes";
+pub(crate) const PING_TARGET: &str = "nmstate.landfall.dev/probe-ping-target";
 pub(crate) const CANARY: &str = "nmstate.landfall.dev/canary";
 pub(crate) const NODE_SELECTOR: &str = "nmstate.landfall.dev/node-selector";
 pub(crate) const NODE_VALUES: &str = "nmstate.landfall.dev/node-values";

@@ -1,20 +1,25 @@
 //! A hosted control plane: operator and coordinator in one cluster, the nodes they serve in another.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::Arc;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, PostParams};
+use lab::certificates::{Authority, Identity};
 use lab::node::{Lan, LanOptions, Node, NodeOptions, Relay};
 use serde_json::{Value, json};
 
+use crate::metrics_port::scene::put_client_authority;
 use crate::topologies::cluster::{Cluster, NAMESPACE, Profile, condition, released};
 use crate::topologies::kubelet::{IN_IMAGE, Machine, PROGRAM, Ports};
 
 const VERSION: &str = "4.99.0";
 const CONTROL_PLANE: &str = "clusters-one";
+/// What runs beside the control plane.
+const COMPONENTS: [&str; 2] = ["nmstate-operator", "nmstate-coordinator"];
 /// What the operator of hosted control planes brings along.
 const MANAGEMENT: &str = "
 apiVersion: v1
@@ -59,6 +64,62 @@ fn hosted_manifests() -> String {
     std::fs::read_to_string(folder.path().join("nmstate-operator.yaml")).unwrap()
 }
 
+/// The name that the certificate of a component is for.
+fn host_of(component: &str) -> String {
+    format!("{component}.{CONTROL_PLANE}.svc")
+}
+
+/// Puts the serving certificates of metrics where the service CA of the management cluster puts them.
+/// Returns the CA.
+async fn put_serving_certificates(management: &Cluster) -> Authority {
+    let mut authority = Authority::generate().unwrap();
+    let secrets: Api<Secret> = Api::namespaced(management.client.clone(), CONTROL_PLANE);
+    for component in COMPONENTS {
+        authority = authority.naming_servers(&host_of(component));
+        let identity = authority.server().unwrap();
+        let files = [("tls.crt", identity.certificate), ("tls.key", identity.key)];
+        let data = files.map(|(name, text)| (name.to_owned(), ByteString(text.into_bytes())));
+        let name = format!("{component}-metrics");
+        let secret = Secret {
+            metadata: serde_json::from_value(json!({ "name": name })).unwrap(),
+            data: Some(data.into()),
+            ..Secret::default()
+        };
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+    }
+    authority
+}
+
+/// What a client in the network of the pods gets from the metrics port of a component: the status code
+/// and the body.
+fn request_metrics(
+    lan: &Lan,
+    address: Ipv4Addr,
+    component: &str,
+    serving: &Authority,
+    client: &Identity,
+) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let files = client.write(folder.path(), "client").unwrap();
+    let authority = folder.path().join("ca.crt");
+    std::fs::write(&authority, serving.pem()).unwrap();
+    let host = host_of(component);
+    let output = Command::new("nsenter")
+        .arg(format!("--net={}", lan.network_namespace()))
+        .args(["curl", "--silent", "--show-error", "--write-out", "%{http_code}\n", "--cacert"])
+        .arg(authority)
+        .arg("--cert")
+        .arg(files.certificate)
+        .arg("--key")
+        .arg(files.key)
+        .args(["--resolve", &format!("{host}:8443:{address}")])
+        .arg(format!("https://{host}:8443/metrics"))
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
 /// Who wrote to a cluster, of those that are no part of Kubernetes itself.
 fn writers(cluster: &Cluster) -> BTreeSet<String> {
     let log = std::fs::read_to_string(cluster.server.audit_log()).unwrap();
@@ -92,7 +153,6 @@ async fn guest_of(management: &Cluster, relay: &Relay, guest: &Cluster) {
     };
     let secrets: Api<Secret> = Api::namespaced(management.client.clone(), CONTROL_PLANE);
     secrets.create(&PostParams::default(), &secret).await.unwrap();
-    management.apply(&released(&hosted_manifests(), VERSION)).await;
 }
 
 #[tokio::test]
@@ -106,11 +166,15 @@ async fn a_hosted_control_plane_serves_its_guest_and_leaves_the_cluster_it_runs_
     let port = guest.server.url().rsplit(':').next().unwrap().parse().unwrap();
     let relay = Relay::start(&lan, ([127, 0, 0, 1], port).into()).unwrap();
     guest_of(&management, &relay, &guest).await;
+    let serving = put_serving_certificates(&management).await;
+    let clients = Authority::generate().unwrap();
+    put_client_authority(&guest.server, &clients).await;
+    management.apply(&released(&hosted_manifests(), VERSION)).await;
     management.server.start_controllers().await.unwrap();
     guest.server.start_controllers().await.unwrap();
     management.add_nodes(&["management-a"]).await;
     guest.add_nodes(&["worker-0"]).await;
-    for component in ["nmstate-operator", "nmstate-coordinator"] {
+    for component in COMPONENTS {
         let pod = machine(&lan, component, &relay, Ports::AsWritten);
         management.kubelet.borrow_mut().give(component, pod);
     }
@@ -162,6 +226,29 @@ async fn a_hosted_control_plane_serves_its_guest_and_leaves_the_cluster_it_runs_
         assert!(volumes.iter().all(|it| it["projected"].is_null()), "a token: {volumes:?}");
         assert_eq!(pod.data["spec"]["priority"], 100_000_000);
     }
+
+    // Metrics are for the monitoring of the management cluster, which has a certificate of the guest,
+    // and not for the monitoring of the guest.
+    let monitoring = clients.client("system:serviceaccount:hypershift:prometheus").unwrap();
+    let others = clients.client(crate::metrics_port::scene::MONITORING).unwrap();
+    for (component, line) in COMPONENTS.into_iter().zip([
+        "nmstate_operator_operand_wanted 1\n",
+        "kubernetes_nmstate_policies_status{status=\"Available\"} 1\n",
+    ]) {
+        let address = management.kubelet.borrow().machine(component).wait_for_ipv4("nic0").unwrap();
+        let request =
+            |client: &Identity| request_metrics(&lan, address, component, &serving, client);
+        guest
+            .until(&format!("{component} serves {line}"), || async {
+                let response = request(&monitoring);
+                response.contains(line) && response.ends_with("200\n")
+            })
+            .await;
+        let response = request(&others);
+        assert!(response.ends_with("403\n"), "{response}");
+    }
+    // That needs nothing in the management cluster.
+    assert_eq!(writers(&management), ["admin".to_owned()].into());
 
     // A node that goes takes its reports along, though its handler still runs.
     guest.delete("v1", "Node", "worker-0").await;

@@ -1,4 +1,4 @@
-//! br-ex on one card, on nodes in namespaces: name servers, MTU, and a change that fails.
+//! br-ex on one NIC, on nodes in namespaces: name servers, MTU, and a change that fails.
 
 use std::fs;
 use std::net::IpAddr;
@@ -97,7 +97,7 @@ fn apply(node: &Node, policy: &str, patience: u32) -> Outcome {
     serde_json::from_slice(&fs::read(node.shared().join(OUTCOME)).unwrap()).unwrap()
 }
 
-/// Plans the change from what the node has, and returns the policy and the way back.
+/// Plans the change from the state of the node. Returns the policy and the one that reverts it.
 fn plan(node: &Node, change: &Change) -> (String, String) {
     let folder = node.shared();
     fs::write(folder.join("new.yml"), for_the_lab(&change.new)).unwrap();
@@ -106,9 +106,9 @@ fn plan(node: &Node, change: &Change) -> (String, String) {
         .current_dir(folder)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     let planned = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{planned}");
+    assert!(output.status.success(), "{message}{planned}");
     assert!(!planned.contains("note: nmstate"), "nmstate sees no more than we do: {planned}");
     let read = |name: &str| fs::read_to_string(folder.join("policies").join(name)).unwrap();
     let policy = read("policy.yaml");
@@ -143,7 +143,7 @@ fn openflow(node: &Node) -> String {
     text
 }
 
-/// Plans the change and makes it. Returns the way back.
+/// Plans the change and makes it. Returns the policy that reverts it.
 fn make(node: &Node, change: &Change) -> String {
     let (policy, back) = plan(node, change);
     let before = openflow(node);
@@ -228,14 +228,14 @@ fn a_gateway_that_nobody_is_fails_and_the_node_stays_as_it_was() {
     let (before, flows) = (node.state().unwrap(), openflow(&node));
     let (policy, _) = plan(&node, &change);
     let outcome = apply(&node, &policy, 15);
-    let said = outcome.to_string();
-    let Outcome::RolledBack { cause, recovery, .. } = outcome else { panic!("{said}") };
-    assert_eq!((cause, recovery), (Cause::Probes, Recovery::Works), "{said}");
+    let message = outcome.to_string();
+    let Outcome::RolledBack { cause, recovery, .. } = outcome else { panic!("{message}") };
+    assert_eq!((cause, recovery), (Cause::Probes, Recovery::Works), "{message}");
     // The page quotes it.
     let quoted = change.text.rsplit_once("```text\n").unwrap().1.split_once("```").unwrap().0;
     let mut parts = quoted.trim_end().split('…');
-    assert!(said.starts_with(parts.next().unwrap()), "{said}");
-    assert!(said.ends_with(parts.next().unwrap()), "{said}");
+    assert!(message.starts_with(parts.next().unwrap()), "{message}");
+    assert!(message.ends_with(parts.next().unwrap()), "{message}");
     assert_in_the_cluster(&node);
     assert_eq!(openflow(&node), flows);
     assert_resolves_by(&node, NAME_SERVERS[0]);

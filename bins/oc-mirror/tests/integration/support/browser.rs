@@ -83,8 +83,9 @@ impl Browser {
                     format!("--user-data-dir={}", profile.display()),
                 ],
             });
-            let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}});
-            match self.try_request("POST", "/session", &wanted) {
+            let expected =
+                json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}});
+            match self.try_request("POST", "/session", &expected) {
                 Ok(session) => return session["sessionId"].as_str().expect("a session").to_owned(),
                 Err(error) => failures.push(error.to_string()),
             }
@@ -173,8 +174,8 @@ impl Browser {
     }
 
     fn element(&self, selector: &str) -> String {
-        let wanted = json!({"using": "css selector", "value": selector});
-        let found = self.command("POST", "/element", &wanted);
+        let expected = json!({"using": "css selector", "value": selector});
+        let found = self.command("POST", "/element", &expected);
         found[ELEMENT].as_str().unwrap().to_owned()
     }
 
@@ -260,8 +261,8 @@ impl Browser {
 
     /// Waits until the page shows a text, without loading it again.
     pub(crate) fn until_shown(&self, text: &str) {
-        let wanted = json!(text).to_string();
-        self.until(&format!("document.body && document.body.innerText.includes({wanted})"));
+        let expected = json!(text).to_string();
+        self.until(&format!("document.body && document.body.innerText.includes({expected})"));
     }
 
     /// Waits until an expression is true in the page.

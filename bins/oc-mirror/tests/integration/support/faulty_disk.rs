@@ -20,7 +20,7 @@ use fuser::{
 };
 use tempfile::TempDir;
 
-/// Nothing is cached: each request is asked anew.
+/// Nothing is cached: each request is passed on.
 const TTL: Duration = Duration::ZERO;
 /// The step of FAT's clock.
 const CLOCK_STEP: u64 = 2;

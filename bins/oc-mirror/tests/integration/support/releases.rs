@@ -110,7 +110,7 @@ impl World {
         ran
     }
 
-    /// Forgets what was asked of everybody so far.
+    /// Forgets the requests to all servers so far.
     pub(crate) fn forget_requests(&self) {
         self.quay.forget_requests();
         self.service.server.forget_requests();

@@ -19,7 +19,7 @@ impl Serving {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
         let address = lines.find_map(|line| line.split_once("://")?.1.parse().ok()).unwrap();
-        // Whoever stops reading would stop the server one day.
+        // If the pipe is not read, the server stops when it is full.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, address }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drawing::{Drawing, Edge, Mood, Node, Role};
+use drawing::{Drawing, Edge, Emphasis, Node, Role};
 use semver::Version;
 
 use super::{EdgeKind, Reached, UpgradePaths};
@@ -18,18 +18,18 @@ impl UpgradePaths {
     }
 
     fn way_drawing(&self, from: &Version, to: &Version) -> Drawing {
-        let mood = if self.advice.is_empty() { Mood::Fine } else { Mood::Risky };
+        let emphasis = if self.advice.is_empty() { Emphasis::Normal } else { Emphasis::Warning };
         let mut drawing = Drawing {
             title: format!("{}, channel {}: from {from} to {to}", self.package, self.channel),
             lanes: vec![String::new()],
-            nodes: vec![node(from, 0, 0, Role::Start, "", Mood::Fine)],
+            nodes: vec![node(from, 0, 0, Role::Start, "", Emphasis::Normal)],
             edges: Vec::new(),
         };
         for (hop, rank) in self.hops.iter().zip(1..) {
             let role = if hop.to == *to { Role::Goal } else { Role::Plain };
-            drawing.nodes.push(node(&hop.to, rank, 0, role, &hop.bundle, Mood::Fine));
+            drawing.nodes.push(node(&hop.to, rank, 0, role, &hop.bundle, Emphasis::Normal));
             let label = label(hop.kind).to_owned();
-            drawing.edges.push(Edge { from: rank - 1, to: rank, mood, label });
+            drawing.edges.push(Edge { from: rank - 1, to: rank, emphasis, label });
         }
         drawing
     }
@@ -54,7 +54,7 @@ impl UpgradePaths {
             true => (Role::Start, format!("what can be reached from {anchor}")),
             false => (Role::Goal, format!("from where {anchor} can be reached")),
         };
-        let mut nodes = vec![node(anchor, rank(0), lane(anchor), role, "", Mood::Fine)];
+        let mut nodes = vec![node(anchor, rank(0), lane(anchor), role, "", Emphasis::Normal)];
         // Newest first: it is what most look for.
         let mut versions: Vec<&Reached> = self.versions.iter().collect();
         versions.sort_by(|a, b| a.hops.cmp(&b.hops).then_with(|| b.version.cmp(&a.version)));
@@ -65,8 +65,8 @@ impl UpgradePaths {
                 detail += &format!("\ndeprecated: {why}");
             }
             let (rank, lane) = (rank(reached.hops), lane(&reached.version));
-            let mood = mood(reached.automatic);
-            nodes.push(node(&reached.version, rank, lane, role, &detail, mood));
+            let emphasis = emphasis(reached.automatic);
+            nodes.push(node(&reached.version, rank, lane, role, &detail, emphasis));
         }
         let places: BTreeMap<String, usize> =
             nodes.iter().enumerate().map(|(place, node)| (node.label.clone(), place)).collect();
@@ -74,7 +74,7 @@ impl UpgradePaths {
             let via = *places.get(&reached.via.to_string())?;
             let (from, to) = if forward { (via, own) } else { (own, via) };
             let label = label(reached.kind).to_owned();
-            Some(Edge { from, to, mood: mood(reached.automatic), label })
+            Some(Edge { from, to, emphasis: emphasis(reached.automatic), label })
         });
         let edges = edges.collect();
         let lanes = minors.iter().map(|(major, minor)| format!("{major}.{minor}")).collect();
@@ -83,14 +83,21 @@ impl UpgradePaths {
     }
 }
 
-fn node(version: &Version, rank: usize, lane: usize, role: Role, detail: &str, mood: Mood) -> Node {
+fn node(
+    version: &Version,
+    rank: usize,
+    lane: usize,
+    role: Role,
+    detail: &str,
+    emphasis: Emphasis,
+) -> Node {
     let detail =
         if detail.is_empty() { version.to_string() } else { format!("{version}\n{detail}") };
-    Node { label: version.to_string(), detail, rank, lane, role, mood }
+    Node { label: version.to_string(), detail, rank, lane, role, emphasis }
 }
 
-fn mood(automatic: bool) -> Mood {
-    if automatic { Mood::Fine } else { Mood::Risky }
+fn emphasis(automatic: bool) -> Emphasis {
+    if automatic { Emphasis::Normal } else { Emphasis::Warning }
 }
 
 fn label(kind: EdgeKind) -> &'static str {

@@ -104,8 +104,8 @@ fn all_from_where_a_version_can_be_reached_are_found() {
 fn tables_and_pictures_show_the_same() {
     let paths = paths_of(&CHAIN, &PathQuery::From(version("1.0.0"))).unwrap();
     let table = paths.table();
-    for wanted in ["2.0.0 (head)", "passes by", "p.v1.2.0: it leaks", "maxVersion"] {
-        assert!(table.contains(wanted), "{wanted} is not in\n{table}");
+    for expected in ["2.0.0 (head)", "passes by", "p.v1.2.0: it leaks", "maxVersion"] {
+        assert!(table.contains(expected), "{expected} is not in\n{table}");
     }
     let drawing = paths.drawing();
     assert_eq!((drawing.nodes.len(), drawing.edges.len()), (4, 3));

@@ -1,5 +1,5 @@
 # The other end of a machine's wires, in the machine itself: a router's address, DHCP, and a VLAN
-# with the same. The third card goes there.
+# with the same. The third NIC is connected to it.
 set -e
 ip netns add lan
 ip link set lan0 netns lan

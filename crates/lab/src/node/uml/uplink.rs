@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::super::lan::{BRIDGE, Lan};
 use super::super::{mac, port};
 
-/// The card's number; the machine's own LAN has the first two.
+/// The number of the NIC; the machine's own LAN has the first two.
 const NIC: u8 = 2;
 
 /// A port of a LAN that a machine's `mgmt0` is plugged into. Dropped, the port is gone.
@@ -28,8 +28,8 @@ impl Uplink {
         Ok(uplink)
     }
 
-    /// What the machine is told about its card. The newer driver, `vec0`, ends the kernel when
-    /// somebody asks how large the card's rings are, which nmstate does.
+    /// The kernel parameter for the NIC. The newer driver, `vec0`, ends the kernel when
+    /// a program reads the sizes of the NIC's rings, which nmstate does.
     pub(super) fn arguments(&self) -> [String; 2] {
         [format!("eth0=tuntap,{},{}", self.port, self.mac), "UMLUPLINK=mgmt0".to_owned()]
     }

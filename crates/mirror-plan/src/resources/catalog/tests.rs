@@ -102,7 +102,7 @@ fn a_template_keeps_its_settings_and_loses_what_is_about_itself() {
 fn what_is_no_template_is_refused_with_the_reason() {
     let source = "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\n";
     let refused = |yaml: &str| CatalogSourceTemplate::parse(yaml).unwrap_err().to_string();
-    let own = "it is no CatalogSource of operators.coreos.com/v1alpha1: set apiVersion and kind";
+    let own = "it is not a CatalogSource of operators.coreos.com/v1alpha1: set apiVersion and kind";
     for yaml in ["kind: CatalogSource\n", "- a\n", "apiVersion: v1\nkind: ConfigMap\n"] {
         assert_eq!(refused(yaml), own);
     }

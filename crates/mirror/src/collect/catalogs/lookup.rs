@@ -57,7 +57,7 @@ pub enum CatalogLookupError {
     Settings(#[from] registry::SettingsError),
     #[error("asking whether there is a catalog {image}")]
     Asking { image: Box<ImageRef>, source: registry::Error },
-    #[error("reading what was carried to {}", directory.display())]
+    #[error("reading the transferred content in {}", directory.display())]
     Open { directory: PathBuf, source: ArchiveError },
     #[error(transparent)]
     Records(#[from] workspace::RecordError),

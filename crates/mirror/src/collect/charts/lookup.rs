@@ -31,7 +31,7 @@ pub struct ChartLookup {
 pub enum ChartLookupError {
     #[error(transparent)]
     Settings(#[from] registry::SettingsError),
-    #[error("reading what was carried to {}", directory.display())]
+    #[error("reading the transferred content in {}", directory.display())]
     Open { directory: PathBuf, source: OpenError },
     /// Why a repository or a chart cannot be read, with the causes.
     #[error("{0}")]

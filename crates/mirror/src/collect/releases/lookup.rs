@@ -56,7 +56,7 @@ pub enum LookupError {
     Settings(#[from] registry::SettingsError),
     #[error(transparent)]
     Registry(#[from] registry::Error),
-    #[error("reading what was carried to {}", directory.display())]
+    #[error("reading the transferred content in {}", directory.display())]
     Open { directory: PathBuf, source: OpenError },
     #[error(transparent)]
     Document(#[from] workspace::DocumentError),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::rollout::object::Object;
+use crate::rollout::pool::Shared;
 
 pub(crate) const NODE: &str = "worker-0";
 /// The cards for storage.
@@ -44,6 +45,8 @@ pub(crate) struct Bench {
     runtime: Runtime,
     logs: TempDir,
     handlers: u32,
+    /// That of the running handler.
+    patience: Option<u32>,
     server: ApiServer,
 }
 
@@ -59,8 +62,51 @@ impl Drop for Bench {
     }
 }
 
+/// Removes all profiles but that of the uplink, and with them what NetworkManager created; then what
+/// tests created themselves.
+const RESTORE: &str = "
+nmcli -g UUID connection | while read -r uuid; do
+  case $(nmcli -g connection.interface-name connection show \"$uuid\") in
+    mgmt0 | lo) ;;
+    *) nmcli connection delete \"$uuid\" ;;
+  esac
+done
+for bridge in $(ovs-vsctl --timeout=60 list-br); do ovs-vsctl --timeout=60 del-br \"$bridge\"; done
+ip link del lldp0 2> /dev/null
+for nic in ens1f0 ens1f1; do ip address flush dev $nic; ip link set $nic mtu 1500; done";
+
+impl Shared for Bench {
+    /// Seconds that the handler waits until the network works after a change.
+    type Setting = u32;
+
+    fn start() -> Self {
+        Self::switch_on()
+    }
+
+    fn fits(&self, patience: u32) -> bool {
+        self.patience == Some(patience)
+    }
+
+    fn begin(&mut self, patience: u32) {
+        if self.patience == Some(patience) {
+            return;
+        }
+        if self.patience.is_some() {
+            self.stop_handler();
+        }
+        self.start_handler(patience);
+    }
+
+    fn restore(&mut self) {
+        for policy in self.policies() {
+            self.delete(&policy);
+        }
+        self.succeed(RESTORE);
+    }
+}
+
 impl Bench {
-    pub(crate) fn start() -> Self {
+    pub(crate) fn switch_on() -> Self {
         let runtime = Runtime::new().unwrap();
         let server = runtime.block_on(ApiServer::start()).unwrap();
         for crd in nmstate_api::crd::all() {
@@ -68,10 +114,9 @@ impl Bench {
         }
         runtime.block_on(server.add_ready_node(NODE)).unwrap();
         let logs = tempfile::tempdir().unwrap();
-        let coordinator = Command::new(PROGRAM)
+        let coordinator = lab::bound_command(Path::new(PROGRAM))
             .args(["coordinator", "--namespace", "default", "--listen", "127.0.0.1:0"])
             .env("KUBECONFIG", server.kubeconfig())
-            .stdin(Stdio::null())
             .stderr(File::create(logs.path().join("coordinator")).unwrap())
             .spawn()
             .unwrap();
@@ -90,7 +135,16 @@ impl Bench {
         let kubeconfig = server.kubeconfig_at(relay.address());
         fs::write(machine.shared().join("kubeconfig"), kubeconfig).unwrap();
         let machine = machine.switch_on().unwrap();
-        Self { machine, coordinator, _relay: relay, runtime, logs, handlers: 0, server }
+        Self {
+            machine,
+            coordinator,
+            _relay: relay,
+            runtime,
+            logs,
+            handlers: 0,
+            patience: None,
+            server,
+        }
     }
 
     // Policies and reports.
@@ -118,6 +172,22 @@ impl Bench {
         })
     }
 
+    /// Waits until this condition of a policy is true.
+    pub(crate) fn wait_for_condition(&self, policy: &str, type_: &str, reason: &str) {
+        self.wait(&format!("{policy} is {type_} ({reason})"), || {
+            let policy = self.get(&format!("{POLICIES}/{policy}"))?;
+            policy.holds(type_, reason).then_some(())
+        });
+    }
+
+    /// Gives the node these labels besides its name, instead of those it was given before.
+    pub(crate) fn label_node(&self, labels: &Value) {
+        let mut all = labels.clone();
+        all["kubernetes.io/hostname"] = json!(NODE);
+        let metadata = json!({"name": NODE, "labels": all});
+        self.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata}).to_string());
+    }
+
     pub(crate) fn enactment(&self, policy: &str) -> Object {
         self.get(&format!("{ENACTMENTS}/{NODE}.{policy}")).unwrap()
     }
@@ -128,6 +198,13 @@ impl Bench {
             let now = self.enactment(policy);
             (now.version() != since.version() && now.phase() == Phase::Available).then_some(())
         });
+    }
+
+    /// Names of all policies.
+    fn policies(&self) -> Vec<String> {
+        let list = self.get(POLICIES).unwrap();
+        let items = list.0["items"].as_array().cloned().unwrap_or_default();
+        items.iter().map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Deletes a policy, and waits until the handler has let go of it.
@@ -158,6 +235,7 @@ impl Bench {
     /// Starts the handler with so many seconds of patience.
     pub(crate) fn start_handler(&mut self, patience: u32) {
         self.handlers += 1;
+        self.patience = Some(patience);
         let start = format!(
             "export KUBECONFIG=/host/kubeconfig
 setsid ./nmstate-operator handler --node-name {NODE} --patience {patience} \\
@@ -169,7 +247,8 @@ echo $! > /run/handler.pid",
     }
 
     /// Asks the handler to stop, as the kubelet does.
-    pub(crate) fn stop_handler(&self) {
+    pub(crate) fn stop_handler(&mut self) {
+        self.patience = None;
         self.succeed(
             "is_over() { [ ! -e \"/proc/$(cat /run/handler.pid)/exe\" ]; }
 kill -TERM \"$(cat /run/handler.pid)\"
@@ -191,6 +270,7 @@ await 'the handler ends' is_over",
 
     /// Switches the machine off and on; no handler runs then.
     pub(crate) fn restart(&mut self) {
+        self.patience = None;
         self.machine.restart().unwrap();
     }
 
