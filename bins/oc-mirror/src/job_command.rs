@@ -144,7 +144,7 @@ fn start(
     if let Some(out) = &arguments.out {
         write(out, &objects)?;
         tracing::info!(
-            "{} written; create them with `oc apply -f {}`",
+            "manifests written to {}; create them with `oc apply -f {}`",
             out.display(),
             out.display()
         );

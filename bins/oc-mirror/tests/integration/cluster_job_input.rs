@@ -262,7 +262,7 @@ async fn pods_that_never_start_end_the_command_with_the_reason() {
     let line = job_line(&server, &to.address().to_string(), more);
     let ran = run(&site, &line.replace("oc-mirror:1", "missing:1"));
     assert_eq!(ran.code, 1, "{}", ran.err);
-    for part in ["has started for 3 s", "shard 0: ImagePullBackOff", "oc-mirror job cancel"] {
+    for part in ["has started for 3.0s", "shard 0: ImagePullBackOff", "oc-mirror job cancel"] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
     let metrics = site.read("m.prom");

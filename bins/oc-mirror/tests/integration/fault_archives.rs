@@ -145,7 +145,7 @@ fn a_damaged_file_is_named_before_anything_is_pushed() {
             "damaged",
         ),
         ("a bit in the index", |c| c.damage(SECOND, |bytes| bytes[700] ^= 1), "damaged"),
-        ("a bit in the first header", |c| c.damage(SECOND, |bytes| bytes[3] ^= 1), "no archive"),
+        ("a bit in the first header", |c| c.damage(SECOND, |bytes| bytes[3] ^= 1), "not an archive"),
         (
             "cut short",
             |c| c.damage(SECOND, |bytes| bytes.truncate(bytes.len() - 1000)),
@@ -248,21 +248,21 @@ fn tar_files_that_are_not_ours_are_refused_and_write_nothing() {
         (
             "traversal",
             [header("../../../evil", "00000000005\0"), b"hello".to_vec()].concat(),
-            "no archive",
+            "not an archive",
         ),
         (
             "absolute",
             [header("/tmp/evil", "00000000005\0"), b"hello".to_vec()].concat(),
-            "no archive",
+            "not an archive",
         ),
-        ("huge entry", header("blobs/sha256/x", "77777777777\0"), "no archive"),
+        ("huge entry", header("blobs/sha256/x", "77777777777\0"), "not an archive"),
         ("huge index", header(&index, "77777777777\0"), ""),
         (
             "index of rubbish",
             [header(&index, "00000000005\0"), b"hello".to_vec(), vec![0; 2000]].concat(),
             "",
         ),
-        ("no tar at all", b"PK\x03\x04 some zip".repeat(100), "no archive"),
+        ("no tar at all", b"PK\x03\x04 some zip".repeat(100), "not an archive"),
     ];
     let mut carried = Carried::new();
     for (what, bytes, expected) in files {

@@ -242,16 +242,17 @@ fn scratch(pod: &Value) -> Option<String> {
     mount["mountPath"].as_str().map(str::to_owned)
 }
 
-/// The variables that a pod names, values and annotations.
+/// The variables that a pod names: values, annotations and labels.
 fn variables(pod: &Value, container: &Value) -> Vec<(String, OsString)> {
     let variables = container["env"].as_array().into_iter().flatten();
     let variables = variables.map(|variable| {
         let path = text(variable, "/valueFrom/fieldRef/fieldPath");
-        let annotation = path
-            .strip_prefix("metadata.annotations['")
-            .and_then(|rest| rest.strip_suffix("']"))
-            .and_then(|name| pod["metadata"]["annotations"][name].as_str());
-        let value = annotation.unwrap_or_else(|| text(variable, "/value"));
+        // `metadata.labels['NAME']`; the Job controller sets the index of a pod in this way.
+        let field = path.strip_prefix("metadata.").and_then(|rest| rest.split_once("['"));
+        let value = field
+            .and_then(|(kind, rest)| Some((kind, rest.strip_suffix("']")?)))
+            .and_then(|(kind, name)| pod["metadata"][kind][name].as_str())
+            .unwrap_or_else(|| text(variable, "/value"));
         (text(variable, "/name").to_owned(), OsString::from(value))
     });
     variables.collect()

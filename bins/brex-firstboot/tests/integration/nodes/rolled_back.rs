@@ -90,7 +90,7 @@ fn a_document_is_tried_a_bounded_number_of_times_and_a_changed_one_anew() {
     }
     let profiles = node.nm_profiles().unwrap();
     let output = fail(&node, &["apply", "--patience", "2", "--tries", "2"]);
-    assert!(output.contains("tried 2 times"), "{output}");
+    assert!(output.contains("failed 2 times"), "{output}");
     assert_eq!(last_entry(&node)["result"], "gave-up");
     assert_as_before(&node, &profiles);
     node.write(crate::nodes::bench::DOCUMENT, fixed("198.51.100.1"), 0o644).unwrap();
