@@ -69,17 +69,8 @@ const CAMPAIGNS: [Step<Context>; 9] = [
 ];
 
 /// Those that run beside the tests, one after the other.
-const BESIDE_TESTS: [&str; 9] = [
-    "dist",
-    "demo",
-    "bench",
-    "torture",
-    "torture-jobs",
-    "torture-node",
-    "fuzz",
-    "machine",
-    "coverage",
-];
+const BESIDE_TESTS: [&str; 8] =
+    ["dist", "demo", "bench", "torture", "torture-node", "fuzz", "machine", "coverage"];
 
 /// A tier of its own, because emulated machines take minutes to start.
 const MACHINE_STEPS: [Step<Context>; 3] = [

@@ -145,7 +145,11 @@ fn a_damaged_file_is_named_before_anything_is_pushed() {
             "damaged",
         ),
         ("a bit in the index", |c| c.damage(SECOND, |bytes| bytes[700] ^= 1), "damaged"),
-        ("a bit in the first header", |c| c.damage(SECOND, |bytes| bytes[3] ^= 1), "not an archive"),
+        (
+            "a bit in the first header",
+            |c| c.damage(SECOND, |bytes| bytes[3] ^= 1),
+            "not an archive",
+        ),
         (
             "cut short",
             |c| c.damage(SECOND, |bytes| bytes.truncate(bytes.len() - 1000)),
