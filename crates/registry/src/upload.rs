@@ -170,7 +170,7 @@ impl Upload<'_> {
             Ok(response) if response.status().is_success() => response,
             Ok(_) => return None,
             Err(error) => {
-                tracing::debug!("kind for the state of an upload: {}", error.chain());
+                tracing::debug!("requesting the state of an upload: {}", error.chain());
                 return None;
             }
         };

@@ -177,7 +177,7 @@ fn mode(given: &Given, proposal: &Proposal, prompt: &mut dyn Prompt) -> Result<B
         return read(mode);
     }
     let proposed = proposal.bond_mode.clone().unwrap_or_else(|| "active-backup".to_owned());
-    let text = "BondChoice of the bond: active-backup, 802.3ad (LACP on the switch), balance-xor, balance-slb (Open vSwitch)";
+    let text = "Mode of the bond: active-backup, 802.3ad (LACP on the switch), balance-xor, balance-slb (Open vSwitch)";
     prompt::ask(prompt, &Question { text, proposal: Some(proposed), flag: "--bond" }, read)
 }
 
