@@ -247,7 +247,7 @@ mod tests {
     fn a_document_with_the_right_name_and_another_mac_is_refused() {
         let other = "# brex-match: mac=52:54:00:00:00:99\ninterfaces: []\n";
         let error = chosen("worker-0", &[("worker-0.yml", other)]).unwrap_err();
-        assert!(error.to_string().contains("is for MAC 52:54:00:00:00:99"), "{error}");
+        assert!(error.to_string().contains("specifies MAC 52:54:00:00:00:99"), "{error}");
     }
 
     #[test]

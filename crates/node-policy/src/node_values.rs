@@ -299,7 +299,7 @@ routes:
             ]
         );
         let odd = found("{hostname: {config: '{{ values.a b }}'}}", &[("a", Some(NODE))]);
-        assert!(odd[0].contains("`{{ values.a b }}` is no place"), "{odd:?}");
+        assert!(odd[0].contains("`{{ values.a b }}` is not a valid placeholder"), "{odd:?}");
     }
 
     #[test]
