@@ -132,7 +132,7 @@ async fn pods_leave_the_same_registry_and_report_as_one_process_also_when_they_a
     let server = cluster(true).await;
     let pods = runner(&server, &site);
     // Pods live long enough to be killed at any point of their work.
-    let delay = Effect::Delay(Duration::from_millis(100));
+    let delay = Effect::Delay(Duration::from_millis(500));
     world.quay.fault(Fault::on(Method::GET, "/blobs/").does(delay));
     let line = job_line(
         &server,
