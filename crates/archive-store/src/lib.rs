@@ -252,8 +252,8 @@ impl ArchiveStore {
         put.map(drop).map_err(|error| self.unwritten(name, &error))
     }
 
-    /// Makes a file of this place one of another place of the same bucket, without transferring it.
-    /// Stores do that for files of up to 5 GiB.
+    /// Makes a file of this place one of another place of the same bucket or volume, without
+    /// transferring it. Buckets copy files of up to 5 GiB; a directory moves the file.
     ///
     /// # Errors
     /// The store does not have the file, or refuses.
